@@ -1,0 +1,43 @@
+"""Errors a person can mend. Each message names the place and the cure; a job prints it as one line and exits with 2.
+
+AlRayError
+├── BadOption           an option, or a combination of options, that cannot be
+├── BadFile             a file that is missing, unreadable, or does not hold what it should
+├── MissingSplit        a task has no pairs in the split that was asked for
+├── WrongFolder         a folder that belongs to another config, task or encoder, or that is not what it should be
+├── FolderInUse         a run folder that another process is writing
+├── TrainingFailed      a training that ended without a usable model
+└── NoPlace             actors that the cluster cannot place
+"""
+
+
+class AlRayError(Exception):
+    """Base of all errors that a person can mend."""
+
+
+class BadOption(AlRayError):
+    """An option, or a combination of options, that cannot be."""
+
+
+class BadFile(AlRayError):
+    """A file that is missing, unreadable, or does not hold what it should."""
+
+
+class MissingSplit(AlRayError):
+    """A task has no pairs in the split that was asked for."""
+
+
+class WrongFolder(AlRayError):
+    """A folder that belongs to another config, task or encoder, or that is not what it should be."""
+
+
+class FolderInUse(AlRayError):
+    """A run folder that another process is writing."""
+
+
+class TrainingFailed(AlRayError):
+    """A training that ended without a usable model."""
+
+
+class NoPlace(AlRayError):
+    """Actors that the cluster cannot place."""

@@ -1,0 +1,66 @@
+"""What a run has bought and made so far: values that the run folder holds."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.core.pairs import Pairs
+from al_ray.core.scoring import Labels, Scorer
+
+
+@dataclass(frozen=True)
+class Model:
+    """Weights by path and digest, and the scorer fitted to them; `scorer` is None for the untrained encoder."""
+
+    path: str
+    digest: str
+    scorer: Scorer | None = None
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Pairs with their labels, in the order bought.
+
+    pairs (n, 2), labels (n,) in {0, 1}, rounds (n,) from 1, sources (n,) words: how each pair was chosen.
+    """
+
+    pairs: Pairs = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+    labels: Labels = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
+    rounds: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    sources: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def positives(self) -> int:
+        """How many of the labels say match."""
+        return int(self.labels.sum())
+
+    def extended(self, pairs: Pairs, labels: Labels, number: int, source: str) -> "Labelled":
+        """These, and then a batch bought in round `number`."""
+        return Labelled(
+            pairs=np.concatenate([self.pairs, pairs]),
+            labels=np.concatenate([self.labels, labels]),
+            rounds=np.concatenate([self.rounds, np.full(len(labels), number, dtype=np.int32)]),
+            sources=self.sources + (source,) * len(labels),
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs chosen for labelling: (n, 2) pairs, (n,) cosines under the model that chose them (NaN for a draw), source."""
+
+    pairs: Pairs
+    cosines: npt.NDArray[np.float64]
+    source: str
+
+
+@dataclass(frozen=True)
+class State:
+    """A run after `round` complete rounds."""
+
+    round: int = 0
+    labelled: Labelled = field(default_factory=Labelled)
+    model: Model | None = None
