@@ -1,6 +1,6 @@
 """Every option of a run: frozen, with its default and a sentence that is also its --help. Nothing else has defaults."""
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -180,3 +180,19 @@ def as_dict(config: Any) -> dict[str, Any]:
         for f in fields(config)
         for value in [getattr(config, f.name)]
     }
+
+
+def from_dict(kind: type[Any], content: dict[str, Any]) -> Any:
+    """Nested plain values -> a config; BadOption for a name it does not know."""
+    known = {f.name: f for f in fields(kind)}
+    unknown = sorted(set(content) - set(known))
+    if unknown:
+        raise BadOption(f"{kind.__name__} has no option {', '.join(unknown)}; was the file made by another version?")
+    values: dict[str, Any] = {}
+    for name, value in content.items():
+        made = known[name].default_factory
+        nested = made() if made is not MISSING else None
+        values[name] = (
+            from_dict(type(nested), value) if nested is not None else tuple(value) if isinstance(value, list) else value
+        )
+    return kind(**values)

@@ -1,6 +1,6 @@
 """From a cosine to a probability: p = sigmoid(w * cosine + b), w >= 0 (paper, Eq. 7), and the refit of (w, b)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ class Scorer:
 
     @property
     def boundary(self) -> float:
-        """The cosine where p = 1/2: -b/w. Without slope (w = 0) its limit as w falls to 0: infinite, with the sign of -b."""
+        """The cosine where p = 1/2: -b/w. Without slope, its limit as w falls to 0: infinite, with the sign of -b."""
         if self.weight > 0:
             return -self.bias / self.weight
         return float("inf") if self.bias <= 0 else float("-inf")
@@ -55,34 +55,57 @@ def refit(cosines: Cosines, labels: Labels, steps: int = 100) -> Scorer:
 
     The cosines are standardised, then Newton steps are halved until the loss falls. Every awkward case has an outcome:
 
+    - `diverged`: some cosine is not finite. w = 0, b the log-odds of the share of positives, and the loss is infinite.
     - `one-class`: nothing says how p rises with the cosine. w is one per standard deviation, b makes p at the mean
       cosine the rule of succession's (positives + 1) / (n + 2).
     - `no-variance`: all cosines are equal (to 1e-12). w = 0, b the log-odds of the share of positives.
-    - `falling`: the best w is not positive. w = 0, b likewise: w is kept nonnegative (4.2.1).
-    - `separable`: some cosine lies above every negative and below every positive; the best w is infinite. The boundary is
-      put half way between the two nearest and w gives them the rule of succession's 1/(n+2) and 1 - 1/(n+2).
+    - `falling`: the best w is below 1e-6 a standard deviation. w = 0, b likewise: w is kept nonnegative (4.2.1).
+    - `separable`: no negative lies above a positive; the best w is infinite. The boundary is put half way between the
+      highest negative and the lowest positive, and w gives them the rule of succession's 1/(n+2) and 1 - 1/(n+2). Where
+      these two are equal, b makes p there the share of positives among the pairs of that cosine, and w is the least
+      that leaves its nearest neighbours no worse than 1/(n+2) and 1 - 1/(n+2).
     - `fitted`: everything else.
     """
     x = np.asarray(cosines, dtype=np.float64)
     n, positives = len(x), int(labels.sum())
+    if not np.isfinite(x).all():
+        return replace(_flat(positives, n, labels, "diverged"), loss=float("inf"))
     mean, spread = float(x.mean()), float(x.std())
     if spread <= 1e-12:
         return _flat(positives, n, labels, "no-variance")
     if positives in (0, n):
         bias = float(np.log((positives + 1) / (n - positives + 1)))
         return _scorer(1 / spread, bias - mean / spread, x, labels, "one-class")
-    below, above = float(x[labels == 0].max()), float(x[labels == 1].min())
-    if below < above:
-        weight = 2 * float(np.log(n + 1)) / (above - below)
-        return _scorer(weight, -weight * (below + above) / 2, x, labels, "separable")
+    if x[labels == 0].max() <= x[labels == 1].min():
+        return _scorer(*_steep(x, labels), x, labels, "separable")
     slope, intercept = _newton((x - mean) / spread, labels, steps)
-    if slope <= 0:
+    if slope < 1e-6:
         return _flat(positives, n, labels, "falling")
     return _scorer(slope / spread, intercept - slope * mean / spread, x, labels, "fitted")
 
 
+def _steep(x: Floats, labels: Labels) -> tuple[float, float]:
+    """The w and b of cosines that separate, or touch at one value; see `refit`."""
+    below, above = float(x[labels == 0].max()), float(x[labels == 1].min())
+    certain = float(np.log(len(x) + 1))
+    if below < above:
+        weight = 2 * certain / (above - below)
+        return weight, -weight * (below + above) / 2
+    share = float(labels[x == below].mean())
+    odds = float(np.log(share / (1 - share)))
+    lower, higher = x[x < below], x[x > below]
+    weight = max(
+        (certain + odds) / (below - float(lower.max())) if len(lower) else 0.0,
+        (certain - odds) / (float(higher.min()) - below) if len(higher) else 0.0,
+    )
+    return weight, odds - weight * below
+
+
 def _newton(x: Floats, labels: Labels, steps: int) -> tuple[float, float]:
-    """Slope and intercept of least cross-entropy on standardised x; x is not separable, so the least is unique."""
+    """Slope and intercept of least cross-entropy on standardised x, which separates in no way or the wrong way.
+
+    In no way: the least is unique. The wrong way: the slope goes down until nothing more is gained.
+    """
     design = np.stack([x, np.ones_like(x)], axis=1)
     share = labels.mean()
     at = np.array([0.0, np.log(share / (1 - share))])

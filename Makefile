@@ -1,0 +1,75 @@
+# Two commands do everything: `make demo` and `make test`. Both make .venv at first and are quick afterwards.
+
+PY := .venv/bin/python
+# One module `faiss`, two packages: the one for this machine, and the one that must not be there.
+HERE := $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
+ELSEWHERE := $(if $(filter gpu,$(HERE)),cpu,gpu)
+RUNS := .venv/installed-$(HERE)-to-run
+TESTS := .venv/installed-$(HERE)-to-test
+comma := ,
+
+export HF_HUB_OFFLINE ?= 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# The checker that the package carries, not a newer one from a registry.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.PHONY: help demo test lint faults slow gpu clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo    install, and watch active learning find rare pairs (minutes, no GPU needed)"
+	@echo "make test    install, and run every check: format, lint, types, tests"
+	@echo "make lint    the checks without the tests"
+	@echo "make faults  the tests that kill processes and nodes"
+	@echo "make slow    the tests that take minutes"
+	@echo "make gpu     the tests that need a CUDA device"
+	@echo "make clean   remove .venv and caches; runs and tasks stay"
+	@echo "PYTHON=/path/to/python make ...   takes that Python (3.11 or later) for .venv"
+
+demo: $(RUNS)
+	$(PY) -m jobs.demo
+
+test: lint
+	$(PY) -m pytest
+
+lint: $(TESTS)
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m pyright --pythonpath $(PY)
+
+# pytest ends with 5 where no test bears the mark yet, which is no failure.
+faults slow gpu: $(TESTS)
+	@$(PY) -m pytest --collect-only -q -m $@ >/dev/null 2>&1; \
+	if [ $$? -eq 5 ]; then echo "no test is marked $@ yet"; else $(PY) -m pytest -m $@; fi
+
+# 3.11 comes first, for it is what constraints.txt was made with and what the cluster's image holds. A candidate must start,
+# be new enough, and be able to make an environment with pip in it (Debian packs that apart, as python3-venv).
+$(PY):
+	@for python in "$(PYTHON)" python3.11 python3.12 python3.13 python3 python; do \
+	  [ -n "$$python" ] || continue; \
+	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	  echo "making .venv with $$python: $$("$$python" --version)"; \
+	  exec "$$python" -m venv --clear .venv; \
+	done; \
+	echo "no Python >= 3.11 with venv found; install one (on Debian also python3-venv), or: PYTHON=/path/to/python make ..." >&2; \
+	exit 1
+
+# $(call install,EXTRAS): the two Faiss packages overwrite each other's files, so a machine that changed its kind starts over.
+define install
+	@rm -f .venv/installed-$(ELSEWHERE)-*
+	@if $(PY) -m pip show -q faiss-$(ELSEWHERE) 2>/dev/null; then $(PY) -m pip uninstall -q -y faiss-cpu faiss-gpu; fi
+	@echo "installing [$(1)]: minutes the first time"
+	$(PY) -m pip install --quiet --constraint constraints.txt --editable '.[$(1)]'
+	@touch $@
+endef
+
+$(RUNS): pyproject.toml constraints.txt | $(PY)
+	$(call install,$(HERE)$(comma)demo)
+
+$(TESTS): pyproject.toml constraints.txt | $(PY)
+	$(call install,$(HERE)$(comma)demo$(comma)test$(comma)dev)
+	@touch $(RUNS)
+
+clean:
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build
+	find al_ray jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,68 @@
+"""What shards and trainer read: token ids of all texts and the rows of every part, made once and kept with the run."""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import ray
+
+from al_ray.cluster.session import gathered
+from al_ray.core.config import ClusterConfig, EncoderConfig
+from al_ray.core.pairs import Rows
+from al_ray.core.task import Task
+from al_ray.data.tables import read_task
+from al_ray.model.encoder import Encoder
+from al_ray.model.tokens import Tokens
+
+logger = logging.getLogger(__name__)
+
+
+def parts_of(task: Task) -> dict[tuple[str, str], str]:
+    """(split, side) -> part: a side and a digest of its rows, so that equal rows are one part. A symmetric task has one side."""
+    parts = {}
+    for split in task.splits.values():
+        parts[split.name, "left"] = _part("left", split.space.left)
+        parts[split.name, "right"] = _part("left" if task.symmetric else "right", split.space.right)
+    return parts
+
+
+def pool_folder(task: Task, encoder: EncoderConfig, out: Path) -> Path:
+    """Where a run keeps them: its name holds all that decides the token ids."""
+    decides = json.dumps([task.digest, encoder.name, encoder.max_length])
+    return out / "pool" / hashlib.sha256(decides.encode()).hexdigest()[:16]
+
+
+def prepared(task_folder: Path, task: Task, encoder: EncoderConfig, out: Path, cluster: ClusterConfig) -> Path:
+    """The pool folder, made by a worker if it is not there."""
+    folder = pool_folder(task, encoder, out)
+    if not folder.exists():
+        write = ray.remote(write_pool).options(num_cpus=cluster.cpus_per_shard, max_retries=2)
+        gathered(write.remote(str(task_folder.resolve()), encoder, str(folder.resolve())))
+    return folder
+
+
+def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
+    """Tokenise the task's texts and write them with the rows of its parts; written aside, then renamed."""
+    task, base = read_task(Path(task_folder)), Encoder.base(encoder)
+    aside = Path(f"{folder}.{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    for side, corpus in (("left", task.left), ("right", task.right)):
+        if side == "right" and task.symmetric:
+            continue
+        (aside / side).mkdir(parents=True)
+        tokens = Tokens.of([ids for block in base.tokenise(corpus.texts) for ids in block])
+        cut = int((tokens.lengths(np.arange(len(tokens))) >= encoder.max_length).sum())
+        logger.info("%s: %d texts, %d of them cut at %d word pieces", side, len(tokens), cut, encoder.max_length)
+        tokens.write(aside / side)
+    for (split, side), part in parts_of(task).items():
+        space = task.splits[split].space
+        np.save(aside / f"{part}.npy", space.left if side == "left" else space.right)
+    os.replace(aside, folder)
+
+
+def _part(side: str, rows: Rows) -> str:
+    return f"{side}-{hashlib.sha256(np.ascontiguousarray(rows).data).hexdigest()[:12]}"

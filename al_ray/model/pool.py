@@ -1,0 +1,230 @@
+"""One shard of a pool: it embeds its texts, keeps the vectors, and answers for them. A plain class; cluster/ makes it an actor.
+
+Texts are dealt to shards in whole encoder batches, so that a vector's bits do not depend on the number of shards. Every
+call names the weights it wants; a shard that holds others, or nothing, embeds first. All methods only read, so a call
+may be repeated.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from al_ray.core.config import EncoderConfig, SearchConfig
+from al_ray.core.errors import BadFile
+from al_ray.core.metrics import Ints, Reliability, counts_above, reliability
+from al_ray.core.pairs import Keys, Mask, Pairs, PairSpace, Rows, as_pairs
+from al_ray.core.records import Model
+from al_ray.core.scoring import Floats
+from al_ray.core.strategy import MARGIN, Candidates, Order, found
+from al_ray.model.encoder import Encoder, Vectors
+from al_ray.model.neighbours import NONE, Neighbours, set_threads
+from al_ray.model.tokens import Tokens, batches
+from al_ray.model.training import dots
+
+COLUMNS = 8192  # Right texts in one block of a product: 1,024 x 8,192 float32 are 32 MB.
+
+
+@dataclass(frozen=True)
+class ShardSpec:
+    """All that a shard is made from; small, so that a restarted actor rebuilds itself from storage.
+
+    folder: holds token ids (`left/`, `right/`) and rows (`NAME.npy`) of each part; a part's name begins with its side.
+    """
+
+    folder: str
+    encoder: EncoderConfig
+    search: SearchConfig
+    shard: int
+    shards: int
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some left texts of one shard with their vectors: rows (b,), vectors (b, d). What travels between shards."""
+
+    rows: Rows
+    vectors: Vectors
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What a count of negatives says: (t,) how many reach each threshold, and, if the model has p, its reliability."""
+
+    above: Ints
+    reliability: Reliability | None
+
+
+class PoolShard:
+    """The shard `spec.shard` of `spec.shards`."""
+
+    def __init__(self, spec: ShardSpec) -> None:
+        """Fix the threads; weights and vectors come with the first call."""
+        torch.set_num_threads(spec.encoder.threads)
+        set_threads(spec.encoder.threads)
+        self.spec = spec
+        self._held = ""
+        self._encoder: Encoder | None = None
+        self._vectors: dict[str, Block] = {}
+        self._indexes: dict[str, Neighbours] = {}
+
+    def rows(self, part: str) -> Rows:
+        """The sorted rows of a part that are this shard's."""
+        own = self._batches(part)
+        return np.sort(np.concatenate(own)) if own else np.empty(0, dtype=np.int64)
+
+    def embed(self, model: Model, part: str) -> Iterator[int]:
+        """Make sure of a part's vectors under these weights; yields the texts done since the last word."""
+        self._want(model)
+        if part in self._vectors:
+            return
+        tokens, rows = self._tokens(part), self.rows(part)
+        encoder = self._encoder_of(model)
+        vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
+        for batch in self._batches(part):
+            vectors[np.searchsorted(rows, batch)] = encoder.embed(tokens, batch)
+            yield len(batch)
+        self._vectors[part] = Block(rows, vectors)
+
+    def block(self, model: Model, part: str, start: int, stop: int) -> Block:
+        """The shard's texts number start to stop of a part, with their vectors."""
+        held = self._part(model, part)
+        return Block(held.rows[start:stop], held.vectors[start:stop])
+
+    def nearest(self, model: Model, part: str, queries: Block, count: int) -> tuple[Vectors, Rows]:
+        """The `count` nearest of the shard's texts to each query: cosines (b, count) and rows (b, count), -1 for none."""
+        held = self._part(model, part)
+        if not len(held.rows):
+            return np.full((len(queries.rows), count), -np.inf, np.float32), np.full((len(queries.rows), count), NONE)
+        if part not in self._indexes:
+            search = self.spec.search
+            self._indexes[part] = Neighbours(held.vectors, search.index, search.nprobe, self.spec.device)
+        cosines, places = self._indexes[part].nearest(queries.vectors, count)
+        return cosines, np.where(places == NONE, NONE, held.rows[places])
+
+    def select(self, request: "Request", queries: Block, labelled: Keys, *answers: tuple[Vectors, Rows]) -> Candidates:
+        """The candidates of a block, from the answers of all shards; see `select`."""
+        return select(request, queries.rows, labelled, list(answers))
+
+    def cosines(self, model: Model, part: str, queries: Block, pairs: Pairs) -> Floats:
+        """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is another shard's."""
+        held = self._part(model, part)
+        cosines = np.full(len(pairs), np.nan)
+        own = np.flatnonzero(np.isin(pairs[:, 1], held.rows))
+        for start in range(0, len(own), COLUMNS):
+            here = own[start : start + COLUMNS]
+            left = queries.vectors[np.searchsorted(queries.rows, pairs[here, 0])]
+            cosines[here] = dots(left, held.vectors[np.searchsorted(held.rows, pairs[here, 1])])
+        return cosines
+
+    def tally(
+        self, model: Model, part: str, queries: Block, hidden: Pairs, thresholds: Floats, symmetric: bool
+    ) -> Tally:
+        """Count ALL pairs of the queries with the shard's texts, less the `hidden` (k, 2): the exact false positives.
+
+        Cells of the float32 product within MARGIN of a threshold are settled by float64 products, so that the count does
+        not depend on blocks or shards. Symmetric: only pairs left < right, each of which is met once.
+        """
+        held = self._part(model, part)
+        # A copy: what Ray hands over is read-only, which torch cannot express.
+        asked = torch.tensor(queries.vectors)
+        above = np.zeros(len(thresholds), dtype=np.int64)
+        seen = None
+        for start in range(0, len(held.rows), COLUMNS):
+            columns = Block(held.rows[start : start + COLUMNS], held.vectors[start : start + COLUMNS])
+            product = (asked @ torch.from_numpy(columns.vectors).T).numpy()
+            shown = _shown(queries.rows, columns.rows, hidden, symmetric)
+            if model.scorer is not None:
+                probabilities = model.scorer.probability(product[shown])
+                here = reliability(probabilities, np.zeros(len(probabilities), dtype=np.uint8), 1.0)
+                seen = here if seen is None else seen + here
+            product[~shown] = -np.inf
+            above = above + counts_above(thresholds, _settled(product, queries, columns, thresholds))
+        return Tally(above, seen)
+
+    def _part(self, model: Model, part: str) -> Block:
+        for _ in self.embed(model, part):
+            pass
+        return self._vectors[part]
+
+    def _want(self, model: Model) -> None:
+        """Forget all that other weights made."""
+        if self._held != model.digest:
+            self._held, self._encoder = model.digest, None
+            self._vectors.clear()
+            self._indexes.clear()
+
+    def _encoder_of(self, model: Model) -> Encoder:
+        if self._encoder is None:
+            self._encoder = load(model, self.spec.encoder, self.spec.device)
+        return self._encoder
+
+    def _tokens(self, part: str) -> Tokens:
+        return Tokens.read(Path(self.spec.folder) / part.split("-")[0])
+
+    def _batches(self, part: str) -> list[Rows]:
+        """The shard's batches of a part: every so-manieth of all."""
+        every = batches(self._tokens(part), np.load(Path(self.spec.folder) / f"{part}.npy"), self.spec.encoder.batch)
+        return every[self.spec.shard :: self.spec.shards]
+
+
+def load(model: Model, config: EncoderConfig, device: str) -> Encoder:
+    """The encoder of a model: the pre-trained one when it has no path. BadFile when its weights are not those named."""
+    encoder = Encoder.saved(model.path, config, device) if model.path else Encoder.base(config, device)
+    if encoder.digest() != model.digest:
+        raise BadFile(f"weights in {model.path or config.name} are not those the run made; restore the folder")
+    return encoder
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of the merge of a block: see `select`."""
+
+    space: PairSpace
+    symmetric: bool
+    neighbours: int
+    order: Order
+    count: int
+
+
+def select(request: Request, rows: Rows, labelled: Keys, answers: list[tuple[Vectors, Rows]]) -> Candidates:
+    """Every shard's nearest of a block of left rows -> the candidates that can still be among the `count` of least cost.
+
+    Of each left text's answers the `neighbours` best by (-cosine, row) stay, whatever the number of shards; then pairs
+    with itself and labelled pairs (sorted keys) go.
+    """
+    cosines = np.concatenate([answer[0] for answer in answers], axis=1)
+    right = np.concatenate([answer[1] for answer in answers], axis=1)
+    hidden = (right == NONE) | ((right == rows[:, None]) if request.symmetric else False)
+    best = np.lexsort((right, np.where(hidden, np.inf, -cosines)), axis=1)[:, : request.neighbours]
+    kept = ~np.take_along_axis(hidden, best, axis=1)
+    pairs = as_pairs(np.broadcast_to(rows[:, None], best.shape)[kept], np.take_along_axis(right, best, axis=1)[kept])
+    fresh = found(request.space.keys(pairs), np.take_along_axis(cosines, best, axis=1)[kept], labelled)
+    return fresh.within(request.order, request.count, 2 * MARGIN)
+
+
+def _shown(left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> Mask:
+    """Which cells of a block (b, c) are pairs to count."""
+    shown = left[:, None] < right[None, :] if symmetric else np.ones((len(left), len(right)), dtype=np.bool_)
+    for turned in (hidden, hidden[:, ::-1]) if symmetric else (hidden,):
+        here = turned[np.isin(turned[:, 0], left) & np.isin(turned[:, 1], right)]
+        shown[np.searchsorted(left, here[:, 0]), np.searchsorted(right, here[:, 1])] = False
+    return shown
+
+
+def _settled(product: Vectors, queries: Block, columns: Block, thresholds: Floats) -> Floats:
+    """The scores of a block that may reach the lowest threshold; those near any threshold in float64."""
+    if not len(thresholds):
+        return np.empty(0)
+    rising = thresholds[::-1]
+    left, right = np.nonzero(product >= rising[0] - MARGIN)
+    scores = product[left, right].astype(np.float64)
+    near = np.searchsorted(rising, scores - MARGIN) != np.searchsorted(rising, scores + MARGIN, side="right")
+    close = np.flatnonzero(near)
+    for start in range(0, len(close), COLUMNS):
+        here = close[start : start + COLUMNS]
+        scores[here] = dots(queries.vectors[left[here]], columns.vectors[right[here]])
+    return scores

@@ -1,0 +1,109 @@
+"""The trainer: labelled pairs -> a saved model with its scorer. A plain class; cluster/ makes it an actor."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from al_ray.core.config import EncoderConfig, TrainingConfig
+from al_ray.core.errors import TrainingFailed
+from al_ray.core.records import Labelled, Model
+from al_ray.core.scoring import Scorer
+from al_ray.model.encoder import Encoder
+from al_ray.model.tokens import Tokens
+from al_ray.model.training import Step, fit, pair_cosines, train
+
+
+@dataclass(frozen=True)
+class TrainerSpec:
+    """All that a trainer is made from; folder as in ShardSpec."""
+
+    folder: str
+    encoder: EncoderConfig
+    training: TrainingConfig
+    seed: int
+    symmetric: bool
+    device: str = "cpu"
+
+
+class Trainer:
+    """Trains from the pre-trained weights every time (paper, A.1)."""
+
+    def __init__(self, spec: TrainerSpec) -> None:
+        """Fix the threads."""
+        torch.set_num_threads(spec.encoder.threads)
+        self.spec = spec
+
+    def untrained(self) -> Model:
+        """The pre-trained encoder as a model without scorer."""
+        return Model(path="", digest=Encoder.base(self.spec.encoder).digest())
+
+    def train(self, labelled: Labelled, number: int, folder: str) -> Iterator[Step | Model]:
+        """Train for round `number`, save into `folder`, and yield steps and at last the model.
+
+        A folder that holds the model of these labels and options is not made again. A training whose refitted loss stays
+        above `worst_loss` is repeated in another order; TrainingFailed after the last try.
+        """
+        made_from = self._made_from(labelled, number)
+        done = read_model(Path(folder), made_from)
+        if done is not None:
+            yield done
+            return
+        left = Tokens.read(Path(self.spec.folder) / "left")
+        right = left if self.spec.symmetric else Tokens.read(Path(self.spec.folder) / "right")
+        config, losses = self.spec.training, list[float]()
+        for attempt in range(config.tries):
+            encoder = Encoder.base(self.spec.encoder, self.spec.device)
+            seed = [self.spec.seed, attempt, number]
+            yield from train(encoder, left, right, labelled.pairs, labelled.labels, config, seed)
+            cosines = pair_cosines(encoder, left, right, labelled.pairs)
+            scorer, good = fit(cosines, labelled.labels, config)
+            if good:
+                yield write_model(encoder, scorer, Path(folder), made_from)
+                return
+            losses.append(scorer.loss)
+        raise TrainingFailed(
+            f"round {number}: {config.tries} trainings on {len(labelled):,} pairs ({labelled.positives:,} positive) ended "
+            f"with refitted losses {', '.join(f'{loss:.3f}' for loss in losses)}, above --training.worst-loss "
+            f"{config.worst_loss}; label more pairs, or change --training.learning-rate or --training.worst-loss"
+        )
+
+    def _made_from(self, labelled: Labelled, number: int) -> str:
+        """Digest of all that decides the weights."""
+        content = hashlib.sha256(json.dumps([asdict(self.spec.encoder), asdict(self.spec.training)]).encode())
+        content.update(json.dumps([self.spec.seed, number]).encode())
+        content.update(np.ascontiguousarray(labelled.pairs).data)
+        content.update(np.ascontiguousarray(labelled.labels).data)
+        return content.hexdigest()
+
+
+def write_model(encoder: Encoder, scorer: Scorer, folder: Path, made_from: str) -> Model:
+    """Save weights and scorer beside the folder and rename: what stands there is whole."""
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    encoder.save(aside)
+    model = Model(str(folder), encoder.digest(), scorer)
+    content = {**asdict(scorer), "boundary": scorer.boundary if scorer.weight else None, "digest": model.digest, "made_from": made_from}
+    (aside / "scorer.json").write_text(json.dumps(content, indent=2) + "\n")
+    if folder.exists():
+        shutil.rmtree(folder)
+    aside.rename(folder)
+    return model
+
+
+def read_model(folder: Path, made_from: str | None = None) -> Model | None:
+    """The model that `write_model` saved; None when there is none, or it was made from something else."""
+    if not (folder / "scorer.json").exists():
+        return None
+    content = json.loads((folder / "scorer.json").read_text())
+    if made_from is not None and content["made_from"] != made_from:
+        return None
+    scorer = Scorer(content["weight"], content["bias"], content["loss"], content["outcome"])
+    return Model(str(folder), content["digest"], scorer)

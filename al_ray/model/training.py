@@ -1,0 +1,161 @@
+"""Training CosineBERT on labelled pairs (paper, 4.2.1 and A.1): the encoder first, then (w, b) refitted to convergence."""
+
+import logging
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from al_ray.core.config import TrainingConfig, generator
+from al_ray.core.errors import TrainingFailed
+from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.scoring import Floats, Labels, Scorer, refit
+from al_ray.model.encoder import Encoder
+from al_ray.model.tokens import Tokens, batches
+
+logger = logging.getLogger(__name__)
+
+BETAS = (0.9, 0.999)
+PASS = 8  # Texts in one forward pass on a CPU, of like length: the least padding, measured on WikiQA.
+
+
+@dataclass(frozen=True)
+class Step:
+    """Progress of a training: step of steps, and the loss (nats a pair) of that batch."""
+
+    step: int
+    steps: int
+    loss: float
+
+
+class Head(torch.nn.Module):
+    """Logits of a batch of cosines: a batch norm without affine part, then w * x + b with w >= 0 (A.1)."""
+
+    def __init__(self, config: TrainingConfig) -> None:
+        """Start at the config's weight and bias."""
+        super().__init__()
+        # momentum=None accumulates plain means of all batches seen; the variance of a batch may be almost nothing.
+        self.norm = torch.nn.BatchNorm1d(1, eps=1e-8, affine=False, momentum=None)
+        self.weight = torch.nn.Parameter(torch.tensor(config.initial_weight))
+        self.bias = torch.nn.Parameter(torch.tensor(config.initial_bias))
+
+    def forward(self, cosines: torch.Tensor) -> torch.Tensor:
+        """(b,) cosines -> (b,) logits."""
+        return self.weight * self.norm(cosines[:, None])[:, 0] + self.bias
+
+    def keep_rising(self) -> None:
+        """Put w back to 0 when a step has taken it below."""
+        with torch.no_grad():
+            self.weight.clamp_(min=0.0)
+
+
+class Optimiser:
+    """AdamW with the encoder's and the head's rates, a linear warm-up and decay, and clipped gradients (Table 7)."""
+
+    def __init__(self, encoder: Encoder, head: Head, config: TrainingConfig, steps: int) -> None:
+        """Prepare for so many steps."""
+        self.config, self.steps, self.taken = config, steps, 0
+        self.rates = (config.learning_rate, config.learning_rate * config.head_rate)
+        self.parameters = [p for p in encoder.transformer.parameters() if p.requires_grad]
+        groups = [{"params": self.parameters}, {"params": list(head.parameters())}]
+        self.adam = torch.optim.AdamW(groups, betas=BETAS, weight_decay=config.weight_decay, fused=True)
+        self.all = self.parameters + list(head.parameters())
+
+    def factor(self) -> float:
+        """Share of the peak rate at the coming step: up over the warm-up, then down to 0."""
+        warm = self.config.warmup * self.steps
+        return min((self.taken + 1) / (warm + 1), (self.steps - self.taken) / max(1.0, self.steps - warm))
+
+    def step(self) -> None:
+        """Clip, set this step's rates, and move."""
+        torch.nn.utils.clip_grad_norm_(self.all, self.config.clip_norm)
+        first, second = (1 - beta ** (self.taken + 1) for beta in BETAS)
+        # torch corrects m/first and sqrt(v/second). Scaling rate and epsilon takes the correction out again, exactly:
+        # (rate * first / sqrt(second)) * (m / first) / (sqrt(v / second) + eps / sqrt(second)) = rate * m / (sqrt(v) + eps).
+        undo = 1.0 if self.config.bias_correction else first / math.sqrt(second)
+        shrink = 1.0 if self.config.bias_correction else math.sqrt(second)
+        for group, rate in zip(self.adam.param_groups, self.rates, strict=True):
+            group["lr"] = rate * self.factor() * undo
+            group["eps"] = self.config.epsilon / shrink
+        self.adam.step()
+        self.adam.zero_grad(set_to_none=True)
+        self.taken += 1
+
+
+def train(
+    encoder: Encoder, left: Tokens, right: Tokens, pairs: Pairs, labels: Labels, config: TrainingConfig, seed: list[int]
+) -> Iterator[Step]:
+    """Train the encoder in place on (n, 2) pairs with (n,) labels; the order of the pairs comes from `seed`.
+
+    Batches are whole: a last partial one is dropped, but fewer pairs than a batch make one batch of what there is;
+    TrainingFailed for fewer than two pairs, of which a batch norm makes nothing.
+    """
+    size = min(config.batch, len(pairs))
+    if size < 2:
+        raise TrainingFailed(f"{len(pairs)} labelled pairs are too few to train on; give a larger --first-batch")
+    per_epoch = len(pairs) // size
+    head = Head(config).to(encoder.device)
+    optimiser = Optimiser(encoder, head, config, config.epochs * per_epoch)
+    head.train()
+    for epoch in range(config.epochs):
+        order = generator(seed[0], f"training-order-{seed[1]}-{epoch}", seed[2]).permutation(len(pairs))
+        for number in range(per_epoch):
+            rows = order[number * size : (number + 1) * size]
+            logits = head(batch_cosines(encoder, left, right, pairs[rows]))
+            wanted = torch.from_numpy(labels[rows].astype(np.float32)).to(encoder.device)
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+            loss.backward()
+            optimiser.step()
+            head.keep_rising()
+            yield Step(optimiser.taken, optimiser.steps, float(loss.detach()))
+
+
+def batch_cosines(encoder: Encoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:
+    """(b, 2) pairs -> (b,) cosines with gradients."""
+    return torch.cosine_similarity(_forward(encoder, left, pairs[:, 0]), _forward(encoder, right, pairs[:, 1]))
+
+
+def _forward(encoder: Encoder, tokens: Tokens, rows: Rows) -> torch.Tensor:
+    """(b,) rows -> (b, d) in passes of texts of like length; a GPU takes them in one."""
+    if encoder.device != "cpu":
+        return encoder.forward(tokens, rows)
+    order = np.argsort(tokens.lengths(rows), kind="stable")
+    parts = [encoder.forward(tokens, rows[order[start : start + PASS]]) for start in range(0, len(rows), PASS)]
+    return torch.cat(parts)[torch.from_numpy(np.argsort(order))]
+
+
+def pair_cosines(encoder: Encoder, left: Tokens, right: Tokens, pairs: Pairs) -> Floats:
+    """(n, 2) pairs -> (n,) cosines, each distinct text encoded once."""
+    cosines = np.empty(len(pairs), dtype=np.float64)
+    sides = []
+    for side, tokens in enumerate((left, right)):
+        rows, where = np.unique(pairs[:, side], return_inverse=True)
+        vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
+        for batch in batches(tokens, rows, encoder.config.batch):
+            vectors[np.searchsorted(rows, batch)] = encoder.embed(tokens, batch)
+        sides.append((vectors, where))
+    (ones, one), (others, other) = sides
+    for start in range(0, len(pairs), 4096):
+        here = slice(start, start + 4096)
+        cosines[here] = dots(ones[one[here]], others[other[here]])
+    return cosines
+
+
+def dots(ones: np.ndarray, others: np.ndarray) -> Floats:
+    """(n, d) and (n, d) -> (n,) inner products in float64, each summed in the same order whatever n is."""
+    return np.einsum("nd,nd->n", ones.astype(np.float64), others.astype(np.float64))
+
+
+def fit(cosines: Floats, labels: Labels, config: TrainingConfig) -> tuple[Scorer, bool]:
+    """The refitted scorer, and whether the training behind it is good: its loss is at most `worst_loss`.
+
+    With one label alone (`one-class`) nothing can be said against a training, and it passes.
+    """
+    scorer = refit(cosines, labels)
+    good = scorer.loss <= config.worst_loss or scorer.outcome == "one-class"
+    logger.info(
+        "refitted on %d pairs: %s, loss %.4f, boundary %.4f", len(labels), scorer.outcome, scorer.loss, scorer.boundary
+    )
+    return scorer, good

@@ -1,0 +1,42 @@
+"""How every job starts and ends: options, log lines on stderr, and one line for an error a person can mend."""
+
+import io
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from typing import Any, NoReturn
+
+import tyro
+
+from al_ray.core.errors import AlRayError
+
+
+def job(main: Callable[[], None]) -> None:
+    """Run a job's body; an AlRayError becomes one line `error: ...` on stderr and exit code 2."""
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
+    try:
+        main()
+    except AlRayError as error:
+        fail(str(error))
+
+
+def options(kind: Any, name: str, description: str, arguments: Sequence[str] | None = None) -> Any:
+    """The command line as a value of `kind`, a dataclass or a union of them; a bad one ends the job in one line."""
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return tyro.cli(kind, prog=f"python -m jobs.{name}", description=description, args=arguments)
+    except SystemExit as stop:
+        if stop.code == 2:
+            # tyro draws a box: its words are the lines without the frame, up to the hint on --help.
+            lines = [line.strip("│ ") for line in said.getvalue().splitlines() if line.startswith("│")]
+            words = " ".join(" ".join(line for line in lines if line.strip("─")).split())
+            fail(words or said.getvalue())
+        raise
+
+
+def fail(message: str) -> NoReturn:
+    """End the job: one line on stderr, exit code 2."""
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,104 @@
+"""Make a task folder: python -m jobs.prepare {qqp|wikiqa|synthetic} --out TASK ..."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from al_ray.core.errors import BadOption
+from al_ray.core.task import Task
+from al_ray.data.clusters import Shares, check_shares
+from al_ray.data.qqp import read_qqp
+from al_ray.data.rows import BadRows, Report
+from al_ray.data.synthetic import synthetic_task
+from al_ray.data.tables import counts, write_task
+from al_ray.data.wikiqa import read_wikiqa
+from jobs import entry
+
+
+@dataclass(frozen=True)
+class Qqp:
+    """Quora Question Pairs: the first release's TSV, or a folder in GLUE's layout."""
+
+    source: Path
+    """The TSV file, or a folder that holds it, or one that holds GLUE's train.tsv and dev.tsv."""
+    out: Path
+    """Task folder to make."""
+    seed: int = 0
+    """Names the draw that splits the questions."""
+    split: str = "0.5,0.25,0.25"
+    """Shares of the questions that train, dev and test get; components of stated pairs stay whole."""
+    bad_rows: BadRows = "fail"
+    """What to do with a malformed row: fail at its line, or skip, count and list it."""
+
+    def read(self) -> tuple[Task, Report]:
+        return read_qqp(self.source, self.bad_rows, self.seed, shares(self.split))
+
+
+@dataclass(frozen=True)
+class Wikiqa:
+    """WikiQA as Microsoft published it: every question against every sentence."""
+
+    source: Path
+    """Folder that holds WikiQA-train.tsv, WikiQA-dev.tsv and WikiQA-test.tsv."""
+    out: Path
+    """Task folder to make."""
+    bad_rows: BadRows = "fail"
+    """What to do with a malformed row: fail at its line, or skip, count and list it."""
+
+    def read(self) -> tuple[Task, Report]:
+        return read_wikiqa(self.source, self.bad_rows)
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """Generated questions with paraphrase clusters and near misses."""
+
+    out: Path
+    """Task folder to make."""
+    texts: int = 4000
+    """How many questions, up to ten million."""
+    seed: int = 0
+    """Names every draw of the generator."""
+
+    def read(self) -> tuple[Task, Report]:
+        return synthetic_task(self.texts, self.seed), Report()
+
+
+def main() -> None:
+    """Read the source, write the task folder, say what is in it."""
+    options = entry.options(Qqp | Wikiqa | Synthetic, "prepare", __doc__)
+    if getattr(options, "seed", 0) < 0:
+        raise BadOption(f"--seed is {options.seed}; give 0 or more")
+    task, report = options.read()
+    chosen = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(options).items()}
+    fresh = write_task(task, options.out, {"command": f"prepare {type(options).__name__.lower()}", **chosen})
+    for line in report.lines():
+        print(line)
+    print(f"{task.name}: {len(task.left):,} texts" + ("" if task.symmetric else f" x {len(task.right):,} texts"))
+    print(table({name: counts(split) for name, split in task.splits.items()}))
+    print(f"{'wrote' if fresh else 'already there, unchanged:'} {options.out} (digest {task.digest[:12]})")
+
+
+def shares(text: str) -> Shares:
+    """Three numbers parted by commas."""
+    try:
+        train, dev, test = map(float, text.split(","))
+    except ValueError:
+        raise BadOption(f"--split is {text!r}; give three shares of 1, such as 0.5,0.25,0.25") from None
+    check_shares((train, dev, test))
+    return train, dev, test
+
+
+def table(splits: Mapping[str, Mapping[str, int]]) -> str:
+    """A line a split: its counts, and how rare a positive is."""
+    columns = ("left", "right", "pairs", "positives", "stated_negatives")
+    rows = [("split", *(column.replace("_", " ") for column in columns), "one positive in")]
+    for name, split in splits.items():
+        rare = f"{split['pairs'] / split['positives']:,.0f} pairs" if split["positives"] else "-"
+        rows.append((name, *(f"{split[column]:,}" for column in columns), rare))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
+
+if __name__ == "__main__":
+    entry.job(main)

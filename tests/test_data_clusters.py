@@ -1,0 +1,102 @@
+"""Closure and splits, against slow and obvious twins."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from al_ray.core.config import generator
+from al_ray.core.errors import BadOption
+from al_ray.core.pairs import as_pairs
+from al_ray.core.task import SPLITS, Corpus
+from al_ray.data.clusters import components, deal, pairs_within, symmetric_task
+
+TEXTS = 12
+EDGES = st.lists(
+    st.tuples(st.integers(0, TEXTS - 1), st.integers(0, TEXTS - 1)).filter(lambda e: e[0] != e[1]), max_size=14
+)
+
+
+def pairs_of(edges):
+    return np.array(edges, dtype=np.int64).reshape(-1, 2)
+
+
+def closure_by_walking(edges):
+    """Twin: join what two known pairs have in common until nothing new comes."""
+    known = {frozenset(edge) for edge in edges}
+    while fresh := {a ^ b for a in known for b in known if len(a & b) == 1} - known:
+        known |= fresh
+    return sorted(tuple(sorted(pair)) for pair in known)
+
+
+@given(EDGES)
+def test_pairs_within_components_are_the_transitive_closure(edges):
+    found = pairs_within(components(TEXTS, pairs_of(edges)))
+    assert [tuple(pair) for pair in found.tolist()] == closure_by_walking(edges)
+
+
+def test_a_chain_of_four_closes_to_six_pairs():
+    found = pairs_within(components(5, as_pairs([0, 1, 4], [1, 4, 3])))
+    # 0-1-4-3 is a chain, 2 is alone: 4 * 3 / 2 = 6 pairs, in order of key.
+    assert found.tolist() == [[0, 1], [0, 3], [0, 4], [1, 3], [1, 4], [3, 4]]
+
+
+@given(
+    EDGES, st.integers(0, 5), st.sampled_from([(0.5, 0.25, 0.25), (1.0, 0.0, 0.0), (0.0, 0.5, 0.5), (0.2, 0.2, 0.6)])
+)
+def test_no_component_crosses_splits_and_no_share_of_nothing_is_filled(edges, seed, shares):
+    component = components(TEXTS, pairs_of(edges))
+    split_of = deal(component, shares, generator(seed, "split"))
+    assert all(len(set(split_of[component == c].tolist())) == 1 for c in set(component.tolist()))
+    assert all(shares[split] > 0 for split in set(split_of.tolist()))
+
+
+@given(st.integers(0, 20))
+@settings(max_examples=20)
+def test_shares_are_met_when_components_are_small(seed):
+    component = np.arange(1000) // 3
+    filled = np.bincount(deal(component, (0.5, 0.25, 0.25), generator(seed, "split")), minlength=3)
+    assert np.abs(filled - [500, 250, 250]).max() <= 6
+
+
+@given(st.integers(0, 20))
+@settings(max_examples=20)
+def test_a_giant_component_goes_to_the_largest_share(seed):
+    # 45 of 100 texts hang together: more than dev's or test's 25.
+    component = np.concatenate([np.zeros(45, dtype=np.int64), np.arange(1, 56)])
+    split_of = deal(component, (0.25, 0.25, 0.5), generator(seed, "split"))
+    assert np.bincount(split_of).tolist() == [25, 25, 50]
+    assert split_of[0] == 2
+
+
+def test_the_seed_decides_the_split():
+    component = np.arange(200)
+    one, again, other = (deal(component, (0.5, 0.25, 0.25), generator(seed, "split")) for seed in (0, 0, 1))
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.5, 0.25, 0.3), (1.5, -0.5, 0.0), (float("nan"),) * 3])
+def test_shares_that_are_no_shares_are_refused(shares):
+    with pytest.raises(BadOption, match=r"--split is .*add up to 1"):
+        deal(np.arange(4), shares, generator(0, "split"))
+
+
+@given(EDGES, EDGES, st.integers(0, 3))
+def test_a_symmetric_task_holds_the_closure_and_the_negatives_outside_it(positive, negative, seed):
+    corpus = Corpus(tuple(map(str, range(TEXTS))), tuple("abcdefghijkl"))
+    whole = components(TEXTS, pairs_of(positive + negative))
+    split_of = deal(whole, (0.5, 0.25, 0.25), generator(seed, "split"))
+    task = symmetric_task("t", corpus, components(TEXTS, pairs_of(positive)), pairs_of(negative), split_of)
+    closure = closure_by_walking(positive)
+    stated = sorted({tuple(sorted(pair)) for pair in negative} - set(closure))
+    for number, name in enumerate(SPLITS):
+        split = task.splits[name]
+        rows = [row for row in range(TEXTS) if split_of[row] == number]
+        inside = set(combinations(rows, 2))
+        assert split.space.left.tolist() == rows
+        assert [tuple(p) for p in split.positives.tolist()] == [pair for pair in closure if pair in inside]
+        assert [tuple(p) for p in split.stated_negatives.tolist()] == [pair for pair in stated if pair in inside]
+    assert sum(len(task.splits[name].positives) for name in SPLITS) == len(closure), "no positive crosses splits"
