@@ -1,3 +1,3 @@
-"""Active learning of rare pairs on Ray: which pairs to label, a bi-encoder from them, and average precision over all pairs."""
+"""Active learning of rare pairs on Ray: pairs to label, a bi-encoder from them, average precision over all pairs."""
 
 __version__ = "0.1.0"

@@ -66,7 +66,9 @@ class Synthetic:
 
 def main() -> None:
     """Read the source, write the task folder, say what is in it."""
-    options = entry.options(Qqp | Wikiqa | Synthetic, "prepare", __doc__)
+    options = entry.options(
+        Qqp | Wikiqa | Synthetic, "prepare", "Make a task folder of pairs, with what is known of them."
+    )
     if getattr(options, "seed", 0) < 0:
         raise BadOption(f"--seed is {options.seed}; give 0 or more")
     task, report = options.read()

@@ -3,9 +3,8 @@
 The same command goes on where an earlier one stopped. Every option: --help.
 """
 
-import json
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,14 +27,14 @@ class Options(RunConfig):
 
     out: Path
     """Run folder: made if it is not there, gone on with if it is."""
-    cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = ClusterConfig()
+    cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     config: Path | None = None
     """config.json of an earlier run: its options are the defaults of this one."""
 
     @property
     def run(self) -> RunConfig:
         """The options that decide the results."""
-        return RunConfig(**{field.name: getattr(self, field.name) for field in fields(RunConfig)})
+        return RunConfig(**{f.name: getattr(self, f.name) for f in fields(RunConfig)})
 
 
 def main() -> None:
@@ -63,7 +62,7 @@ def run(config: RunConfig, cluster: ClusterConfig, out: Path) -> RunFolder:
 def _go_on(config: RunConfig, cluster: ClusterConfig, journal: RunFolder, state: State) -> None:
     watch = Progress()
     with session(cluster), deployed_world(config, cluster, journal.task, journal, watch) as world:
-        for state in loop.run(config, journal.task.split("train"), world, state):
+        for _ in loop.run(config, journal.task.split("train"), world, state):
             watch.close()
             print(table(journal.metrics()[-1:]), flush=True)
 
@@ -74,14 +73,14 @@ def parsed(arguments: list[str]) -> Options:
     if "--config" in arguments:
         content = read_json(Path(arguments[arguments.index("--config") + 1]))
         default = from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
-        kept = {field.name: getattr(default, field.name) for field in fields(RunConfig)}
+        kept = {f.name: getattr(default, f.name) for f in fields(RunConfig)}
         default = Options(**kept, out=tyro.MISSING)
     return tyro.cli(Options, args=arguments, default=default, prog="python -m jobs.run", description=__doc__)
 
 
 def table(lines: list[dict[str, Any]]) -> str:
     """A line a round."""
-    rows = [("round", "labels", "positives", "AP %", "P@R20 %", "boundary", "seconds")]
+    rows: list[tuple[str, ...]] = [("round", "labels", "positives", "AP %", "P@R20 %", "boundary", "seconds")]
     for line in lines:
         shares = [
             "-" if line[name] is None else f"{100 * line[name]:.1f}"
@@ -89,7 +88,8 @@ def table(lines: list[dict[str, Any]]) -> str:
         ]
         boundary = "-" if line["boundary"] is None else f"{line['boundary']:.3f}"
         seconds = f"{sum(line['seconds'].values()):.0f}"
-        rows.append((f"{line['round']}", f"{line['labels']:,}", f"{line['positives']:,}", *shares, boundary, seconds))
+        counted = [f"{line[name]:,}" for name in ("round", "labels", "positives")]
+        rows.append((*counted, *shares, boundary, seconds))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 

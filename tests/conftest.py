@@ -1,6 +1,9 @@
 """What all tests share. The environment comes first: Ray, Transformers and Tokenizers read it as they are imported."""
 
 import os
+from pathlib import Path
+
+import pytest
 
 os.environ.update(
     {
@@ -17,3 +20,13 @@ os.environ.update(
         "TOKENIZERS_PARALLELISM": "false",
     }
 )
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data sets, never part of the project; what needs it is skipped where it is absent."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("AL_RAY_DATA", beside))
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}; set AL_RAY_DATA to a folder that holds wikiqa/ and qqp/")
+    return folder

@@ -27,15 +27,17 @@ def two_sided(left: tuple[str, ...] = ("a", "b", "c"), right: tuple[str, ...] = 
         space = PairSpace(np.array(rows, dtype=np.int64), every, width=len(right), symmetric=False)
         pairs = as_pairs(rows, [0] * len(rows))
         splits[name] = Split(name, space, pairs[:1], pairs[1:])
-    sides = (Corpus(tuple(f"{side}{n}" for n in range(len(texts))), texts) for side, texts in zip("lr", (left, right)))
-    return sealed("two", False, *sides, splits)
+    return sealed("two", False, corpus("l", left), corpus("r", right), splits)
+
+
+def corpus(side: str, texts: tuple[str, ...]) -> Corpus:
+    return Corpus(tuple(f"{side}{row}" for row in range(len(texts))), texts)
 
 
 def one_sided(texts: tuple[str, ...] = ("a", "b", "c", "d", "e")) -> Task:
     """Clusters {0, 1, 3} in train, {2} and {4} in dev."""
-    corpus = Corpus(tuple(map(str, range(len(texts)))), texts)
     component, split_of = np.array([0, 0, 1, 0, 2]), np.array([0, 0, 1, 0, 1])
-    return symmetric_task("one", corpus, component, as_pairs([4], [2]), split_of)
+    return symmetric_task("one", corpus("t", texts), component, as_pairs([4], [2]), split_of)
 
 
 def same(one: Task, other: Task) -> bool:
@@ -112,13 +114,15 @@ def test_the_digest_tells_lists_apart_that_join_alike():
 def test_the_digest_holds_every_part():
     task = one_sided()
     train = task.splits["train"]
+    renamed = Corpus(("v", "w", "x", "y", "z"), task.left.texts)
+    relabelled = Split("train", train.space, train.positives[1:], train.positives[:1])
     others = [
         sealed("one", False, task.left, task.right, task.splits),
-        sealed("one", True, Corpus(("v", "w", "x", "y", "z"), task.left.texts), task.right, task.splits),
+        sealed("one", True, renamed, renamed, task.splits),
         sealed("one", True, task.left, task.right, {}),
         sealed("one", True, task.left, task.right, {"train": task.splits["dev"], "dev": train}),
-        sealed("one", True, task.left, task.right, {**task.splits, "train": Split("train", train.space, train.positives[1:], train.positives[:1])}),
-    ]  # fmt: skip
+        sealed("one", True, task.left, task.right, {**task.splits, "train": relabelled}),
+    ]
     assert len({task.digest, *(other.digest for other in others)}) == 1 + len(others)
 
 

@@ -1,4 +1,4 @@
-"""The pool over shards: blocks of left texts travel, right texts stay; the driver sees only counts and the best pairs."""
+"""The pool over shards: blocks of left texts travel, right texts stay; the driver sees counts and the best pairs."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,8 +20,8 @@ from al_ray.core.metrics import (
     counts_of,
     evaluation,
     reliability,
+    thresholds_of,
 )
-from al_ray.core.metrics import thresholds_of
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, Rows
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
@@ -48,10 +48,17 @@ class ShardedPool:
 
     def __init__(
         self, shards: Sequence[Any], parts: dict[tuple[str, str], str], task: Task, search: SearchConfig, watch: Watch
-    ):
+    ) -> None:
         """parts: (split, side) -> the name of its rows in the pool folder (cluster/prepare.py)."""
         self.shards, self.parts, self.task, self.search, self.watch = list(shards), parts, task, search, watch
         self._rows: dict[str, list[Rows]] = {}
+        self._untrained: Model | None = None
+
+    def untrained(self) -> Model:
+        """The pre-trained encoder, a model without scorer."""
+        model = self._untrained or gathered(self.shards[0].untrained.remote())
+        self._untrained = model
+        return model
 
     def embed(self, model: Model, splits: Iterable[str]) -> None:
         """See to it that the shards hold the vectors of these splits."""
@@ -193,9 +200,9 @@ class PoolRetriever:
 class PoolEvaluator:
     """The Evaluator of the loop: counts small pools, estimates large ones from an evaluation set."""
 
-    def __init__(self, pool: ShardedPool, task: Task, untrained: Model, config: EvaluationConfig, seed: int) -> None:
-        """untrained: finds the near negatives of the evaluation sets."""
-        self.pool, self.task, self.untrained, self.config, self.seed = pool, task, untrained, config, seed
+    def __init__(self, pool: ShardedPool, task: Task, config: EvaluationConfig, seed: int) -> None:
+        """No evaluation set is made before it is needed."""
+        self.pool, self.task, self.config, self.seed = pool, task, config, seed
         self.sets: dict[str, EvaluationSet] = {}
 
     def exact(self, split: Split) -> bool:
@@ -225,7 +232,7 @@ class PoolEvaluator:
     def evaluation_set(self, split: Split) -> EvaluationSet:
         """The evaluation set of a split, made at first need and the same ever after."""
         if split.name not in self.sets:
-            near = self.pool.near(self.untrained, split, self.config.near_neighbours)
+            near = self.pool.near(self.pool.untrained(), split, self.config.near_neighbours)
             rng = generator(self.seed, f"evaluation-set-{split.name}")
             self.sets[split.name] = near_and_random(split, near, self.config.random_pairs, rng)
         return self.sets[split.name]

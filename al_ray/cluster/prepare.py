@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def parts_of(task: Task) -> dict[tuple[str, str], str]:
-    """(split, side) -> part: a side and a digest of its rows, so that equal rows are one part. A symmetric task has one side."""
+    """(split, side) -> part: its side (a symmetric task has one) and a digest of its rows; equal rows are one part."""
     parts = {}
     for split in task.splits.values():
         parts[split.name, "left"] = _part("left", split.space.left)
@@ -33,7 +33,7 @@ def parts_of(task: Task) -> dict[tuple[str, str], str]:
 def pool_folder(task: Task, encoder: EncoderConfig, out: Path) -> Path:
     """Where a run keeps them: its name holds all that decides the token ids."""
     decides = json.dumps([task.digest, encoder.name, encoder.max_length])
-    return out / "pool" / hashlib.sha256(decides.encode()).hexdigest()[:16]
+    return out.resolve() / "pool" / hashlib.sha256(decides.encode()).hexdigest()[:16]
 
 
 def prepared(task_folder: Path, task: Task, encoder: EncoderConfig, out: Path, cluster: ClusterConfig) -> Path:
@@ -41,7 +41,7 @@ def prepared(task_folder: Path, task: Task, encoder: EncoderConfig, out: Path, c
     folder = pool_folder(task, encoder, out)
     if not folder.exists():
         write = ray.remote(write_pool).options(num_cpus=cluster.cpus_per_shard, max_retries=2)
-        gathered(write.remote(str(task_folder.resolve()), encoder, str(folder.resolve())))
+        gathered(write.remote(str(task_folder.resolve()), encoder, str(folder)))
     return folder
 
 

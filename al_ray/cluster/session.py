@@ -60,9 +60,9 @@ def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig) -> Iterat
     except GetTimeoutError as error:
         release(actors)
         raise NoPlace(
-            f"{len(actors)} {plain.__name__} actors of {config.cpus_per_shard} CPUs and {config.gpus_per_shard} GPUs were "
-            f"not placed in {config.timeout:.0f} s; the cluster has {ray.cluster_resources()}: ask for fewer --shards, "
-            "less --cpus-per-shard or --gpus-per-shard, or give a longer --timeout"
+            f"{len(actors)} {plain.__name__} actors of {config.cpus_per_shard} CPUs and {config.gpus_per_shard} GPUs "
+            f"were not placed in {config.timeout:.0f} s; the cluster has {ray.cluster_resources()}: ask for fewer "
+            "--shards, less --cpus-per-shard or --gpus-per-shard, or give a longer --timeout"
         ) from error
     try:
         yield actors
@@ -71,7 +71,7 @@ def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig) -> Iterat
 
 
 def refuse_lost(out: Path) -> None:
-    """A submitted job works in Ray's copy of its folder: refuse a relative path there, for what it holds would be lost."""
+    """A submitted job works in Ray's copy of its folder: refuse a relative path there, which would be lost."""
     if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and "://" not in str(out) and not out.is_absolute():
         raise BadOption(f"--out {out} is relative, and a submitted job's folder is thrown away; give an absolute path")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from al_ray.cluster.pool import PoolEvaluator, PoolRetriever, ShardedPool, Watch
-from al_ray.cluster.prepare import parts_of, prepared
+from al_ray.cluster.prepare import parts_of, pool_folder, prepared
 from al_ray.cluster.session import deployed, streamed
 from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.loop import ImputedOracle
@@ -22,16 +22,13 @@ from al_ray.model.trainer import Trainer, TrainerSpec
 class TrainerActor:
     """The Trainer of the loop: an actor that writes models into the run folder."""
 
-    def __init__(self, actor: Any, journal: RunFolder, watch: Watch) -> None:
+    def __init__(self, actor: Any, pool: ShardedPool, journal: RunFolder, watch: Watch) -> None:
         """The actor of a model.trainer.Trainer."""
-        self.actor, self.journal, self.watch = actor, journal, watch
-        self._untrained: Model | None = None
+        self.actor, self.pool, self.journal, self.watch = actor, pool, journal, watch
 
     def untrained(self) -> Model:
         """The pre-trained encoder."""
-        if self._untrained is None:
-            (self._untrained,) = streamed([self.actor.untrained.remote()])
-        return self._untrained
+        return self.pool.untrained()
 
     def train(self, labelled: Labelled, number: int) -> Model:
         """A model of round `number`."""
@@ -54,7 +51,7 @@ class RunWorld:
         split = task.split("train")
         self.pool, self.trainer, self.journal = pool, trainer, journal
         self.retriever = PoolRetriever(pool, split)
-        self.evaluator = PoolEvaluator(pool, task, trainer.untrained(), config.evaluation, config.seed)
+        self.evaluator = evaluator(config, task, pool)
         self.oracle = ImputedOracle(split)
 
     @contextmanager
@@ -73,19 +70,30 @@ class RunWorld:
             self.pool.embed(model, splits)
 
 
+def evaluator(config: RunConfig, task: Task, pool: ShardedPool) -> PoolEvaluator:
+    """What measures a run's models."""
+    return PoolEvaluator(pool, task, config.evaluation, config.seed)
+
+
+@contextmanager
+def deployed_pool(
+    config: RunConfig, cluster: ClusterConfig, task: Task, out: Path, watch: Watch
+) -> Iterator[ShardedPool]:
+    """Start the shards of a run on the Ray of this process; they end with the context."""
+    folder = prepared(Path(config.task), task, config.encoding, out, cluster)
+    spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, cluster.device)
+    specs = [replace(spec, shard=number) for number in range(cluster.shards)]
+    with deployed(PoolShard, specs, cluster) as shards:
+        yield ShardedPool(shards, parts_of(task), task, config.search, watch)
+
+
 @contextmanager
 def deployed_world(
     config: RunConfig, cluster: ClusterConfig, task: Task, journal: RunFolder, watch: Watch
 ) -> Iterator[RunWorld]:
-    """Start the actors of a run on the Ray of this process; they end with the context."""
-    encoder = config.encoding
-    folder = str(prepared(Path(config.task), task, encoder, journal.path, cluster).resolve())
-    device = "cuda:0" if cluster.gpus_per_shard else "cpu"
-    shard = ShardSpec(folder, encoder, config.search, 0, cluster.shards, device)
-    trainer = TrainerSpec(folder, encoder, config.training, config.seed, task.symmetric, device)
-    with (
-        deployed(PoolShard, [replace(shard, shard=number) for number in range(cluster.shards)], cluster) as shards,
-        deployed(Trainer, [trainer], cluster) as (actor,),
-    ):
-        pool = ShardedPool(shards, parts_of(task), task, config.search, watch)
-        yield RunWorld(config, task, pool, TrainerActor(actor, journal, watch), journal)
+    """Start all actors of a run; they end with the context."""
+    with deployed_pool(config, cluster, task, journal.path, watch) as pool:
+        folder = str(pool_folder(task, config.encoding, journal.path))
+        spec = TrainerSpec(folder, config.encoding, config.training, config.seed, task.symmetric, cluster.device)
+        with deployed(Trainer, [spec], cluster) as (actor,):
+            yield RunWorld(config, task, pool, TrainerActor(actor, pool, journal, watch), journal)

@@ -1,7 +1,7 @@
 """Every option of a run: frozen, with its default and a sentence that is also its --help. Nothing else has defaults."""
 
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -112,7 +112,7 @@ class RunConfig:
     seeding: Literal["retrieval", "stated"] = "retrieval"
     """Where the first batch comes from: the most similar pairs (4.2.3), or a draw of the stated pairs (5.7)."""
     encoder: str = "all-MiniLM-L6-v2"
-    """A hub name, a local folder, 'all-MiniLM-L6-v2' (from the package of the extra `demo`), or 'random-bert' (tests)."""
+    """A hub name, a local folder, 'all-MiniLM-L6-v2' (from the package of extra `demo`), or 'random-bert' (tests)."""
     encoder_layers: int | None = None
     """Keep only the encoder's first so many layers; all when not given."""
     max_length: int = 128
@@ -172,11 +172,20 @@ class ClusterConfig:
     timeout: float = 1800.0
     """Seconds to wait for actors to be placed before saying what the cluster lacks."""
 
+    @property
+    def device(self) -> str:
+        """Where an actor computes: Ray shows it its own GPUs alone, the first of them as 0."""
+        return "cuda:0" if self.gpus_per_shard else "cpu"
+
 
 def as_dict(config: Any) -> dict[str, Any]:
     """A config -> nested plain values, as config.json holds them."""
     return {
-        f.name: as_dict(value) if is_dataclass(value) else list(value) if isinstance(value, tuple) else value
+        f.name: as_dict(value)
+        if is_dataclass(value)
+        else list(cast(tuple[Any, ...], value))
+        if isinstance(value, tuple)
+        else value
         for f in fields(config)
         for value in [getattr(config, f.name)]
     }
@@ -191,8 +200,8 @@ def from_dict(kind: type[Any], content: dict[str, Any]) -> Any:
     values: dict[str, Any] = {}
     for name, value in content.items():
         made = known[name].default_factory
-        nested = made() if made is not MISSING else None
-        values[name] = (
-            from_dict(type(nested), value) if nested is not None else tuple(value) if isinstance(value, list) else value
-        )
+        if made is not MISSING:
+            values[name] = from_dict(cast(type[Any], made), value)
+        else:
+            values[name] = tuple(cast(list[Any], value)) if isinstance(value, list) else value
     return kind(**values)

@@ -43,8 +43,8 @@ def _bought(config: RunConfig, split: Split, world: World, state: State, number:
 def choose(config: RunConfig, split: Split, world: World, state: State, number: int) -> Batch:
     """The pairs of round `number`: a draw, or the least in the strategy's order under the latest model (4.2.2, 4.2.3).
 
-    Of a draw (`random`, `stated`) or of the candidates that a search has left, fewer than the round's share may be there:
-    then those are the batch.
+    Of a draw (`random`, `stated`) or of a search's candidates, fewer than the round's share may be left: then those are
+    the batch.
     """
     space = replace(split.space, symmetric=split.space.symmetric and not config.search.ordered_pairs)
     labelled = np.sort(space.keys(state.labelled.pairs))

@@ -15,7 +15,7 @@ class Retriever(Protocol):
     """Finds pairs of the training pool."""
 
     def least(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
-        """The `count` pairs of least cost, ties by key, none of the sorted `labelled`; fewer when candidates run out."""
+        """The `count` pairs of least cost, ties by key, none of the sorted `labelled`; fewer when they run out."""
         ...
 
 
@@ -66,11 +66,30 @@ class Journal(Protocol):
 class World(Protocol):
     """All of them, and a stopwatch."""
 
-    retriever: Retriever
-    trainer: Trainer
-    evaluator: Evaluator
-    oracle: Oracle
-    journal: Journal
+    @property
+    def retriever(self) -> Retriever:
+        """Finds pairs."""
+        ...
+
+    @property
+    def trainer(self) -> Trainer:
+        """Trains models."""
+        ...
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Measures them."""
+        ...
+
+    @property
+    def oracle(self) -> Oracle:
+        """Sells labels."""
+        ...
+
+    @property
+    def journal(self) -> Journal:
+        """Keeps all of it."""
+        ...
 
     def embed(self, model: Model, splits: Iterable[str]) -> None:
         """Have the vectors of these splits at hand, before they are asked for."""

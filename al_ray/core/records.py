@@ -50,7 +50,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs chosen for labelling: (n, 2) pairs, (n,) cosines under the model that chose them (NaN for a draw), source."""
+    """Pairs to label: (n, 2) pairs, (n,) cosines under the model that chose them (NaN for a draw), and how chosen."""
 
     pairs: Pairs
     cosines: npt.NDArray[np.float64]

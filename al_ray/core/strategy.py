@@ -21,7 +21,7 @@ MARGIN = 2e-6
 
 @dataclass(frozen=True)
 class Order:
-    """The cost of a pair by its cosine: the distance to `centre`; an infinite centre means the highest (or lowest) first.
+    """The cost of a pair by its cosine: the distance to `centre`; an infinite centre means the highest (lowest) first.
 
     The limits are those of a boundary that moves out: all pairs lie on one side of it, nearest first.
     """
@@ -56,7 +56,7 @@ class Candidates:
         return Candidates(keys[first], np.concatenate([self.cosines, others.cosines])[first])
 
     def within(self, order: Order, count: int, margin: float) -> "Candidates":
-        """Every pair whose cost is at most `margin` above that of the `count`-th least: never fewer than the best `count`."""
+        """Every pair whose cost is at most `margin` above the `count`-th least: never fewer than the best `count`."""
         if len(self) <= count:
             return self
         costs = order.cost(self.cosines)
@@ -80,7 +80,7 @@ def found(keys: Keys, cosines: Cosines, labelled: Keys) -> Candidates:
 
 
 def order_of(strategy: str, model: Model) -> Order:
-    """The order in which a strategy wants pairs under a model; an untrained one has no boundary, so the highest first."""
+    """The order in which a strategy wants pairs under a model; untrained it has no boundary: the highest first."""
     if strategy == "uncertainty" and model.scorer is not None:
         return Order(model.scorer.boundary)
     return HIGHEST
@@ -89,8 +89,8 @@ def order_of(strategy: str, model: Model) -> Order:
 def drawn(config: RunConfig, split: Split, number: int, labelled: Keys) -> Keys | None:
     """The keys of round `number` where no model is asked: a draw of the pool or of the stated pairs; else None.
 
-    labelled: sorted. `random` takes what is left when that is less than the round's share; `stated` takes every positive
-    and every stated negative whatever the budget (5.2); stated seeding draws the first batch from those (5.7).
+    labelled: sorted. `random` takes what is left when that is less than the round's share; `stated` takes every
+    positive and every stated negative whatever the budget (5.2); stated seeding draws the first batch from those (5.7).
     """
     if config.strategy == "random":
         left = split.space.total - len(labelled)

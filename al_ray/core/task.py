@@ -27,7 +27,7 @@ class Corpus:
 class Split:
     """The pool of one split and what is known of it.
 
-    positives: (n, 2) all pairs that match (imputed: every other pair of the pool is taken for a negative; paper, 3.1.2).
+    positives: (n, 2) all pairs that match (every other pair of the pool is taken for a negative; paper, 3.1.2).
     stated_negatives: (n, 2) pairs that somebody labelled as no match, less those that are positives.
     Pairs are rows of the task's texts, in order of key, left < right when symmetric.
     """

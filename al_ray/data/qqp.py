@@ -6,7 +6,6 @@ import numpy as np
 
 from al_ray.core.config import generator
 from al_ray.core.errors import BadFile
-from al_ray.core.pairs import as_pairs
 from al_ray.core.task import Corpus, Task
 from al_ray.data.clusters import Shares, components, deal, symmetric_task
 from al_ray.data.rows import BadRows, Report, Skip, TextTable, read_rows
@@ -22,16 +21,14 @@ def read_qqp(path: Path, bad_rows: BadRows, seed: int, shares: Shares = (0.5, 0.
     """
     questions = TextTable()
     skipped: list[Skip] = []
-    left: list[int] = []
-    right: list[int] = []
+    stated: list[tuple[int, int]] = []
     labels: list[bool] = []
     for file in _files(path):
         rows, left_out = read_rows(file, HEADER, _fault, bad_rows)
         skipped += left_out
-        left += [questions.row(row[1], row[3]) for row in rows]
-        right += [questions.row(row[2], row[4]) for row in rows]
+        stated += [(questions.row(row[1], row[3]), questions.row(row[2], row[4])) for row in rows]
         labels += [row[5] == "1" for row in rows]
-    pairs, positive = as_pairs(left, right), np.array(labels, dtype=np.bool_)
+    pairs, positive = np.array(stated, dtype=np.int64).reshape(-1, 2), np.array(labels, dtype=np.bool_)
     if not len(pairs):
         raise BadFile(f"{path} holds no labelled pair; give --source the release's TSV or GLUE's folder")
     corpus = Corpus(tuple(questions.rows), tuple(questions.texts))

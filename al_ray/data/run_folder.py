@@ -114,7 +114,8 @@ class RunFolder:
 
     def complete(self, state: State, batch: Batch, evaluations: Mapping[str, Evaluation]) -> None:
         """Write the round's record, its line of metrics, and last of all state.json."""
-        assert state.model is not None and state.model.scorer is not None
+        assert state.model is not None
+        assert state.model.scorer is not None
         scorer = state.model.scorer
         found = int(state.labelled.labels[len(state.labelled) - len(batch.pairs) :].sum())
         figures: dict[str, Any] = {
@@ -212,7 +213,7 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 def read_parquet(path: Path) -> pa.Table:
     """Read a table; BadFile names the file that is missing or damaged."""
     try:
-        return pq.read_table(path, partitioning=None)
+        return pq.ParquetFile(path).read()
     except (OSError, pa.ArrowException) as error:
         raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); restore it") from error
 

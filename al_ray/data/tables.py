@@ -90,9 +90,11 @@ def read_about(folder: Path) -> dict[str, Any]:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
         version = about["format"]
-        about["name"], about["symmetric"], about["digest"], about["splits"]
+        missing = {"name", "symmetric", "digest", "splits"} - set(about)
     except (ValueError, KeyError, TypeError) as error:
         raise BadFile(f"{path} cannot be read ({error!r}); {_cure(folder)}") from error
+    if missing:
+        raise BadFile(f"{path} lacks {', '.join(sorted(missing))}; {_cure(folder)}")
     if version != FORMAT:
         raise BadFile(f"{path} has format {version}, this al_ray reads {FORMAT}; {_cure(folder)}")
     return about
@@ -152,7 +154,7 @@ def _read(path: Path, schema: pa.Schema, columns: list[str] | None = None) -> pa
     if not path.is_file():
         raise BadFile(f"{path} is missing; {_cure(path.parent)}")
     try:
-        table = pq.read_table(path, columns=columns, partitioning=None)
+        table = pq.ParquetFile(path).read(columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); {_cure(path.parent)}") from error
     for name in columns or schema.names:
@@ -204,7 +206,7 @@ def _digest(symmetric: bool, left: Corpus, right: Corpus, splits: Mapping[str, S
             split = splits[name]
             for rows in (split.space.left, split.space.right, split.positives, split.stated_negatives):
                 found.update(f"{name} {rows.shape}".encode())
-                found.update(np.ascontiguousarray(rows, dtype="<i8"))
+                found.update(rows.astype("<i8").tobytes())
     return found.hexdigest()
 
 
@@ -212,5 +214,5 @@ def _add_words(found: "hashlib._Hash", words: Sequence[str]) -> None:
     """Lengths before the letters, so that no two lists look alike."""
     for start in range(0, len(words), ROWS_PER_TABLE):
         part = words[start : start + ROWS_PER_TABLE]
-        found.update(np.fromiter(map(len, part), dtype="<i8", count=len(part)))
+        found.update(np.fromiter(map(len, part), dtype="<i8", count=len(part)).tobytes())
         found.update("".join(part).encode("utf-8"))

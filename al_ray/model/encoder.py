@@ -98,7 +98,7 @@ class Encoder:
         return hashlib.sha256(f"{rules} {self.config.max_length}".encode()).hexdigest()
 
     def save(self, folder: Path) -> None:
-        """Write a folder that sentence_transformers.SentenceTransformer(folder) loads; the folder exists and is empty."""
+        """Write a folder that sentence_transformers.SentenceTransformer(folder) loads; it exists and is empty."""
         transformers_logging.disable_progress_bar()
         self.transformer.save_pretrained(folder)
         # Without a limit of its own the loader would take the tokenizer's, and cut long texts elsewhere.

@@ -1,4 +1,4 @@
-"""One shard of a pool: it embeds its texts, keeps the vectors, and answers for them. A plain class; cluster/ makes it an actor.
+"""One shard of a pool: it embeds its texts, keeps the vectors, and answers for them. cluster/ makes it an actor.
 
 Texts are dealt to shards in whole encoder batches, so that a vector's bits do not depend on the number of shards. Every
 call names the weights it wants; a shard that holds others, or nothing, embeds first. All methods only read, so a call
@@ -71,6 +71,10 @@ class PoolShard:
         self._vectors: dict[str, Block] = {}
         self._indexes: dict[str, Neighbours] = {}
 
+    def untrained(self) -> Model:
+        """The pre-trained encoder, a model without scorer."""
+        return Model(path="", digest=Encoder.base(self.spec.encoder, self.spec.device).digest())
+
     def rows(self, part: str) -> Rows:
         """The sorted rows of a part that are this shard's."""
         own = self._batches(part)
@@ -95,7 +99,7 @@ class PoolShard:
         return Block(held.rows[start:stop], held.vectors[start:stop])
 
     def nearest(self, model: Model, part: str, queries: Block, count: int) -> tuple[Vectors, Rows]:
-        """The `count` nearest of the shard's texts to each query: cosines (b, count) and rows (b, count), -1 for none."""
+        """The `count` nearest of the shard's texts to each query: cosines and rows (b, count), -1 for none."""
         held = self._part(model, part)
         if not len(held.rows):
             return np.full((len(queries.rows), count), -np.inf, np.float32), np.full((len(queries.rows), count), NONE)
@@ -110,7 +114,7 @@ class PoolShard:
         return select(request, queries.rows, labelled, list(answers))
 
     def cosines(self, model: Model, part: str, queries: Block, pairs: Pairs) -> Floats:
-        """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is another shard's."""
+        """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is not here."""
         held = self._part(model, part)
         cosines = np.full(len(pairs), np.nan)
         own = np.flatnonzero(np.isin(pairs[:, 1], held.rows))
@@ -125,8 +129,8 @@ class PoolShard:
     ) -> Tally:
         """Count ALL pairs of the queries with the shard's texts, less the `hidden` (k, 2): the exact false positives.
 
-        Cells of the float32 product within MARGIN of a threshold are settled by float64 products, so that the count does
-        not depend on blocks or shards. Symmetric: only pairs left < right, each of which is met once.
+        Cells of the float32 product within MARGIN of a threshold are settled by float64 products, so that the count
+        does not depend on blocks or shards. Symmetric: only pairs left < right, each of which is met once.
         """
         held = self._part(model, part)
         # A copy: what Ray hands over is read-only, which torch cannot express.
@@ -191,7 +195,7 @@ class Request:
 
 
 def select(request: Request, rows: Rows, labelled: Keys, answers: list[tuple[Vectors, Rows]]) -> Candidates:
-    """Every shard's nearest of a block of left rows -> the candidates that can still be among the `count` of least cost.
+    """Every shard's nearest of a block of left rows -> the candidates that may be among the `count` of least cost.
 
     Of each left text's answers the `neighbours` best by (-cosine, row) stay, whatever the number of shards; then pairs
     with itself and labelled pairs (sorted keys) go.

@@ -1,4 +1,4 @@
-"""Token ids of many texts as two flat arrays, made once and kept on disk; and the fixed batches in which they are encoded."""
+"""Token ids of many texts as two flat arrays, made once and kept on disk; and the fixed batches that are encoded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

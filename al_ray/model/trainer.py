@@ -40,15 +40,11 @@ class Trainer:
         torch.set_num_threads(spec.encoder.threads)
         self.spec = spec
 
-    def untrained(self) -> Model:
-        """The pre-trained encoder as a model without scorer."""
-        return Model(path="", digest=Encoder.base(self.spec.encoder).digest())
-
     def train(self, labelled: Labelled, number: int, folder: str) -> Iterator[Step | Model]:
         """Train for round `number`, save into `folder`, and yield steps and at last the model.
 
-        A folder that holds the model of these labels and options is not made again. A training whose refitted loss stays
-        above `worst_loss` is repeated in another order; TrainingFailed after the last try.
+        A folder that holds the model of these labels and options is not made again. A training whose refitted loss
+        stays above `worst_loss` is repeated in another order; TrainingFailed after the last try.
         """
         made_from = self._made_from(labelled, number)
         done = read_model(Path(folder), made_from)
@@ -69,8 +65,8 @@ class Trainer:
                 return
             losses.append(scorer.loss)
         raise TrainingFailed(
-            f"round {number}: {config.tries} trainings on {len(labelled):,} pairs ({labelled.positives:,} positive) ended "
-            f"with refitted losses {', '.join(f'{loss:.3f}' for loss in losses)}, above --training.worst-loss "
+            f"round {number}: {config.tries} trainings on {len(labelled):,} pairs ({labelled.positives:,} positive): "
+            f"refitted losses {', '.join(f'{loss:.3f}' for loss in losses)}, above --training.worst-loss "
             f"{config.worst_loss}; label more pairs, or change --training.learning-rate or --training.worst-loss"
         )
 
@@ -90,7 +86,12 @@ def write_model(encoder: Encoder, scorer: Scorer, folder: Path, made_from: str) 
     aside.mkdir(parents=True)
     encoder.save(aside)
     model = Model(str(folder), encoder.digest(), scorer)
-    content = {**asdict(scorer), "boundary": scorer.boundary if scorer.weight else None, "digest": model.digest, "made_from": made_from}
+    content = {
+        **asdict(scorer),
+        "boundary": scorer.boundary if scorer.weight else None,
+        "digest": model.digest,
+        "made_from": made_from,
+    }
     (aside / "scorer.json").write_text(json.dumps(content, indent=2) + "\n")
     if folder.exists():
         shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Training CosineBERT on labelled pairs (paper, 4.2.1 and A.1): the encoder first, then (w, b) refitted to convergence."""
+"""Training CosineBERT on labelled pairs (paper, 4.2.1 and A.1): the encoder, then (w, b) refitted to convergence."""
 
 import logging
 import math
@@ -73,7 +73,8 @@ class Optimiser:
         torch.nn.utils.clip_grad_norm_(self.all, self.config.clip_norm)
         first, second = (1 - beta ** (self.taken + 1) for beta in BETAS)
         # torch corrects m/first and sqrt(v/second). Scaling rate and epsilon takes the correction out again, exactly:
-        # (rate * first / sqrt(second)) * (m / first) / (sqrt(v / second) + eps / sqrt(second)) = rate * m / (sqrt(v) + eps).
+        # rate * first / sqrt(second) * (m / first) / (sqrt(v / second) + eps / sqrt(second))
+        # = rate * m / (sqrt(v) + eps).
         undo = 1.0 if self.config.bias_correction else first / math.sqrt(second)
         shrink = 1.0 if self.config.bias_correction else math.sqrt(second)
         for group, rate in zip(self.adam.param_groups, self.rates, strict=True):
