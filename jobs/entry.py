@@ -21,12 +21,16 @@ def job(main: Callable[[], None]) -> None:
         fail(str(error))
 
 
-def options(kind: Any, name: str, description: str, arguments: Sequence[str] | None = None) -> Any:
-    """The command line as a value of `kind`, a dataclass or a union of them; a bad one ends the job in one line."""
+def options(kind: Any, name: str, description: str, arguments: Sequence[str] | None = None, default: Any = None) -> Any:
+    """The command line as a value of `kind`, a dataclass or a union of them; a bad one ends the job in one line.
+
+    default: a value of `kind` whose fields stand where the line is silent.
+    """
     said = io.StringIO()
     try:
         with redirect_stderr(said):
-            return tyro.cli(kind, prog=f"python -m jobs.{name}", description=description, args=arguments)
+            program = f"python -m jobs.{name}"
+            return tyro.cli(kind, prog=program, description=description, args=arguments, default=default)
     except SystemExit as stop:
         if stop.code == 2:
             # tyro draws a box: its words are the lines without the frame, up to the hint on --help.
@@ -40,3 +44,9 @@ def fail(message: str) -> NoReturn:
     """End the job: one line on stderr, exit code 2."""
     print("error: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(2)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines of text, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)

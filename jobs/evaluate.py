@@ -10,15 +10,14 @@ from typing import Annotated, Literal
 import tyro
 
 from al_ray.cluster.session import refuse_lost, session
-from al_ray.cluster.world import deployed_pool, evaluator
-from al_ray.core.config import ClusterConfig, RunConfig, from_dict, generator
-from al_ray.core.errors import BadOption, MissingSplit
+from al_ray.cluster.world import measured
+from al_ray.core.config import ClusterConfig, generator
+from al_ray.core.errors import BadOption
 from al_ray.core.metrics import Evaluation, Extent, counts_of, evaluation
-from al_ray.core.task import Task
-from al_ray.data.run_folder import RunFolder, read_json, write_json
+from al_ray.data.run_folder import RunFolder, bound_config, write_json
 from al_ray.data.scores import read_scores
 from al_ray.data.tables import read_task
-from jobs.entry import job
+from jobs.entry import job, options
 from jobs.progress import Progress
 
 
@@ -47,12 +46,14 @@ class Options:
 
 def main() -> None:
     """Measure, print, write."""
-    options = tyro.cli(Options, prog="python -m jobs.evaluate", description=__doc__)
-    if (options.run is None) == (options.scores is None):
+    asked: Options = options(
+        Options, "evaluate", "Average precision over all pairs, of a run or of scores made elsewhere."
+    )
+    if (asked.run is None) == (asked.scores is None):
         raise BadOption("give either --run RUN or --scores FILE; see --help")
-    if options.out is not None:
-        refuse_lost(options.out)
-    made, out = of_run(options, options.run) if options.run is not None else of_scores(options)
+    if asked.out is not None:
+        refuse_lost(asked.out)
+    made, out = of_run(asked, asked.run) if asked.run is not None else of_scores(asked)
     for name, number in (("AP", made.average_precision), ("P@R20", made.precision_at_recall_20)):
         print(f"{name} {100 * number.value:.2f}% (95%: {100 * number.low:.2f} to {100 * number.high:.2f})")
     how = "every pair counted" if made.exact else "estimated from a weighted sample"
@@ -62,54 +63,37 @@ def main() -> None:
         print(f"wrote {out}")
 
 
-def of_run(options: Options, path: Path) -> tuple[Evaluation, Path]:
-    """Measure a round of a run."""
-    if options.exact and options.estimate:
+def of_run(asked: Options, path: Path) -> tuple[Evaluation, Path]:
+    """Measure a round of a run; the evaluation, and the file it belongs in."""
+    if asked.exact and asked.estimate:
         raise BadOption("--exact and --estimate exclude one another; give one of them, or neither")
-    content = read_json(path / "config.json")
-    task = read_task(Path(content["task"]))
-    config: RunConfig = from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
-    mode: Literal["auto", "exact", "estimate"] = (
-        "exact" if options.exact else "estimate" if options.estimate else "auto"
-    )
+    config = bound_config(path)
+    mode: Literal["auto", "exact", "estimate"] = "exact" if asked.exact else "estimate" if asked.estimate else "auto"
     config = replace(config, evaluation=replace(config.evaluation, mode=mode))
-    made, number = measured(config, task, RunFolder(path, task), options)
-    folder = path if options.round is None else path / f"round-{number:03d}"
-    return made, options.out or folder / f"evaluation-{options.split}{'-exact' if made.exact else ''}.json"
-
-
-def measured(config: RunConfig, task: Task, folder: RunFolder, options: Options) -> tuple[Evaluation, int]:
-    """The evaluation of the round asked for, and its number."""
-    last = folder.state().round
-    number = last if options.round is None else options.round
+    folder = RunFolder(path, read_task(Path(config.task)))
+    last = folder.last
+    number = last if asked.round is None else asked.round
     if not 0 <= number <= last:
-        raise BadOption(
-            f"--round {number}: {folder.path} has complete rounds 1 to {last}, and 0 is the untrained encoder"
-        )
-    if not len(task.split(options.split).positives):
-        raise MissingSplit(f"{options.split} has no known positives to measure by; give another --split")
-    with session(options.cluster), deployed_pool(config, options.cluster, task, folder.path, Progress()) as pool:
-        model = folder.model(number) if number else pool.untrained()
-        if evaluator(config, task, pool).exact(task.split(options.split)):
-            pool.embed(model, [options.split])
-        return evaluator(config, task, pool).evaluate(model, options.split), number
+        raise BadOption(f"--round {number}: {path} has complete rounds 1 to {last}, and 0 is the untrained encoder")
+    with session(asked.cluster):
+        made = measured(config, asked.cluster, folder, asked.split, number, Progress())
+    place = path if asked.round is None else folder.round(number)
+    return made, asked.out or place / f"evaluation-{asked.split}{'-exact' if made.exact else ''}.json"
 
 
-def of_scores(options: Options) -> tuple[Evaluation, Path | None]:
-    """Measure scores made elsewhere: near negatives were all taken, random ones stand for the rest."""
-    assert options.scores is not None
-    if options.total_pairs is None:
+def of_scores(asked: Options) -> tuple[Evaluation, Path | None]:
+    """Measure scores made elsewhere: near negatives were all taken, random ones stand for all others."""
+    assert asked.scores is not None
+    if asked.total_pairs is None:
         raise BadOption("--scores needs --total-pairs N: how many pairs there are in all, positives included")
-    parts = read_scores(options.scores)
-    others = options.total_pairs - len(parts["positive"]) - len(parts["near"])
+    parts = read_scores(asked.scores)
+    others = asked.total_pairs - len(parts["positive"]) - len(parts["near"])
     if others < len(parts["random"]):
-        raise BadOption(
-            f"--total-pairs {options.total_pairs:,} is less than the pairs of {options.scores}; give all pairs"
-        )
+        raise BadOption(f"--total-pairs {asked.total_pairs:,} is less than the pairs of {asked.scores}; give all pairs")
     extents = [Extent("near", len(parts["near"]), len(parts["near"])), Extent("random", len(parts["random"]), others)]
     counts = counts_of(parts["positive"], [parts["near"], parts["random"]])
-    made = evaluation(options.scores.name, counts, extents, None, generator(0, "interval-scores"))
-    return made, options.out
+    made = evaluation(asked.scores.name, counts, extents, None, generator(0, "interval-scores"))
+    return made, asked.out
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ import tyro
 from al_ray.cluster.session import refuse_lost, session
 from al_ray.cluster.world import deployed_world
 from al_ray.core import loop
-from al_ray.core.config import ClusterConfig, RunConfig, as_dict, from_dict
+from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.records import State
-from al_ray.data.run_folder import RunFolder, opened, read_json
+from al_ray.data.run_folder import RunFolder, bound_config, opened
 from al_ray.data.tables import read_task
-from jobs.entry import job
+from jobs.entry import aligned, job, options
 from jobs.progress import Progress
 
 
@@ -29,7 +29,7 @@ class Options(RunConfig):
     """Run folder: made if it is not there, gone on with if it is."""
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     config: Path | None = None
-    """config.json of an earlier run: its options are the defaults of this one."""
+    """An earlier run's folder or its config.json: its options are the defaults of this one."""
 
     @property
     def run(self) -> RunConfig:
@@ -39,8 +39,8 @@ class Options(RunConfig):
 
 def main() -> None:
     """Read the options, run, and print what came of it."""
-    options = parsed(sys.argv[1:])
-    folder = run(options.run, options.cluster, options.out)
+    asked = parsed(sys.argv[1:])
+    folder = run(asked.run, asked.cluster, asked.out)
     print(table(folder.metrics()))
     print(f"results: {folder.path}")
 
@@ -52,7 +52,7 @@ def run(config: RunConfig, cluster: ClusterConfig, out: Path) -> RunFolder:
     for name in ("train", *config.evaluation.splits):
         task.split(name)
     with opened(out, task) as journal:
-        journal.bind({**as_dict(config), "task_digest": task.digest})
+        journal.bind(config)
         state = journal.state()
         if state.round < len(config.batches):
             _go_on(config, cluster, journal, state)
@@ -69,13 +69,13 @@ def _go_on(config: RunConfig, cluster: ClusterConfig, journal: RunFolder, state:
 
 def parsed(arguments: list[str]) -> Options:
     """The options of a command line; those of --config stand where the line is silent."""
-    default: Any = None
-    if "--config" in arguments:
-        content = read_json(Path(arguments[arguments.index("--config") + 1]))
-        default = from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
-        kept = {f.name: getattr(default, f.name) for f in fields(RunConfig)}
-        default = Options(**kept, out=tyro.MISSING)
-    return tyro.cli(Options, args=arguments, default=default, prog="python -m jobs.run", description=__doc__)
+    default = None
+    if "--config" in arguments[:-1]:
+        path = Path(arguments[arguments.index("--config") + 1])
+        kept = bound_config(path.parent) if path.name == "config.json" else bound_config(path)
+        default = Options(**{f.name: getattr(kept, f.name) for f in fields(RunConfig)}, out=tyro.MISSING)
+    about = "One active-learning run; the same command goes on where an earlier one stopped."
+    return options(Options, "run", about, arguments, default)
 
 
 def table(lines: list[dict[str, Any]]) -> str:
@@ -90,8 +90,7 @@ def table(lines: list[dict[str, Any]]) -> str:
         seconds = f"{sum(line['seconds'].values()):.0f}"
         counted = [f"{line[name]:,}" for name in ("round", "labels", "positives")]
         rows.append((*counted, *shares, boundary, seconds))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return aligned(rows)
 
 
 if __name__ == "__main__":

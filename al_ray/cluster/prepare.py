@@ -55,13 +55,19 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
             continue
         (aside / side).mkdir(parents=True)
         tokens = Tokens.of([ids for block in base.tokenise(corpus.texts) for ids in block])
-        cut = int((tokens.lengths(np.arange(len(tokens))) >= encoder.max_length).sum())
-        logger.info("%s: %d texts, %d of them cut at %d word pieces", side, len(tokens), cut, encoder.max_length)
+        full = int((tokens.lengths(np.arange(len(tokens))) >= encoder.max_length).sum())
+        logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(tokens), full, encoder.max_length)
         tokens.write(aside / side)
     for (split, side), part in parts_of(task).items():
         space = task.splits[split].space
         np.save(aside / f"{part}.npy", space.left if side == "left" else space.right)
-    os.replace(aside, folder)
+    try:
+        os.rename(aside, folder)
+    except OSError:
+        # A worker that Ray ran again after it had done its work, or another run's: what stands there is the same.
+        if not Path(folder).is_dir():
+            raise
+        shutil.rmtree(aside)
 
 
 def _part(side: str, rows: Rows) -> str:

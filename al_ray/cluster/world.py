@@ -11,7 +11,9 @@ from al_ray.cluster.pool import PoolEvaluator, PoolRetriever, ShardedPool, Watch
 from al_ray.cluster.prepare import parts_of, pool_folder, prepared
 from al_ray.cluster.session import deployed, streamed
 from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.core.errors import MissingSplit
 from al_ray.core.loop import ImputedOracle
+from al_ray.core.metrics import Evaluation
 from al_ray.core.records import Labelled, Model
 from al_ray.core.task import Task
 from al_ray.data.run_folder import RunFolder
@@ -97,3 +99,19 @@ def deployed_world(
         spec = TrainerSpec(folder, config.encoding, config.training, config.seed, task.symmetric, cluster.device)
         with deployed(Trainer, [spec], cluster) as (actor,):
             yield RunWorld(config, task, pool, TrainerActor(actor, pool, journal, watch), journal)
+
+
+def measured(
+    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, split: str, number: int, watch: Watch
+) -> Evaluation:
+    """The evaluation of a complete round of a run, or of the untrained encoder (round 0), on a split."""
+    task = folder.task
+    if not len(task.split(split).positives):
+        raise MissingSplit(f"{split} has no known positives to measure by; give another --split")
+    with deployed_pool(config, cluster, task, folder.path, watch) as pool:
+        model = folder.model(number) if number else pool.untrained()
+        measure = evaluator(config, task, pool)
+        if not measure.exact(task.split(split)):
+            measure.evaluation_set(task.split(split))
+        pool.embed(model, [split])
+        return measure.evaluate(model, split)

@@ -55,14 +55,6 @@ class Candidates:
         _, first = np.unique(keys, return_index=True)
         return Candidates(keys[first], np.concatenate([self.cosines, others.cosines])[first])
 
-    def within(self, order: Order, count: int, margin: float) -> "Candidates":
-        """Every pair whose cost is at most `margin` above the `count`-th least: never fewer than the best `count`."""
-        if len(self) <= count:
-            return self
-        costs = order.cost(self.cosines)
-        kept = costs <= np.partition(costs, count - 1)[count - 1] + margin
-        return Candidates(self.keys[kept], self.cosines[kept])
-
     def least(self, order: Order, count: int) -> "Candidates":
         """The `count` pairs of least cost, in order of cost; equal costs in order of key."""
         chosen = np.lexsort((self.keys, order.cost(self.cosines)))[:count]

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 from tensorboardX import SummaryWriter
 
+from al_ray.core.config import RunConfig, as_dict, from_dict
 from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
 from al_ray.core.metrics import Evaluation
 from al_ray.core.pairs import as_pairs
@@ -47,21 +48,28 @@ class RunFolder:
         """The folder of a round."""
         return self.path / f"round-{number:03d}"
 
-    def bind(self, config: Mapping[str, Any]) -> None:
-        """Write config.json, or hold this config against the one that stands there."""
+    def bind(self, config: RunConfig) -> None:
+        """Write config.json, or hold this config and task against those that stand there."""
         path = self.path / "config.json"
+        wanted = {**as_dict(config), "task_digest": self.task.digest}
         if not path.exists():
-            write_json(path, config)
+            write_json(path, wanted)
             return
-        stands = read_json(path)
-        other = sorted(_differences(stands, json.loads(json.dumps(config))))
+        # An option that came after the folder was made has its default there.
+        stands = {**as_dict(bound_config(self.path)), "task_digest": read_json(path).get("task_digest")}
+        other = sorted(_differences(stands, wanted))
         if other:
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
 
+    @property
+    def last(self) -> int:
+        """The last complete round, 0 before the first."""
+        path = self.path / "state.json"
+        return int(read_json(path)["round"]) if path.exists() else 0
+
     def state(self) -> State:
         """The run after its last complete round."""
-        path = self.path / "state.json"
-        last = read_json(path)["round"] if path.exists() else 0
+        last = self.last
         labelled, model = Labelled(), None
         for number in range(1, last + 1):
             kept = self.bought(number)
@@ -165,6 +173,14 @@ def opened(path: Path, task: Task) -> Iterator[RunFolder]:
         yield RunFolder(path, task)
     finally:
         lock.release()
+
+
+def bound_config(path: Path) -> RunConfig:
+    """The config that a run folder is bound to; WrongFolder when it is no run folder."""
+    if not (path / "config.json").is_file():
+        raise WrongFolder(f"{path} holds no config.json; give the folder of a run (made by: python -m jobs.run)")
+    content = read_json(path / "config.json")
+    return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
 
 
 def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:

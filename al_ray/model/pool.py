@@ -25,6 +25,8 @@ from al_ray.model.tokens import Tokens, batches
 from al_ray.model.training import dots
 
 COLUMNS = 8192  # Right texts in one block of a product: 1,024 x 8,192 float32 are 32 MB.
+SPARE = 8  # Neighbours beyond those wanted: enough, but for many texts at one cosine, to see what is near the cut.
+WIDEST = 2048  # Neighbours a GPU index gives; of more texts at one cosine than that, Faiss says which come first.
 
 
 @dataclass(frozen=True)
@@ -98,18 +100,20 @@ class PoolShard:
         held = self._part(model, part)
         return Block(held.rows[start:stop], held.vectors[start:stop])
 
-    def nearest(self, model: Model, part: str, queries: Block, count: int) -> tuple[Vectors, Rows]:
-        """The `count` nearest of the shard's texts to each query: cosines and rows (b, count), -1 for none."""
+    def nearest(self, model: Model, part: str, queries: Block, count: int) -> tuple[Floats, Rows]:
+        """The `count` nearest of the shard's texts to each query by (-cosine, row), -1 where there are fewer.
+
+        Cosines (b, count) in float64, as `dots` makes them, and rows (b, count): neither depends on blocks or shards.
+        """
         held = self._part(model, part)
         if not len(held.rows):
-            return np.full((len(queries.rows), count), -np.inf, np.float32), np.full((len(queries.rows), count), NONE)
+            return np.full((len(queries.rows), count), -np.inf), np.full((len(queries.rows), count), NONE)
         if part not in self._indexes:
             search = self.spec.search
             self._indexes[part] = Neighbours(held.vectors, search.index, search.nprobe, self.spec.device)
-        cosines, places = self._indexes[part].nearest(queries.vectors, count)
-        return cosines, np.where(places == NONE, NONE, held.rows[places])
+        return settled_nearest(self._indexes[part], held, queries.vectors, count, count + SPARE)
 
-    def select(self, request: "Request", queries: Block, labelled: Keys, *answers: tuple[Vectors, Rows]) -> Candidates:
+    def select(self, request: "Request", queries: Block, labelled: Keys, *answers: tuple[Floats, Rows]) -> Candidates:
         """The candidates of a block, from the answers of all shards; see `select`."""
         return select(request, queries.rows, labelled, list(answers))
 
@@ -183,6 +187,31 @@ def load(model: Model, config: EncoderConfig, device: str) -> Encoder:
     return encoder
 
 
+def settled_nearest(index: Neighbours, held: Block, queries: Vectors, count: int, width: int) -> tuple[Floats, Rows]:
+    """The `count` nearest by (-float64 cosine, row) among the `width` or more that the index finds; see `nearest`.
+
+    Where float32 does not tell what comes after the last one found from the `count`-th, more are asked for.
+    """
+    rough, places = index.nearest(queries, width)
+    rows = np.where(places == NONE, NONE, held.rows[places])
+    cosines = np.full(rows.shape, -np.inf)
+    lines = max(1, COLUMNS // width)
+    for start in range(0, len(queries), lines):
+        here = slice(start, start + lines)
+        left = np.repeat(queries[here], width, axis=0)
+        cosines[here] = dots(left, held.vectors[places[here].ravel()]).reshape(-1, width)
+    cosines[rows == NONE] = -np.inf
+    best = np.lexsort((rows, -cosines), axis=1)[:, :count]
+    cosines, rows = np.take_along_axis(cosines, best, axis=1), np.take_along_axis(rows, best, axis=1)
+    unclear = np.flatnonzero((places[:, -1] != NONE) & (rough[:, -1] >= rough[:, count - 1] - 2 * MARGIN))
+    if width < min(WIDEST, index.size):
+        wider = min(4 * width, WIDEST)
+        for start in range(0, len(unclear), lines):
+            here = unclear[start : start + lines]
+            cosines[here], rows[here] = settled_nearest(index, held, queries[here], count, wider)
+    return cosines, rows
+
+
 @dataclass(frozen=True)
 class Request:
     """What is asked of the merge of a block: see `select`."""
@@ -194,8 +223,8 @@ class Request:
     count: int
 
 
-def select(request: Request, rows: Rows, labelled: Keys, answers: list[tuple[Vectors, Rows]]) -> Candidates:
-    """Every shard's nearest of a block of left rows -> the candidates that may be among the `count` of least cost.
+def select(request: Request, rows: Rows, labelled: Keys, answers: list[tuple[Floats, Rows]]) -> Candidates:
+    """Every shard's nearest of a block of left rows -> the `count` candidates of least cost, ties by key.
 
     Of each left text's answers the `neighbours` best by (-cosine, row) stay, whatever the number of shards; then pairs
     with itself and labelled pairs (sorted keys) go.
@@ -207,7 +236,7 @@ def select(request: Request, rows: Rows, labelled: Keys, answers: list[tuple[Vec
     kept = ~np.take_along_axis(hidden, best, axis=1)
     pairs = as_pairs(np.broadcast_to(rows[:, None], best.shape)[kept], np.take_along_axis(right, best, axis=1)[kept])
     fresh = found(request.space.keys(pairs), np.take_along_axis(cosines, best, axis=1)[kept], labelled)
-    return fresh.within(request.order, request.count, 2 * MARGIN)
+    return fresh.least(request.order, request.count)
 
 
 def _shown(left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> Mask:

@@ -1,0 +1,101 @@
+"""Watch active learning find rare pairs: python -m jobs.demo
+
+Makes a small synthetic task, runs three strategies on it with one budget of labels, and compares them over all pairs of
+the test split. It shows how things work; the evidence is in the README's results. The same command goes on where an
+earlier one stopped.
+"""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from al_ray.cluster.session import session
+from al_ray.cluster.world import measured
+from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, Strategy
+from al_ray.data.run_folder import RunFolder, bound_config, read_json, write_json
+from al_ray.data.synthetic import synthetic_task
+from al_ray.data.tables import read_task, write_task
+from jobs.entry import aligned, job, options
+from jobs.progress import Progress
+from jobs.run import run
+
+STRATEGIES: tuple[Strategy, ...] = ("random", "static", "uncertainty")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Options:
+    """The demonstration."""
+
+    out: Path = Path(".demo")
+    """Folder of the task and the runs."""
+    texts: int = 4000
+    """Questions of the task, half of them in the training pool."""
+    encoder: str = "all-MiniLM-L6-v2"
+    """As in jobs.run."""
+    first_batch: int = 128
+    """As in jobs.run."""
+    rounds: int = 3
+    """As in jobs.run."""
+
+
+def main() -> None:
+    """Make the task, run the strategies, print a table."""
+    asked: Options = options(Options, "demo", "Watch active learning find rare pairs in a small synthetic task.")
+    task, cluster = asked.out / "task", ClusterConfig()
+    if not task.exists():
+        write_task(synthetic_task(asked.texts, seed=0), task, {"command": "demo", "texts": asked.texts, "seed": 0})
+    rows = [("strategy", "labels", "positives found", "AP %", "P@R20 %")]
+    with session(cluster):
+        for strategy in STRATEGIES:
+            logger.info("strategy %s", strategy)
+            folder = run(config_of(asked, task, strategy), cluster, asked.out / strategy)
+            if len(rows) == 1:
+                rows.append(("(untrained)", "0", "", *shares(untrained(asked, folder, cluster))))
+            last = folder.metrics()[-1]
+            record = read_json(folder.round(last["round"]) / "record.json")
+            rows.append(
+                (strategy, f"{last['labels']:,}", f"{last['positives']:,}", *shares(record["evaluations"]["test"]))
+            )
+    about = read_task(task).split("train")
+    print(
+        f"\n{len(about.positives):,} of the pool's {about.space.total:,} pairs match; figures over all pairs of test:\n"
+    )
+    print(aligned(rows))
+    print(f"\nruns: {asked.out}/{{{','.join(STRATEGIES)}}}  (metrics.jsonl, round-NNN/model, events/ for TensorBoard)")
+
+
+def config_of(asked: Options, task: Path, strategy: Strategy) -> RunConfig:
+    """A run of the demonstration."""
+    return RunConfig(
+        task=str(task),
+        strategy=strategy,
+        rounds=asked.rounds,
+        first_batch=asked.first_batch,
+        encoder=asked.encoder,
+        max_length=32,
+        evaluation=EvaluationConfig(splits=("dev", "test")),
+    )
+
+
+def untrained(asked: Options, folder: RunFolder, cluster: ClusterConfig) -> dict[str, Any]:
+    """What the encoder does before it has seen a label, measured once."""
+    path = asked.out / "untrained-test.json"
+    if not path.exists():
+        found = measured(bound_config(folder.path), cluster, folder, "test", 0, Progress())
+        write_json(path, found.as_dict())
+    return read_json(path)
+
+
+def shares(figures: dict[str, Any]) -> tuple[str, str]:
+    """AP and P@R20 in percent."""
+    return (
+        f"{100 * figures['average_precision']['value']:.1f}",
+        f"{100 * figures['precision_at_recall_20']['value']:.1f}",
+    )
+
+
+if __name__ == "__main__":
+    job(main)

@@ -1,0 +1,228 @@
+"""Runs on a real Ray: the same labels whatever the shards and stops, every strategy once, and what is refused."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from al_ray.cluster.pool import PoolEvaluator, ShardedPool
+from al_ray.cluster.world import deployed_pool, deployed_world
+from al_ray.core import loop
+from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
+from al_ray.core.metrics import average_precision_of, reliability
+from al_ray.core.pairs import NO_KEYS
+from al_ray.core.records import State
+from al_ray.core.scoring import Scorer
+from al_ray.core.strategy import HIGHEST, Order
+from al_ray.core.task import Task
+from al_ray.data.run_folder import opened
+from al_ray.data.tables import read_task, write_task
+from jobs import run as run_job
+from jobs.entry import job
+from jobs.run import run
+
+CPUS = ClusterConfig(timeout=120)
+
+
+def config(task: Path, **changes) -> RunConfig:
+    """Two small rounds with the random encoder; no training is bad enough to be repeated."""
+    small = RunConfig(
+        task=str(task),
+        rounds=2,
+        first_batch=16,
+        encoder="random-bert",
+        encoder_layers=1,
+        max_length=24,
+        encoder_batch=8,
+        threads=1,
+        search=SearchConfig(neighbours=5, block=16),
+        training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
+    )
+    return replace(small, **changes)
+
+
+def quiet(stage: str, done: int, total: int) -> None:
+    """Watch nothing."""
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory, make_task) -> dict[bool, Path]:
+    """The task folders, by whether they are symmetric."""
+    root = tmp_path_factory.mktemp("tasks")
+    for symmetric in (True, False):
+        write_task(make_task(symmetric), root / str(symmetric), {})
+    return {symmetric: root / str(symmetric) for symmetric in (True, False)}
+
+
+@pytest.fixture(scope="module")
+def unbroken(local_ray, folders, tmp_path_factory) -> Path:
+    """A run of two rounds on one shard, from end to end."""
+    return run(config(folders[True]), CPUS, tmp_path_factory.mktemp("runs") / "unbroken").path
+
+
+def metrics(path: Path) -> list[dict]:
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+
+
+def tables(path: Path) -> list:
+    return [pq.ParquetFile(file).read() for file in sorted(path.glob("round-*/*.parquet"))]
+
+
+def test_a_run_stopped_after_a_round_goes_on_elsewhere_as_if_it_had_not_stopped(unbroken, folders, tmp_path):
+    # The first round on two shards, the second on three.
+    asked, out = config(folders[True]), tmp_path / "stopped"
+    task = read_task(folders[True])
+    with opened(out, task) as journal:
+        journal.bind(asked)
+        with deployed_world(asked, replace(CPUS, shards=2), task, journal, quiet) as world:
+            state = next(loop.run(asked, task.split("train"), world, State()))
+            assert state.round == 1
+    assert len(metrics(out)) == 1
+    went_on = run(asked, replace(CPUS, shards=3), out)
+    assert went_on.state().round == 2
+    assert tables(out) == tables(unbroken)
+    for here, there in zip(metrics(out), metrics(unbroken), strict=True):
+        # Sums of p over pairs are added in another order.
+        assert here.pop("calibration_error") == pytest.approx(there.pop("calibration_error"), rel=1e-6)
+        assert here == there
+    for number in (1, 2):
+        assert went_on.model(number).digest == json.loads(
+            (unbroken / f"round-{number:03d}" / "record.json").read_text()
+        )["model"]["digest"]
+
+
+def test_a_finished_run_is_left_as_it_is(unbroken, folders):
+    before = {path: path.stat().st_mtime_ns for path in unbroken.rglob("*") if path.is_file()}
+    run(config(folders[True]), CPUS, unbroken)
+    assert {path: path.stat().st_mtime_ns for path in unbroken.rglob("*") if path.is_file()} == before
+
+
+def test_what_a_run_bought_is_labelled_as_its_task_says(unbroken, folders):
+    split = read_task(folders[True]).split("train")
+    positives = {tuple(pair) for pair in split.positives.tolist()}
+    bought = []
+    for number, size in ((1, 16), (2, 24)):
+        rows = pq.ParquetFile(unbroken / f"round-{number:03d}" / "labels.parquet").read().to_pylist()
+        assert len(rows) == size
+        assert {row["round"] for row in rows} == {number}
+        assert {row["source"] for row in rows} == {"seed" if number == 1 else "uncertainty"}
+        assert all(row["label"] == ((row["left"], row["right"]) in positives) for row in rows)
+        bought += [(row["left"], row["right"]) for row in rows]
+    assert len(set(bought)) == 40
+    assert split.space.holds(np.array(bought)).all()
+    assert metrics(unbroken)[-1]["positives"] == sum(pair in positives for pair in bought)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "symmetric", "labels"),
+    # The whole budget is 16 + 24; stated takes what there is: 5 * 20 positives and 1 in 7 of 20 * 30 - 40 negatives.
+    [("adaptive", False, [16, 40]), ("static", False, [40]), ("random", True, [40]), ("stated", False, [None])],
+)
+def test_every_strategy_runs(local_ray, folders, tmp_path, strategy, symmetric, labels):
+    task = read_task(folders[symmetric]).split("train")
+    everything = len(task.positives) + len(task.stated_negatives)
+    evaluation = EvaluationConfig(splits=("dev",), mode="estimate", random_pairs=50, near_neighbours=2)
+    out = tmp_path / strategy
+    run(config(folders[symmetric], strategy=strategy, evaluation=evaluation), CPUS, out)
+    assert [line["labels"] for line in metrics(out)] == [everything if n is None else n for n in labels]
+    assert all(0 < line["average_precision"] <= 1 for line in metrics(out))
+
+
+@pytest.fixture(scope="module")
+def two_sided(local_ray, folders, tmp_path_factory):
+    """A pool of two shards, and the vectors of its dev split by its own cosines."""
+    asked, task = config(folders[False]), read_task(folders[False])
+    with deployed_pool(asked, replace(CPUS, shards=2), task, tmp_path_factory.mktemp("pool"), quiet) as pool:
+        yield pool, task
+
+
+def every_cosine(pool: ShardedPool, task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """All keys of dev in order, and their cosines."""
+    split = task.split("dev")
+    keys = np.sort(split.space.at(np.arange(split.space.total)))
+    return keys, pool.cosines(pool.untrained(), split, split.space.pairs(keys))
+
+
+@pytest.mark.parametrize("order", [HIGHEST, Order(0.8)])
+def test_the_least_of_sharded_pairs_are_the_least_of_each_texts_nearest(two_sided, order):
+    pool, task = two_sided
+    split, (keys, cosines) = task.split("dev"), every_cosine(*two_sided)
+    known = np.sort(split.positive_keys)[::2]
+    candidates = set[int]()
+    for left in split.space.left.tolist():
+        own = [place for place, key in enumerate(keys.tolist()) if key // split.space.width == left]
+        candidates |= set(sorted(own, key=lambda place: (-cosines[place], keys[place]))[:5])
+    fresh = [place for place in candidates if keys[place] not in known]
+    wanted = sorted(fresh, key=lambda place: (order.cost(cosines[[place]])[0], keys[place]))[:20]
+    found = pool.least(pool.untrained(), split, order, 20, known)
+    assert found.keys.tolist() == keys[wanted].tolist()
+    assert found.cosines.tolist() == cosines[wanted].tolist()
+    assert len(pool.least(pool.untrained(), split, order, 0, NO_KEYS)) == 0
+    assert len(pool.near(pool.untrained(), split, 5)) == len(candidates)
+
+
+def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided):
+    pool, task = two_sided
+    split, (keys, cosines) = task.split("dev"), every_cosine(*two_sided)
+    labels = np.isin(keys, split.positive_keys).astype(np.uint8)
+    model = replace(pool.untrained(), scorer=Scorer(weight=9.0, bias=-8.0))
+    wanted = average_precision_of(cosines, labels)
+    summed = reliability(Scorer(9.0, -8.0).probability(cosines), labels, 1.0)
+    for mode in ("exact", "estimate"):
+        asked = EvaluationConfig(mode=mode, near_neighbours=3, random_pairs=10**6)
+        measured = PoolEvaluator(pool, task, asked, seed=0).evaluate(model, "dev")
+        assert measured.average_precision.value == pytest.approx(wanted, rel=1e-12)
+        assert measured.exact
+        assert measured.total_pairs == split.space.total
+        assert measured.calibration_error == pytest.approx(summed.error, rel=1e-4)
+
+
+def refused(arguments: list[str], monkeypatch, capsys) -> str:
+    """What a job says on stderr as it refuses."""
+    monkeypatch.setattr(sys, "argv", ["run", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        job(run_job.main)
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert said.startswith("error: ")
+    return said
+
+
+def test_another_seed_is_refused_by_name(unbroken, folders, monkeypatch, capsys):
+    said = refused(["--out", str(unbroken), "--config", str(unbroken), "--seed", "1"], monkeypatch, capsys)
+    assert "seed: 0 there, 1 here" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--task", "TASK", "--strategy", "best"], "strategy"),
+        (["--task", "TASK", "--rounds", "0"], "--rounds is 0; give at least 1"),
+        (["--task", "TASK", "--roundz", "3"], "roundz"),
+        (["--task", "nowhere"], "nowhere holds no task.json"),
+        ([], "task"),
+        (["--task", "TASK", "--evaluation.splits", "test"], "has no test pairs"),
+        (["--task", "TASK", "--config", "nowhere"], "nowhere"),
+        (["--task", "TASK", "--config"], "config"),
+        (["--task", "TASK", "--config=nowhere"], "nowhere"),
+    ],
+)
+def test_a_bad_command_ends_in_one_line(arguments, words, folders, tmp_path, monkeypatch, capsys):
+    put = [str(folders[True]) if argument == "TASK" else argument for argument in arguments]
+    assert words in refused([*put, "--out", str(tmp_path / "out")], monkeypatch, capsys)
+    assert not (tmp_path / "out" / "config.json").exists()
+
+
+def test_the_job_ends_with_2_and_one_line_as_a_command(tmp_path):
+    command = [sys.executable, "-m", "jobs.run", "--task", str(tmp_path), "--out", str(tmp_path / "out")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert len(ended.stderr.splitlines()) == 1
+    assert "holds no task.json" in ended.stderr
