@@ -29,8 +29,9 @@ def options(kind: Any, name: str, description: str, arguments: Sequence[str] | N
     said = io.StringIO()
     try:
         with redirect_stderr(said):
-            program = f"python -m jobs.{name}"
-            return tyro.cli(kind, prog=program, description=description, args=arguments, default=default)
+            # Of a union, None is a default that fits no member: tyro warns.
+            silent = {} if default is None else {"default": default}
+            return tyro.cli(kind, prog=f"python -m jobs.{name}", description=description, args=arguments, **silent)
     except SystemExit as stop:
         if stop.code == 2:
             # tyro draws a box: its words are the lines without the frame, up to the hint on --help.

@@ -32,6 +32,7 @@ def closure_by_walking(edges):
 
 
 @given(EDGES)
+@settings(deadline=None)
 def test_pairs_within_components_are_the_transitive_closure(edges):
     found = pairs_within(components(TEXTS, pairs_of(edges)))
     assert [tuple(pair) for pair in found.tolist()] == closure_by_walking(edges)
@@ -46,6 +47,7 @@ def test_a_chain_of_four_closes_to_six_pairs():
 @given(
     EDGES, st.integers(0, 5), st.sampled_from([(0.5, 0.25, 0.25), (1.0, 0.0, 0.0), (0.0, 0.5, 0.5), (0.2, 0.2, 0.6)])
 )
+@settings(deadline=None)
 def test_no_component_crosses_splits_and_no_share_of_nothing_is_filled(edges, seed, shares):
     component = components(TEXTS, pairs_of(edges))
     split_of = deal(component, shares, generator(seed, "split"))
@@ -54,7 +56,7 @@ def test_no_component_crosses_splits_and_no_share_of_nothing_is_filled(edges, se
 
 
 @given(st.integers(0, 20))
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 def test_shares_are_met_when_components_are_small(seed):
     component = np.arange(1000) // 3
     filled = np.bincount(deal(component, (0.5, 0.25, 0.25), generator(seed, "split")), minlength=3)
@@ -62,7 +64,7 @@ def test_shares_are_met_when_components_are_small(seed):
 
 
 @given(st.integers(0, 20))
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 def test_a_giant_component_goes_to_the_largest_share(seed):
     # 45 of 100 texts hang together: more than dev's or test's 25.
     component = np.concatenate([np.zeros(45, dtype=np.int64), np.arange(1, 56)])
@@ -85,6 +87,7 @@ def test_shares_that_are_no_shares_are_refused(shares):
 
 
 @given(EDGES, EDGES, st.integers(0, 3))
+@settings(deadline=None)
 def test_a_symmetric_task_holds_the_closure_and_the_negatives_outside_it(positive, negative, seed):
     corpus = Corpus(tuple(map(str, range(TEXTS))), tuple("abcdefghijkl"))
     whole = components(TEXTS, pairs_of(positive + negative))
