@@ -5,6 +5,7 @@ The same command goes on where an earlier one stopped. Every option: --help.
 
 import sys
 from dataclasses import dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,8 +50,9 @@ def run(config: RunConfig, cluster: ClusterConfig, out: Path) -> RunFolder:
     """Run to the end, from wherever the folder is."""
     refuse_lost(out)
     task = read_task(Path(config.task))
-    for name in ("train", *config.evaluation.splits):
-        task.split(name)
+    task.split("train")
+    for name in config.evaluation.splits:
+        task.measurable(name)
     with opened(out, task) as journal:
         journal.bind(config)
         state = journal.state()
@@ -70,8 +72,11 @@ def _go_on(config: RunConfig, cluster: ClusterConfig, journal: RunFolder, state:
 def parsed(arguments: list[str]) -> Options:
     """The options of a command line; those of --config stand where the line is silent."""
     default = None
-    if "--config" in arguments[:-1]:
-        path = Path(arguments[arguments.index("--config") + 1])
+    # Both spellings that tyro takes; a --config without a path is tyro's to refuse.
+    named = [value for option, value in pairwise(arguments) if option == "--config"]
+    named += [argument.removeprefix("--config=") for argument in arguments if argument.startswith("--config=")]
+    if named:
+        path = Path(named[-1])
         kept = bound_config(path.parent) if path.name == "config.json" else bound_config(path)
         default = Options(**{f.name: getattr(kept, f.name) for f in fields(RunConfig)}, out=tyro.MISSING)
     about = "One active-learning run; the same command goes on where an earlier one stopped."

@@ -91,7 +91,7 @@ def test_a_space_holds_its_pairs_and_no_others(space):
 @pytest.mark.parametrize("texts", [2_000_000_000, 100_000_001, 141_422, 3, 2])
 def test_at_finds_the_place_of_a_pair_among_10_to_the_16(texts):
     # Pair (c, r), c < r, is number r * (r - 1) / 2 + c: at the ends of some rows r, in exact Python integers. Roots in
-    # floats are first wrong, either way, a little above 10^8 texts.
+    # floats are first wrong a little above 10^8 texts, hence the 2 * 10^9.
     space = PairSpace(AllRows(texts), AllRows(texts), texts, symmetric=True)
     rng = np.random.default_rng(0)
     high = sorted({1, 2, texts - 1, texts - 2} | set(rng.integers(1, texts, 2000).tolist()))

@@ -197,9 +197,7 @@ def test_an_untrained_model_has_counts_but_no_reliability(tmp_path, letters, tas
     one = pool(task, tmp_path, letters, 1)
     thresholds = np.array([0.5])
     for shard, block in one.blocks("dev"):
-        tally = shard.tally(
-            one.model, one.part("dev", "right"), block, as_pairs([], []), thresholds, task.symmetric
-        )
+        tally = shard.tally(one.model, one.part("dev", "right"), block, as_pairs([], []), thresholds, task.symmetric)
         assert tally.reliability is None
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.cluster.pool import PoolEvaluator, ShardedPool
-from al_ray.cluster.world import deployed_pool, deployed_world
+from al_ray.cluster.world import RunWorld, TrainerActor, deployed_world
 from al_ray.core import loop
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
 from al_ray.core.metrics import average_precision_of, reliability
@@ -51,18 +51,19 @@ def quiet(stage: str, done: int, total: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory, make_task) -> dict[bool, Path]:
-    """The task folders, by whether they are symmetric."""
+def folders(tmp_path_factory, make_task) -> dict[str, Path]:
+    """Task folders: a symmetric one, a two-sided one, and one without a single match."""
     root = tmp_path_factory.mktemp("tasks")
-    for symmetric in (True, False):
-        write_task(make_task(symmetric), root / str(symmetric), {})
-    return {symmetric: root / str(symmetric) for symmetric in (True, False)}
+    tasks = {"TASK": make_task(True), "TWO": make_task(False), "LONELY": make_task(True, members=1)}
+    for name, task in tasks.items():
+        write_task(task, root / name, {})
+    return {name: root / name for name in tasks}
 
 
 @pytest.fixture(scope="module")
 def unbroken(local_ray, folders, tmp_path_factory) -> Path:
     """A run of two rounds on one shard, from end to end."""
-    return run(config(folders[True]), CPUS, tmp_path_factory.mktemp("runs") / "unbroken").path
+    return run(config(folders["TASK"]), CPUS, tmp_path_factory.mktemp("runs") / "unbroken").path
 
 
 def metrics(path: Path) -> list[dict]:
@@ -76,8 +77,8 @@ def tables(path: Path) -> list:
 
 def test_a_run_stopped_after_a_round_goes_on_elsewhere_as_if_it_had_not_stopped(unbroken, folders, tmp_path):
     # The first round on two shards, the second on three.
-    asked, out = config(folders[True]), tmp_path / "stopped"
-    task = read_task(folders[True])
+    asked, out = config(folders["TASK"]), tmp_path / "stopped"
+    task = read_task(folders["TASK"])
     with opened(out, task) as journal:
         journal.bind(asked)
         with deployed_world(asked, replace(CPUS, shards=2), task, journal, quiet) as world:
@@ -92,19 +93,20 @@ def test_a_run_stopped_after_a_round_goes_on_elsewhere_as_if_it_had_not_stopped(
         assert here.pop("calibration_error") == pytest.approx(there.pop("calibration_error"), rel=1e-6)
         assert here == there
     for number in (1, 2):
-        assert went_on.model(number).digest == json.loads(
-            (unbroken / f"round-{number:03d}" / "record.json").read_text()
-        )["model"]["digest"]
+        assert (
+            went_on.model(number).digest
+            == json.loads((unbroken / f"round-{number:03d}" / "record.json").read_text())["model"]["digest"]
+        )
 
 
 def test_a_finished_run_is_left_as_it_is(unbroken, folders):
     before = {path: path.stat().st_mtime_ns for path in unbroken.rglob("*") if path.is_file()}
-    run(config(folders[True]), CPUS, unbroken)
+    run(config(folders["TASK"]), CPUS, unbroken)
     assert {path: path.stat().st_mtime_ns for path in unbroken.rglob("*") if path.is_file()} == before
 
 
 def test_what_a_run_bought_is_labelled_as_its_task_says(unbroken, folders):
-    split = read_task(folders[True]).split("train")
+    split = read_task(folders["TASK"]).split("train")
     positives = {tuple(pair) for pair in split.positives.tolist()}
     bought = []
     for number, size in ((1, 16), (2, 24)):
@@ -119,27 +121,40 @@ def test_what_a_run_bought_is_labelled_as_its_task_says(unbroken, folders):
     assert metrics(unbroken)[-1]["positives"] == sum(pair in positives for pair in bought)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "symmetric", "labels"),
-    # The whole budget is 16 + 24; stated takes what there is: 5 * 20 positives and 1 in 7 of 20 * 30 - 40 negatives.
-    [("adaptive", False, [16, 40]), ("static", False, [40]), ("random", True, [40]), ("stated", False, [None])],
-)
-def test_every_strategy_runs(local_ray, folders, tmp_path, strategy, symmetric, labels):
-    task = read_task(folders[symmetric]).split("train")
-    everything = len(task.positives) + len(task.stated_negatives)
-    evaluation = EvaluationConfig(splits=("dev",), mode="estimate", random_pairs=50, near_neighbours=2)
-    out = tmp_path / strategy
-    run(config(folders[symmetric], strategy=strategy, evaluation=evaluation), CPUS, out)
-    assert [line["labels"] for line in metrics(out)] == [everything if n is None else n for n in labels]
-    assert all(0 < line["average_precision"] <= 1 for line in metrics(out))
-
-
 @pytest.fixture(scope="module")
 def two_sided(local_ray, folders, tmp_path_factory):
-    """A pool of two shards, and the vectors of its dev split by its own cosines."""
-    asked, task = config(folders[False]), read_task(folders[False])
-    with deployed_pool(asked, replace(CPUS, shards=2), task, tmp_path_factory.mktemp("pool"), quiet) as pool:
-        yield pool, task
+    """The actors of a run on the two-sided task: its world on two shards, which serves other runs of the same kind."""
+    asked, task = config(folders["TWO"]), read_task(folders["TWO"])
+    with (
+        opened(tmp_path_factory.mktemp("world"), task) as journal,
+        deployed_world(asked, replace(CPUS, shards=2), task, journal, quiet) as world,
+    ):
+        yield world
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels"),
+    # The whole budget is 16 + 24; stated takes what there is.
+    [
+        ({"strategy": "adaptive"}, [16, 40]),
+        ({"strategy": "uncertainty", "seeding": "stated"}, [16, 40]),
+        ({"strategy": "static"}, [40]),
+        ({"strategy": "random"}, [40]),
+        ({"strategy": "stated"}, [None]),
+    ],
+)
+def test_every_strategy_runs(two_sided, folders, tmp_path, changes, labels):
+    evaluation = EvaluationConfig(splits=("dev",), mode="estimate", random_pairs=50, near_neighbours=2)
+    asked, task = config(folders["TWO"], evaluation=evaluation, **changes), read_task(folders["TWO"])
+    split = task.split("train")
+    everything = len(split.positives) + len(split.stated_negatives)
+    with opened(tmp_path / "out", task) as journal:
+        trainer = TrainerActor(two_sided.trainer.actor, two_sided.pool, journal, quiet)
+        world = RunWorld(asked, task, two_sided.pool, trainer, journal)
+        states = list(loop.run(asked, split, world, State()))
+    assert [len(state.labelled) for state in states] == [everything if n is None else n for n in labels]
+    assert [line["labels"] for line in metrics(tmp_path / "out")] == [len(state.labelled) for state in states]
+    assert all(0 < line["average_precision"] <= 1 for line in metrics(tmp_path / "out"))
 
 
 def every_cosine(pool: ShardedPool, task: Task) -> tuple[np.ndarray, np.ndarray]:
@@ -151,8 +166,8 @@ def every_cosine(pool: ShardedPool, task: Task) -> tuple[np.ndarray, np.ndarray]
 
 @pytest.mark.parametrize("order", [HIGHEST, Order(0.8)])
 def test_the_least_of_sharded_pairs_are_the_least_of_each_texts_nearest(two_sided, order):
-    pool, task = two_sided
-    split, (keys, cosines) = task.split("dev"), every_cosine(*two_sided)
+    pool, task = two_sided.pool, two_sided.pool.task
+    split, (keys, cosines) = task.split("dev"), every_cosine(pool, task)
     known = np.sort(split.positive_keys)[::2]
     candidates = set[int]()
     for left in split.space.left.tolist():
@@ -168,8 +183,8 @@ def test_the_least_of_sharded_pairs_are_the_least_of_each_texts_nearest(two_side
 
 
 def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided):
-    pool, task = two_sided
-    split, (keys, cosines) = task.split("dev"), every_cosine(*two_sided)
+    pool, task = two_sided.pool, two_sided.pool.task
+    split, (keys, cosines) = task.split("dev"), every_cosine(pool, task)
     labels = np.isin(keys, split.positive_keys).astype(np.uint8)
     model = replace(pool.untrained(), scorer=Scorer(weight=9.0, bias=-8.0))
     wanted = average_precision_of(cosines, labels)
@@ -209,13 +224,14 @@ def test_another_seed_is_refused_by_name(unbroken, folders, monkeypatch, capsys)
         (["--task", "nowhere"], "nowhere holds no task.json"),
         ([], "task"),
         (["--task", "TASK", "--evaluation.splits", "test"], "has no test pairs"),
+        (["--task", "LONELY", "--evaluation.splits", "dev"], "no positive dev pair"),
         (["--task", "TASK", "--config", "nowhere"], "nowhere"),
         (["--task", "TASK", "--config"], "config"),
         (["--task", "TASK", "--config=nowhere"], "nowhere"),
     ],
 )
 def test_a_bad_command_ends_in_one_line(arguments, words, folders, tmp_path, monkeypatch, capsys):
-    put = [str(folders[True]) if argument == "TASK" else argument for argument in arguments]
+    put = [str(folders.get(argument, argument)) for argument in arguments]
     assert words in refused([*put, "--out", str(tmp_path / "out")], monkeypatch, capsys)
     assert not (tmp_path / "out" / "config.json").exists()
 

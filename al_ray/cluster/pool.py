@@ -22,7 +22,7 @@ from al_ray.core.metrics import (
     reliability,
     thresholds_of,
 )
-from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, Rows
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, Rows, distinct
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import HIGHEST, NOTHING, Candidates, Order
@@ -90,7 +90,7 @@ class ShardedPool:
         """Sorted keys of the pairs of every left text of a split with its nearest right texts."""
         request = Request(split.space, self.task.symmetric, neighbours, HIGHEST, split.space.total)
         found = [part.keys for part in self._nearest(model, split, request, NO_KEYS)]
-        return np.unique(np.concatenate(found)) if found else NO_KEYS
+        return distinct(np.concatenate([NO_KEYS, *found]))
 
     def cosines(self, model: Model, split: Split, pairs: Pairs) -> Floats:
         """(n, 2) pairs of a split -> (n,) cosines in float64, each a sum in one fixed order."""
@@ -227,6 +227,12 @@ class PoolEvaluator:
                 here = reliability(model.scorer.probability(part), labels, weight)
                 summed = here if summed is None else summed + here
         return evaluation(split, counts_of(scores[0], scores[1:]), evalset.extents, summed, rng)
+
+    def make_sets(self, splits: Iterable[str]) -> None:
+        """Make the evaluation sets of those splits that are estimated."""
+        for split in map(self.task.split, splits):
+            if not self.exact(split):
+                self.evaluation_set(split)
 
     def evaluation_set(self, split: Split) -> EvaluationSet:
         """The evaluation set of a split, made at first need and the same ever after."""

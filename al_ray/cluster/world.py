@@ -11,7 +11,6 @@ from al_ray.cluster.pool import PoolEvaluator, PoolRetriever, ShardedPool, Watch
 from al_ray.cluster.prepare import parts_of, pool_folder, prepared
 from al_ray.cluster.session import deployed, streamed
 from al_ray.core.config import ClusterConfig, RunConfig
-from al_ray.core.errors import MissingSplit
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.metrics import Evaluation
 from al_ray.core.records import Labelled, Model
@@ -98,7 +97,10 @@ def deployed_world(
         folder = str(pool_folder(task, config.encoding, journal.path))
         spec = TrainerSpec(folder, config.encoding, config.training, config.seed, task.symmetric, cluster.device)
         with deployed(Trainer, [spec], cluster) as (actor,):
-            yield RunWorld(config, task, pool, TrainerActor(actor, pool, journal, watch), journal)
+            world = RunWorld(config, task, pool, TrainerActor(actor, pool, journal, watch), journal)
+            # Before any training: the near pairs are the untrained encoder's, whose vectors the first search needs too.
+            world.evaluator.make_sets(config.evaluation.splits)
+            yield world
 
 
 def measured(
@@ -106,12 +108,10 @@ def measured(
 ) -> Evaluation:
     """The evaluation of a complete round of a run, or of the untrained encoder (round 0), on a split."""
     task = folder.task
-    if not len(task.split(split).positives):
-        raise MissingSplit(f"{split} has no known positives to measure by; give another --split")
+    task.measurable(split)
     with deployed_pool(config, cluster, task, folder.path, watch) as pool:
         model = folder.model(number) if number else pool.untrained()
         measure = evaluator(config, task, pool)
-        if not measure.exact(task.split(split)):
-            measure.evaluation_set(task.split(split))
+        measure.make_sets([split])
         pool.embed(model, [split])
         return measure.evaluate(model, split)

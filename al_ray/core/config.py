@@ -144,7 +144,7 @@ class RunConfig:
             (self.evaluation.near_neighbours, "--evaluation.near-neighbours", 1),
             (self.evaluation.random_pairs, "--evaluation.random-pairs", 1),
         ):
-            if not value >= least:
+            if not least <= value < float("inf"):
                 raise BadOption(f"{name} is {value}; give at least {least}")
 
     @property
@@ -155,7 +155,8 @@ class RunConfig:
     @property
     def batches(self) -> tuple[int, ...]:
         """Labels of each round: n_1 * growth^(i-1) (5.1), or the same budget at once."""
-        sizes = tuple(int(self.first_batch * self.growth**number) for number in range(self.rounds))
+        # Rounded before it is cut: 1000 * 1.7^2 is 2889.9999... in floats.
+        sizes = tuple(int(round(self.first_batch * self.growth**number, 6)) for number in range(self.rounds))
         return (sum(sizes),) if self.strategy in ONCE else sizes
 
 

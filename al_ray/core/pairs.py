@@ -80,10 +80,10 @@ class PairSpace:
         if not self.symmetric:
             left, right = np.divmod(index, max(1, len(self.right)))
             return self.keys(as_pairs(self.left[left], self.right[right]))
-        # Pair number r*(r-1)/2 + c is (c, r) with c < r; the root in floats can be off by one at 10^16 pairs.
+        # Pair number r*(r-1)/2 + c is (c, r) with c < r. Beyond 10^16 pairs the root in floats can be one too large;
+        # too small it cannot be, for i = r*(r-1)/2 is rounded by less than would bring its root below r.
         high = ((1 + np.sqrt(1 + 8 * index.astype(np.float64))) / 2).astype(np.int64)
         high -= high * (high - 1) // 2 > index
-        high += (high + 1) * high // 2 <= index
         low = index - high * (high - 1) // 2
         return self.keys(as_pairs(self.left[low], self.left[high]))
 

@@ -67,6 +67,15 @@ class Task:
             )
         return split
 
+    def measurable(self, name: str) -> Split:
+        """A split with positives to measure by; MissingSplit names the cure otherwise."""
+        split = self.split(name)
+        if not len(split.positives):
+            raise MissingSplit(
+                f"the {name} split of task {self.name!r} has no positive pair to measure by; name another"
+            )
+        return split
+
     def space(self, left: Rows, right: Rows) -> PairSpace:
         """The pairs of some left rows with some right rows of this task."""
         return PairSpace(left=left, right=right, width=len(self.right), symmetric=self.symmetric)
