@@ -82,6 +82,6 @@ def test_each_purpose_and_round_has_its_own_stream():
         for number in (1, 2)
     }
     assert len(set(first.values())) == 8
-    # design.md, section 4: default_rng([seed, *purpose bytes, round])
+    # The streams of a seed: default_rng([seed, *purpose bytes, round])
     wanted = np.random.default_rng([1, *b"train", 2]).integers(0, 2**62, 4)
     assert first[1, "train", 2] == tuple(wanted)

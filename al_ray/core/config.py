@@ -42,7 +42,7 @@ class SearchConfig:
     block: int = 1024
     """Left texts searched at a time."""
     ordered_pairs: bool = False
-    """Buy (a,b) and (b,a) of a symmetric task as two labels, as the authors' program did (design.md, departure 1)."""
+    """Buy (a,b) and (b,a) of a symmetric task as two labels, as the authors' program did (README, departure 1)."""
 
 
 @dataclass(frozen=True)

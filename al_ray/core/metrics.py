@@ -130,7 +130,7 @@ class Evaluation:
         return all(stratum.size == stratum.population for stratum in self.strata)
 
     def as_dict(self) -> dict[str, Any]:
-        """As evaluation-SPLIT.json holds it (design.md, section 5)."""
+        """As evaluation-SPLIT.json holds it."""
         return {
             "split": self.split,
             "exact": self.exact,

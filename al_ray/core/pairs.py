@@ -2,7 +2,7 @@
 
 A pair (left, right) has the key left * width + right, where width is the number of right texts of the whole task, so
 that a key means the same pair in every split. In a symmetric task a pair is unordered: it is written left < right, and
-a text is no pair with itself (design.md, departure 1).
+a text is no pair with itself (README, departure 1).
 """
 
 from collections.abc import Iterator

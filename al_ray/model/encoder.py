@@ -4,6 +4,7 @@ Any Hugging Face encoder serves, from safetensors alone and without code from th
 dropout is off in training too (A.1). A saved folder is a sentence-transformers folder that gives the same vectors.
 """
 
+import copy
 import hashlib
 import importlib.util
 import json
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors import SafetensorError
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
@@ -49,7 +51,7 @@ class Encoder:
     def base(config: EncoderConfig, device: str = "cpu") -> "Encoder":
         """The pre-trained encoder by name, as every round starts from it; BadOption or BadFile when there is none."""
         if config.name == RANDOM_BERT:
-            return Encoder(_random_bert(config.layers or 2), _letters(), config, device)
+            return Encoder(_random_bert(2 if config.layers is None else config.layers), _letters(), config, device)
         folder = _minilm() if config.name == MINILM else config.name
         return Encoder(*_load(folder, config.layers), config, device)
 
@@ -65,10 +67,11 @@ class Encoder:
 
     def tokenise(self, texts: Sequence[str], block: int = 4096) -> Iterator[list[list[int]]]:
         """Texts -> lists of token ids, at most max_length each, `block` texts at a time."""
+        # A call leaves its limit in the tokenizer, which would change the digest and what is saved.
+        tokenizer = copy.deepcopy(self.tokenizer)
         for start in range(0, len(texts), block):
-            yield self.tokenizer(
-                list(texts[start : start + block]), truncation=True, max_length=self.config.max_length
-            )["input_ids"]
+            part = list(texts[start : start + block])
+            yield tokenizer(part, truncation=True, max_length=self.config.max_length)["input_ids"]
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
         """(r,) rows -> their mean-pooled vectors (r, d), not yet of unit length; gradients flow if they are on."""
@@ -77,7 +80,8 @@ class Encoder:
         with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device != "cpu"):
             hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
         kept = mask[..., None].to(torch.float32)
-        return (hidden.float() * kept).sum(dim=1) / kept.sum(dim=1)
+        # A text without a single word piece is the zero vector, as in sentence-transformers.
+        return (hidden.float() * kept).sum(dim=1) / kept.sum(dim=1).clamp(min=1e-9)
 
     @torch.inference_mode()
     def embed(self, tokens: Tokens, rows: Rows) -> Vectors:
@@ -89,7 +93,7 @@ class Encoder:
         content = hashlib.sha256(json.dumps([str(self.config), self.tokenizer_digest()]).encode())
         for name, tensor in sorted(self.transformer.state_dict().items()):
             content.update(name.encode())
-            content.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+            content.update(tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().data)
         return content.hexdigest()
 
     def tokenizer_digest(self) -> str:
@@ -131,11 +135,22 @@ def _load(folder: str, layers: int | None) -> tuple[Any, Any]:
             if not 1 <= layers <= config.num_hidden_layers:
                 raise BadOption(f"--encoder-layers {layers}: {folder} has 1 to {config.num_hidden_layers}")
             config.num_hidden_layers = layers
-        transformer = AutoModel.from_pretrained(
-            folder, config=config, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
-        )
+        # A pooler that the file lacks takes no part in a vector, but in the digest: it is the same in every process.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            transformer, report = AutoModel.from_pretrained(
+                folder,
+                config=config,
+                use_safetensors=True,
+                trust_remote_code=False,
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
+        missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
+        if missing:
+            raise BadFile(f"{folder} lacks {len(missing)} weights of its encoder ({missing[0]}, ...); restore the file")
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise BadOption(
             f"encoder {folder!r} cannot be loaded ({reason}); give a folder with safetensors, a hub name, or {MINILM}"
@@ -162,6 +177,8 @@ def _minilm() -> str:
 
 def _random_bert(layers: int) -> BertModel:
     """A small BERT with random weights, always the same: for tests."""
+    if layers < 1:
+        raise BadOption(f"--encoder-layers {layers}: give at least 1")
     config = BertConfig(
         vocab_size=len(_letters()), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
         intermediate_size=64, max_position_embeddings=160, initializer_range=0.2,

@@ -55,7 +55,7 @@ class Tokens:
         try:
             ids = cast(Ids, np.load(folder / "ids.npy", mmap_mode="r"))
             starts = np.load(folder / "starts.npy")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise BadFile(f"token ids in {folder} cannot be read ({error}); delete the folder and run again") from error
         if not len(starts) or starts[-1] != len(ids):
             raise BadFile(f"token ids in {folder} are not whole; delete the folder and run again")
@@ -66,7 +66,7 @@ def batches(tokens: Tokens, rows: Rows, size: int) -> list[Rows]:
     """The fixed batches of (r,) rows: sorted by length, then row, and cut into runs of `size`.
 
     The last bits of a vector depend on the batch it is encoded in; so batches are made once for all rows, and whole
-    batches, never parts of them, are dealt to shards (design.md, section 4).
+    batches, never parts of them, are dealt to shards.
     """
     order = np.lexsort((rows, tokens.lengths(rows)))
     return [rows[order[start : start + size]] for start in range(0, len(rows), size)]

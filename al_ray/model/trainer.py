@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from al_ray.core.config import EncoderConfig, TrainingConfig
-from al_ray.core.errors import TrainingFailed
+from al_ray.core.errors import BadFile, TrainingFailed
 from al_ray.core.records import Labelled, Model
 from al_ray.core.scoring import Scorer
 from al_ray.model.encoder import Encoder
@@ -103,7 +103,10 @@ def read_model(folder: Path, made_from: str | None = None) -> Model | None:
     """The model that `write_model` saved; None when there is none, or it was made from something else."""
     if not (folder / "scorer.json").exists():
         return None
-    content = json.loads((folder / "scorer.json").read_text())
+    try:
+        content = json.loads((folder / "scorer.json").read_text())
+    except ValueError as error:
+        raise BadFile(f"{folder}/scorer.json cannot be read ({error}); restore it, or move {folder} away") from error
     if made_from is not None and content["made_from"] != made_from:
         return None
     scorer = Scorer(content["weight"], content["bias"], content["loss"], content["outcome"])

@@ -80,6 +80,8 @@ class Optimiser:
         for group, rate in zip(self.adam.param_groups, self.rates, strict=True):
             group["lr"] = rate * self.factor() * undo
             group["eps"] = self.config.epsilon / shrink
+            # torch decays by rate * decay: the correction that the rate takes out was never in it.
+            group["weight_decay"] = self.config.weight_decay / undo
         self.adam.step()
         self.adam.zero_grad(set_to_none=True)
         self.taken += 1

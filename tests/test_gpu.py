@@ -1,0 +1,46 @@
+"""The same code on a CUDA device: vectors near the CPU's, and a training that learns. Run with: make gpu"""
+
+import numpy as np
+import pytest
+import torch
+
+from al_ray.core.config import EncoderConfig, TrainingConfig
+from al_ray.model.encoder import Encoder
+from al_ray.model.tokens import Tokens
+from al_ray.model.training import Step, fit, pair_cosines, train
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+
+CONFIG = EncoderConfig("random-bert", None, 32, 8, 1)
+TEXTS = [f"{word} {number}" for number in range(16) for word in ("how", "why")]
+
+
+def tokens_of(encoder: Encoder) -> Tokens:
+    return Tokens.of([ids for block in encoder.tokenise(TEXTS) for ids in block])
+
+
+def test_vectors_are_those_of_the_cpu_but_for_bfloat16():
+    cpu, gpu = Encoder.base(CONFIG), Encoder.base(CONFIG, "cuda:0")
+    rows = np.arange(8)
+    ours, theirs = gpu.embed(tokens_of(gpu), rows), cpu.embed(tokens_of(cpu), rows)
+    np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1.0, atol=1e-5)
+    # bfloat16 keeps 8 bits: cosines of the two stay within 1%.
+    assert np.einsum("nd,nd->n", ours, theirs).min() > 0.99
+
+
+def test_a_training_learns_there_and_its_refit_separates():
+    encoder = Encoder.base(CONFIG, "cuda:0")
+    tokens = tokens_of(encoder)
+    # Match: the same word with the next number. No match: the other word.
+    same = [(row, row + 2) for row in range(30)]
+    other = [(row, row + 1) for row in range(0, 30, 2)]
+    pairs = np.array(same + other, dtype=np.int64)
+    labels = np.array([1] * len(same) + [0] * len(other), dtype=np.uint8)
+    config = TrainingConfig(epochs=20, learning_rate=1e-3, initial_weight=1.0, initial_bias=0.0)
+    steps: list[Step] = list(train(encoder, tokens, tokens, pairs, labels, config, [0, 0, 1]))
+    assert np.mean([step.loss for step in steps[-4:]]) < np.mean([step.loss for step in steps[:4]])
+    scorer, good = fit(pair_cosines(encoder, tokens, tokens, pairs), labels, config)
+    assert good, scorer
