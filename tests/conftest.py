@@ -1,6 +1,7 @@
 """What all tests share. The environment comes first: Ray, Transformers and Tokenizers read it as they are imported."""
 
 import importlib.util
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +18,10 @@ os.environ.update(
         # A dead node is noticed within two seconds instead of fifteen.
         "RAY_health_check_initial_delay_ms": "0",
         "RAY_health_check_period_ms": "500",
-        "RAY_health_check_timeout_ms": "500",
+        # But a live one may be slow to answer: on two busy cores it would be taken for dead, and Ray not start.
+        "RAY_health_check_timeout_ms": "10000",
         "RAY_health_check_failure_threshold": "3",
+        "RAY_raylet_start_wait_time_s": "180",
         # Waiting threads give way: tests share the machine with whatever else computes there.
         "OMP_WAIT_POLICY": "PASSIVE",
         "HF_HUB_OFFLINE": "1",
@@ -27,6 +30,7 @@ os.environ.update(
 )
 
 import ray
+from hypothesis import settings
 
 from al_ray.core.config import EncoderConfig
 from al_ray.core.pairs import Pairs, Rows, as_pairs
@@ -36,6 +40,10 @@ from al_ray.data.tables import sealed
 
 ALPHABET = list("abcdefghijklmnopqrstuvwxyz")
 MakeTask = Callable[..., Task]
+
+# No law is about time: a busy machine is no fault.
+settings.register_profile("al_ray", deadline=None)
+settings.load_profile("al_ray")
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +59,7 @@ def real_data() -> Path:
 @pytest.fixture(scope="session")
 def local_ray() -> Iterator[None]:
     """One Ray for the whole session, with CPUs for any run of these tests; runs find it and leave it up."""
-    ray.init(address="local", num_cpus=6, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(address="local", num_cpus=6, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     yield
     ray.shutdown()
 
@@ -110,13 +118,16 @@ def small_task(symmetric: bool, clusters: int = 15, members: int = 4, twins: int
 def _two_sided(corpus: Corpus, component: Rows, split_of: Rows) -> Task:
     """Every other text is a question, split as told; all the others are answers to any question, in every split."""
     asks = np.arange(len(corpus)) % 2 == 0
-    sides = [Corpus(tuple(np.array(corpus.ids)[own]), tuple(np.array(corpus.texts)[own])) for own in (asks, ~asks)]
+    questions, answers = (
+        Corpus(tuple(np.array(corpus.ids)[own].tolist()), tuple(np.array(corpus.texts)[own].tolist()))
+        for own in (asks, ~asks)
+    )
     left, right = component[asks], component[~asks]
-    bare = Task("small", False, *sides, {}, "")
+    bare = Task("small", False, questions, answers, {}, "")
     splits = {}
     for number, name in enumerate(("train", "dev")):
         rows = np.flatnonzero(split_of[asks] == number)
         pairs: Pairs = as_pairs(np.repeat(rows, len(right)), np.tile(np.arange(len(right)), len(rows)))
         match = left[pairs[:, 0]] == right[pairs[:, 1]]
         splits[name] = Split(name, bare.space(rows, np.arange(len(right))), pairs[match], pairs[~match][::7])
-    return sealed("small", False, *sides, splits)
+    return sealed("small", False, questions, answers, splits)

@@ -224,7 +224,7 @@ def test_another_seed_is_refused_by_name(unbroken, folders, monkeypatch, capsys)
         (["--task", "nowhere"], "nowhere holds no task.json"),
         ([], "task"),
         (["--task", "TASK", "--evaluation.splits", "test"], "has no test pairs"),
-        (["--task", "LONELY", "--evaluation.splits", "dev"], "no positive dev pair"),
+        (["--task", "LONELY", "--evaluation.splits", "dev"], "no positive pair to measure by"),
         (["--task", "TASK", "--config", "nowhere"], "nowhere"),
         (["--task", "TASK", "--config"], "config"),
         (["--task", "TASK", "--config=nowhere"], "nowhere"),

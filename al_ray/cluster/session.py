@@ -58,15 +58,14 @@ def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig) -> Iterat
     }
     actors = [ray.remote(plain).options(**options).remote(spec) for spec in specs]
     try:
-        ray.get([actor.__ray_ready__.remote() for actor in actors], timeout=config.timeout)
-    except GetTimeoutError as error:
-        release(actors)
-        raise NoPlace(
-            f"{len(actors)} {plain.__name__} actors of {config.cpus_per_shard} CPUs and {config.gpus_per_shard} GPUs "
-            f"were not placed in {config.timeout:.0f} s; the cluster has {ray.cluster_resources()}: ask for fewer "
-            "--shards, less --cpus-per-shard or --gpus-per-shard, or give a longer --timeout"
-        ) from error
-    try:
+        try:
+            ray.get([actor.__ray_ready__.remote() for actor in actors], timeout=config.timeout)
+        except GetTimeoutError as error:
+            raise NoPlace(
+                f"{len(actors)} {plain.__name__} actors of {config.cpus_per_shard} CPUs and {config.gpus_per_shard} "
+                f"GPUs were not placed in {config.timeout:.0f} s; the cluster has {ray.cluster_resources()}: ask for "
+                "fewer --shards, less --cpus-per-shard or --gpus-per-shard, or give a longer --timeout"
+            ) from error
         yield actors
     finally:
         release(actors)

@@ -146,6 +146,8 @@ class RunConfig:
         ):
             if not least <= value < float("inf"):
                 raise BadOption(f"{name} is {value}; give at least {least}")
+        if self.seeding == "stated" and self.strategy in ONCE:
+            raise BadOption(f"--seeding stated seeds rounds, and --strategy {self.strategy} has one; leave it out")
 
     @property
     def encoding(self) -> EncoderConfig:

@@ -12,7 +12,7 @@ events/                            the same figures for TensorBoard
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ class RunFolder:
     def last(self) -> int:
         """The last complete round, 0 before the first."""
         path = self.path / "state.json"
-        return int(read_json(path)["round"]) if path.exists() else 0
+        return int(read_json(path, ["round"])["round"]) if path.exists() else 0
 
     def state(self) -> State:
         """The run after its last complete round."""
@@ -82,10 +82,10 @@ class RunFolder:
 
     def model(self, number: int) -> Model:
         """The model of a complete round."""
-        record = read_json(self.round(number) / "record.json")
-        made = record["model"]
+        made = read_json(self.round(number) / "record.json", ["model"])["model"]
         scorer = Scorer(made["weight"], made["bias"], made["loss"], made["outcome"])
-        return Model(str(self.round(number) / "model"), made["digest"], scorer)
+        # Resolved, for an actor may work in another folder.
+        return Model(str((self.round(number) / "model").resolve()), made["digest"], scorer)
 
     def bought(self, number: int) -> tuple[Batch, Labels] | None:
         """The batch and labels of a round, once its labels are kept."""
@@ -93,6 +93,8 @@ class RunFolder:
         if not path.exists():
             return None
         labels, batch = read_parquet(path), read_parquet(self.round(number) / "batch.parquet")
+        if labels.schema.names != LABELS.names or labels.schema.types != LABELS.types:
+            raise BadFile(f"{path} holds {', '.join(labels.schema.names)}, not what this al_ray wrote; restore it")
         pairs = as_pairs(labels["left"].to_numpy(), labels["right"].to_numpy())
         if len(batch) != len(pairs) or not np.array_equal(pairs, as_pairs(batch["left"], batch["right"])):
             raise BadFile(f"{self.round(number)}: batch.parquet and labels.parquet hold other pairs; restore them")
@@ -210,12 +212,16 @@ def write_json(path: Path, content: Any) -> None:
     _replace(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    """Read JSON; BadFile names the file that is missing or cut short."""
+def read_json(path: Path, names: Sequence[str] = ()) -> Any:
+    """Read JSON; BadFile names the file that is missing, cut short, or lacks one of the names."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        lacks = [name for name in names if name not in content]
+    except (OSError, TypeError, ValueError) as error:
         raise BadFile(f"{path} cannot be read ({error}); restore it, or start again in another --out") from error
+    if lacks:
+        raise BadFile(f"{path} lacks {', '.join(lacks)}; restore it, or start again in another --out")
+    return content
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:

@@ -1,0 +1,78 @@
+"""Faiss against double loops: flat and IVF, and what is asked for beyond what there is."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from al_ray.core.errors import BadOption
+from al_ray.model.neighbours import Neighbours, set_threads
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    set_threads(1)
+
+
+def unit(count: int, seed: int, width: int = 16) -> np.ndarray:
+    """(count, width) random unit vectors, read-only as Ray hands them over."""
+    vectors = np.random.default_rng(seed).standard_normal((count, width)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors.setflags(write=False)
+    return vectors
+
+
+def nearest_by_loops(vectors, queries, count):
+    found = []
+    for query in queries:
+        products = [sum(float(a) * float(b) for a, b in zip(query, vector, strict=True)) for vector in vectors]
+        found.append(sorted(range(len(vectors)), key=lambda place: -products[place])[:count])
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 50), st.integers(0, 2**31))
+def test_flat_finds_what_a_double_loop_finds(size, asked, count, seed):
+    vectors, queries = unit(size, seed), unit(asked, seed + 1)
+    cosines, places = Neighbours(vectors, "Flat", nprobe=10).nearest(queries, count)
+    assert cosines.shape == places.shape == (asked, count)
+    real = min(count, size)
+    assert places[:, :real].tolist() == nearest_by_loops(vectors, queries, count)
+    products = np.take_along_axis(queries @ vectors.T, places[:, :real], axis=1)
+    assert cosines[:, :real] == pytest.approx(products, abs=1e-6)
+    assert (places[:, real:] == -1).all()
+    assert (cosines[:, real:] == -np.inf).all()
+
+
+def test_an_ivf_index_that_looks_into_every_cell_finds_what_flat_finds():
+    vectors, queries = unit(400, 0), unit(30, 1)
+    every = Neighbours(vectors, "IVF8,Flat", nprobe=8).nearest(queries, 10)[1]
+    assert every.tolist() == Neighbours(vectors, "Flat", nprobe=1).nearest(queries, 10)[1].tolist()
+
+
+def test_an_ivf_index_looks_into_as_many_cells_as_it_is_told():
+    vectors, queries = unit(400, 0), unit(30, 1)
+    found = [(Neighbours(vectors, "IVF8,Flat", nprobe).nearest(queries, 200)[1] >= 0).sum() for nprobe in (1, 2, 8)]
+    assert found[0] < found[1] < found[2] == 30 * 200
+    cosines, places = Neighbours(vectors, "IVF8,Flat", 1).nearest(queries, 200)
+    assert ((places == -1) == np.isneginf(cosines)).all()
+
+
+def test_a_cosine_of_one_is_found_for_itself():
+    vectors = unit(50, 3)
+    cosines, places = Neighbours(vectors, "Flat", nprobe=1).nearest(vectors, 1)
+    assert places[:, 0].tolist() == list(range(50))
+    assert cosines == pytest.approx(1, abs=1e-6)
+
+
+def test_an_index_of_nothing_finds_nothing():
+    cosines, places = Neighbours(unit(0, 0), "Flat", nprobe=1).nearest(unit(3, 1), 4)
+    assert (places == -1).all()
+    assert np.isneginf(cosines).all()
+
+
+@pytest.mark.parametrize(("factory", "size"), [("Flatt", 50), ("IVF", 50), ("", 50), ("IVF100,Flat", 3)])
+def test_what_faiss_refuses_is_a_bad_option_of_one_line(factory, size):
+    with pytest.raises(BadOption, match=rf"--search\.index '{factory}' on {size} vectors: .*; try Flat$") as refused:
+        Neighbours(unit(size, 0), factory, nprobe=1)
+    assert len(str(refused.value).splitlines()) == 1

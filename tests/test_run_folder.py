@@ -1,0 +1,267 @@
+"""A run folder gives back what was bought and made, is one process's at a time, and names what is damaged."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from al_ray.core.config import RunConfig, SearchConfig
+from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
+from al_ray.core.metrics import Counts, Evaluation, Extent, evaluation
+from al_ray.core.records import Batch, Model, State
+from al_ray.core.scoring import Scorer
+from al_ray.core.task import Task
+from al_ray.data import run_folder as module
+from al_ray.data.run_folder import RunFolder, bound_config, opened
+
+RUN = RunConfig(task="task", rounds=2, first_batch=5)
+
+
+def evaluated(split: str) -> Evaluation:
+    counts = Counts(np.array([0.9, 0.5]), np.array([1, 2]), np.array([[0, 2]]))
+    return evaluation(split, counts, [Extent("all", 3, 3)], None, np.random.default_rng(0))
+
+
+def batch_of(task: Task, number: int) -> Batch:
+    """Five pairs of train, other ones in each round; the cosines of a first draw are unknown."""
+    pairs = task.split("train").space.pairs(task.split("train").space.at(np.arange(5) + 5 * number))
+    cosines = np.full(5, np.nan) if number == 1 else np.arange(5) / 7
+    return Batch(pairs, cosines, "random" if number == 1 else "uncertainty")
+
+
+def played(folder: RunFolder, rounds: int) -> list[State]:
+    """Complete rounds of made-up labels; the states after each, from the one before the first."""
+    states = [folder.state()]
+    for number in range(states[0].round + 1, rounds + 1):
+        batch, labels = batch_of(folder.task, number), np.array([0, 1, 0, 0, 1], dtype=np.uint8)
+        folder.buy(number, batch, labels)
+        scorer = Scorer(20.0 + number, -10.0, 0.25, "fitted")
+        model = Model(str(folder.round(number) / "model"), "d" * number, scorer)
+        labelled = states[-1].labelled.extended(batch.pairs, labels, number, batch.source)
+        states.append(State(number, labelled, model))
+        folder.seconds["train"] = 1.23456
+        folder.complete(states[-1], batch, {"test": evaluated("test"), "dev": evaluated("dev")})
+    return states
+
+
+def same(one: State, other: State) -> bool:
+    a, b = one.labelled, other.labelled
+    arrays = ((a.pairs, b.pairs), (a.labels, b.labels), (a.rounds, b.rounds))
+    alike = all(np.array_equal(x, y) and x.dtype == y.dtype for x, y in arrays)
+    return alike and (one.round, one.model, a.sources) == (other.round, other.model, b.sources)
+
+
+@pytest.fixture
+def folder(tmp_path, task):
+    with opened(tmp_path / "deep" / "run", task) as folder:
+        yield folder
+
+
+def test_a_new_folder_holds_nothing(folder):
+    assert same(folder.state(), State())
+    assert folder.bought(1) is None
+    assert folder.metrics() == []
+
+
+def test_what_was_bought_and_made_comes_back(folder):
+    states = played(folder, 2)
+    again = RunFolder(folder.path, folder.task)
+    assert same(again.state(), states[2])
+    assert again.last == 2
+    for number in (1, 2):
+        kept = again.bought(number)
+        assert kept is not None
+        batch, wanted = kept[0], batch_of(folder.task, number)
+        assert np.array_equal(batch.pairs, wanted.pairs)
+        assert np.array_equal(batch.cosines, wanted.cosines, equal_nan=True)
+        assert batch.source == wanted.source
+        assert kept[1].tolist() == [0, 1, 0, 0, 1]
+
+
+def test_a_batch_of_nothing_comes_back(folder):
+    folder.buy(1, Batch(np.empty((0, 2), dtype=np.int64), np.empty(0), "adaptive"), np.empty(0, dtype=np.uint8))
+    kept = folder.bought(1)
+    assert kept is not None
+    assert kept[0].pairs.shape == (0, 2)
+    assert len(kept[1]) == 0
+
+
+def test_labels_hold_five_columns_and_no_floats(folder):
+    played(folder, 2)
+    labels = pq.ParquetFile(folder.round(2) / "labels.parquet").read()
+    wanted = {"left": pa.int64(), "right": pa.int64(), "label": pa.uint8(), "round": pa.int32(), "source": pa.string()}
+    assert dict(zip(labels.schema.names, labels.schema.types, strict=True)) == wanted
+    assert labels["round"].to_pylist() == [2] * 5
+    assert labels["source"].to_pylist() == ["uncertainty"] * 5
+
+
+def test_a_batch_names_the_texts_by_their_owners_ids(folder):
+    played(folder, 1)
+    rows = pq.ParquetFile(folder.round(1) / "batch.parquet").read().to_pylist()
+    assert list(rows[0]) == ["left", "right", "left_id", "right_id", "cosine"]
+    for row in rows:
+        assert row["left_id"] == folder.task.left.ids[row["left"]]
+        assert row["right_id"] == folder.task.right.ids[row["right"]]
+
+
+def test_a_round_is_a_line_of_metrics_by_hand(folder):
+    played(folder, 2)
+    first, second = folder.metrics()
+    # AP: half the recall at precision 1, half at 2 / (2 + 2). Recall 20% is reached at the first threshold.
+    assert second == {
+        "round": 2,
+        "labels": 10,
+        "positives": 4,
+        "batch_positives": 2,
+        "average_precision": 0.75,
+        "precision_at_recall_20": 1.0,
+        "boundary": pytest.approx(10 / 22),
+        "calibration_error": None,
+        "seconds": {"train": 1.235},
+    }
+    assert list(first) == list(second)
+    record = json.loads((folder.round(2) / "record.json").read_text())
+    assert record["evaluations"]["test"] == evaluated("test").as_dict()
+    assert record["model"] == {"digest": "dd", "weight": 22.0, "bias": -10.0, "loss": 0.25, "outcome": "fitted"}
+
+
+def test_a_boundary_without_slope_and_a_run_without_splits_are_null_in_valid_json(folder):
+    batch, labels = batch_of(folder.task, 1), np.zeros(5, dtype=np.uint8)
+    folder.buy(1, batch, labels)
+    state = State().labelled.extended(batch.pairs, labels, 1, "random")
+    folder.complete(State(1, state, Model("", "d", Scorer(0.0, -1.0, 0.1, "falling"))), batch, {})
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    for name in ("metrics.jsonl", "round-001/record.json", "state.json"):
+        about = json.loads((folder.path / name).read_text(), parse_constant=refuse)
+    line = folder.metrics()[0]
+    assert about == {"round": 1, "labels": 5}
+    assert line["boundary"] is None
+    assert line["average_precision"] is None
+
+
+def test_state_is_written_last(folder, monkeypatch):
+    # The power fails at each write in turn: until the very last, the round is not complete.
+    states = played(folder, 1)
+    write, written = module._replace, list[str]()
+
+    def breaking(after: float):
+        def failing(path: Path, content: bytes) -> None:
+            if len(written) == after:
+                raise KeyboardInterrupt
+            written.append(path.name)
+            write(path, content)
+
+        written.clear()
+        monkeypatch.setattr(module, "_replace", failing)
+
+    for after in range(3):
+        breaking(after)
+        with pytest.raises(KeyboardInterrupt):
+            played(folder, 2)
+        assert same(RunFolder(folder.path, folder.task).state(), states[1])
+    breaking(inf)
+    again = played(folder, 2)
+    assert written[-1] == "state.json"
+    assert again[-1].round == folder.last == 2
+    assert [line["round"] for line in folder.metrics()] == [1, 2], "a round written over is one line"
+
+
+def test_events_hold_the_figures_of_each_round(folder):
+    played(folder, 2)
+    events = b"".join(path.read_bytes() for path in (folder.path / "events").glob("events.out.tfevents.*"))
+    # Names stand in the clear, as often in each round.
+    assert events.count(b"average_precision") == events.count(b"boundary") > 0
+    assert b"calibration_error" not in events
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from al_ray.core.task import Corpus, Task
+from al_ray.data.run_folder import opened
+
+with opened(Path(sys.argv[1]), Task("t", True, Corpus((), ()), Corpus((), ()), {}, "")):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_is_one_processs_until_it_dies(tmp_path, task):
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "run")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(FolderInUse, match="another process; wait"), opened(tmp_path / "run", task):
+            pass
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        with opened(tmp_path / "run", task) as folder:
+            assert folder.last == 0
+
+
+def test_a_folder_that_cannot_be_is_refused(tmp_path, task):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WrongFolder, match=r"file cannot be written \(File exists\); give another --out"):
+        opened(tmp_path / "file", task).__enter__()
+
+
+def test_a_folder_is_bound_to_options_and_task(folder, make_task):
+    config = replace(RUN, search=SearchConfig(neighbours=7))
+    folder.bind(config)
+    folder.bind(config)
+    assert bound_config(folder.path) == config
+    other = replace(config, seed=3, search=SearchConfig(neighbours=8))
+    with pytest.raises(WrongFolder, match=r"\(search\.neighbours: 7 there, 8 here; seed: 0 there, 3 here\)"):
+        folder.bind(other)
+    with pytest.raises(WrongFolder, match="task_digest"):
+        RunFolder(folder.path, make_task(True, clusters=5)).bind(config)
+    assert bound_config(folder.path) == config
+
+
+def test_an_option_that_a_folder_is_too_old_to_know_has_its_default_there(folder):
+    folder.bind(RUN)
+    content = json.loads((folder.path / "config.json").read_text())
+    del content["growth"]
+    (folder.path / "config.json").write_text(json.dumps(content))
+    folder.bind(RUN)
+    with pytest.raises(WrongFolder, match=r"growth: 1\.5 there, 2\.0 here"):
+        folder.bind(replace(RUN, growth=2.0))
+
+
+def test_no_run_folder_is_said_to_be_none(tmp_path):
+    with pytest.raises(WrongFolder, match=r"holds no config\.json"):
+        bound_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["state.json", "round-001/record.json", "round-001/labels.parquet", "round-002/batch.parquet"]
+)
+@pytest.mark.parametrize("damage", ["cut", "empty", "other"])
+def test_a_damaged_file_is_refused_by_name(folder, name, damage):
+    played(folder, 2)
+    path = folder.path / name
+    whole = path.read_bytes()
+    if damage == "other" and name.endswith("parquet"):
+        pq.write_table(pa.table({"left": [1], "right": [2]}), path)
+    else:
+        path.write_bytes({"cut": whole[: len(whole) // 2], "empty": b"", "other": b"{}\n"}[damage])
+    with pytest.raises(BadFile, match=rf"{folder.path}.*restore"):
+        folder.state()
+
+
+def test_labels_that_state_counts_and_nobody_finds_are_missed(folder):
+    played(folder, 2)
+    (folder.round(1) / "labels.parquet").unlink()
+    with pytest.raises(BadFile, match=r"round-001 has no labels\.parquet"):
+        folder.state()
