@@ -161,8 +161,8 @@ def test_what_float32_cannot_tell_apart_is_settled_in_float64(count):
     # 300 vectors so near each other that float32 products say nothing of their order.
     rng = np.random.default_rng(0)
     stem = rng.standard_normal(64) / 8
-    vectors = (stem + 1e-7 * rng.standard_normal((300, 64))).astype(np.float32)
-    vectors = np.concatenate([rng.standard_normal((100, 64)).astype(np.float32) / 20, vectors])
+    alike = stem + 1e-7 * rng.standard_normal((300, 64))
+    vectors = np.concatenate([rng.standard_normal((100, 64)) / 20, alike]).astype(np.float32)
     held, queries = Block(np.arange(400) * 3, vectors), vectors[200:210]
     index = Neighbours(vectors, "Flat", nprobe=1)
     cosines, rows = settled_nearest(index, held, queries, count, count + SPARE)

@@ -38,8 +38,8 @@ class Head(torch.nn.Module):
         super().__init__()
         # momentum=None accumulates plain means of all batches seen; the variance of a batch may be almost nothing.
         self.norm = torch.nn.BatchNorm1d(1, eps=1e-8, affine=False, momentum=None)
-        self.weight = torch.nn.Parameter(torch.tensor(config.initial_weight))
-        self.bias = torch.nn.Parameter(torch.tensor(config.initial_bias))
+        self.weight = torch.nn.Parameter(torch.tensor(config.initial_weight, dtype=torch.float32))
+        self.bias = torch.nn.Parameter(torch.tensor(config.initial_bias, dtype=torch.float32))
 
     def forward(self, cosines: torch.Tensor) -> torch.Tensor:
         """(b,) cosines -> (b,) logits."""
