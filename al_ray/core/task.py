@@ -61,8 +61,9 @@ class Task:
         """A split that has pairs; MissingSplit names the cure otherwise."""
         split = self.splits.get(name)
         if split is None or not split.space.total:
+            there = ", ".join(other.name for other in self.splits.values() if other.space.total)
             raise MissingSplit(
-                f"task {self.name!r} has no {name} pairs (it has: {', '.join(sorted(self.splits)) or 'none'}); "
+                f"task {self.name!r} has no {name} pairs (it has: {there or 'none'}); "
                 f"prepare it again with a {name} share, see: python -m jobs.prepare --help"
             )
         return split

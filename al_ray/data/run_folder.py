@@ -208,8 +208,12 @@ def _differences(stands: Mapping[str, Any], wanted: Mapping[str, Any], prefix: s
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON aside and put it in place in one step."""
-    _replace(path, (json.dumps(content, indent=2) + "\n").encode())
+    """Write JSON aside and put it in place in one step; its folder is made. BadFile when that cannot be."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, (json.dumps(content, indent=2) + "\n").encode())
+    except OSError as error:
+        raise BadFile(f"{path} cannot be written ({error.strerror}); give another place") from error
 
 
 def read_json(path: Path, names: Sequence[str] = ()) -> Any:
