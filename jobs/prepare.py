@@ -1,18 +1,23 @@
-"""Make a task folder: python -m jobs.prepare {qqp|wikiqa|synthetic} --out TASK ..."""
+"""Make a task folder: python -m jobs.prepare {qqp|wikiqa|synthetic|pairs} --out TASK ..."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Task
 from al_ray.data.clusters import Shares, check_shares
+from al_ray.data.own import read_own
+from al_ray.data.own_options import OwnTexts
 from al_ray.data.qqp import read_qqp
 from al_ray.data.rows import BadRows, Report
 from al_ray.data.synthetic import synthetic_task
 from al_ray.data.tables import counts, write_task
 from al_ray.data.wikiqa import read_wikiqa
 from jobs import entry
+
+# Of train, dev and test: the share of train is the paper's (QQP).
+EVEN_SHARES = "0.5,0.25,0.25"
 
 
 @dataclass(frozen=True)
@@ -64,10 +69,21 @@ class Synthetic:
         return synthetic_task(self.texts, self.seed), Report()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pairs(OwnTexts):
+    """Your own Parquet, CSV/TSV or JSON lines: texts with labels beside them, or labelled pairs of texts."""
+
+    out: Path
+    """Task folder to make."""
+
+    def read(self) -> tuple[Task, Report]:
+        return read_own(self, shares(self.split if self.split is not None else EVEN_SHARES))
+
+
 def main() -> None:
     """Read the source, write the task folder, say what is in it."""
     options = entry.options(
-        Qqp | Wikiqa | Synthetic, "prepare", "Make a task folder of pairs, with what is known of them."
+        Qqp | Wikiqa | Synthetic | Pairs, "prepare", "Make a task folder of pairs, with what is known of them."
     )
     if getattr(options, "seed", 0) < 0:
         raise BadOption(f"--seed is {options.seed}; give 0 or more")
@@ -79,6 +95,17 @@ def main() -> None:
     print(f"{task.name}: {len(task.left):,} texts" + ("" if task.symmetric else f" x {len(task.right):,} texts"))
     print(table({name: counts(split) for name, split in task.splits.items()}))
     print(f"{'wrote' if fresh else 'already there, unchanged:'} {options.out} (digest {task.digest[:12]})")
+    for line in advice(task):
+        print(line)
+
+
+def advice(task: Task) -> Iterator[str]:
+    """What cannot be measured for want of labels."""
+    unmeasured = [name for name in ("dev", "test") if not len(task.splits[name].positives)]
+    if not any(len(split.positives) + len(split.stated_negatives) for split in task.splits.values()):
+        yield "no pair is labelled: pairs can be chosen and labelled; evaluation needs labels of dev pairs or an audit"
+    elif unmeasured:
+        yield f"no match is known in {' or '.join(unmeasured)}: evaluation there needs labels of its pairs or an audit"
 
 
 def shares(text: str) -> Shares:

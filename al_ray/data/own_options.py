@@ -1,0 +1,134 @@
+"""Options of a user's own tables, and which of them go together."""
+
+import csv
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from al_ray.core.errors import BadOption
+from al_ray.data.rows import BadRows
+from al_ray.data.tablefiles import Format, Reading
+
+LABEL_COLUMNS = "left,right,label"
+HALVES = "--source needs --text-columns of one text, then as many of the other, such as text1,text2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTexts:
+    """Your own Parquet, CSV/TSV or JSON lines: texts with labels beside them, or labelled pairs of texts."""
+
+    text_columns: str
+    """Columns of the text, joined by a space; with --source those of one text, then as many of the other: t1,t2."""
+    left: Path | None = None
+    """Table of texts. Alone, it is paired with itself: a pair is unordered, and no text is paired with itself."""
+    right: Path | None = None
+    """Table of the texts that those of --left are paired with."""
+    id_column: str | None = None
+    """Column of the ids, of any type; a row's number from 0 when not given."""
+    right_text_columns: str | None = None
+    """Columns of the text in --right; --text-columns when not given."""
+    right_id_column: str | None = None
+    """Column of the ids in --right; --id-column when not given."""
+    labels: Path | None = None
+    """Table of labels, complete or partial: two ids and 1/0, true/false, yes/no, match/non-match; empty: none."""
+    label_columns: str | None = None
+    """Columns of --labels: the two ids and the label (left,right,label when not given). Two columns: all are yes."""
+    source: Path | None = None
+    """Table with two texts a row, instead of --left. Equal texts become one; ids are their numbers from 0."""
+    label_column: str | None = None
+    """Column of the label in --source; no pair is labelled when not given."""
+    two_sided: bool = False
+    """With --source: pair first texts with second ones, as questions with answers, not all texts with each other."""
+    closure: bool = True
+    """Of one collection: texts joined by a chain of matches match, whatever was said of them. Two sides have none."""
+    split_column: str | None = None
+    """Column of --left or --source that says train, dev (or validation) or test."""
+    split: str | None = None
+    """Shares of the (left) texts that train, dev and test get; what labels connect stays whole (0.5,0.25,0.25)."""
+    seed: int = 0
+    """Names the draw that splits the texts."""
+    max_length: int = 128
+    """Word pieces that your encoder will take of a text: it is said how many texts are longer."""
+    format: Format = "auto"
+    """Of every table; by their extensions (.csv .tsv .tab .jsonl .ndjson .parquet .pq) when auto."""
+    delimiter: str | None = None
+    """What parts the columns of CSV and TSV files; a comma or a tab, by extension, when not given."""
+    quoting: Literal["standard", "none"] = "standard"
+    """none: in CSV and TSV files a quote is a letter."""
+    encoding: str = "utf-8"
+    """Of CSV, TSV and JSON lines; a byte-order mark is no letter."""
+    header: bool = True
+    """--no-header: CSV and TSV files begin with a row, and columns are numbers from 0."""
+    bad_rows: BadRows = "fail"
+    """What to do with a bad row: fail at its line, or skip, count and list it."""
+
+    @cached_property
+    def reading(self) -> Reading:
+        """How tables are read."""
+        named = {"tab": "\t", "\\t": "\t"}
+        delimiter = None if self.delimiter is None else named.get(self.delimiter, self.delimiter)
+        return Reading(self.format, delimiter, self.quoting, self.encoding, self.header)
+
+    def check(self) -> None:
+        """Refuse combinations that cannot be, before any file is read."""
+        pairs, label_files = self.source is not None, self.labels is not None
+        for wrong, cure in (
+            (pairs and self.left is not None, "--left and --source exclude one another; give one of them"),
+            (self.right is not None and self.left is None, "--right is without --left; give both, or --left alone"),
+            (not pairs and self.left is None, "give --left FILE (texts) or --source FILE (pairs of texts)"),
+            (pairs and label_files, "--labels goes with --left; with --source name the --label-column"),
+            (pairs and self.id_column is not None, "--id-column goes with --left; leave it out with --source"),
+            (not pairs and self.label_column is not None, "--label-column goes with --source; give --label-columns"),
+            (not pairs and self.two_sided, "--two-sided goes with --source; with --left give --right FILE"),
+            (self.label_columns is not None and not label_files, "--label-columns is without --labels FILE"),
+            (
+                self.right is None and (self.right_id_column or self.right_text_columns) is not None,
+                "--right-id-column and --right-text-columns are without --right FILE",
+            ),
+            (
+                self.right is not None and (self.id_column is None) and self.right_id_column is not None,
+                "--right-id-column is without --id-column; give both, or neither",
+            ),
+            (self.split is not None and self.split_column is not None, "give --split or --split-column, not both"),
+            (self.max_length < 3, f"--max-length is {self.max_length}; give at least 3"),
+            (pairs and len(named("--text-columns", self.text_columns)) % 2, HALVES),
+        ):
+            if wrong:
+                raise BadOption(cure)
+        self._check_columns()
+        self._check_files()
+
+    def _check_columns(self) -> None:
+        texts = named("--text-columns", self.text_columns)
+        for option, column in (("--label-column", self.label_column), ("--split-column", self.split_column)):
+            if column is not None and column in texts:
+                raise BadOption(f"{option} {column} is one of --text-columns: the text would tell; name another")
+        if self.right_text_columns is not None:
+            named("--right-text-columns", self.right_text_columns)
+        if self.labels is not None and len(self.columns_of_labels) not in (2, 3):
+            raise BadOption(f"--label-columns is {self.label_columns}; give three, such as {LABEL_COLUMNS}, or two ids")
+
+    def _check_files(self) -> None:
+        files = [path for path in (self.left, self.right, self.labels, self.source) if path is not None]
+        formats = {self.reading.format_of(path) for path in files}
+        if not formats & {"csv", "tsv"} and (self.delimiter or self.quoting == "none" or not self.header):
+            raise BadOption("--delimiter, --quoting and --no-header are for CSV and TSV files, and none is given")
+        if self.right is not None and self.left == self.right and self.right_text_columns is None:
+            raise BadOption("--right is the very file of --left; leave it out to pair a collection with itself")
+
+    @property
+    def columns_of_labels(self) -> tuple[str, ...]:
+        """Two columns of ids, and that of the label if there is one."""
+        return named("--label-columns", self.label_columns or LABEL_COLUMNS)
+
+
+def named(option: str, columns: str) -> tuple[str, ...]:
+    """Names parted by commas; one that holds a comma stands in quotes, as in CSV."""
+    names = tuple(name.strip() for name in next(csv.reader([columns], skipinitialspace=True), []))
+    if not names or not all(names):
+        raise BadOption(f"{option} is {columns!r}; give names parted by commas")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadOption(f"{option} names {twice[0]!r} twice; name each column once")
+    return names
