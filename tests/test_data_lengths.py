@@ -17,6 +17,10 @@ def test_figures_of_texts_by_hand():
     texts = pa.array(["one two", "one two", "three, four!", "x" * 200], pa.large_string())
     # three , four ! are four pieces, and two special ones come to each text.
     assert [surely_cut(texts, limit) for limit in (3, 4, 5, 6, 128)] == [3, 1, 1, 0, 0]
+    # Each Han sign is a piece: 6 with abc and the full stop.
+    assert [surely_cut(pa.array(["abc中日本語。"], pa.large_string()), limit) for limit in (7, 8)] == [1, 0]
+    # 1 _ 1 _ and an accent without a letter, which is no piece.
+    assert [surely_cut(pa.array(["1_1_\u0301"], pa.large_string()), limit) for limit in (5, 6)] == [1, 0]
     assert duplicates(texts) == 1
     assert list(lengths(texts, 128)) == ["characters: median 7, 95% of texts up to 200, longest 200"]
     assert list(lengths(texts, 5))[1].startswith("texts cut at --max-length 5: at least 1 (")

@@ -187,6 +187,8 @@ BAD_OPTIONS = [
     (f"{SOUND} --txts 5", "--txts"),
 ]
 WHOLE = parquet(id=[1, 2], t=["one", "two"])
+# Bytes under the name of text, which writers of Parquet let pass.
+MISNAMED = parquet(t=pa.Array.from_buffers(pa.string(), 2, pa.array([b"one", b"caf\xe9"]).buffers()))
 TORN = parquet(t=["one", "two"])
 BAD_FILES = [
     ({"t__csv": ""}, SOUND, "t.csv is empty; give a table with rows"),
@@ -293,6 +295,7 @@ BAD_FILES = [
         PARQUET,
         "t.parquet: column 't' of type binary cannot be read as text",
     ),
+    ({"t__parquet": MISNAMED}, PARQUET, "t.parquet: column 't' of type string cannot be read as text"),
     ({"t__parquet": parquet(t=pa.array([], pa.string()))}, PARQUET, "t.parquet holds no row"),
     (
         {"t__parquet": parquet(i=[1.0, 1.0], t=["a", "b"])},
