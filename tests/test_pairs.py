@@ -163,7 +163,3 @@ def test_a_draw_is_the_same_for_the_same_seed():
     space = symmetric(range(40))
     first, second = (space.draw(50, NO_KEYS, np.random.default_rng(3)) for _ in range(2))
     assert first.tolist() == second.tolist() != sorted(first.tolist())
-
-
-def test_blocks_are_the_left_rows_in_order():
-    assert [block.tolist() for block in crossed([1, 4, 6], [2]).blocks(2)] == [[1, 4], [6]]

@@ -5,7 +5,6 @@ that a key means the same pair in every split. In a symmetric task a pair is uno
 a text is no pair with itself (README, departure 1).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -103,8 +102,3 @@ class PairSpace:
             drawn = distinct(np.concatenate([drawn, fresh]))
             drawn = drawn[~is_in(drawn, excluded)]
         return rng.permutation(drawn)[:count]
-
-    def blocks(self, size: int) -> Iterator[Rows]:
-        """The left rows, `size` at a time, in order."""
-        for start in range(0, len(self.left), size):
-            yield self.left[start : start + size]
