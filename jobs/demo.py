@@ -45,8 +45,7 @@ def main() -> None:
     """Make the task, run the strategies, print a table."""
     asked: Options = options(Options, "demo", "Watch active learning find rare pairs in a small synthetic task.")
     task, cluster = asked.out / "task", ClusterConfig()
-    if not task.exists():
-        write_task(synthetic_task(asked.texts, seed=0), task, {"command": "demo", "texts": asked.texts, "seed": 0})
+    write_task(synthetic_task(asked.texts, seed=0), task, {"command": "demo", "texts": asked.texts, "seed": 0})
     rows = [("strategy", "labels", "positives found", "AP %", "P@R20 %")]
     with session(cluster):
         for strategy in STRATEGIES:

@@ -67,6 +67,11 @@ def _go_on(config: RunConfig, cluster: ClusterConfig, journal: RunFolder, state:
         for _ in loop.run(config, journal.task.split("train"), world, state):
             watch.close()
             print(table(journal.metrics()[-1:]), flush=True)
+    if journal.last < len(config.batches):
+        print(
+            f"no fresh pair after round {journal.last} of {len(config.batches)}: the run ends below its budget "
+            f"(its candidates are the {config.search.neighbours} nearest of each text: --search.neighbours)"
+        )
 
 
 def parsed(arguments: list[str]) -> Options:
