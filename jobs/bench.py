@@ -14,7 +14,7 @@ import tyro
 from sentence_transformers import SentenceTransformer
 
 from al_ray.core.config import EncoderConfig
-from al_ray.data.run_folder import write_json
+from al_ray.data.files import write_json
 from al_ray.data.tables import read_texts
 from al_ray.model.encoder import MINILM, Encoder
 from al_ray.model.tokens import Tokens, batches

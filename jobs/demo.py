@@ -13,7 +13,8 @@ from typing import Any
 from al_ray.cluster.session import session
 from al_ray.cluster.world import measured
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, Strategy
-from al_ray.data.run_folder import RunFolder, bound_config, read_json, write_json
+from al_ray.data.files import read_json, write_json
+from al_ray.data.run_folder import RunFolder, bound_config
 from al_ray.data.synthetic import synthetic_task
 from al_ray.data.tables import read_task, write_task
 from jobs.entry import aligned, job, options

@@ -2,21 +2,26 @@
 
 import io
 import logging
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
+from pathlib import Path
 from typing import Any, NoReturn
 
 import tyro
 
-from al_ray.core.errors import AlRayError
+from al_ray.core.errors import AlRayError, LabelsAwaited
 
 
 def job(main: Callable[[], None]) -> None:
-    """Run a job's body; an AlRayError becomes one line `error: ...` on stderr and exit code 2."""
+    """Run a job's body; an AlRayError becomes one line `error: ...` on stderr and exit code 2, a wait for people 0."""
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     try:
         main()
+    except LabelsAwaited as wait:
+        print(wait)
+        print(f"then go on: {shlex.join(['python', '-m', f'jobs.{Path(sys.argv[0]).stem}', *sys.argv[1:]])}")
     except AlRayError as error:
         fail(str(error))
 

@@ -14,7 +14,8 @@ from al_ray.cluster.world import measured
 from al_ray.core.config import ClusterConfig, generator
 from al_ray.core.errors import BadOption
 from al_ray.core.metrics import Evaluation, Extent, counts_of, evaluation
-from al_ray.data.run_folder import RunFolder, bound_config, write_json
+from al_ray.data.files import write_json
+from al_ray.data.run_folder import RunFolder, bound_config
 from al_ray.data.scores import read_scores
 from al_ray.data.tables import read_task
 from jobs.entry import job, options

@@ -15,9 +15,12 @@ from al_ray.cluster.session import refuse_lost, session
 from al_ray.cluster.world import deployed_world
 from al_ray.core import loop
 from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.core.loop import ImputedOracle
+from al_ray.core.ports import Oracle
 from al_ray.core.records import State
 from al_ray.data.run_folder import RunFolder, bound_config, opened
 from al_ray.data.tables import read_task
+from al_ray.oracles.sheets import FileOracle
 from jobs.entry import aligned, job, options
 from jobs.progress import Progress
 
@@ -47,7 +50,7 @@ def main() -> None:
 
 
 def run(config: RunConfig, cluster: ClusterConfig, out: Path) -> RunFolder:
-    """Run to the end, from wherever the folder is."""
+    """Run to the end, from wherever the folder is; LabelsAwaited when people are to label first."""
     refuse_lost(out)
     task = read_task(Path(config.task))
     task.split("train")
@@ -55,15 +58,25 @@ def run(config: RunConfig, cluster: ClusterConfig, out: Path) -> RunFolder:
         task.measurable(name)
     with opened(out, task) as journal:
         journal.bind(config)
-        state = journal.state()
+        state, oracle = journal.state(), oracle_of(config, journal)
+        if journal.ledger.chosen(state.round + 1) is not None:
+            # Before any actor is started: people may not be ready yet.
+            loop.bought(state.round + 1, journal.ledger, oracle)
         if state.round < len(config.batches):
-            _go_on(config, cluster, journal, state)
+            _go_on(config, cluster, journal, oracle, state)
     return journal
 
 
-def _go_on(config: RunConfig, cluster: ClusterConfig, journal: RunFolder, state: State) -> None:
+def oracle_of(config: RunConfig, journal: RunFolder) -> Oracle:
+    """Who labels."""
+    if config.oracle == "file":
+        return FileOracle(journal.ledger)
+    return ImputedOracle(journal.task.measurable("train"))
+
+
+def _go_on(config: RunConfig, cluster: ClusterConfig, journal: RunFolder, oracle: Oracle, state: State) -> None:
     watch = Progress()
-    with session(cluster), deployed_world(config, cluster, journal.task, journal, watch) as world:
+    with session(cluster), deployed_world(config, cluster, journal, oracle, watch) as world:
         for _ in loop.run(config, journal.task.split("train"), world, state):
             watch.close()
             print(table(journal.metrics()[-1:]), flush=True)

@@ -21,8 +21,9 @@ BELOW = {
     "al_ray.core": {"al_ray"},
     "al_ray.data": {"al_ray", "al_ray.core"},
     "al_ray.model": {"al_ray", "al_ray.core"},
-    "al_ray.cluster": {"al_ray", "al_ray.core", "al_ray.data", "al_ray.model"},
-    "jobs": {"al_ray", "al_ray.core", "al_ray.data", "al_ray.model", "al_ray.cluster"},
+    "al_ray.oracles": {"al_ray", "al_ray.core", "al_ray.data"},
+    "al_ray.cluster": {"al_ray", "al_ray.core", "al_ray.data", "al_ray.model", "al_ray.oracles"},
+    "jobs": {"al_ray", "al_ray.core", "al_ray.data", "al_ray.model", "al_ray.oracles", "al_ray.cluster"},
 }
 # Packages with a home, and the folders or modules that are it. What is not named here may be imported outside core/.
 HOMES = {

@@ -9,7 +9,7 @@ import pytest
 
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
-from al_ray.data.run_folder import write_json
+from al_ray.data.files import write_json
 from al_ray.data.tables import write_task
 from jobs.evaluate import Options, of_run, of_scores
 from jobs.run import run

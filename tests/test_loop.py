@@ -1,19 +1,21 @@
 """The loop in memory: one contract over every strategy, and stops between any two steps."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
 
 from al_ray.core import loop
 from al_ray.core.config import EvaluationConfig, RunConfig, SearchConfig
+from al_ray.core.errors import LabelsAwaited, TrainingFailed
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.metrics import Counts, Evaluation, Extent, evaluation
-from al_ray.core.pairs import Keys, Pairs, as_pairs
-from al_ray.core.records import Batch, Labelled, Model, State
+from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs
+from al_ray.core.records import OPEN, UNSURE, YES, Answers, Batch, Labelled, Model, State, answers
 from al_ray.core.scoring import Labels, Scorer
 from al_ray.core.strategy import Candidates, Order, stated
 from al_ray.core.task import Split, Task
@@ -82,22 +84,40 @@ class Flat:
 
 @dataclass
 class Memory:
-    """A journal that forgets nothing."""
+    """A journal and its ledger that forget nothing."""
 
-    batches: dict[int, tuple[Batch, Labels]] = field(default_factory=dict)
+    batches: dict[int, Batch] = field(default_factory=dict)
+    said: dict[int, Labels] = field(default_factory=dict)
+    sealed: list[int] = field(default_factory=list)
     complete_rounds: list[int] = field(default_factory=list)
     last: State = field(default_factory=State)
 
-    def bought(self, number: int) -> tuple[Batch, Labels] | None:
+    @property
+    def ledger(self) -> "Memory":
+        return self
+
+    def chosen(self, number: int) -> Batch | None:
         return self.batches.get(number)
 
-    def buy(self, number: int, batch: Batch, labels: Labels) -> None:
+    def choose(self, number: int, batch: Batch) -> None:
         assert number not in self.batches
-        self.batches[number] = batch, labels
+        self.batches[number] = batch
+        self.said[number] = np.full(len(batch.pairs), OPEN, dtype=np.uint8)
 
-    def complete(self, state: State, batch: Batch, evaluations: Mapping[str, Evaluation]) -> None:
+    def labels(self, number: int) -> Labels:
+        return self.said[number].copy()
+
+    def keep(self, number: int, answers: Answers) -> None:
+        assert (self.said[number][answers.rows] == OPEN).all(), "a label is bought twice"
+        self.said[number][answers.rows] = answers.labels
+
+    def seal(self, number: int) -> None:
+        assert not (self.said[number] == OPEN).any()
+        self.sealed.append(number)
+
+    def complete(self, state: State, evaluations: Mapping[str, Evaluation]) -> None:
         assert list(evaluations) == ["dev", "train"]
-        assert np.array_equal(batch.pairs, self.batches[state.round][0].pairs)
+        assert state.round in self.sealed
         self.complete_rounds.append(state.round)
         self.last = state
 
@@ -109,7 +129,8 @@ class Plain:
         self.split = task.split("train")
         self.retriever = Table(self.split, task.symmetric, config.search.ordered_pairs, known)
         self.trainer, self.evaluator = Fixed(breaks), Flat()
-        self.oracle, self.journal = ImputedOracle(self.split), Memory()
+        self.journal = Memory()
+        self.oracle: Any = ImputedOracle(self.split)
 
     def embed(self, model: Model, splits: Iterable[str]) -> None:
         pass
@@ -149,7 +170,7 @@ def test_a_round_gets_the_pairs_it_asks_for_each_once_with_its_label(task, chang
     for pair, label in zip(last.labelled.pairs.tolist(), last.labelled.labels.tolist(), strict=True):
         assert label == ((frozenset(pair) if task.symmetric else tuple(pair)) in positives)
     assert world.trainer.trained == [(n + 1, sum(wanted[: n + 1])) for n in range(len(wanted))]
-    bought = np.concatenate([batch.pairs for batch, _ in world.journal.batches.values()])
+    bought = np.concatenate([batch.pairs for batch in world.journal.batches.values()])
     assert np.array_equal(bought, last.labelled.pairs)
 
 
@@ -223,7 +244,7 @@ def test_a_round_buys_the_least_of_all_pairs_in_order(task, strategy, cost, orde
     config = replace(RUN, strategy=strategy, search=SearchConfig(ordered_pairs=ordered))
     world = Plain(config, task)
     states_of(config, world)
-    batch, _ = world.journal.batches[2]
+    batch = world.journal.batches[2]
     assert [tuple(pair) for pair in batch.pairs.tolist()] == picks(task, config, cost)
     assert batch.cosines.tolist() == [cosine((a, b), "w") for a, b in batch.pairs.tolist()]
 
@@ -240,12 +261,12 @@ def test_sources_say_how_a_pair_was_chosen(task):
         config = config_of({"strategy": strategy})
         world = Plain(config, task)
         states_of(config, world)
-        assert [batch.source for batch, _ in world.journal.batches.values()] == sources
+        assert [batch.source for batch in world.journal.batches.values()] == sources
     config = config_of({"seeding": "stated"})
     world = Plain(config, task)
     states_of(config, world)
-    assert [batch.source for batch, _ in world.journal.batches.values()] == ["stated-seed", *["uncertainty"] * 2]
-    assert np.isnan(world.journal.batches[1][0].cosines).all()
+    assert [batch.source for batch in world.journal.batches.values()] == ["stated-seed", *["uncertainty"] * 2]
+    assert np.isnan(world.journal.batches[1].cosines).all()
 
 
 def test_ordered_pairs_are_bought_both_ways_with_one_label(make_task):
@@ -262,7 +283,70 @@ def test_the_oracle_counts_what_it_sells(task):
     split = task.split("train")
     oracle = ImputedOracle(split)
     asked: Pairs = np.concatenate([split.positives[:3], split.stated_negatives[:2]])
-    assert oracle.labels(asked).tolist() == [1, 1, 1, 0, 0]
-    assert oracle.labels(asked[:1]).dtype == np.uint8
-    assert oracle.sold == 6
-    assert len(oracle.labels(asked[:0])) == 0
+    batch = Batch(asked, np.full(5, np.nan), "stated")
+    (every,) = oracle.sell(1, batch, np.arange(5))
+    assert (every.rows.tolist(), every.labels.tolist()) == ([0, 1, 2, 3, 4], [1, 1, 1, 0, 0])
+    assert every.labels.dtype == np.uint8
+    (some,) = oracle.sell(1, batch, np.array([4, 0]))
+    assert (some.rows.tolist(), some.labels.tolist()) == ([4, 0], [0, 1])
+    assert oracle.sold == 7
+
+
+class Slow:
+    """An oracle that sells three labels at a time, is unsure of every fifth pair, and may stop in between."""
+
+    def __init__(self, split: Split, stops: int) -> None:
+        self.whole, self.stops = ImputedOracle(split), stops
+
+    def sell(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
+        for start in range(0, len(missing), 3):
+            if not self.stops:
+                raise LabelsAwaited("later")
+            self.stops -= 1
+            rows = missing[start : start + 3]
+            (told,) = self.whole.sell(number, batch, rows)
+            yield answers(rows, np.where(rows % 5 == 4, UNSURE, told.labels).astype(np.uint8), "slow")
+
+
+def test_a_run_that_stops_at_every_piece_of_answers_equals_one_that_does_not(task):
+    quiet, stopped = Plain(RUN, task), Plain(RUN, task)
+    quiet.oracle, stopped.oracle = Slow(quiet.split, 10**6), Slow(quiet.split, 1)
+    unbroken, waits = states_of(RUN, quiet)[-1].labelled, 0
+    while stopped.journal.last.round < 3:
+        try:
+            states_of(RUN, stopped, stopped.journal.last)
+        except LabelsAwaited:
+            stopped.oracle.stops, waits = 1, waits + 1
+    assert same(stopped.journal.last.labelled, unbroken)
+    # 8, 12 and 18 labels are 3 + 4 + 6 pieces, and one of them a call.
+    assert waits == 12
+    assert stopped.oracle.whole.sold == quiet.oracle.whole.sold == 38
+    assert stopped.trainer.trained == quiet.trainer.trained
+
+
+def test_an_unsure_pair_is_kept_not_learnt_from_and_not_asked_again(task):
+    world = Plain(RUN, task)
+    world.oracle = Slow(world.split, 10**6)
+    labelled = states_of(RUN, world)[-1].labelled
+    unsure = labelled.labels == UNSURE
+    # Rows 4 of 8; 4 and 9 of 12; 4, 9 and 14 of 18.
+    assert unsure.sum() == 6
+    assert len({tuple(pair) for pair in labelled.pairs.tolist()}) == len(labelled) == 38
+    assert world.trainer.trained == [(1, 7), (2, 17), (3, 32)]
+    assert labelled.positives == (labelled.labels == YES).sum()
+    told = labelled.told
+    assert (len(told), UNSURE in told.labels, told.positives) == (32, False, labelled.positives)
+    assert np.array_equal(told.pairs, labelled.pairs[~unsure])
+    assert np.array_equal(told.rounds, labelled.rounds[~unsure])
+    assert told.sources == ("seed",) * 7 + ("uncertainty",) * 25
+
+
+def test_a_run_of_which_nothing_is_known_does_not_train(task):
+    class Nobody:
+        def sell(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
+            yield answers(missing, np.full(len(missing), UNSURE, dtype=np.uint8), "nobody")
+
+    world = Plain(RUN, task)
+    world.oracle = Nobody()
+    with pytest.raises(TrainingFailed, match="no label says yes or no"):
+        states_of(RUN, world)

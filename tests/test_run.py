@@ -14,6 +14,7 @@ from al_ray.cluster.pool import PoolEvaluator, ShardedPool
 from al_ray.cluster.world import RunWorld, TrainerActor, deployed_world
 from al_ray.core import loop
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
+from al_ray.core.loop import ImputedOracle
 from al_ray.core.metrics import average_precision_of, reliability
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import State
@@ -81,7 +82,9 @@ def test_a_run_stopped_after_a_round_goes_on_elsewhere_as_if_it_had_not_stopped(
     task = read_task(folders["TASK"])
     with opened(out, task) as journal:
         journal.bind(asked)
-        with deployed_world(asked, replace(CPUS, shards=2), task, journal, quiet) as world:
+        with deployed_world(
+            asked, replace(CPUS, shards=2), journal, ImputedOracle(task.split("train")), quiet
+        ) as world:
             state = next(loop.run(asked, task.split("train"), world, State()))
             assert state.round == 1
     assert len(metrics(out)) == 1
@@ -127,7 +130,7 @@ def two_sided(local_ray, folders, tmp_path_factory):
     asked, task = config(folders["TWO"]), read_task(folders["TWO"])
     with (
         opened(tmp_path_factory.mktemp("world"), task) as journal,
-        deployed_world(asked, replace(CPUS, shards=2), task, journal, quiet) as world,
+        deployed_world(asked, replace(CPUS, shards=2), journal, ImputedOracle(task.split("train")), quiet) as world,
     ):
         yield world
 
@@ -150,7 +153,7 @@ def test_every_strategy_runs(two_sided, folders, tmp_path, changes, labels):
     everything = len(split.positives) + len(split.stated_negatives)
     with opened(tmp_path / "out", task) as journal:
         trainer = TrainerActor(two_sided.trainer.actor, two_sided.pool, journal, quiet)
-        world = RunWorld(asked, task, two_sided.pool, trainer, journal)
+        world = RunWorld(asked, two_sided.pool, trainer, journal, ImputedOracle(split))
         states = list(loop.run(asked, split, world, State()))
     assert [len(state.labelled) for state in states] == [everything if n is None else n for n in labels]
     assert [line["labels"] for line in metrics(tmp_path / "out")] == [len(state.labelled) for state in states]

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,10 @@ import pytest
 from al_ray.core.config import RunConfig, SearchConfig
 from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
 from al_ray.core.metrics import Counts, Evaluation, Extent, evaluation
-from al_ray.core.records import Batch, Model, State
-from al_ray.core.scoring import Scorer
+from al_ray.core.records import Batch, Model, State, answers
+from al_ray.core.scoring import Labels, Scorer
 from al_ray.core.task import Task
-from al_ray.data import run_folder as module
+from al_ray.data import files
 from al_ray.data.run_folder import RunFolder, bound_config, opened
 
 RUN = RunConfig(task="task", rounds=2, first_batch=5)
@@ -37,18 +38,27 @@ def batch_of(task: Task, number: int) -> Batch:
     return Batch(pairs, cosines, "random" if number == 1 else "uncertainty")
 
 
+def buy(folder: RunFolder, number: int, batch: Batch, labels: Labels) -> None:
+    """All labels of a round at once."""
+    folder.ledger.choose(number, batch)
+    if len(labels):
+        folder.ledger.keep(number, answers(np.arange(len(labels)), labels, "test"))
+    folder.ledger.seal(number)
+
+
 def played(folder: RunFolder, rounds: int) -> list[State]:
     """Complete rounds of made-up labels; the states after each, from the one before the first."""
     states = [folder.state()]
     for number in range(states[0].round + 1, rounds + 1):
         batch, labels = batch_of(folder.task, number), np.array([0, 1, 0, 0, 1], dtype=np.uint8)
-        folder.buy(number, batch, labels)
+        if folder.ledger.chosen(number) is None:
+            buy(folder, number, batch, labels)
         scorer = Scorer(20.0 + number, -10.0, 0.25, "fitted")
         model = Model(str(folder.round(number) / "model"), "d" * number, scorer)
         labelled = states[-1].labelled.extended(batch.pairs, labels, number, batch.source)
         states.append(State(number, labelled, model))
         folder.seconds["train"] = 1.23456
-        folder.complete(states[-1], batch, {"test": evaluated("test"), "dev": evaluated("dev")})
+        folder.complete(states[-1], {"test": evaluated("test"), "dev": evaluated("dev")})
     return states
 
 
@@ -67,7 +77,8 @@ def folder(tmp_path, task):
 
 def test_a_new_folder_holds_nothing(folder):
     assert same(folder.state(), State())
-    assert folder.bought(1) is None
+    assert folder.ledger.chosen(1) is None
+    assert folder.ledger.rounds == 0
     assert folder.metrics() == []
 
 
@@ -76,40 +87,6 @@ def test_what_was_bought_and_made_comes_back(folder):
     again = RunFolder(folder.path, folder.task)
     assert same(again.state(), states[2])
     assert again.last == 2
-    for number in (1, 2):
-        kept = again.bought(number)
-        assert kept is not None
-        batch, wanted = kept[0], batch_of(folder.task, number)
-        assert np.array_equal(batch.pairs, wanted.pairs)
-        assert np.array_equal(batch.cosines, wanted.cosines, equal_nan=True)
-        assert batch.source == wanted.source
-        assert kept[1].tolist() == [0, 1, 0, 0, 1]
-
-
-def test_a_batch_of_nothing_comes_back(folder):
-    folder.buy(1, Batch(np.empty((0, 2), dtype=np.int64), np.empty(0), "adaptive"), np.empty(0, dtype=np.uint8))
-    kept = folder.bought(1)
-    assert kept is not None
-    assert kept[0].pairs.shape == (0, 2)
-    assert len(kept[1]) == 0
-
-
-def test_labels_hold_five_columns_and_no_floats(folder):
-    played(folder, 2)
-    labels = pq.ParquetFile(folder.round(2) / "labels.parquet").read()
-    wanted = {"left": pa.int64(), "right": pa.int64(), "label": pa.uint8(), "round": pa.int32(), "source": pa.string()}
-    assert dict(zip(labels.schema.names, labels.schema.types, strict=True)) == wanted
-    assert labels["round"].to_pylist() == [2] * 5
-    assert labels["source"].to_pylist() == ["uncertainty"] * 5
-
-
-def test_a_batch_names_the_texts_by_their_owners_ids(folder):
-    played(folder, 1)
-    rows = pq.ParquetFile(folder.round(1) / "batch.parquet").read().to_pylist()
-    assert list(rows[0]) == ["left", "right", "left_id", "right_id", "cosine"]
-    for row in rows:
-        assert row["left_id"] == folder.task.left.ids[row["left"]]
-        assert row["right_id"] == folder.task.right.ids[row["right"]]
 
 
 def test_a_round_is_a_line_of_metrics_by_hand(folder):
@@ -135,9 +112,9 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
 
 def test_a_boundary_without_slope_and_a_run_without_splits_are_null_in_valid_json(folder):
     batch, labels = batch_of(folder.task, 1), np.zeros(5, dtype=np.uint8)
-    folder.buy(1, batch, labels)
+    buy(folder, 1, batch, labels)
     state = State().labelled.extended(batch.pairs, labels, 1, "random")
-    folder.complete(State(1, state, Model("", "d", Scorer(0.0, -1.0, 0.1, "falling"))), batch, {})
+    folder.complete(State(1, state, Model("", "d", Scorer(0.0, -1.0, 0.1, "falling"))), {})
 
     def refuse(word: str) -> None:
         raise AssertionError(word)
@@ -153,17 +130,18 @@ def test_a_boundary_without_slope_and_a_run_without_splits_are_null_in_valid_jso
 def test_state_is_written_last(folder, monkeypatch):
     # The power fails at each write in turn: until the very last, the round is not complete.
     states = played(folder, 1)
-    write, written = module._replace, list[str]()
+    write, written = files.in_one_step, list[str]()
 
     def breaking(after: float):
-        def failing(path: Path, content: bytes) -> None:
+        def failing(path: Path, content: Any) -> None:
             if len(written) == after:
                 raise KeyboardInterrupt
-            written.append(path.name)
+            if path.suffix.startswith(".json"):
+                written.append(path.name)
             write(path, content)
 
         written.clear()
-        monkeypatch.setattr(module, "_replace", failing)
+        monkeypatch.setattr(files, "in_one_step", failing)
 
     for after in range(3):
         breaking(after)
@@ -227,6 +205,23 @@ def test_a_folder_is_bound_to_options_and_task(folder, make_task):
     with pytest.raises(WrongFolder, match="task_digest"):
         RunFolder(folder.path, make_task(True, clusters=5)).bind(config)
     assert bound_config(folder.path) == config
+
+
+def test_a_run_may_get_more_rounds_and_not_fewer(folder):
+    folder.bind(RUN)
+    folder.bind(replace(RUN, rounds=4))
+    assert bound_config(folder.path).rounds == 4
+    with pytest.raises(WrongFolder, match="rounds: 4 there, 2 here"):
+        folder.bind(RUN)
+    with pytest.raises(WrongFolder, match="seed: 0 there, 1 here"):
+        folder.bind(replace(RUN, rounds=5, seed=1))
+    assert bound_config(folder.path).rounds == 4
+
+
+def test_what_is_bought_at_once_cannot_be_more_afterwards(folder):
+    folder.bind(replace(RUN, strategy="static"))
+    with pytest.raises(WrongFolder, match="rounds: 2 there, 3 here"):
+        folder.bind(replace(RUN, strategy="static", rounds=3))
 
 
 def test_an_option_that_a_folder_is_too_old_to_know_has_its_default_there(folder):

@@ -11,8 +11,8 @@ from al_ray.cluster.pool import PoolEvaluator, PoolRetriever, ShardedPool, Watch
 from al_ray.cluster.prepare import parts_of, pool_folder, prepared
 from al_ray.cluster.session import deployed, streamed
 from al_ray.core.config import ClusterConfig, RunConfig
-from al_ray.core.loop import ImputedOracle
 from al_ray.core.metrics import Evaluation
+from al_ray.core.ports import Oracle
 from al_ray.core.records import Labelled, Model
 from al_ray.core.task import Task
 from al_ray.data.run_folder import RunFolder
@@ -35,25 +35,27 @@ class TrainerActor:
         """A model of round `number`."""
         folder = (self.journal.round(number) / "model").resolve()
         stream = self.actor.train.options(num_returns="streaming").remote(labelled, number, str(folder))
+        made = None
+        # To its very end: Ray takes a stream that is left before it for a task that failed.
         for news in streamed(stream):
             if isinstance(news, Model):
-                return news
-            self.watch("train", news.step, news.steps)
-        raise AssertionError("a training ends with a model or an error")
+                made = news
+            else:
+                self.watch("train", news.step, news.steps)
+        assert made is not None
+        return made
 
 
 class RunWorld:
     """All that a run's loop asks for."""
 
     def __init__(
-        self, config: RunConfig, task: Task, pool: ShardedPool, trainer: TrainerActor, journal: RunFolder
+        self, config: RunConfig, pool: ShardedPool, trainer: TrainerActor, journal: RunFolder, oracle: Oracle
     ) -> None:
         """Put the parts together."""
-        split = task.split("train")
-        self.pool, self.trainer, self.journal = pool, trainer, journal
-        self.retriever = PoolRetriever(pool, split)
-        self.evaluator = evaluator(config, task, pool)
-        self.oracle = ImputedOracle(split)
+        self.pool, self.trainer, self.journal, self.oracle = pool, trainer, journal, oracle
+        self.retriever = PoolRetriever(pool, journal.task.split("train"))
+        self.evaluator = evaluator(config, journal.task, pool)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -90,14 +92,15 @@ def deployed_pool(
 
 @contextmanager
 def deployed_world(
-    config: RunConfig, cluster: ClusterConfig, task: Task, journal: RunFolder, watch: Watch
+    config: RunConfig, cluster: ClusterConfig, journal: RunFolder, oracle: Oracle, watch: Watch
 ) -> Iterator[RunWorld]:
     """Start all actors of a run; they end with the context."""
+    task = journal.task
     with deployed_pool(config, cluster, task, journal.path, watch) as pool:
         folder = str(pool_folder(task, config.encoding, journal.path))
         spec = TrainerSpec(folder, config.encoding, config.training, config.seed, task.symmetric, cluster.device)
         with deployed(Trainer, [spec], cluster) as (actor,):
-            world = RunWorld(config, task, pool, TrainerActor(actor, pool, journal, watch), journal)
+            world = RunWorld(config, pool, TrainerActor(actor, pool, journal, watch), journal, oracle)
             # Before any training: the near pairs are the untrained encoder's, whose vectors the first search needs too.
             world.evaluator.make_sets(config.evaluation.splits)
             yield world

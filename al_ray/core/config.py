@@ -111,6 +111,8 @@ class RunConfig:
     """Round i buys n_1 * growth^(i-1) labels."""
     seeding: Literal["retrieval", "stated"] = "retrieval"
     """Where the first batch comes from: the most similar pairs (4.2.3), or a draw of the stated pairs (5.7)."""
+    oracle: str = "simulated"
+    """Who labels: simulated (the task's own positives), file (people), or module:function (docs/labels.md)."""
     encoder: str = "all-MiniLM-L6-v2"
     """A hub name, a local folder, 'all-MiniLM-L6-v2' (from the package of extra `demo`), or 'random-bert' (tests)."""
     encoder_layers: int | None = None
@@ -146,6 +148,11 @@ class RunConfig:
         ):
             if not least <= value < float("inf"):
                 raise BadOption(f"{name} is {value}; give at least {least}")
+        module, _, function = self.oracle.partition(":")
+        if self.oracle not in ("simulated", "file") and not (function.isidentifier() and dotted(module)):
+            raise BadOption(
+                f"--oracle is {self.oracle!r}; give simulated, file, or module:function such as judge:label"
+            )
         if self.seeding == "stated" and self.strategy in ONCE:
             raise BadOption(f"--seeding stated seeds rounds, and --strategy {self.strategy} has one; leave it out")
 
@@ -179,6 +186,11 @@ class ClusterConfig:
     def device(self) -> str:
         """Where an actor computes: Ray shows it its own GPUs alone, the first of them as 0."""
         return "cuda:0" if self.gpus_per_shard else "cpu"
+
+
+def dotted(name: str) -> bool:
+    """Whether a word is a module's name."""
+    return all(part.isidentifier() for part in name.split("."))
 
 
 def as_dict(config: Any) -> dict[str, Any]:

@@ -7,7 +7,10 @@ AlRayError
 ├── WrongFolder         a folder that belongs to another config, task or encoder, or that is not what it should be
 ├── FolderInUse         a run folder that another process is writing
 ├── TrainingFailed      a training that ended without a usable model
+├── OracleFailed        an oracle that gives no answer that can be read
+├── CostReached         labels that would cost more than was allowed
 └── NoPlace             actors that the cluster cannot place
+LabelsAwaited           no error: a run that waits for people; its message says what to do, and a job exits with 0
 """
 
 
@@ -39,5 +42,17 @@ class TrainingFailed(AlRayError):
     """A training that ended without a usable model."""
 
 
+class OracleFailed(AlRayError):
+    """An oracle that gives no answer that can be read."""
+
+
+class CostReached(AlRayError):
+    """Labels that would cost more than was allowed."""
+
+
 class NoPlace(AlRayError):
     """Actors that the cluster cannot place."""
+
+
+class LabelsAwaited(Exception):
+    """No error: a run that waits for people. Everything is kept; the message says what to do."""

@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from al_ray.core.config import RunConfig
-from al_ray.core.pairs import Pairs
-from al_ray.core.ports import World
-from al_ray.core.records import Batch, State
+from al_ray.core.errors import TrainingFailed
+from al_ray.core.pairs import Rows
+from al_ray.core.ports import Ledger, Oracle, World
+from al_ray.core.records import OPEN, Answers, Batch, State, answers
 from al_ray.core.scoring import Labels
 from al_ray.core.strategy import drawn, order_of
 from al_ray.core.task import Split
@@ -16,28 +17,39 @@ from al_ray.core.task import Split
 
 def run(config: RunConfig, split: Split, world: World, state: State) -> Iterator[State]:
     """Every round after `state`, as it is complete. A pool without fresh candidates ends the run before its budget."""
+    ledger = world.journal.ledger
     for number in range(state.round + 1, len(config.batches) + 1):
-        kept = world.journal.bought(number)
-        batch, labels = kept or _bought(config, split, world, state, number)
+        if ledger.chosen(number) is None:
+            ledger.choose(number, choose(config, split, world, state, number))
+        with world.stage("label"):
+            batch, labels = bought(number, ledger, world.oracle)
         if not len(labels):
             return
         labelled = state.labelled.extended(batch.pairs, labels, number, batch.source)
+        if not len(labelled.told):
+            raise TrainingFailed(
+                f"round {number}: no label says yes or no; answer more than unsure, or give more labels"
+            )
         with world.stage("train"):
-            model = world.trainer.train(labelled, number)
+            model = world.trainer.train(labelled.told, number)
         world.embed(model, config.evaluation.splits)
         with world.stage("evaluate"):
             evaluations = {name: world.evaluator.evaluate(model, name) for name in config.evaluation.splits}
         state = State(number, labelled, model)
-        world.journal.complete(state, batch, evaluations)
+        world.journal.complete(state, evaluations)
         yield state
 
 
-def _bought(config: RunConfig, split: Split, world: World, state: State, number: int) -> tuple[Batch, Labels]:
-    batch = choose(config, split, world, state, number)
-    with world.stage("label"):
-        labels = world.oracle.labels(batch.pairs)
-        world.journal.buy(number, batch, labels)
-    return batch, labels
+def bought(number: int, ledger: Ledger, oracle: Oracle) -> tuple[Batch, Labels]:
+    """The batch of a round that was chosen, and all its labels: those that are missing are bought, and no other."""
+    batch = ledger.chosen(number)
+    assert batch is not None
+    missing = np.flatnonzero(ledger.labels(number) == OPEN)
+    if len(missing):
+        for piece in oracle.sell(number, batch, missing):
+            ledger.keep(number, piece)
+    ledger.seal(number)
+    return batch, ledger.labels(number)
 
 
 def choose(config: RunConfig, split: Split, world: World, state: State, number: int) -> Batch:
@@ -72,7 +84,8 @@ class ImputedOracle:
         self.split = split
         self.sold = 0
 
-    def labels(self, pairs: Pairs) -> Labels:
-        """(n, 2) pairs -> (n,) 1 where the pair is a positive."""
-        self.sold += len(pairs)
-        return np.isin(self.split.space.keys(pairs), self.split.positive_keys).astype(np.uint8)
+    def sell(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
+        """All at once."""
+        self.sold += len(missing)
+        keys = self.split.space.keys(batch.pairs[missing])
+        yield answers(missing, np.isin(keys, self.split.positive_keys).astype(np.uint8), "simulated")

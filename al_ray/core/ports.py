@@ -1,12 +1,12 @@
 """What the loop asks of the world. Each has two implementations: cluster/ or data/, and a plain one in the tests."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from al_ray.core.metrics import Evaluation
-from al_ray.core.pairs import Keys, Pairs
-from al_ray.core.records import Batch, Labelled, Model, State
+from al_ray.core.pairs import Keys, Rows
+from al_ray.core.records import Answers, Batch, Labelled, Model, State
 from al_ray.core.scoring import Labels
 from al_ray.core.strategy import Candidates, Order
 
@@ -42,23 +42,47 @@ class Evaluator(Protocol):
 class Oracle(Protocol):
     """Sells labels."""
 
-    def labels(self, pairs: Pairs) -> Labels:
-        """(n, 2) pairs -> (n,) labels in {0, 1}."""
+    def sell(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
+        """Answers for the rows `missing` of the batch of round `number`, piece by piece: each is kept before the next.
+
+        LabelsAwaited when people have yet to answer, OracleFailed or CostReached when no more can be had.
+        """
+        ...
+
+
+class Ledger(Protocol):
+    """Keeps what was chosen and bought; what it has is never bought again."""
+
+    def chosen(self, number: int) -> Batch | None:
+        """The batch of a round, if it was chosen before an interruption."""
+        ...
+
+    def choose(self, number: int, batch: Batch) -> None:
+        """Keep a batch; from here on these are the pairs of the round."""
+        ...
+
+    def labels(self, number: int) -> Labels:
+        """(n,) what is said so far of the batch of a round; OPEN where nothing is."""
+        ...
+
+    def keep(self, number: int, answers: Answers) -> None:
+        """Keep answers; from here on they cannot be lost."""
+        ...
+
+    def seal(self, number: int) -> None:
+        """Close a round of which every pair is answered."""
         ...
 
 
 class Journal(Protocol):
-    """Keeps what was bought and made; what it has is never bought or made again."""
+    """Keeps what was made; what it has is never made again."""
 
-    def bought(self, number: int) -> tuple[Batch, Labels] | None:
-        """The batch of a round and its labels, if they were bought before an interruption."""
+    @property
+    def ledger(self) -> Ledger:
+        """What was bought."""
         ...
 
-    def buy(self, number: int, batch: Batch, labels: Labels) -> None:
-        """Keep labels; from here on they cannot be lost."""
-        ...
-
-    def complete(self, state: State, batch: Batch, evaluations: Mapping[str, Evaluation]) -> None:
+    def complete(self, state: State, evaluations: Mapping[str, Evaluation]) -> None:
         """Keep a round; from here on it is not done again."""
         ...
 

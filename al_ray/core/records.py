@@ -5,8 +5,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.core.pairs import Pairs
+from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scoring import Labels, Scorer
+
+# What is said of a pair: no match, a match, cannot be told; or nothing so far.
+NO, YES, UNSURE, OPEN = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Model:
 class Labelled:
     """Pairs with their labels, in the order bought.
 
-    pairs (n, 2), labels (n,) in {0, 1}, rounds (n,) from 1, sources (n,) words: how each pair was chosen.
+    pairs (n, 2), labels (n,) NO, YES or UNSURE, rounds (n,) from 1, sources (n,) words: how each pair was chosen.
     """
 
     pairs: Pairs = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
@@ -36,7 +39,14 @@ class Labelled:
     @property
     def positives(self) -> int:
         """How many of the labels say match."""
-        return int(self.labels.sum())
+        return int((self.labels == YES).sum())
+
+    @property
+    def told(self) -> "Labelled":
+        """Those that say no or yes: what a model learns from. An unsure pair was asked, and is not asked again."""
+        sure = self.labels != UNSURE
+        sources = tuple(source for source, keep in zip(self.sources, sure.tolist(), strict=True) if keep)
+        return Labelled(self.pairs[sure], self.labels[sure], self.rounds[sure], sources)
 
     def extended(self, pairs: Pairs, labels: Labels, number: int, source: str) -> "Labelled":
         """These, and then a batch bought in round `number`."""
@@ -55,6 +65,26 @@ class Batch:
     pairs: Pairs
     cosines: npt.NDArray[np.float64]
     source: str
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What an oracle said at one time: rows (k,) of a batch and labels (k,) NO, YES or UNSURE.
+
+    OPEN is an answer that could not be read: it cost, and the pair is asked again. by: who said it; confidences (k,)
+    in 0..1, NaN where none was given; cost: of all of it, in whatever money the user counts.
+    """
+
+    rows: Rows
+    labels: Labels
+    by: str
+    confidences: npt.NDArray[np.float64]
+    cost: float = 0.0
+
+
+def answers(rows: Rows, labels: Labels, by: str) -> Answers:
+    """Answers for nothing and without confidences."""
+    return Answers(rows, labels, by, np.full(len(rows), np.nan))
 
 
 @dataclass(frozen=True)

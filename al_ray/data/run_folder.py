@@ -3,37 +3,30 @@
 config.json                        every option, resolved; the folder is bound to it
 state.json                         the last complete round; replaced last, in one step
 metrics.jsonl                      one line a complete round
-round-NNN/batch.parquet            the pairs chosen: left, right (rows), left_id, right_id, cosine
-round-NNN/labels.parquet           left, right, label, round, source: what the round bought, in the order bought
+round-NNN/*.parquet                what the round bought, see data/ledger.py
 round-NNN/record.json              figures of the round, its model's digest and scorer
 round-NNN/model/                   weights and scorer.json (al_ray/model writes it)
 events/                            the same figures for TensorBoard
 """
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 from tensorboardX import SummaryWriter
 
-from al_ray.core.config import RunConfig, as_dict, from_dict
+from al_ray.core.config import ONCE, RunConfig, as_dict, from_dict
 from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
 from al_ray.core.metrics import Evaluation
-from al_ray.core.pairs import as_pairs
-from al_ray.core.records import Batch, Labelled, Model, State
-from al_ray.core.scoring import Labels, Scorer
+from al_ray.core.records import YES, Labelled, Model, State
+from al_ray.core.scoring import Scorer
 from al_ray.core.task import Task
-
-LABELS = pa.schema(
-    [("left", pa.int64()), ("right", pa.int64()), ("label", pa.uint8()), ("round", pa.int32()), ("source", pa.string())]
-)
+from al_ray.data.files import read_json, write_json, write_text
+from al_ray.data.ledger import Ledger
 
 
 class RunFolder:
@@ -42,14 +35,18 @@ class RunFolder:
     def __init__(self, path: Path, task: Task) -> None:
         """A folder, new or with rounds in it; see `opened`."""
         self.path, self.task = path, task
+        self.ledger = Ledger(path, task)
         self.seconds: dict[str, float] = {}
 
     def round(self, number: int) -> Path:
         """The folder of a round."""
-        return self.path / f"round-{number:03d}"
+        return self.ledger.round(number)
 
     def bind(self, config: RunConfig) -> None:
-        """Write config.json, or hold this config and task against those that stand there."""
+        """Write config.json, or hold this config and task against those that stand there.
+
+        More rounds than before are the one change that is taken: they go on where the run ended.
+        """
         path = self.path / "config.json"
         wanted = {**as_dict(config), "task_digest": self.task.digest}
         if not path.exists():
@@ -57,9 +54,12 @@ class RunFolder:
             return
         # An option that came after the folder was made has its default there.
         stands = {**as_dict(bound_config(self.path)), "task_digest": read_json(path).get("task_digest")}
-        other = sorted(_differences(stands, wanted))
+        more = config.strategy not in ONCE and isinstance(stands["rounds"], int) and stands["rounds"] < config.rounds
+        other = sorted(_differences({**stands, "rounds": config.rounds} if more else stands, wanted))
         if other:
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
+        if more:
+            write_json(path, wanted)
 
     @property
     def last(self) -> int:
@@ -72,11 +72,11 @@ class RunFolder:
         last = self.last
         labelled, model = Labelled(), None
         for number in range(1, last + 1):
-            kept = self.bought(number)
-            if kept is None:
-                raise BadFile(f"{self.round(number)} has no labels.parquet, though state.json counts it; restore it")
-            batch, labels = kept
-            labelled = labelled.extended(batch.pairs, labels, number, batch.source)
+            batch = self.ledger.chosen(number)
+            if batch is None or not self.ledger.sealed(number):
+                missing = "batch.parquet" if batch is None else "labels.parquet"
+                raise BadFile(f"{self.round(number)} has no {missing}, though state.json counts it; restore it")
+            labelled = labelled.extended(batch.pairs, self.ledger.labels(number), number, batch.source)
             model = self.model(number)
         return State(last, labelled, model)
 
@@ -87,47 +87,12 @@ class RunFolder:
         # Resolved, for an actor may work in another folder.
         return Model(str((self.round(number) / "model").resolve()), made["digest"], scorer)
 
-    def bought(self, number: int) -> tuple[Batch, Labels] | None:
-        """The batch and labels of a round, once its labels are kept."""
-        path = self.round(number) / "labels.parquet"
-        if not path.exists():
-            return None
-        labels, batch = read_parquet(path), read_parquet(self.round(number) / "batch.parquet")
-        if labels.schema.names != LABELS.names or labels.schema.types != LABELS.types:
-            raise BadFile(f"{path} holds {', '.join(labels.schema.names)}, not what this al_ray wrote; restore it")
-        pairs = as_pairs(labels["left"].to_numpy(), labels["right"].to_numpy())
-        if len(batch) != len(pairs) or not np.array_equal(pairs, as_pairs(batch["left"], batch["right"])):
-            raise BadFile(f"{self.round(number)}: batch.parquet and labels.parquet hold other pairs; restore them")
-        source = str(labels["source"][0]) if len(labels) else ""
-        return Batch(pairs, batch["cosine"].to_numpy(), source), labels["label"].to_numpy()
-
-    def buy(self, number: int, batch: Batch, labels: Labels) -> None:
-        """Write the batch, then its labels."""
-        folder = self.round(number)
-        folder.mkdir(parents=True, exist_ok=True)
-        left, right = batch.pairs[:, 0], batch.pairs[:, 1]
-        ids = {
-            "left_id": [self.task.left.ids[row] for row in left],
-            "right_id": [self.task.right.ids[row] for row in right],
-        }
-        write_parquet(
-            folder / "batch.parquet", pa.table({"left": left, "right": right, **ids, "cosine": batch.cosines})
-        )
-        columns = {
-            "left": left,
-            "right": right,
-            "label": labels,
-            "round": np.full(len(labels), number, dtype=np.int32),
-            "source": [batch.source] * len(labels),
-        }
-        write_parquet(folder / "labels.parquet", pa.table(columns, schema=LABELS))
-
-    def complete(self, state: State, batch: Batch, evaluations: Mapping[str, Evaluation]) -> None:
+    def complete(self, state: State, evaluations: Mapping[str, Evaluation]) -> None:
         """Write the round's record, its line of metrics, and last of all state.json."""
         assert state.model is not None
         assert state.model.scorer is not None
         scorer = state.model.scorer
-        found = int(state.labelled.labels[len(state.labelled) - len(batch.pairs) :].sum())
+        found = int((state.labelled.labels[state.labelled.rounds == state.round] == YES).sum())
         figures: dict[str, Any] = {
             "round": state.round,
             "labels": len(state.labelled),
@@ -153,7 +118,7 @@ class RunFolder:
         """A round that was interrupted just before state.json is written over, not twice."""
         lines = [line for line in self.metrics() if line["round"] < number]
         text = "".join(json.dumps(line) + "\n" for line in [*lines, figures])
-        _replace(self.path / "metrics.jsonl", text.encode())
+        write_text(self.path / "metrics.jsonl", text)
         with SummaryWriter(str(self.path / "events")) as events:
             for name, value in figures.items():
                 if isinstance(value, int | float) and name != "labels":
@@ -205,53 +170,3 @@ def _differences(stands: Mapping[str, Any], wanted: Mapping[str, Any], prefix: s
             yield from _differences(there, here, f"{prefix}{name}.")
         elif there != here:
             yield f"{prefix}{name}: {there!r} there, {here!r} here"
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON aside and put it in place in one step; its folder is made. BadFile when that cannot be."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, (json.dumps(content, indent=2) + "\n").encode())
-    except OSError as error:
-        raise BadFile(f"{path} cannot be written ({error.strerror}); give another place") from error
-
-
-def read_json(path: Path, names: Sequence[str] = ()) -> Any:
-    """Read JSON; BadFile names the file that is missing, cut short, or lacks one of the names."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        lacks = [name for name in names if name not in content]
-    except (OSError, TypeError, ValueError) as error:
-        raise BadFile(f"{path} cannot be read ({error}); restore it, or start again in another --out") from error
-    if lacks:
-        raise BadFile(f"{path} lacks {', '.join(lacks)}; restore it, or start again in another --out")
-    return content
-
-
-def write_parquet(path: Path, table: pa.Table) -> None:
-    """Write a table aside and put it in place in one step."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    pq.write_table(table, aside)
-    _sync(aside)
-    os.replace(aside, path)
-
-
-def read_parquet(path: Path) -> pa.Table:
-    """Read a table; BadFile names the file that is missing or damaged."""
-    try:
-        return pq.ParquetFile(path).read()
-    except (OSError, pa.ArrowException) as error:
-        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); restore it") from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_bytes(content)
-    _sync(aside)
-    os.replace(aside, path)
-
-
-def _sync(path: Path) -> None:
-    """A label that was paid for outlives a power cut."""
-    with path.open("rb") as written:
-        os.fsync(written.fileno())

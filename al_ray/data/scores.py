@@ -6,7 +6,7 @@ import numpy as np
 
 from al_ray.core.errors import BadFile
 from al_ray.core.scoring import Floats
-from al_ray.data.run_folder import read_parquet
+from al_ray.data.files import read_parquet
 
 STRATA = ("positive", "near", "random")
 

@@ -30,12 +30,13 @@ class Faults:
     """What becomes of bad rows: the first ends the job under `fail`; each is kept to be listed under `skip`."""
 
     bad_rows: BadRows
+    cure: str = "mend the row, or leave such rows out with --bad-rows skip"
     skipped: list[Skip] = field(default_factory=list)
 
     def add(self, place: str, reason: str) -> None:
         """One bad row."""
         if self.bad_rows == "fail":
-            raise BadFile(f"{place}: {reason}; mend the row, or leave such rows out with --bad-rows skip")
+            raise BadFile(f"{place}: {reason}; {self.cure}")
         self.skipped.append(Skip(place, reason))
 
 

@@ -42,13 +42,14 @@ ROWS_AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class Reading:
-    """How tables are to be read; OwnTexts says what each option means."""
+    """How tables are to be read; OwnTexts says what each option means. No message names an option of a fixed one."""
 
     format: Format = "auto"
     delimiter: str | None = None
     quoting: Literal["standard", "none"] = "standard"
     encoding: str = "utf-8"
     header: bool = True
+    fixed: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what no file can be read with."""
@@ -64,6 +65,10 @@ class Reading:
         """The encoding by its own name; in UTF-8 a byte-order mark is no letter."""
         name = codecs.lookup(self.encoding).name
         return "utf-8-sig" if name == "utf-8" else name
+
+    def advice(self, option: str) -> str:
+        """What a message says of an option, if it has any."""
+        return "" if self.fixed else option
 
     def format_of(self, path: Path) -> Format:
         """The format of a file: by its extension, unless it is given."""
@@ -100,7 +105,7 @@ def _check_kind(path: Path, form: Format, reading: Reading) -> None:
     allowed = {"Parquet"} if form == "parquet" else {"UTF-16"} if reading.codec.startswith("utf-16") else set[str]()
     for magic, (kind, cure) in STRANGERS.items():
         if start.startswith(magic) and kind not in allowed:
-            raise BadFile(f"{path} is {kind}, not {form.upper()}; {cure}")
+            raise BadFile(f"{path} is {kind}, not {form.upper()}; {reading.advice(cure) or 'save it as CSV (UTF-8)'}")
 
 
 def _lines(path: Path, columns: list[str], form: Format, reading: Reading, faults: Faults) -> Sheet:
@@ -126,7 +131,8 @@ def _lines(path: Path, columns: list[str], form: Format, reading: Reading, fault
                     part.append(trimmed(column))
                 places.append(np.array([row[:2] for row in block], dtype=np.int64).reshape(-1, 2))
     except UnicodeError as error:
-        raise BadFile(f"{path} is not {reading.encoding} ({error}); give its --encoding, or mend it") from error
+        hint = reading.advice("give its --encoding, or ")
+        raise BadFile(f"{path} is not {reading.encoding} ({error}); {hint}mend it") from error
     except OSError as error:
         raise BadFile(f"{path} cannot be read ({error.strerror})") from error
     numbers, lines = np.concatenate(places).T
@@ -144,7 +150,8 @@ def _decoded(path: Path, row: Row, reading: Reading, faults: Faults) -> bool:
     try:
         "".join(cell or "" for cell in row[2]).encode()
     except UnicodeEncodeError:
-        faults.add(f"{path}:{row[1]}", f"it is not {reading.encoding} (has the file another --encoding, as cp1252?)")
+        hint = reading.advice(" (has the file another --encoding, as cp1252?)")
+        faults.add(f"{path}:{row[1]}", f"it is not {reading.encoding}{hint}")
         return False
     return True
 
@@ -152,7 +159,7 @@ def _decoded(path: Path, row: Row, reading: Reading, faults: Faults) -> bool:
 def _delimited_rows(file: TextIO, path: Path, columns: list[str], reading: Reading, faults: Faults) -> Iterator[Row]:
     """Rows of a CSV or TSV file; blank lines are passed over."""
     delimiter = reading.delimiter or DELIMITERS[reading.format_of(path)]
-    records = _quoted(file, path, delimiter) if reading.quoting == "standard" else _bare(file, delimiter)
+    records = _quoted(file, path, delimiter, reading) if reading.quoting == "standard" else _bare(file, delimiter)
     width, at, number = 0, list[int](), 0
     for line, row, fault in records:
         if not width and not fault:
@@ -172,10 +179,11 @@ def _delimited_rows(file: TextIO, path: Path, columns: list[str], reading: Readi
 Record = tuple[int, list[str], str]
 
 
-def _quoted(file: TextIO, path: Path, delimiter: str) -> Iterator[Record]:
+def _quoted(file: TextIO, path: Path, delimiter: str, reading: Reading) -> Iterator[Record]:
     """(line, cells, fault) of each record with standard quoting."""
     csv.field_size_limit(sys.maxsize)
     records = csv.reader(file, delimiter=delimiter, strict=True)
+    hint = reading.advice("; where quotes are letters give --quoting none")
     while True:
         line = records.line_num + 1
         try:
@@ -185,11 +193,8 @@ def _quoted(file: TextIO, path: Path, delimiter: str) -> Iterator[Record]:
         except csv.Error as error:
             if "unexpected end" in str(error):
                 # All that follows the quote is inside it: what a skip would leave out cannot be told.
-                raise BadFile(
-                    f"{path}:{line}: a quote opens in this row and is never closed; mend it, "
-                    "or give --quoting none if quotes are letters there"
-                ) from error
-            yield line, [], f"its quotes are wrong ({error}); where quotes are letters give --quoting none"
+                raise BadFile(f"{path}:{line}: a quote opens in this row and is never closed; mend it{hint}") from error
+            yield line, [], f"its quotes are wrong ({error}){hint}"
         else:
             if row:
                 yield line, row, ""
@@ -212,11 +217,12 @@ def _positions(path: Path, line: int, first: list[str], columns: list[str], read
         return [int(name) for name in columns]
     header = [name.strip().removeprefix("\ufeff").strip() for name in first]
     if any("\udc80" <= letter <= "\udcff" for letter in "".join(header)):
-        raise BadFile(f"{path}:{line}: the header is not {reading.encoding}; give its --encoding, such as cp1252")
+        hint = reading.advice("give its --encoding, such as cp1252, or ")
+        raise BadFile(f"{path}:{line}: the header is not {reading.encoding}; {hint}mend it")
     hint = "; if that is a row and no header, give --no-header and columns by number"
     if len(header) == 1:
         hint = "; that is one column: has the file another --delimiter?"
-    check_columns(f"{path}:{line}", columns, header, hint)
+    check_columns(f"{path}:{line}", columns, header, reading.advice(hint))
     return [header.index(name) for name in columns]
 
 

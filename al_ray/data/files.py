@@ -1,0 +1,81 @@
+"""JSON and Parquet on disk: what is written is whole and lasting, and what cannot be read or written is named."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from al_ray.core.errors import BadFile
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON in one step."""
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text in one step."""
+    in_one_step(path, lambda aside: aside.write_bytes(text.encode()))
+
+
+def write_parquet(path: Path, table: pa.Table) -> None:
+    """Write a table in one step, with checksums of what it holds."""
+    in_one_step(path, lambda aside: pq.write_table(table, aside, write_page_checksum=True))
+
+
+def in_one_step(path: Path, write: Callable[[Path], Any]) -> None:
+    """Write aside, see it on the disk, and put it in place; its folder is made. BadFile when that cannot be.
+
+    What stood there before stands there still when the disk is full, or when the process dies on the way.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write(aside)
+            _sync(aside)
+            os.replace(aside, path)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        # A label that was paid for outlives a power cut: so must the name of its file.
+        _sync(path.parent)
+    except OSError as error:
+        reason = error.strerror or str(error).splitlines()[0]
+        raise BadFile(f"{path} cannot be written ({reason}); make room or give another place, then go on") from error
+
+
+def _sync(path: Path) -> None:
+    written = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(written)
+    finally:
+        os.close(written)
+
+
+def read_json(path: Path, names: Sequence[str] = ()) -> Any:
+    """Read JSON; BadFile names the file that is missing, cut short, or lacks one of the names."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        lacks = [name for name in names if name not in content]
+    except (OSError, TypeError, ValueError) as error:
+        raise BadFile(f"{path} cannot be read ({error}); restore it, or start again in another --out") from error
+    if lacks:
+        raise BadFile(f"{path} lacks {', '.join(lacks)}; restore it, or start again in another --out")
+    return content
+
+
+def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
+    """Read a table; BadFile names the file that is missing, damaged, or has not these columns of these types."""
+    try:
+        table = pq.ParquetFile(path, page_checksum_verification=True).read()
+        table.validate(full=True)
+    except (OSError, pa.ArrowException) as error:
+        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); restore it") from error
+    if schema is not None and (table.schema.names != schema.names or table.schema.types != schema.types):
+        raise BadFile(f"{path} holds {', '.join(table.schema.names)}, not what this al_ray wrote; restore it")
+    return table
