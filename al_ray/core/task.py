@@ -73,7 +73,12 @@ class Task:
         split = self.split(name)
         if not len(split.positives):
             raise MissingSplit(
-                f"the {name} split of task {self.name!r} has no positive pair to measure by; name another"
+                f"the {name} split of task {self.name!r} has no positive pair"
+                + (
+                    "; let people or a program label: --oracle file"
+                    if name == "train"
+                    else " to measure by; name another"
+                )
             )
         return split
 

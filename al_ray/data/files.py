@@ -39,9 +39,8 @@ def in_one_step(path: Path, write: Callable[[Path], Any]) -> None:
             write(aside)
             _sync(aside)
             os.replace(aside, path)
-        except BaseException:
+        finally:
             aside.unlink(missing_ok=True)
-            raise
         # A label that was paid for outlives a power cut: so must the name of its file.
         _sync(path.parent)
     except OSError as error:

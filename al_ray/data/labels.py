@@ -31,7 +31,9 @@ EVERY = ("left_id", "right_id", "answer", "round", "source")
 WRITERS: dict[str, Callable[[pa.Table, Path], Any]] = {
     ".parquet": pq.write_table,
     ".csv": pyarrow.csv.write_csv,
-    ".jsonl": lambda table, path: path.write_bytes("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()).encode()),
+    ".jsonl": lambda table, path: path.write_bytes(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()).encode()
+    ),
 }
 
 
