@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from al_ray.core.pairs import NO_KEYS, Keys
 from al_ray.core.strategy import HIGHEST, Candidates, Order
 from al_ray.model import join
-from al_ray.model.join import Block, LeastPairs, Wanted, circulant, first_bound, merged, thinned
+from al_ray.model.join import Block, LeastPairs, Wanted, hosts, merged
 from al_ray.model.training import dots
 
 WIDTH = 1000
@@ -91,6 +91,11 @@ class Cut:
                 worker.tighten(min(each.bound for each in workers))
             worker.add(*((other, one) if turned else (one, other)))
         return merged(wanted, [worker.result() for worker in workers])
+
+
+def circulant(blocks: int) -> list[tuple[int, int]]:
+    """Every meeting, as (host, visitor)."""
+    return [(host, visitor) for visitor in range(blocks) for host in hosts(visitor, blocks).tolist()]
 
 
 @st.composite
@@ -174,7 +179,6 @@ def test_labelled_pairs_do_not_count_towards_the_bound():
     labelled = np.array(sorted(key for key, _ in every[:30]))
     wanted = Wanted(HIGHEST, 5, WIDTH, True)
     assert listed(Cut(0, 40, 1).least(wanted, labelled, pool, pool)) == every[30:]
-    assert first_bound(wanted, labelled, pool, pool) == -every[34][1]
 
 
 @pytest.mark.parametrize("kinds", [1, 3, 10**9])
@@ -224,26 +228,6 @@ def test_few_pairs_are_looked_at_again_and_fewer_with_a_bound_to_start_from(monk
     told.tighten(alone.bound)
     assert looked_at(monkeypatch, told, pool) < 1100
     assert listed(told.result()) == listed(found)
-
-
-@given(asked(), st.integers(1, 9))
-def test_a_sample_s_bound_is_one_that_enough_pairs_reach(pool, size):
-    wanted, labelled, left, right = pool
-    bound = first_bound(wanted, labelled, thinned(left, size), thinned(right, size))
-    every = least_by_loops(*pool)
-    assert bound == inf or (len(every) == wanted.count and wanted.order.cost(np.array(every[-1][1:]))[0] <= bound)
-    worker = LeastPairs(wanted, labelled)
-    worker.tighten(bound)
-    worker.add(left, right)
-    assert listed(worker.result()) == every
-
-
-def test_a_thinned_block_is_spread_over_the_whole():
-    block = Block(np.arange(10), np.zeros((10, 2), dtype=np.float32))
-    assert thinned(block, 4).rows.tolist() == [0, 3, 6, 9]
-    assert thinned(block, 10).rows.tolist() == list(range(10))
-    assert len(thinned(block, 1).rows) == 1
-    assert not len(thinned(Block(np.arange(0), block.vectors[:0]), 3).rows)
 
 
 def test_the_rough_product_is_as_near_as_its_error_says():

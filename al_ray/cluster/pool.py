@@ -1,5 +1,6 @@
 """The pool over shards: blocks of left texts travel, right texts stay; the driver sees counts and the best pairs."""
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import HIGHEST, NOTHING, Candidates, Order
 from al_ray.core.task import Split, Task
-from al_ray.model.pool import Request, Tally
+from al_ray.model.join import Wanted, hosts, merged
+from al_ray.model.pool import Request, Tally, Visit
 
 Watch = Callable[[str, int, int], None]
 """Told of progress: a stage, how much of it is done, how much there is."""
@@ -71,12 +73,15 @@ class ShardedPool:
                 self.watch("embed", done, total)
 
     def least(self, model: Model, split: Split, order: Order, count: int, labelled: Keys) -> Candidates:
-        """The `count` pairs of least cost among each left text's nearest right texts, without the sorted `labelled`.
+        """The `count` pairs of least cost, without the sorted `labelled`: of each left text's nearest (knn),
+        or of all pairs (exact).
 
         Cosines are float64 products from the shards on, so that ties by key mean the same whoever merges.
         """
         if not count:
             return NOTHING
+        if self.search.kind == "exact":
+            return self._least_of_all(model, split, order, count, labelled)
         space = split.space
         if self.search.ordered_pairs:
             space = PairSpace(space.left, space.right, space.width, symmetric=False)
@@ -85,6 +90,36 @@ class ShardedPool:
         for part in self._nearest(model, split, request, labelled):
             found = found.joined(part).least(order, count)
         return found
+
+    def _least_of_all(self, model: Model, split: Split, order: Order, count: int, labelled: Keys) -> Candidates:
+        """Blocks of left texts visit blocks of right texts, each two once; what was found bounds what is sent.
+
+        The driver holds `count` pairs and what a few visits bring. A visit that knows an old bound brings more, not
+        others, so neither the order of answers nor a restart changes anything.
+        """
+        symmetric, ordered = self.task.symmetric, self.search.ordered_pairs
+        wanted = Wanted(order, count, split.space.width, symmetric, ordered)
+        known, right = ray.put(labelled), self.parts[split.name, "right"]
+        places = list(self._places(right))
+        numbers = itertools.count()
+        found = [NOTHING]
+
+        def ask(place: Place, block: Any) -> tuple[None, list[Any]]:
+            number = next(numbers)
+            met = hosts(number, len(places)).tolist() if wanted.unordered else range(len(places))
+            of_shard: dict[int, list[tuple[int, int]]] = {}
+            for host in met:
+                of_shard.setdefault(places[host].shard, []).append((places[host].start, places[host].stop))
+            full = len(found[0]) == count
+            bound = float(order.cost(found[0].cosines[-1:])[0]) if full else float("inf")
+            return None, [
+                self.shards[shard].least.remote(model, Visit(right, wanted, tuple(blocks), bound), block, known)
+                for shard, blocks in of_shard.items()
+            ]
+
+        for _, answers in self._over_blocks(model, split, ask, "search"):
+            found[0] = merged(wanted, [found[0], *answers])
+        return found[0]
 
     def near(self, model: Model, split: Split, neighbours: int) -> Keys:
         """Sorted keys of the pairs of every left text of a split with its nearest right texts."""

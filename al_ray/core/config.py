@@ -1,6 +1,6 @@
 """Every option of a run: frozen, with its default and a sentence that is also its --help. Nothing else has defaults."""
 
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -31,8 +31,11 @@ class EncoderConfig:
 class SearchConfig:
     """How the pairs of least cost are found."""
 
-    kind: Literal["knn"] = "knn"
-    """knn: the m nearest right texts of every left text by Faiss (paper, 4.2.2)."""
+    kind: Literal["knn", "exact", "auto"] = "knn"
+    """knn: among the m nearest right texts of every left text, by Faiss (paper, 4.2.2); exact: among all pairs; auto:
+    exact up to `exact_pairs` pairs. Which one it was is in config.json."""
+    exact_pairs: int = 20_000_000_000
+    """The largest pool of which auto looks at every pair."""
     neighbours: int = 100
     """m: candidates of each left text (the paper: 1000 on QQP, 100 on WikiQA)."""
     index: str = "Flat"
@@ -138,6 +141,7 @@ class RunConfig:
             (self.encoder_batch, "--encoder-batch", 1),
             (self.threads, "--threads", 1),
             (self.search.neighbours, "--search.neighbours", 1),
+            (self.search.exact_pairs, "--search.exact-pairs", 0),
             (self.search.nprobe, "--search.nprobe", 1),
             (self.search.block, "--search.block", 1),
             (self.training.batch, "--training.batch", 2),
@@ -155,6 +159,13 @@ class RunConfig:
             )
         if self.seeding == "stated" and self.strategy in ONCE:
             raise BadOption(f"--seeding stated seeds rounds, and --strategy {self.strategy} has one; leave it out")
+
+    def settled(self, pairs: int) -> "RunConfig":
+        """What `auto` comes to on a training pool of so many pairs. By size alone: speed differs between machines."""
+        if self.search.kind != "auto":
+            return self
+        kind: Literal["knn", "exact"] = "exact" if pairs <= self.search.exact_pairs else "knn"
+        return replace(self, search=replace(self.search, kind=kind))
 
     @property
     def encoding(self) -> EncoderConfig:

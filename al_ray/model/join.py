@@ -129,7 +129,7 @@ class LeastPairs:
         return self._held
 
     def tighten(self, cost: float) -> None:
-        """Learn another worker's bound, or a sample's; then fewer than `count` may come of this one."""
+        """Learn another worker's bound; then fewer than `count` may come of this one."""
         self.bound = min(self.bound, cost)
 
     def add(self, left: Block, right: Block) -> None:
@@ -238,24 +238,6 @@ class LeastPairs:
         self._kept, self._held = [Candidates(keys[chosen], cosines[chosen])], len(chosen)
 
 
-def first_bound(wanted: Wanted, labelled: Keys, left: Block, right: Block) -> float:
-    """A bound to start from, of the pairs of a sample of texts (`thinned`); infinite when they are too few.
-
-    Without it each of many workers looks at n (1 + ln(N / n)) of its N pairs again before it knows what the pool is
-    like. It cannot change what is chosen.
-    """
-    sample = LeastPairs(wanted, labelled)
-    sample.add(left, right)
-    sample.result()
-    return sample.bound
-
-
-def thinned(block: Block, size: int) -> Block:
-    """At most `size` texts of a block, evenly spaced."""
-    step = max(1, -(-len(block.rows) // size))
-    return Block(block.rows[::step], block.vectors[::step])
-
-
 def merged(wanted: Wanted, parts: list[Candidates]) -> Candidates:
     """The results of several workers, no pair seen by two of them -> the `count` least, in order."""
     every = [NOTHING, *parts]
@@ -263,18 +245,15 @@ def merged(wanted: Wanted, parts: list[Candidates]) -> Candidates:
     return Candidates(keys, np.concatenate([part.cosines for part in every])).least(wanted.order, wanted.count)
 
 
-def circulant(blocks: int) -> list[tuple[int, int]]:
-    """Who meets whom, so that of k blocks each two meet once, and each meets itself: (the one who stays, the visitor).
+def hosts(visitor: int, blocks: int) -> Rows:
+    """Which of k blocks a block visits, itself first, so that all visits together bring each two together once.
 
-    Step s sends block i + s to block i, for s up to k/2: a block goes half way round. With k even the last step is
-    one of half the blocks, so that none is visited more than (k + 2) / 2 times.
+    A block goes half way round the circle: s steps back for s up to k/2, and with k even the last step is one for half
+    of the blocks; so none makes more than (k + 2) / 2 visits.
     """
-    steps = range(blocks // 2 + 1)
-    return [
-        (stays, (stays + step) % blocks)
-        for step in steps
-        for stays in range(blocks // 2 if 2 * step == blocks else blocks)
-    ]
+    steps = np.arange(blocks // 2 + 1)
+    found = (visitor - steps) % blocks
+    return found[(2 * steps != blocks) | (found < blocks // 2)]
 
 
 def _inside(flat: torch.Tensor, low: np.float32, high: np.float32) -> torch.Tensor:

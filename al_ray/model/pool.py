@@ -20,6 +20,7 @@ from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import MARGIN, Candidates, Order, found
 from al_ray.model.encoder import Encoder, Vectors
+from al_ray.model.join import Block, LeastPairs, Wanted
 from al_ray.model.neighbours import NONE, Neighbours, set_threads
 from al_ray.model.tokens import Tokens, batches
 from al_ray.model.training import dots
@@ -42,14 +43,6 @@ class ShardSpec:
     shard: int
     shards: int
     device: str = "cpu"
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some left texts of one shard with their vectors: rows (b,), vectors (b, d). What travels between shards."""
-
-    rows: Rows
-    vectors: Vectors
 
 
 @dataclass(frozen=True)
@@ -117,6 +110,16 @@ class PoolShard:
         """The candidates of a block, from the answers of all shards; see `select`."""
         return select(request, queries.rows, labelled, list(answers))
 
+    def least(self, model: Model, visit: "Visit", visitor: Block, labelled: Keys) -> Candidates:
+        """The least pairs of the visitor with blocks of the shard's texts: at most `count`, none above the bound."""
+        held = self._part(model, visit.part)
+        # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
+        found = LeastPairs(visit.wanted, labelled, self.spec.device, half=self.spec.device != "cpu")
+        found.tighten(visit.bound)
+        for start, stop in visit.blocks:
+            found.add(visitor, Block(held.rows[start:stop], held.vectors[start:stop]))
+        return found.result()
+
     def cosines(self, model: Model, part: str, queries: Block, pairs: Pairs) -> Floats:
         """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is not here."""
         held = self._part(model, part)
@@ -177,6 +180,19 @@ class PoolShard:
         """The shard's batches of a part: every so-manieth of all."""
         every = batches(self._tokens(part), np.load(Path(self.spec.folder) / f"{part}.npy"), self.spec.encoder.batch)
         return every[self.spec.shard :: self.spec.shards]
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What a block of texts looks for in a shard: see PoolShard.least.
+
+    blocks: from which to which of the shard's texts of a part; bound: a cost that is not too dear to be wanted.
+    """
+
+    part: str
+    wanted: Wanted
+    blocks: tuple[tuple[int, int], ...]
+    bound: float
 
 
 def load(model: Model, config: EncoderConfig, device: str) -> Encoder:

@@ -1,0 +1,96 @@
+"""Both kinds of search over shards: the same pairs whatever the shards and blocks, and those a double loop finds."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from al_ray.cluster.pool import ShardedPool
+from al_ray.cluster.world import deployed_pool
+from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig
+from al_ray.core.pairs import NO_KEYS
+from al_ray.core.strategy import HIGHEST, Candidates, Order
+from al_ray.data.tables import read_task, write_task
+
+ORDERS = {"highest": HIGHEST, "lowest": Order(float("-inf")), "middle": Order(0.85)}
+
+
+def asked(task: Path, **search) -> RunConfig:
+    return RunConfig(
+        task=str(task), encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8, threads=1,
+        search=SearchConfig(**search),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["symmetric", "two-sided"])
+def place(request, make_task, tmp_path_factory) -> Path:
+    """A task folder; one text stands in it nine times, so that many pairs have one cosine."""
+    folder = tmp_path_factory.mktemp("task")
+    write_task(make_task(request.param, twins=9) if request.param else make_task(False), folder / "task", {})
+    return folder / "task"
+
+
+@contextmanager
+def pool_of(config: RunConfig, shards: int, out: Path):
+    task = read_task(Path(config.task))
+    with deployed_pool(config, ClusterConfig(shards=shards, timeout=120), task, out, lambda *_: None) as pool:
+        yield pool
+
+
+def least(pool: ShardedPool, order: Order, count: int, labelled=NO_KEYS) -> Candidates:
+    return pool.least(pool.untrained(), pool.task.split("train"), order, count, labelled)
+
+
+def by_loops(pool: ShardedPool, order: Order, count: int, labelled) -> list[int]:
+    """The keys that a sort of all pairs of the pool gives."""
+    split = pool.task.split("train")
+    keys = np.sort(split.space.at(np.arange(split.space.total)))
+    keys = keys[~np.isin(keys, labelled)]
+    costs = order.cost(pool.cosines(pool.untrained(), split, split.space.pairs(keys)))
+    return keys[np.lexsort((keys, costs))[:count]].tolist()
+
+
+def test_exact_finds_what_a_double_loop_finds(local_ray, place, tmp_path):
+    with pool_of(asked(place, kind="exact", block=7), 2, tmp_path) as pool:
+        space = pool.task.split("train").space
+        labelled = np.sort(space.at(np.arange(0, space.total, 3)))
+        for order in ORDERS.values():
+            for count in (1, 40, space.total):
+                found = least(pool, order, count, labelled)
+                assert found.keys.tolist() == by_loops(pool, order, count, labelled)
+        assert len(least(pool, HIGHEST, 0)) == 0
+        assert len(least(pool, HIGHEST, 5, np.sort(space.at(np.arange(space.total))))) == 0
+
+
+@pytest.mark.parametrize(
+    "search",
+    [{"kind": "exact"}, {"neighbours": 5}],
+    ids=["exact", "knn"],
+)
+def test_the_same_pairs_whatever_the_shards_and_blocks(local_ray, place, tmp_path, search):
+    found: dict[str, list[tuple[list[int], list[float]]]] = {}
+    for shards, block in ((1, 1024), (2, 16), (3, 7)):
+        with pool_of(asked(place, block=block, **search), shards, tmp_path / str(shards)) as pool:
+            for name, order in ORDERS.items():
+                best = least(pool, order, 60)
+                found.setdefault(name, []).append((best.keys.tolist(), best.cosines.tolist()))
+    for one, two, three in found.values():
+        assert len(one[0]) == 60
+        assert one == two == three
+
+
+def test_ordered_pairs_are_both_found(local_ray, make_task, tmp_path):
+    write_task(make_task(True), tmp_path / "task", {})
+    with pool_of(asked(tmp_path / "task", kind="exact", ordered_pairs=True, block=16), 2, tmp_path) as pool:
+        found = least(pool, HIGHEST, 30)
+    width = len(pool.task.right)
+    assert {(key % width) * width + key // width for key in found.keys.tolist()} == set(found.keys.tolist())
+
+
+@pytest.mark.parametrize(("pairs", "kind"), [(20_000_000_000, "exact"), (20_000_000_001, "knn")])
+def test_auto_is_decided_by_the_size_of_the_pool_alone(pairs, kind):
+    config = RunConfig(task="task", search=SearchConfig(kind="auto"))
+    assert config.settled(pairs).search == replace(config.search, kind=kind)
+    assert RunConfig(task="task").settled(pairs) == RunConfig(task="task")
