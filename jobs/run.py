@@ -14,15 +14,19 @@ import tyro
 from al_ray.cluster.session import refuse_lost, session
 from al_ray.cluster.world import deployed_world
 from al_ray.core import loop
-from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.core.config import ONCE, ClusterConfig, RunConfig
+from al_ray.core.errors import WrongFolder
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.ports import Oracle
 from al_ray.core.records import State
 from al_ray.data.run_folder import RunFolder, bound_config, opened
 from al_ray.data.tables import read_task
+from al_ray.oracles.service import CallableOracle, OracleConfig, Watch
 from al_ray.oracles.sheets import FileOracle
 from jobs.entry import aligned, job, options
 from jobs.progress import Progress
+
+ASKING = OracleConfig()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +36,7 @@ class Options(RunConfig):
     out: Path
     """Run folder: made if it is not there, gone on with if it is."""
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
+    asking: Annotated[OracleConfig, tyro.conf.arg(name="")] = field(default_factory=OracleConfig)
     config: Path | None = None
     """An earlier run's folder or its config.json: its options are the defaults of this one."""
 
@@ -44,38 +49,47 @@ class Options(RunConfig):
 def main() -> None:
     """Read the options, run, and print what came of it."""
     asked = parsed(sys.argv[1:])
-    folder = run(asked.run, asked.cluster, asked.out)
+    folder = run(asked.run, asked.cluster, asked.out, asked.asking)
     print(table(folder.metrics()))
     print(f"results: {folder.path}")
 
 
-def run(config: RunConfig, cluster: ClusterConfig, out: Path) -> RunFolder:
+def run(config: RunConfig, cluster: ClusterConfig, out: Path, asking: OracleConfig = ASKING) -> RunFolder:
     """Run to the end, from wherever the folder is; LabelsAwaited when people are to label first."""
     refuse_lost(out)
     task = read_task(Path(config.task))
-    task.split("train")
+    config = config.settled(task.split("train").space.total)
     for name in config.evaluation.splits:
         task.measurable(name)
+    watch = Progress()
     with opened(out, task) as journal:
+        oracle = oracle_of(config, asking, journal, watch)
         journal.bind(config)
-        state, oracle = journal.state(), oracle_of(config, journal)
-        if journal.ledger.chosen(state.round + 1) is not None:
-            # Before any actor is started: people may not be ready yet.
-            loop.bought(state.round + 1, journal.ledger, oracle)
+        state = journal.state()
         if state.round < len(config.batches):
-            _go_on(config, cluster, journal, oracle, state)
+            pending = journal.ledger.chosen(state.round + 1)
+            if pending is not None:
+                if config.strategy in ONCE and pending.source != config.strategy:
+                    raise WrongFolder(f"{out} has imported labels, and --strategy {config.strategy} takes no seed set")
+                # Before any actor is started: people may not be ready yet.
+                loop.bought(state.round + 1, journal.ledger, oracle)
+            _go_on(config, cluster, journal, oracle, state, watch)
     return journal
 
 
-def oracle_of(config: RunConfig, journal: RunFolder) -> Oracle:
+def oracle_of(config: RunConfig, asking: OracleConfig, journal: RunFolder, watch: Watch) -> Oracle:
     """Who labels."""
+    ledger = journal.ledger
     if config.oracle == "file":
-        return FileOracle(journal.ledger)
-    return ImputedOracle(journal.task.measurable("train"))
+        return FileOracle(ledger)
+    if config.oracle == "simulated":
+        return ImputedOracle(journal.task.measurable("train"))
+    return CallableOracle(config.oracle, journal.task, asking, config.seed, ledger.cost(), watch)
 
 
-def _go_on(config: RunConfig, cluster: ClusterConfig, journal: RunFolder, oracle: Oracle, state: State) -> None:
-    watch = Progress()
+def _go_on(
+    config: RunConfig, cluster: ClusterConfig, journal: RunFolder, oracle: Oracle, state: State, watch: Progress
+) -> None:
     with session(cluster), deployed_world(config, cluster, journal, oracle, watch) as world:
         for _ in loop.run(config, journal.task.split("train"), world, state):
             watch.close()

@@ -1,0 +1,36 @@
+"""jobs.run, but the driver kills itself as a stage tells of a block: dying.py STAGE WHEN LOG and the job's arguments.
+
+WHEN is `first` (the stage's first word) or `last` (the word before its last one). LOG gets the stage, what was done of
+it, and what there is.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from jobs import run as job_of_run
+from jobs.entry import job
+from jobs.progress import Progress
+
+STAGE, WHEN, LOG = sys.argv[1:4]
+sys.argv[1:4] = []
+
+
+class Dying(Progress):
+    """Progress that ends its process with SIGKILL, as a machine that is switched off does."""
+
+    before = 0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        super().__call__(stage, done, total)
+        if stage == STAGE and 0 < done < total:
+            step, self.before = done - self.before, done
+            if WHEN == "first" or done + step >= total:
+                Path(LOG).write_text(f"{stage} {done} {total}")
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    job_of_run.Progress = Dying
+    job(job_of_run.main)
