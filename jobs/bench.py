@@ -13,8 +13,8 @@ import torch
 import tyro
 from sentence_transformers import SentenceTransformer
 
-from al_ray.core.config import EncoderConfig
-from al_ray.data.files import write_json
+from al_ray.core.config import EncoderConfig, refuse_beyond
+from al_ray.data.files import refuse_folder, write_json
 from al_ray.data.tables import read_texts
 from al_ray.model.encoder import MINILM, Encoder
 from al_ray.model.tokens import Tokens, batches
@@ -46,6 +46,16 @@ class Options:
 def main() -> None:
     """Measure, print, write."""
     asked: Options = options(Options, "bench", "Speed, as ratios measured in one run.")
+    refuse_beyond(
+        (
+            (asked.texts, "--texts", 1, 10_000_000),
+            (asked.max_length, "--max-length", 3, 1_000_000),
+            (asked.threads, "--threads", 1, 1_024),
+            (asked.repeats, "--repeats", 1, 10_000),
+        )
+    )
+    if asked.out is not None:
+        refuse_folder("--out", asked.out)
     figures = encode(asked)
     print("  ".join(f"{name} {value:,.4g}" for name, value in figures.items()))
     if asked.out is not None:

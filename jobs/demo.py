@@ -8,11 +8,11 @@ earlier one stopped.
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from al_ray.cluster.session import session
 from al_ray.cluster.world import measured
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, Strategy
+from al_ray.core.errors import BadFile
 from al_ray.data.files import read_json, write_json
 from al_ray.data.run_folder import RunFolder, bound_config
 from al_ray.data.synthetic import synthetic_task
@@ -46,19 +46,19 @@ def main() -> None:
     """Make the task, run the strategies, print a table."""
     asked: Options = options(Options, "demo", "Watch active learning find rare pairs in a small synthetic task.")
     task, cluster = asked.out / "task", ClusterConfig()
+    # Before anything is written: a bad option is refused here.
+    configs = {strategy: config_of(asked, task, strategy) for strategy in STRATEGIES}
     write_task(synthetic_task(asked.texts, seed=0), task, {"command": "demo", "texts": asked.texts, "seed": 0})
     rows = [("strategy", "labels", "positives found", "AP %", "P@R20 %")]
     with session(cluster):
-        for strategy in STRATEGIES:
+        for strategy, config in configs.items():
             logger.info("strategy %s", strategy)
-            folder = run(config_of(asked, task, strategy), cluster, asked.out / strategy)
+            folder = run(config, cluster, asked.out / strategy)
             if len(rows) == 1:
                 rows.append(("(untrained)", "0", "", *shares(untrained(asked, folder, cluster))))
             last = folder.metrics()[-1]
-            record = read_json(folder.round(last["round"]) / "record.json")
-            rows.append(
-                (strategy, f"{last['labels']:,}", f"{last['positives']:,}", *shares(record["evaluations"]["test"]))
-            )
+            figures = shares(folder.round(last["round"]) / "record.json", "evaluations", "test")
+            rows.append((strategy, f"{last['labels']:,}", f"{last['positives']:,}", *figures))
     about = read_task(task).split("train")
     print(
         f"\n{len(about.positives):,} of the pool's {about.space.total:,} pairs match; figures over all pairs of test:\n"
@@ -80,21 +80,25 @@ def config_of(asked: Options, task: Path, strategy: Strategy) -> RunConfig:
     )
 
 
-def untrained(asked: Options, folder: RunFolder, cluster: ClusterConfig) -> dict[str, Any]:
-    """What the encoder does before it has seen a label, measured once."""
+def untrained(asked: Options, folder: RunFolder, cluster: ClusterConfig) -> Path:
+    """What the encoder does before it has seen a label, measured once: the file that holds it."""
     path = asked.out / "untrained-test.json"
     if not path.exists():
         found = measured(bound_config(folder.path), cluster, folder, "test", 0, Progress())
         write_json(path, found.as_dict())
-    return read_json(path)
+    return path
 
 
-def shares(figures: dict[str, Any]) -> tuple[str, str]:
-    """AP and P@R20 in percent."""
-    return (
-        f"{100 * figures['average_precision']['value']:.1f}",
-        f"{100 * figures['precision_at_recall_20']['value']:.1f}",
-    )
+def shares(path: Path, *names: str) -> tuple[str, str]:
+    """AP and P@R20 in percent, of the figures that stand under these names in a JSON file."""
+    figures = read_json(path)
+    try:
+        for name in names:
+            figures = figures[name]
+        values = [float(figures[name]["value"]) for name in ("average_precision", "precision_at_recall_20")]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{path} lacks figures ({error!r}); restore it") from error
+    return f"{100 * values[0]:.1f}", f"{100 * values[1]:.1f}"
 
 
 if __name__ == "__main__":

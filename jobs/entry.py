@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,10 +14,19 @@ import tyro
 
 from al_ray.core.errors import AlRayError, LabelsAwaited
 
+PATHS = {"--task", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"}
+
 
 def job(main: Callable[[], None]) -> None:
     """Run a job's body; an AlRayError becomes one line `error: ...` on stderr and exit code 2, a wait for people 0."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A path that is no UTF-8, or a text that the terminal cannot show, is no reason to end.
+        sys.stdout.reconfigure(errors="backslashreplace")
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
+    for option, value in pairwise([*sys.argv[1:], "-"]):
+        # An empty path would be the current folder: some shell variable has no value.
+        if (not value and option in PATHS) or option.removesuffix("=") in PATHS - {option}:
+            fail(f"{option.removesuffix('=')} is empty; give a path")
     try:
         main()
     except LabelsAwaited as wait:
@@ -24,6 +34,11 @@ def job(main: Callable[[], None]) -> None:
         print(f"then go on: {shlex.join(['python', '-m', f'jobs.{Path(sys.argv[0]).stem}', *sys.argv[1:]])}")
     except AlRayError as error:
         fail(str(error))
+    except OSError as error:
+        # A name that is too long, a folder that may not be looked into: of the path, wherever it was met.
+        if error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror}; give another path, or mend its permissions")
 
 
 def options(kind: Any, name: str, description: str, arguments: Sequence[str] | None = None, default: Any = None) -> Any:

@@ -11,10 +11,10 @@ import tyro
 
 from al_ray.cluster.session import refuse_lost, session
 from al_ray.cluster.world import measured
-from al_ray.core.config import ClusterConfig, generator
+from al_ray.core.config import ClusterConfig, generator, refuse_beyond
 from al_ray.core.errors import BadOption
 from al_ray.core.metrics import Evaluation, Extent, counts_of, evaluation
-from al_ray.data.files import write_json
+from al_ray.data.files import refuse_folder, write_json
 from al_ray.data.run_folder import RunFolder, bound_config
 from al_ray.data.scores import read_scores
 from al_ray.data.tables import read_task
@@ -52,8 +52,13 @@ def main() -> None:
     )
     if (asked.run is None) == (asked.scores is None):
         raise BadOption("give either --run RUN or --scores FILE; see --help")
+    if asked.scores is not None and (asked.round is not None or asked.exact or asked.estimate):
+        raise BadOption("--round, --exact and --estimate go with --run; leave them out with --scores")
+    if asked.run is not None and asked.total_pairs is not None:
+        raise BadOption("--total-pairs goes with --scores; leave it out with --run")
     if asked.out is not None:
         refuse_lost(asked.out)
+        refuse_folder("--out", asked.out)
     made, out = of_run(asked, asked.run) if asked.run is not None else of_scores(asked)
     for name, number in (("AP", made.average_precision), ("P@R20", made.precision_at_recall_20)):
         print(f"{name} {100 * number.value:.2f}% (95%: {100 * number.low:.2f} to {100 * number.high:.2f})")
@@ -76,6 +81,11 @@ def of_run(asked: Options, path: Path) -> tuple[Evaluation, Path]:
     number = last if asked.round is None else asked.round
     if not 0 <= number <= last:
         raise BadOption(f"--round {number}: {path} has complete rounds 1 to {last}, and 0 is the untrained encoder")
+    if number:
+        # Here, before any actor: it may be damaged.
+        folder.model(number)
+    folder.refuse_lost(number)
+    folder.task.measurable(asked.split)
     with session(asked.cluster):
         made = measured(config, asked.cluster, folder, asked.split, number, Progress())
     place = path if asked.round is None else folder.round(number)
@@ -87,6 +97,7 @@ def of_scores(asked: Options) -> tuple[Evaluation, Path | None]:
     assert asked.scores is not None
     if asked.total_pairs is None:
         raise BadOption("--scores needs --total-pairs N: how many pairs there are in all, positives included")
+    refuse_beyond([(asked.total_pairs, "--total-pairs", 1, 2**62)])
     parts = read_scores(asked.scores)
     others = asked.total_pairs - len(parts["positive"]) - len(parts["near"])
     if others < len(parts["random"]):

@@ -4,6 +4,7 @@ status counts them by round, export writes them as pairs of texts, import takes 
 the run, and correct says something else of a pair, which the next training heeds. Every option: --help.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from al_ray.data.labels import labels_table, read_said, write_labels
 from al_ray.data.ledger import CODES, WORDS, Ledger
 from al_ray.data.own_options import named
 from al_ray.data.rows import BadRows, Report
-from al_ray.data.run_folder import RunFolder, bound_config, opened
+from al_ray.data.run_folder import RunFolder, bound_config, opened, refuse_inside
 from al_ray.data.sheet import Faults
 from al_ray.data.tablefiles import Reading
 from al_ray.data.tables import read_task
@@ -120,7 +121,7 @@ def main() -> None:
 def status(asked: Status) -> None:
     """A line a round, and what is to be done."""
     folder = ours(asked.run)
-    ledger = folder.ledger
+    ledger, last = folder.ledger, folder.last
     rows: list[tuple[str, ...]] = [
         ("round", "chosen by", "pairs", "yes", "no", "unsure", "open", "answered by", "cost")
     ]
@@ -131,10 +132,10 @@ def status(asked: Status) -> None:
         by = ", ".join(sorted({piece.by for piece in pieces})) or "-"
         cost = sum(piece.cost for piece in pieces)
         rows.append((str(number), batch.source, f"{len(labels):,}", *counted, by, f"{cost:,.2f}"))
-    print(aligned(rows))
     corrected = sum(len(table) for table in ledger.corrections())
-    print(f"{corrected:,} corrections; {folder.last} rounds complete")
-    if ledger.rounds > folder.last:
+    print(aligned(rows))
+    print(f"{corrected:,} corrections; {last} rounds complete")
+    if ledger.rounds > last:
         print(f"to go on: python -m jobs.run --out {asked.run} --config {asked.run}")
 
 
@@ -169,13 +170,18 @@ def take(asked: Import) -> None:
         if not fresh.any():
             raise BadFile(f"{asked.labels} holds no label that {asked.run} has not; there is nothing to import")
         number = round_of(said.pairs[fresh], asked.run, ledger)
-        piece = answers(np.arange(int(fresh.sum())), said.labels[fresh], str(asked.labels))
+        piece = answers(np.arange(int(fresh.sum())), said.labels[fresh], name_of(asked.labels))
         ledger.keep(number, piece)
         ledger.seal(number)
         matches, known = int((piece.labels == YES).sum()), int((held == said.labels).sum())
         print(f"round {number}: {len(piece.rows):,} labels, {matches:,} of them matches; {known:,} known before")
         for line in Report(tuple(faults.skipped), said.settled).lines():
             print(line)
+
+
+def name_of(path: Path) -> str:
+    """A path in letters, whatever bytes are in it."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def round_of(pairs: Pairs, run: Path, ledger: Ledger) -> int:
@@ -234,7 +240,9 @@ def ours(path: Path) -> RunFolder:
 @contextmanager
 def writing(path: Path, task: Path | None) -> Iterator[RunFolder]:
     """A run folder, for writing, while no run does."""
-    with opened(path, read_task(task_of(path, task))) as folder:
+    texts = task_of(path, task)
+    refuse_inside(path, texts)
+    with opened(path, read_task(texts)) as folder:
         yield folder
 
 

@@ -15,11 +15,12 @@ from al_ray.cluster.session import refuse_lost, session
 from al_ray.cluster.world import deployed_world
 from al_ray.core import loop
 from al_ray.core.config import ONCE, ClusterConfig, RunConfig
-from al_ray.core.errors import WrongFolder
+from al_ray.core.errors import MissingSplit, WrongFolder
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.ports import Oracle
 from al_ray.core.records import State
-from al_ray.data.run_folder import RunFolder, bound_config, opened
+from al_ray.core.strategy import stated
+from al_ray.data.run_folder import RunFolder, bound_config, opened, refuse_inside
 from al_ray.data.tables import read_task
 from al_ray.oracles.service import CallableOracle, OracleConfig, Watch
 from al_ray.oracles.sheets import FileOracle
@@ -57,15 +58,19 @@ def main() -> None:
 def run(config: RunConfig, cluster: ClusterConfig, out: Path, asking: OracleConfig = ASKING) -> RunFolder:
     """Run to the end, from wherever the folder is; LabelsAwaited when people are to label first."""
     refuse_lost(out)
+    refuse_inside(out, Path(config.task))
     task = read_task(Path(config.task))
     config = config.settled(task.split("train").space.total)
     for name in config.evaluation.splits:
         task.measurable(name)
+    if "stated" in (config.strategy, config.seeding) and not len(stated(task.split("train"))):
+        raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")
     watch = Progress()
     with opened(out, task) as journal:
         oracle = oracle_of(config, asking, journal, watch)
         journal.bind(config)
         state = journal.state()
+        journal.refuse_lost(state.round)
         if state.round < len(config.batches):
             pending = journal.ledger.chosen(state.round + 1)
             if pending is not None:

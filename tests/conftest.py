@@ -22,6 +22,8 @@ os.environ.update(
         "RAY_health_check_timeout_ms": "10000",
         "RAY_health_check_failure_threshold": "3",
         "RAY_raylet_start_wait_time_s": "180",
+        # By default workers are as nice as can be, and starve beside whatever else computes.
+        "RAY_worker_niceness": "0",
         # Waiting threads give way: tests share the machine with whatever else computes there.
         "OMP_WAIT_POLICY": "PASSIVE",
         "HF_HUB_OFFLINE": "1",

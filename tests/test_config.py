@@ -6,8 +6,9 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from al_ray.core.config import EvaluationConfig, RunConfig, SearchConfig, TrainingConfig, as_dict, from_dict, generator
+from al_ray.core.config import EvaluationConfig, RunConfig, SearchConfig, TrainingConfig, generator
 from al_ray.core.errors import BadOption
+from al_ray.core.plain import as_dict, from_dict
 
 RUN = RunConfig(task="task")
 

@@ -40,7 +40,7 @@ def test_a_training_learns_there_and_its_refit_separates():
     pairs = np.array(same + other, dtype=np.int64)
     labels = np.array([1] * len(same) + [0] * len(other), dtype=np.uint8)
     config = TrainingConfig(epochs=20, learning_rate=1e-3, initial_weight=1.0, initial_bias=0.0)
-    steps: list[Step] = list(train(encoder, tokens, tokens, pairs, labels, config, [0, 0, 1]))
+    steps: list[Step] = list(train(encoder, (tokens, tokens), (pairs, labels), config, [0, 0, 1]))
     assert np.mean([step.loss for step in steps[-4:]]) < np.mean([step.loss for step in steps[:4]])
     scorer, good = fit(pair_cosines(encoder, tokens, tokens, pairs), labels, config)
     assert good, scorer

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from al_ray.core.errors import BadOption
-from al_ray.model.neighbours import Neighbours, set_threads
+from al_ray.model.neighbours import Neighbours, sample_size, set_threads, trained
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +76,23 @@ def test_what_faiss_refuses_is_a_bad_option_of_one_line(factory, size):
     with pytest.raises(BadOption, match=rf"--search\.index '{factory}' on {size} vectors: .*; try Flat$") as refused:
         Neighbours(unit(size, 0), factory, nprobe=1)
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_parts_of_a_pool_that_learnt_from_one_sample_find_what_the_whole_finds():
+    vectors, queries = unit(600, 0), unit(40, 1)
+    learnt = trained(vectors[::2], "IVF8,Flat")
+    whole = Neighbours(vectors, "IVF8,Flat", 2, trained=learnt).nearest(queries, 10)
+    parts = [Neighbours(vectors[start::3], "IVF8,Flat", 2, trained=learnt).nearest(queries, 10) for start in range(3)]
+    cosines = np.concatenate([part[0] for part in parts], axis=1)
+    places = np.concatenate(
+        [np.where(part[1] < 0, -1, part[1] * 3 + start) for start, part in enumerate(parts)], axis=1
+    )
+    best = np.argsort(-cosines, axis=1, kind="stable")[:, :10]
+    assert np.take_along_axis(places, best, axis=1).tolist() == whole[1].tolist()
+    alone = Neighbours(vectors[::3], "IVF8,Flat", 2).nearest(queries, 10)
+    assert alone[1].tolist() != parts[0][1].tolist(), "a part that learns by itself has other cells"
+
+
+@pytest.mark.parametrize(("factory", "size"), [("Flat", 0), ("IVF8,Flat", 20_000), ("IVF1000,Flat", 100_000)])
+def test_an_index_says_how_many_vectors_it_learns_from(factory, size):
+    assert sample_size(factory, 16) == size

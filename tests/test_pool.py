@@ -22,8 +22,10 @@ from al_ray.core.task import Split, Task
 from al_ray.data.tables import write_task
 from al_ray.model import pool as pool_module
 from al_ray.model.encoder import Encoder
+from al_ray.model.join import Block
+from al_ray.model.nearest import SPARE, Request, settled_nearest
 from al_ray.model.neighbours import Neighbours
-from al_ray.model.pool import SPARE, Block, PoolShard, Request, ShardSpec, settled_nearest
+from al_ray.model.pool import PoolShard, ShardSpec
 from al_ray.model.training import dots
 
 SEARCH = SearchConfig(neighbours=4, block=25)

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from al_ray.cluster.pool import PoolEvaluator, ShardedPool
+from al_ray.cluster.evaluator import PoolEvaluator
+from al_ray.cluster.pool import ShardedPool
+from al_ray.cluster.search import PoolSearch
 from al_ray.cluster.world import RunWorld, TrainerActor, deployed_world
 from al_ray.core import loop
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
@@ -180,11 +182,11 @@ def test_the_least_of_sharded_pairs_are_the_least_of_each_texts_nearest(two_side
         candidates |= set(sorted(own, key=lambda place: (-cosines[place], keys[place]))[:5])
     fresh = [place for place in candidates if keys[place] not in known]
     wanted = sorted(fresh, key=lambda place: (order.cost(cosines[[place]])[0], keys[place]))[:20]
-    found = pool.least(pool.untrained(), split, order, 20, known)
+    found = PoolSearch(pool, split).least(pool.untrained(), order, 20, known)
     assert found.keys.tolist() == keys[wanted].tolist()
     assert found.cosines.tolist() == cosines[wanted].tolist()
-    assert len(pool.least(pool.untrained(), split, order, 0, NO_KEYS)) == 0
-    assert len(pool.near(pool.untrained(), split, 5)) == len(candidates)
+    assert len(PoolSearch(pool, split).least(pool.untrained(), order, 0, NO_KEYS)) == 0
+    assert len(PoolSearch(pool, split).near(pool.untrained(), 5)) == len(candidates)
 
 
 def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided):
@@ -242,7 +244,7 @@ def test_a_bad_command_ends_in_one_line(arguments, words, folders, tmp_path, mon
 
 
 def test_the_job_ends_with_2_and_one_line_as_a_command(tmp_path):
-    command = [sys.executable, "-m", "jobs.run", "--task", str(tmp_path), "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "jobs.run", "--task", str(tmp_path / "no"), "--out", str(tmp_path / "out")]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert len(ended.stderr.splitlines()) == 1

@@ -102,6 +102,7 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
         "precision_at_recall_20": 1.0,
         "boundary": pytest.approx(10 / 22),
         "calibration_error": None,
+        "index_recall": None,
         "seconds": {"train": 1.235},
     }
     assert list(first) == list(second)
@@ -198,6 +199,7 @@ def test_a_folder_is_bound_to_options_and_task(folder, make_task):
     config = replace(RUN, search=SearchConfig(neighbours=7))
     folder.bind(config)
     folder.bind(config)
+    folder.ledger.choose(1, batch_of(folder.task, 1))
     assert bound_config(folder.path) == config
     other = replace(config, seed=3, search=SearchConfig(neighbours=8))
     with pytest.raises(WrongFolder, match=r"\(search\.neighbours: 7 there, 8 here; seed: 0 there, 3 here\)"):
@@ -207,8 +209,15 @@ def test_a_folder_is_bound_to_options_and_task(folder, make_task):
     assert bound_config(folder.path) == config
 
 
+def test_a_folder_in_which_nothing_was_chosen_is_bound_anew(folder):
+    folder.bind(replace(RUN, encoder="nowhere"))
+    folder.bind(RUN)
+    assert bound_config(folder.path) == RUN
+
+
 def test_a_run_may_get_more_rounds_and_not_fewer(folder):
     folder.bind(RUN)
+    folder.ledger.choose(1, batch_of(folder.task, 1))
     folder.bind(replace(RUN, rounds=4))
     assert bound_config(folder.path).rounds == 4
     with pytest.raises(WrongFolder, match="rounds: 4 there, 2 here"):
@@ -220,12 +229,14 @@ def test_a_run_may_get_more_rounds_and_not_fewer(folder):
 
 def test_what_is_bought_at_once_cannot_be_more_afterwards(folder):
     folder.bind(replace(RUN, strategy="static"))
+    folder.ledger.choose(1, batch_of(folder.task, 1))
     with pytest.raises(WrongFolder, match="rounds: 2 there, 3 here"):
         folder.bind(replace(RUN, strategy="static", rounds=3))
 
 
 def test_an_option_that_a_folder_is_too_old_to_know_has_its_default_there(folder):
     folder.bind(RUN)
+    folder.ledger.choose(1, batch_of(folder.task, 1))
     content = json.loads((folder.path / "config.json").read_text())
     del content["growth"]
     (folder.path / "config.json").write_text(json.dumps(content))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from al_ray.cluster.pool import ShardedPool
+from al_ray.cluster.search import PoolSearch, recall
 from al_ray.cluster.world import deployed_pool
 from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig
 from al_ray.core.pairs import NO_KEYS
@@ -40,7 +41,7 @@ def pool_of(config: RunConfig, shards: int, out: Path):
 
 
 def least(pool: ShardedPool, order: Order, count: int, labelled=NO_KEYS) -> Candidates:
-    return pool.least(pool.untrained(), pool.task.split("train"), order, count, labelled)
+    return PoolSearch(pool, pool.task.split("train")).least(pool.untrained(), order, count, labelled)
 
 
 def by_loops(pool: ShardedPool, order: Order, count: int, labelled) -> list[int]:
@@ -66,8 +67,8 @@ def test_exact_finds_what_a_double_loop_finds(local_ray, place, tmp_path):
 
 @pytest.mark.parametrize(
     "search",
-    [{"kind": "exact"}, {"neighbours": 5}],
-    ids=["exact", "knn"],
+    [{"kind": "exact"}, {"neighbours": 5}, {"neighbours": 5, "index": "IVF4,Flat", "nprobe": 2}],
+    ids=["exact", "knn", "ivf"],
 )
 def test_the_same_pairs_whatever_the_shards_and_blocks(local_ray, place, tmp_path, search):
     found: dict[str, list[tuple[list[int], list[float]]]] = {}
@@ -94,3 +95,23 @@ def test_auto_is_decided_by_the_size_of_the_pool_alone(pairs, kind):
     config = RunConfig(task="task", search=SearchConfig(kind="auto"))
     assert config.settled(pairs).search == replace(config.search, kind=kind)
     assert RunConfig(task="task").settled(pairs) == RunConfig(task="task")
+
+
+def test_an_index_is_measured_and_a_bad_one_told_of(local_ray, place, tmp_path, caplog):
+    found = {}
+    for nprobe in (4, 1):
+        search = {"neighbours": 5, "index": "IVF4,Flat", "nprobe": nprobe, "least_recall": 0.99}
+        with pool_of(asked(place, **search), 2, tmp_path / str(nprobe)) as pool, caplog.at_level("WARNING"):
+            retriever = PoolSearch(pool, pool.task.split("train"))
+            retriever.least(pool.untrained(), HIGHEST, 10, NO_KEYS)
+            found[nprobe] = retriever.notes["index_recall"]
+        assert ("raise --search.nprobe" in caplog.text) == (nprobe == 1)
+    assert 0.2 < found[1] < 0.99 < found[4] <= 1
+
+
+def test_recall_by_hand():
+    # Of 0.9 and 0.8 the first is found, and then one that is too far; of the only one, that one.
+    truth = np.array([[0.9, 0.8], [0.5, -np.inf]])
+    assert recall(np.array([[0.9, 0.7], [0.5, -np.inf]]), truth) == pytest.approx(2 / 3)
+    assert recall(np.array([[0.9, 0.8], [0.5, 0.4]]), truth) == 1
+    assert recall(np.full((2, 2), -np.inf), truth) == 0

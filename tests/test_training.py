@@ -42,7 +42,7 @@ def trained(letters: EncoderConfig, task: Task, config: TrainingConfig, seed: li
     # What Ray hands over is read-only.
     for array in (pairs, labels):
         array.setflags(write=False)
-    return encoder, list(train(encoder, left, right, pairs[:count], labels[:count], config, seed))
+    return encoder, list(train(encoder, (left, right), (pairs[:count], labels[:count]), config, seed))
 
 
 def adam_by_hand(start, gradients, rates, config: TrainingConfig):

@@ -12,6 +12,7 @@ import ray
 
 from al_ray.cluster.session import gathered
 from al_ray.core.config import ClusterConfig, EncoderConfig
+from al_ray.core.errors import Written
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Task
 from al_ray.data.tables import read_task
@@ -49,25 +50,38 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
     """Tokenise the task's texts and write them with the rows of its parts; written aside, then renamed."""
     task, base = read_task(Path(task_folder)), Encoder.base(encoder)
     aside = Path(f"{folder}.{os.getpid()}")
-    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        with Written(folder):
+            shutil.rmtree(aside, ignore_errors=True)
+            _write(task, base, aside)
+            _settle(aside, Path(folder))
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write(task: Task, base: Encoder, aside: Path) -> None:
+    """What a pool folder holds."""
     for side, corpus in (("left", task.left), ("right", task.right)):
         if side == "right" and task.symmetric:
             continue
         (aside / side).mkdir(parents=True)
         tokens = Tokens.of([ids for block in base.tokenise(corpus.texts) for ids in block])
-        full = int((tokens.lengths(np.arange(len(tokens))) >= encoder.max_length).sum())
-        logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(tokens), full, encoder.max_length)
+        limit = base.config.max_length
+        full = int((tokens.lengths(np.arange(len(tokens))) >= limit).sum())
+        logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(tokens), full, limit)
         tokens.write(aside / side)
     for (split, side), part in parts_of(task).items():
         space = task.splits[split].space
         np.save(aside / f"{part}.npy", space.left if side == "left" else space.right)
+
+
+def _settle(aside: Path, folder: Path) -> None:
     try:
         os.rename(aside, folder)
     except OSError:
         # A worker that Ray ran again after it had done its work, or another run's: what stands there is the same.
-        if not Path(folder).is_dir():
+        if not folder.is_dir():
             raise
-        shutil.rmtree(aside)
 
 
 def _part(side: str, rows: Rows) -> str:

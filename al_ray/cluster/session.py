@@ -40,6 +40,13 @@ def session(config: ClusterConfig) -> Iterator[None]:
             num_cpus=max(os.cpu_count() or 1, wanted), include_dashboard=False, logging_level=logging.WARNING,
         )  # fmt: skip
     try:
+        gpus = ray.cluster_resources().get("GPU", 0)
+        # A local Ray does not grow: nobody should wait for what will not come.
+        if not found and "RAY_ADDRESS" not in os.environ and config.gpus_per_shard * (config.shards + 1) > gpus:
+            raise NoPlace(
+                f"{config.shards} shards and a trainer ask for {config.gpus_per_shard:g} GPUs each, and this machine "
+                f"has {gpus:g}: lower --gpus-per-shard or --shards, or give RAY_ADDRESS of a cluster"
+            )
         yield
     finally:
         if not found:

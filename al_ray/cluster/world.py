@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from al_ray.cluster.pool import PoolEvaluator, PoolRetriever, ShardedPool, Watch
+from al_ray.cluster.evaluator import PoolEvaluator
+from al_ray.cluster.pool import ShardedPool, Watch
 from al_ray.cluster.prepare import parts_of, pool_folder, prepared
+from al_ray.cluster.search import PoolSearch
 from al_ray.cluster.session import deployed, streamed
 from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.metrics import Evaluation
@@ -54,7 +56,7 @@ class RunWorld:
     ) -> None:
         """Put the parts together."""
         self.pool, self.trainer, self.journal, self.oracle = pool, trainer, journal, oracle
-        self.retriever = PoolRetriever(pool, journal.task.split("train"))
+        self.retriever = PoolSearch(pool, journal.task.split("train"), journal.notes)
         self.evaluator = evaluator(config, journal.task, pool)
 
     @contextmanager
@@ -98,7 +100,15 @@ def deployed_world(
     task = journal.task
     with deployed_pool(config, cluster, task, journal.path, watch) as pool:
         folder = str(pool_folder(task, config.encoding, journal.path))
-        spec = TrainerSpec(folder, config.encoding, config.training, config.seed, task.symmetric, cluster.device)
+        spec = TrainerSpec(
+            folder,
+            config.encoding,
+            config.training,
+            config.seed,
+            task.symmetric,
+            cluster.device,
+            cluster.checkpoint_seconds,
+        )
         with deployed(Trainer, [spec], cluster) as (actor,):
             world = RunWorld(config, pool, TrainerActor(actor, pool, journal, watch), journal, oracle)
             # Before any training: the near pairs are the untrained encoder's, whose vectors the first search needs too.

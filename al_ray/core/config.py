@@ -1,14 +1,19 @@
 """Every option of a run: frozen, with its default and a sentence that is also its --help. Nothing else has defaults."""
 
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, cast
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from math import log
+from typing import Literal
 
 import numpy as np
 
 from al_ray.core.errors import BadOption
+from al_ray.core.task import SPLITS
 
 Strategy = Literal["uncertainty", "adaptive", "static", "random", "stated"]
 ONCE = ("static", "random", "stated")
+# Labels of a round: beyond any purse, and within what an array of pairs can be asked for.
+MOST_LABELS = 1_000_000_000
 
 
 def generator(seed: int, purpose: str, number: int = 0) -> np.random.Generator:
@@ -42,6 +47,8 @@ class SearchConfig:
     """A Faiss index-factory string: Flat is exact; IVF1000,Flat is the authors' kind."""
     nprobe: int = 10
     """Cells that an IVF index looks into for each query (the authors' program: 10)."""
+    least_recall: float = 0.9
+    """Warn when the index finds a smaller share of the truly nearest; it is measured and recorded every round."""
     block: int = 1024
     """Left texts searched at a time."""
     ordered_pairs: bool = False
@@ -132,33 +139,54 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, before any work."""
-        for value, name, least in (
-            (self.rounds, "--rounds", 1),
-            (self.first_batch, "--first-batch", 1),
-            (self.growth, "--growth", 1.0),
-            (self.seed, "--seed", 0),
-            (self.max_length, "--max-length", 3),
-            (self.encoder_batch, "--encoder-batch", 1),
-            (self.threads, "--threads", 1),
-            (self.search.neighbours, "--search.neighbours", 1),
-            (self.search.exact_pairs, "--search.exact-pairs", 0),
-            (self.search.nprobe, "--search.nprobe", 1),
-            (self.search.block, "--search.block", 1),
-            (self.training.batch, "--training.batch", 2),
-            (self.training.epochs, "--training.epochs", 1),
-            (self.training.tries, "--training.tries", 1),
-            (self.evaluation.near_neighbours, "--evaluation.near-neighbours", 1),
-            (self.evaluation.random_pairs, "--evaluation.random-pairs", 1),
-        ):
-            if not least <= value < float("inf"):
-                raise BadOption(f"{name} is {value}; give at least {least}")
-        module, _, function = self.oracle.partition(":")
-        if self.oracle not in ("simulated", "file") and not (function.isidentifier() and dotted(module)):
+        refuse_beyond((
+            (self.rounds, "--rounds", 1, 10_000),
+            (self.first_batch, "--first-batch", 1, MOST_LABELS),
+            (self.growth, "--growth", 1, 1_000),
+            (self.seed, "--seed", 0, 2**63 - 1),
+            (self.encoder_layers, "--encoder-layers", 1, 1_000),
+            (self.max_length, "--max-length", 3, 1_000_000),
+            (self.encoder_batch, "--encoder-batch", 1, 1_000_000),
+            (self.threads, "--threads", 1, 1_024),
+            (self.search.neighbours, "--search.neighbours", 1, 1_000_000),
+            (self.search.exact_pairs, "--search.exact-pairs", 0, 2**62),
+            (self.search.nprobe, "--search.nprobe", 1, 1_000_000),
+            (self.search.least_recall, "--search.least-recall", 0, 1),
+            (self.search.block, "--search.block", 1, 1_000_000),
+            (self.training.epochs, "--training.epochs", 1, 100_000),
+            (self.training.batch, "--training.batch", 2, 1_000_000),
+            (self.training.learning_rate, "--training.learning-rate", 0, 1e6),
+            (self.training.epsilon, "--training.epsilon", 1e-30, 1),
+            (self.training.weight_decay, "--training.weight-decay", 0, 1e6),
+            (self.training.warmup, "--training.warmup", 0, 1),
+            (self.training.head_rate, "--training.head-rate", 0, 1e12),
+            (self.training.initial_weight, "--training.initial-weight", 0, 1e6),
+            (self.training.initial_bias, "--training.initial-bias", -1e6, 1e6),
+            (self.training.clip_norm, "--training.clip-norm", 1e-12, 1e30),
+            (self.training.worst_loss, "--training.worst-loss", 0, 1e6),
+            (self.training.tries, "--training.tries", 1, 100),
+            (self.evaluation.exact_pairs, "--evaluation.exact-pairs", 0, 2**62),
+            (self.evaluation.near_neighbours, "--evaluation.near-neighbours", 1, 1_000_000),
+            (self.evaluation.random_pairs, "--evaluation.random-pairs", 1, 2**40),
+        ))  # fmt: skip
+        # In logarithms: the sum itself may be no float any more.
+        if log(self.first_batch) + (self.rounds - 1) * log(self.growth) > log(MOST_LABELS):
+            raise BadOption(
+                f"--first-batch {self.first_batch}, --growth {self.growth} and --rounds {self.rounds} ask for more "
+                f"than {MOST_LABELS:,} labels in a round; lower one of them"
+            )
+        splits = self.evaluation.splits
+        if not set(splits) <= set(SPLITS) or len(set(splits)) < len(splits):
+            raise BadOption(f"--evaluation.splits is {' '.join(splits)!r}; give {', '.join(SPLITS)}, each once at most")
+        for value, name in ((self.task, "--task"), (self.encoder, "--encoder"), (self.search.index, "--search.index")):
+            if not value.strip() or "\0" in value:
+                raise BadOption(f"{name} is {value!r}; say which, or leave it out where it has a default")
+        if not names_oracle(self.oracle):
             raise BadOption(
                 f"--oracle is {self.oracle!r}; give simulated, file, or module:function such as judge:label"
             )
         if self.seeding == "stated" and self.strategy in ONCE:
-            raise BadOption(f"--seeding stated seeds rounds, and --strategy {self.strategy} has one; leave it out")
+            raise BadOption(f"--seeding stated is for rounds, and --strategy {self.strategy} has one; leave it out")
 
     def settled(self, pairs: int) -> "RunConfig":
         """What `auto` comes to on a training pool of so many pairs. By size alone: speed differs between machines."""
@@ -192,6 +220,23 @@ class ClusterConfig:
     """GPUs that a shard asks of Ray; the trainer asks for the same."""
     timeout: float = 1800.0
     """Seconds to wait for actors to be placed before saying what the cluster lacks."""
+    checkpoint_seconds: float = 120.0
+    """A training is kept so often on its way; a trainer that dies goes on from there, to the same weights."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, before any work."""
+        refuse_beyond(
+            (
+                (self.shards, "--shards", 1, 1_000),
+                (self.cpus_per_shard, "--cpus-per-shard", 0.01, 1_000),
+                (self.gpus_per_shard, "--gpus-per-shard", 0, 100),
+                (self.timeout, "--timeout", 1, 1e6),
+            )
+        )
+        for value, name in ((self.cpus_per_shard, "--cpus-per-shard"), (self.gpus_per_shard, "--gpus-per-shard")):
+            # Ray shares out parts of one, and beyond that only whole ones.
+            if (value > 1 and value % 1) or 0 < value < 0.01:
+                raise BadOption(f"{name} is {value}; give a part of one from 0.01, or a whole number")
 
     @property
     def device(self) -> str:
@@ -199,35 +244,16 @@ class ClusterConfig:
         return "cuda:0" if self.gpus_per_shard else "cpu"
 
 
-def dotted(name: str) -> bool:
-    """Whether a word is a module's name."""
-    return all(part.isidentifier() for part in name.split("."))
+def refuse_beyond(limits: Iterable[tuple[float | None, str, float, float]]) -> None:
+    """(value, option, least, most): BadOption for a value that is beyond them or no number; None is in order."""
+    for value, name, least, most in limits:
+        if value is not None and not least <= value <= most:
+            bound = f"at most {most:,.15g}" if value > most else f"at least {least:,.15g}"
+            raise BadOption(f"{name} is {value}; give {bound}")
 
 
-def as_dict(config: Any) -> dict[str, Any]:
-    """A config -> nested plain values, as config.json holds them."""
-    return {
-        f.name: as_dict(value)
-        if is_dataclass(value)
-        else list(cast(tuple[Any, ...], value))
-        if isinstance(value, tuple)
-        else value
-        for f in fields(config)
-        for value in [getattr(config, f.name)]
-    }
-
-
-def from_dict(kind: type[Any], content: dict[str, Any]) -> Any:
-    """Nested plain values -> a config; BadOption for a name it does not know."""
-    known = {f.name: f for f in fields(kind)}
-    unknown = sorted(set(content) - set(known))
-    if unknown:
-        raise BadOption(f"{kind.__name__} has no option {', '.join(unknown)}; was the file made by another version?")
-    values: dict[str, Any] = {}
-    for name, value in content.items():
-        made = known[name].default_factory
-        if made is not MISSING:
-            values[name] = from_dict(cast(type[Any], made), value)
-        else:
-            values[name] = tuple(cast(list[Any], value)) if isinstance(value, list) else value
-    return kind(**values)
+def names_oracle(word: str) -> bool:
+    """Whether a word is simulated, file or module:function."""
+    module, _, function = word.partition(":")
+    dotted = all(part.isidentifier() for part in module.split("."))
+    return word in ("simulated", "file") or (dotted and function.isidentifier())

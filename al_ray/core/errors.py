@@ -13,6 +13,8 @@ AlRayError
 LabelsAwaited           no error: a run that waits for people; its message says what to do, and a job exits with 0
 """
 
+from types import TracebackType
+
 
 class AlRayError(Exception):
     """Base of all errors that a person can mend."""
@@ -56,3 +58,23 @@ class NoPlace(AlRayError):
 
 class LabelsAwaited(Exception):
     """No error: a run that waits for people. Everything is kept; the message says what to do."""
+
+
+class Written:
+    """Around code that writes to a place: what the disk refuses becomes BadFile, with the place and the cure.
+
+    The writers in Rust (safetensors, tokenizers) tell of the disk by errors of their own, whose words end alike.
+    """
+
+    def __init__(self, place: object) -> None:
+        self.place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, OSError) or (isinstance(error, Exception) and "(os error " in str(error)):
+            reason = (error.strerror if isinstance(error, OSError) else "") or str(error).splitlines()[0]
+            raise BadFile(
+                f"{self.place} cannot be written ({reason}); make room or give another place, then go on"
+            ) from error

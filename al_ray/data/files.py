@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import BadFile, BadOption, Written
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -24,7 +24,13 @@ def write_text(path: Path, text: str) -> None:
 
 def write_parquet(path: Path, table: pa.Table) -> None:
     """Write a table in one step, with checksums of what it holds."""
-    in_one_step(path, lambda aside: pq.write_table(table, aside, write_page_checksum=True))
+    in_one_step(path, lambda aside: _write_parquet(table, aside))
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    # A file, not its name: pyarrow takes no name that is not UTF-8.
+    with path.open("wb") as file:
+        pq.write_table(table, file, write_page_checksum=True)
 
 
 def in_one_step(path: Path, write: Callable[[Path], Any]) -> None:
@@ -33,7 +39,7 @@ def in_one_step(path: Path, write: Callable[[Path], Any]) -> None:
     What stood there before stands there still when the disk is full, or when the process dies on the way.
     """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with Written(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             write(aside)
@@ -43,9 +49,12 @@ def in_one_step(path: Path, write: Callable[[Path], Any]) -> None:
             aside.unlink(missing_ok=True)
         # A label that was paid for outlives a power cut: so must the name of its file.
         _sync(path.parent)
-    except OSError as error:
-        reason = error.strerror or str(error).splitlines()[0]
-        raise BadFile(f"{path} cannot be written ({reason}); make room or give another place, then go on") from error
+
+
+def refuse_folder(option: str, path: Path) -> None:
+    """BadOption, before any work, for a folder where a file is to be written."""
+    if path.is_dir():
+        raise BadOption(f"{option} {path} is a folder; give the name of a file in it")
 
 
 def _sync(path: Path) -> None:
@@ -60,9 +69,9 @@ def read_json(path: Path, names: Sequence[str] = ()) -> Any:
     """Read JSON; BadFile names the file that is missing, cut short, or lacks one of the names."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        lacks = [name for name in names if name not in content]
-    except (OSError, TypeError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadFile(f"{path} cannot be read ({error}); restore it, or start again in another --out") from error
+    lacks = [name for name in names if not isinstance(content, dict) or name not in content]
     if lacks:
         raise BadFile(f"{path} lacks {', '.join(lacks)}; restore it, or start again in another --out")
     return content
@@ -71,7 +80,8 @@ def read_json(path: Path, names: Sequence[str] = ()) -> Any:
 def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
     """Read a table; BadFile names the file that is missing, damaged, or has not these columns of these types."""
     try:
-        table = pq.ParquetFile(path, page_checksum_verification=True).read()
+        with path.open("rb") as file:
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
         table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
         raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); restore it") from error

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +28,10 @@ from al_ray.data.tablefiles import Reading, read_sheet
 # The column order of sentence-transformers: texts, then the label.
 PAIR = ("sentence1", "sentence2", "label")
 EVERY = ("left_id", "right_id", "answer", "round", "source")
-WRITERS: dict[str, Callable[[pa.Table, Path], Any]] = {
+WRITERS: dict[str, Callable[[pa.Table, IO[bytes]], Any]] = {
     ".parquet": pq.write_table,
     ".csv": pyarrow.csv.write_csv,
-    ".jsonl": lambda table, path: path.write_bytes(
+    ".jsonl": lambda table, file: file.write(
         "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()).encode()
     ),
 }
@@ -146,4 +146,10 @@ def write_labels(path: Path, table: pa.Table) -> None:
     write = WRITERS.get(path.suffix.lower())
     if write is None:
         raise BadOption(f"--out {path} ends with none of {' '.join(WRITERS)}; give a name that does")
-    in_one_step(path, lambda aside: write(table, aside))
+
+    def write_aside(aside: Path) -> None:
+        # A file, not its name: pyarrow takes no name that is not UTF-8.
+        with aside.open("wb") as file:
+            write(table, file)
+
+    in_one_step(path, write_aside)

@@ -10,6 +10,7 @@ events/                            the same figures for TensorBoard
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,14 +20,18 @@ import numpy as np
 from filelock import FileLock, Timeout
 from tensorboardX import SummaryWriter
 
-from al_ray.core.config import ONCE, RunConfig, as_dict, from_dict
-from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
+from al_ray.core.config import ONCE, RunConfig
+from al_ray.core.errors import BadFile, BadOption, FolderInUse, Written, WrongFolder
 from al_ray.core.metrics import Evaluation
+from al_ray.core.plain import as_dict, from_dict
 from al_ray.core.records import YES, Labelled, Model, State
 from al_ray.core.scoring import Scorer
 from al_ray.core.task import Task
 from al_ray.data.files import read_json, write_json, write_text
 from al_ray.data.ledger import Ledger
+
+# Of a line of metrics.jsonl: what jobs read.
+FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
 
 
 class RunFolder:
@@ -36,7 +41,9 @@ class RunFolder:
         """A folder, new or with rounds in it; see `opened`."""
         self.path, self.task = path, task
         self.ledger = Ledger(path, task)
+        # Of the round under way; what an interrupted round had noted is gone.
         self.seconds: dict[str, float] = {}
+        self.notes: dict[str, float] = {}
 
     def round(self, number: int) -> Path:
         """The folder of a round."""
@@ -45,7 +52,8 @@ class RunFolder:
     def bind(self, config: RunConfig) -> None:
         """Write config.json, or hold this config and task against those that stand there.
 
-        More rounds than before are the one change that is taken: they go on where the run ended.
+        More rounds than before are the one change that is taken: they go on where the run ended. A folder in which no
+        pair was chosen yet is bound anew, lest options that proved wrong, such as an encoder that is nowhere, stay.
         """
         path = self.path / "config.json"
         wanted = {**as_dict(config), "task_digest": self.task.digest}
@@ -53,19 +61,22 @@ class RunFolder:
             write_json(path, wanted)
             return
         # An option that came after the folder was made has its default there.
-        stands = {**as_dict(bound_config(self.path)), "task_digest": read_json(path).get("task_digest")}
+        stands = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
         more = config.strategy not in ONCE and isinstance(stands["rounds"], int) and stands["rounds"] < config.rounds
         other = sorted(_differences({**stands, "rounds": config.rounds} if more else stands, wanted))
-        if other:
+        if other and self.ledger.rounds:
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
-        if more:
+        if more or other:
             write_json(path, wanted)
 
     @property
     def last(self) -> int:
         """The last complete round, 0 before the first."""
         path = self.path / "state.json"
-        return int(read_json(path, ["round"])["round"]) if path.exists() else 0
+        last = read_json(path, ["round"])["round"] if path.exists() else 0
+        if not isinstance(last, int) or isinstance(last, bool) or last < 0:
+            raise BadFile(f"{path} counts {last!r} rounds; restore it")
+        return last
 
     def state(self) -> State:
         """The run after its last complete round."""
@@ -82,10 +93,19 @@ class RunFolder:
 
     def model(self, number: int) -> Model:
         """The model of a complete round."""
-        made = read_json(self.round(number) / "record.json", ["model"])["model"]
-        scorer = Scorer(made["weight"], made["bias"], made["loss"], made["outcome"])
+        path, folder = self.round(number) / "record.json", self.round(number) / "model"
+        made = read_json(path, ["model"])["model"]
+        numbers, words = ("weight", "bias", "loss"), ("outcome", "digest")
+        kinds = {**dict.fromkeys(numbers, (int, float)), **dict.fromkeys(words, str)}
+        if not isinstance(made, dict) or not all(isinstance(made.get(name), kind) for name, kind in kinds.items()):
+            raise BadFile(f"{path} does not say what model the round made; restore it")
         # Resolved, for an actor may work in another folder.
-        return Model(str((self.round(number) / "model").resolve()), made["digest"], scorer)
+        return Model(str(folder.resolve()), made["digest"], Scorer(*(made[name] for name in (*numbers, "outcome"))))
+
+    def refuse_lost(self, number: int) -> None:
+        """BadFile when the weights of a complete round are gone."""
+        if number and not list((self.round(number) / "model").glob("*.safetensors")):
+            raise BadFile(f"{self.round(number) / 'model'} has no weights (*.safetensors) any more; restore it")
 
     def complete(self, state: State, evaluations: Mapping[str, Evaluation]) -> None:
         """Write the round's record, its line of metrics, and last of all state.json."""
@@ -100,6 +120,7 @@ class RunFolder:
             "batch_positives": found,
             **_headline(evaluations),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
+            "index_recall": self.notes.get("index_recall"),
             "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
         }
         made = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
@@ -108,21 +129,38 @@ class RunFolder:
         self._keep_figures(state.round, figures)
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
         self.seconds.clear()
+        self.notes.clear()
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, a round each."""
         path = self.path / "metrics.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        if not path.exists():
+            return []
+        try:
+            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        except (OSError, ValueError, RecursionError) as error:
+            raise BadFile(f"{path} cannot be read ({error}); restore it") from error
+        for number, line in enumerate(lines, start=1):
+            if not isinstance(line, dict) or not set(FIGURES) <= set(line) or line["round"] != number:
+                raise BadFile(f"{path}:{number} is no line of round {number}; restore it")
+        return lines
 
     def _keep_figures(self, number: int, figures: Mapping[str, Any]) -> None:
         """A round that was interrupted just before state.json is written over, not twice."""
         lines = [line for line in self.metrics() if line["round"] < number]
         text = "".join(json.dumps(line) + "\n" for line in [*lines, figures])
         write_text(self.path / "metrics.jsonl", text)
-        with SummaryWriter(str(self.path / "events")) as events:
+        with Written(self.path / "events"), SummaryWriter(str(self.path / "events")) as events:
             for name, value in figures.items():
                 if isinstance(value, int | float) and name != "labels":
                     events.add_scalar(name, value, figures["labels"])
+
+
+def refuse_inside(path: Path, task: Path) -> None:
+    """BadOption for a run in a folder of texts: its files would lie among those that are never to change."""
+    place = path.resolve()
+    if os.path.exists(place / "task.json") or task.resolve() in (place, *place.parents):
+        raise BadOption(f"{path} is a task folder or lies in one ({task}); give a run a folder of its own")
 
 
 @contextmanager
@@ -146,8 +184,11 @@ def bound_config(path: Path) -> RunConfig:
     """The config that a run folder is bound to; WrongFolder when it is no run folder."""
     if not (path / "config.json").is_file():
         raise WrongFolder(f"{path} holds no config.json; give the folder of a run (made by: python -m jobs.run)")
-    content = read_json(path / "config.json")
-    return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
+    content = read_json(path / "config.json", ["task_digest"])
+    try:
+        return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
+    except BadOption as error:
+        raise BadFile(f"{path / 'config.json'}: {error} (restore it)") from error
 
 
 def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:

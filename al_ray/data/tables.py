@@ -91,7 +91,8 @@ def read_about(folder: Path) -> dict[str, Any]:
         about = json.loads(path.read_text(encoding="utf-8"))
         version = about["format"]
         missing = {"name", "symmetric", "digest", "splits"} - set(about)
-    except (ValueError, KeyError, TypeError) as error:
+        about["splits"] = dict(about.get("splits", {}))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadFile(f"{path} cannot be read ({error!r}); {_cure(folder)}") from error
     if missing:
         raise BadFile(f"{path} lacks {', '.join(sorted(missing))}; {_cure(folder)}")
@@ -139,7 +140,8 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
 def _write_corpus(corpus: Corpus, path: Path) -> None:
     """In parts: one Arrow string array holds at most 2 GiB, less than ten million texts may need."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with pq.ParquetWriter(path, TEXTS, compression="zstd") as writer:
+    # A file, not its name: pyarrow takes no name that is not UTF-8.
+    with path.open("wb") as file, pq.ParquetWriter(file, TEXTS, compression="zstd") as writer:
         for start in range(0, len(corpus), ROWS_PER_TABLE):
             part = slice(start, start + ROWS_PER_TABLE)
             writer.write_table(pa.table({"id": corpus.ids[part], "text": corpus.texts[part]}, schema=TEXTS))
@@ -147,21 +149,25 @@ def _write_corpus(corpus: Corpus, path: Path) -> None:
 
 def _write(columns: Mapping[str, Rows], schema: pa.Schema, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(dict(columns), schema=schema), path, compression="zstd")
+    with path.open("wb") as file:
+        pq.write_table(pa.table(dict(columns), schema=schema), file, compression="zstd")
 
 
 def _read(path: Path, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
     if not path.is_file():
-        raise BadFile(f"{path} is missing; {_cure(path.parent)}")
+        raise BadFile(f"{path} is missing; {_cure(path)}")
     try:
-        table = pq.ParquetFile(path).read(columns=columns)
+        with path.open("rb") as file:
+            table = pq.ParquetFile(file).read(columns=columns)
+        # Bytes that are no UTF-8, for one.
+        table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); {_cure(path.parent)}") from error
+        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); {_cure(path)}") from error
     for name in columns or schema.names:
         if name not in table.column_names or table.schema.field(name).type != schema.field(name).type:
-            raise BadFile(f"{path} has no column {name!r} of type {schema.field(name).type}; {_cure(path.parent)}")
+            raise BadFile(f"{path} has no column {name!r} of type {schema.field(name).type}; {_cure(path)}")
         if table[name].null_count:
-            raise BadFile(f"{path} has empty cells in column {name!r}; {_cure(path.parent)}")
+            raise BadFile(f"{path} has empty cells in column {name!r}; {_cure(path)}")
     return table
 
 
@@ -190,8 +196,9 @@ def _column(table: pa.Table, name: str) -> Rows:
     return table[name].to_numpy()
 
 
-def _cure(folder: Path) -> str:
-    """The folder itself may be half right, so it is never mended in place."""
+def _cure(place: Path) -> str:
+    """The task folder, of which this is the whole or a file, may be half right: it is never mended in place."""
+    folder = next((folder for folder in (place, *place.parents) if (folder / "task.json").exists()), place)
     return f"move {folder} away and make the task again with python -m jobs.prepare"
 
 

@@ -10,18 +10,18 @@ import importlib.util
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import SafetensorError
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
 from al_ray.core.config import EncoderConfig
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import AlRayError, BadFile, BadOption
 from al_ray.core.pairs import Rows
 from al_ray.model.tokens import Tokens
 
@@ -53,12 +53,17 @@ class Encoder:
         if config.name == RANDOM_BERT:
             return Encoder(_random_bert(2 if config.layers is None else config.layers), _letters(), config, device)
         folder = _minilm() if config.name == MINILM else config.name
-        return Encoder(*_load(folder, config.layers), config, device)
+        cure = f"give a folder with safetensors, a hub name, or {MINILM}"
+        with _Loading(f"encoder {folder!r}", BadOption, cure):
+            parts = _load(folder, config.layers)
+        return Encoder(*parts, config, device)
 
     @staticmethod
     def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Encoder":
         """An encoder that `save` wrote."""
-        return Encoder(*_load(folder, None), config, device)
+        with _Loading(f"the model in {folder}", BadFile, "restore the folder"):
+            parts = _load(folder, None)
+        return Encoder(*parts, config, device)
 
     @property
     def dimension(self) -> int:
@@ -126,6 +131,9 @@ class Encoder:
 
 def _load(folder: str, layers: int | None) -> tuple[Any, Any]:
     """A transformer, perhaps only its first layers, and its tokenizer; never pickles, never code from the hub."""
+    if Path(folder).is_file():
+        # As weights it would be taken for a pickle.
+        raise BadOption(f"encoder {folder!r} is a file; give the folder that it is in")
     transformers_logging.disable_progress_bar()
     level = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # Layers left out on purpose would be reported as unused weights.
@@ -150,14 +158,26 @@ def _load(folder: str, layers: int | None) -> tuple[Any, Any]:
         if missing:
             raise BadFile(f"{folder} lacks {len(missing)} weights of its encoder ({missing[0]}, ...); restore the file")
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise BadOption(
-            f"encoder {folder!r} cannot be loaded ({reason}); give a folder with safetensors, a hub name, or {MINILM}"
-        ) from error
+        if len(tokenizer) <= len(tokenizer.all_special_tokens):
+            raise BadFile(f"{folder} has no vocabulary (tokenizer.json), and all texts would look alike; restore it")
     finally:
         transformers_logging.set_verbosity(level)
     return transformer, tokenizer
+
+
+class _Loading:
+    """Around the loaders of transformers, which raise whatever a damaged folder makes of them: AlRayError in words."""
+
+    def __init__(self, what: str, kind: type[AlRayError], cure: str) -> None:
+        self.what, self.kind, self.cure = what, kind, cure
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, Exception) and not isinstance(error, AlRayError):
+            reason = " ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+            raise self.kind(f"{self.what} cannot be loaded ({reason}); {self.cure}") from error
 
 
 def _minilm() -> str:

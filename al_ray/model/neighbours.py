@@ -1,41 +1,43 @@
 """Nearest neighbours by Faiss, the one module that imports it: inner product on unit vectors (paper, 4.2.2)."""
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 import faiss
 import numpy as np
+import numpy.typing as npt
 
 from al_ray.core.errors import BadOption
 from al_ray.core.pairs import Rows
 from al_ray.model.encoder import Vectors
 
 NONE = -1
+LEAST_SAMPLE = 20_000
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 class Neighbours:
     """An index over unit vectors; `place` in it is the row of `vectors` it was built from."""
 
-    def __init__(self, vectors: Vectors, factory: str, nprobe: int, device: str = "cpu") -> None:
-        """(n, d) unit vectors and a Faiss index-factory string; BadOption when Faiss refuses it."""
-        self.size = len(vectors)
-        try:
-            self.index: Any = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
-            self._fill(vectors, nprobe, device)
-        except RuntimeError as error:
-            reason = str(error).split("Error: ")[-1].strip().splitlines()[0]
-            raise BadOption(f"--search.index {factory!r} on {self.size:,} vectors: {reason}; try Flat") from error
+    def __init__(
+        self, vectors: Vectors, factory: str, nprobe: int, device: str = "cpu", trained: Bytes | None = None
+    ) -> None:
+        """(n, d) unit vectors and a Faiss index-factory string; BadOption when Faiss refuses it.
 
-    def _fill(self, vectors: Vectors, nprobe: int, device: str) -> None:
-        if device != "cpu":
-            # One resources object an actor, kept referenced; 256 MB leave the rest of the card to torch.
-            self.resources = faiss.StandardGpuResources()
-            self.resources.setTempMemory(256 * 2**20)
-            self.index = faiss.index_cpu_to_gpu(self.resources, 0, self.index)
-        if not self.index.is_trained:
-            self.index.train(vectors)
-        self.index.add(vectors)
-        if "IVF" in type(self.index).__name__ or hasattr(self.index, "nprobe"):
-            self.index.nprobe = nprobe
+        trained: what `trained` made of a sample, the same for all shards; of these very vectors when not given.
+        """
+        self.size = len(vectors)
+        with _worded(factory, len(vectors)):
+            self.index: Any = faiss.deserialize_index(trained) if trained is not None else _made(factory, vectors)
+            if device != "cpu":
+                # One resources object an actor, kept referenced; 256 MB leave the rest of the card to torch.
+                self.resources = faiss.StandardGpuResources()
+                self.resources.setTempMemory(256 * 2**20)
+                self.index = faiss.index_cpu_to_gpu(self.resources, 0, self.index)
+            self.index.add(vectors)
+            if "IVF" in type(self.index).__name__ or hasattr(self.index, "nprobe"):
+                self.index.nprobe = nprobe
 
     def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Rows]:
         """(q, d) -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
@@ -50,3 +52,36 @@ class Neighbours:
 def set_threads(count: int) -> None:
     """Threads that Faiss uses in this process."""
     faiss.omp_set_num_threads(count)
+
+
+def sample_size(factory: str, width: int) -> int:
+    """How many vectors an index of this kind learns from; 0 for one that has nothing to learn.
+
+    100 for each of its cells (Faiss wants 39 at least), and enough for the 256 centroids of a product quantiser.
+    """
+    with _worded(factory, 0):
+        index: Any = faiss.index_factory(width, factory, faiss.METRIC_INNER_PRODUCT)
+    return 0 if index.is_trained else max(LEAST_SAMPLE, 100 * int(getattr(index, "nlist", 0)))
+
+
+def trained(sample: Vectors, factory: str) -> Bytes:
+    """(n, d) unit vectors -> an index that has learnt from them and holds none, as bytes. BadOption as above."""
+    with _worded(factory, len(sample)):
+        return faiss.serialize_index(_made(factory, sample))
+
+
+def _made(factory: str, sample: Vectors) -> Any:
+    index: Any = faiss.index_factory(sample.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+    if not index.is_trained:
+        index.train(sample)
+    return index
+
+
+@contextmanager
+def _worded(factory: str, size: int) -> Iterator[None]:
+    """What Faiss says of an index, as an error that a person can mend."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).split("Error: ")[-1].strip().splitlines()[0]
+        raise BadOption(f"--search.index {factory!r} on {size:,} vectors: {reason}; try Flat") from error

@@ -15,19 +15,18 @@ import torch
 from al_ray.core.config import EncoderConfig, SearchConfig
 from al_ray.core.errors import BadFile
 from al_ray.core.metrics import Ints, Reliability, counts_above, reliability
-from al_ray.core.pairs import Keys, Mask, Pairs, PairSpace, Rows, as_pairs
+from al_ray.core.pairs import Keys, Mask, Pairs, Rows
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
-from al_ray.core.strategy import MARGIN, Candidates, Order, found
+from al_ray.core.strategy import MARGIN, Candidates
 from al_ray.model.encoder import Encoder, Vectors
 from al_ray.model.join import Block, LeastPairs, Wanted
-from al_ray.model.neighbours import NONE, Neighbours, set_threads
+from al_ray.model.nearest import SPARE, Request, select, settled_nearest
+from al_ray.model.neighbours import NONE, Bytes, Neighbours, sample_size, set_threads, trained
 from al_ray.model.tokens import Tokens, batches
 from al_ray.model.training import dots
 
 COLUMNS = 8192  # Right texts in one block of a product: 1,024 x 8,192 float32 are 32 MB.
-SPARE = 8  # Neighbours beyond those wanted: enough, but for many texts at one cosine, to see what is near the cut.
-WIDEST = 2048  # Neighbours a GPU index gives; of more texts at one cosine than that, Faiss says which come first.
 
 
 @dataclass(frozen=True)
@@ -93,20 +92,45 @@ class PoolShard:
         held = self._part(model, part)
         return Block(held.rows[start:stop], held.vectors[start:stop])
 
-    def nearest(self, model: Model, part: str, queries: Block, count: int) -> tuple[Floats, Rows]:
+    def sample_size(self, model: Model, part: str) -> int:
+        """How many texts the index of a part learns from; 0 when it has nothing to learn."""
+        return sample_size(self.spec.search.index, self._part(model, part).vectors.shape[1])
+
+    def vectors_of(self, model: Model, part: str, rows: Rows) -> Block:
+        """The shard's own of these rows."""
+        held = self._part(model, part)
+        own = np.flatnonzero(np.isin(held.rows, rows))
+        return Block(held.rows[own], held.vectors[own])
+
+    def trained_index(self, *sample: Block) -> Bytes:
+        """What an index of the pool learns from texts of all shards: the same however they are dealt out."""
+        order = np.argsort(np.concatenate([block.rows for block in sample]))
+        return trained(np.concatenate([block.vectors for block in sample])[order], self.spec.search.index)
+
+    def nearest(
+        self, model: Model, part: str, queries: Block, count: int, learnt: Bytes | None = None
+    ) -> tuple[Floats, Rows]:
         """The `count` nearest of the shard's texts to each query by (-cosine, row), -1 where there are fewer.
 
         Cosines (b, count) in float64, as `dots` makes them, and rows (b, count): neither depends on blocks or shards.
+        learnt: what `trained_index` made for all shards.
         """
         held = self._part(model, part)
         if not len(held.rows):
             return np.full((len(queries.rows), count), -np.inf), np.full((len(queries.rows), count), NONE)
         if part not in self._indexes:
             search = self.spec.search
-            self._indexes[part] = Neighbours(held.vectors, search.index, search.nprobe, self.spec.device)
+            self._indexes[part] = Neighbours(held.vectors, search.index, search.nprobe, self.spec.device, learnt)
         return settled_nearest(self._indexes[part], held, queries.vectors, count, count + SPARE)
 
-    def select(self, request: "Request", queries: Block, labelled: Keys, *answers: tuple[Floats, Rows]) -> Candidates:
+    def truly_nearest(self, model: Model, part: str, queries: Block, count: int) -> tuple[Floats, Rows]:
+        """The same, found by looking at every text: what an index is measured by. Ties are as float32 leaves them."""
+        held = self._part(model, part)
+        product = torch.tensor(queries.vectors) @ torch.from_numpy(held.vectors).T
+        cosines, places = product.topk(min(count, len(held.rows)), dim=1)
+        return cosines.double().numpy(), held.rows[places.numpy()]
+
+    def select(self, request: Request, queries: Block, labelled: Keys, *answers: tuple[Floats, Rows]) -> Candidates:
         """The candidates of a block, from the answers of all shards; see `select`."""
         return select(request, queries.rows, labelled, list(answers))
 
@@ -201,58 +225,6 @@ def load(model: Model, config: EncoderConfig, device: str) -> Encoder:
     if encoder.digest() != model.digest:
         raise BadFile(f"weights in {model.path or config.name} are not those the run made; restore the folder")
     return encoder
-
-
-def settled_nearest(index: Neighbours, held: Block, queries: Vectors, count: int, width: int) -> tuple[Floats, Rows]:
-    """The `count` nearest by (-float64 cosine, row) among the `width` or more that the index finds; see `nearest`.
-
-    Where float32 does not tell what comes after the last one found from the `count`-th, more are asked for.
-    """
-    rough, places = index.nearest(queries, width)
-    rows = np.where(places == NONE, NONE, held.rows[places])
-    cosines = np.full(rows.shape, -np.inf)
-    lines = max(1, COLUMNS // width)
-    for start in range(0, len(queries), lines):
-        here = slice(start, start + lines)
-        left = np.repeat(queries[here], width, axis=0)
-        cosines[here] = dots(left, held.vectors[places[here].ravel()]).reshape(-1, width)
-    cosines[rows == NONE] = -np.inf
-    best = np.lexsort((rows, -cosines), axis=1)[:, :count]
-    cosines, rows = np.take_along_axis(cosines, best, axis=1), np.take_along_axis(rows, best, axis=1)
-    unclear = np.flatnonzero((places[:, -1] != NONE) & (rough[:, -1] >= rough[:, count - 1] - 2 * MARGIN))
-    if width < min(WIDEST, index.size):
-        wider = min(4 * width, WIDEST)
-        for start in range(0, len(unclear), lines):
-            here = unclear[start : start + lines]
-            cosines[here], rows[here] = settled_nearest(index, held, queries[here], count, wider)
-    return cosines, rows
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked of the merge of a block: see `select`."""
-
-    space: PairSpace
-    symmetric: bool
-    neighbours: int
-    order: Order
-    count: int
-
-
-def select(request: Request, rows: Rows, labelled: Keys, answers: list[tuple[Floats, Rows]]) -> Candidates:
-    """Every shard's nearest of a block of left rows -> the `count` candidates of least cost, ties by key.
-
-    Of each left text's answers the `neighbours` best by (-cosine, row) stay, whatever the number of shards; then pairs
-    with itself and labelled pairs (sorted keys) go.
-    """
-    cosines = np.concatenate([answer[0] for answer in answers], axis=1)
-    right = np.concatenate([answer[1] for answer in answers], axis=1)
-    hidden = (right == NONE) | ((right == rows[:, None]) if request.symmetric else False)
-    best = np.lexsort((right, np.where(hidden, np.inf, -cosines)), axis=1)[:, : request.neighbours]
-    kept = ~np.take_along_axis(hidden, best, axis=1)
-    pairs = as_pairs(np.broadcast_to(rows[:, None], best.shape)[kept], np.take_along_axis(right, best, axis=1)[kept])
-    fresh = found(request.space.keys(pairs), np.take_along_axis(cosines, best, axis=1)[kept], labelled)
-    return fresh.least(request.order, request.count)
 
 
 def _shown(left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> Mask:

@@ -56,9 +56,11 @@ class Tokens:
             ids = cast(Ids, np.load(folder / "ids.npy", mmap_mode="r"))
             starts = np.load(folder / "starts.npy")
         except (OSError, ValueError, EOFError) as error:
-            raise BadFile(f"token ids in {folder} cannot be read ({error}); delete the folder and run again") from error
+            raise BadFile(
+                f"token ids in {folder} cannot be read ({error}); delete {folder.parent} and run again"
+            ) from error
         if not len(starts) or starts[-1] != len(ids):
-            raise BadFile(f"token ids in {folder} are not whole; delete the folder and run again")
+            raise BadFile(f"token ids in {folder} are not whole; delete {folder.parent} and run again")
         return Tokens(ids, starts)
 
 

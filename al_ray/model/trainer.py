@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from al_ray.core.config import EncoderConfig, TrainingConfig
-from al_ray.core.errors import BadFile, TrainingFailed
+from al_ray.core.errors import BadFile, TrainingFailed, Written
 from al_ray.core.records import Labelled, Model
 from al_ray.core.scoring import Scorer
+from al_ray.model.checkpoint import NAME, Checkpoint
 from al_ray.model.encoder import Encoder
 from al_ray.model.tokens import Tokens
 from al_ray.model.training import Step, fit, pair_cosines, train
@@ -30,6 +31,7 @@ class TrainerSpec:
     seed: int
     symmetric: bool
     device: str = "cpu"
+    checkpoint_seconds: float = 120.0
 
 
 class Trainer:
@@ -57,11 +59,14 @@ class Trainer:
         for attempt in range(config.tries):
             encoder = Encoder.base(self.spec.encoder, self.spec.device)
             seed = [self.spec.seed, attempt, number]
-            yield from train(encoder, left, right, labelled.pairs, labelled.labels, config, seed)
+            checkpoint = Checkpoint(Path(folder).parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
+            yield from train(encoder, (left, right), (labelled.pairs, labelled.labels), config, seed, checkpoint)
             cosines = pair_cosines(encoder, left, right, labelled.pairs)
             scorer, good = fit(cosines, labelled.labels, config)
             if good:
-                yield write_model(encoder, scorer, Path(folder), made_from)
+                made = write_model(encoder, scorer, Path(folder), made_from)
+                checkpoint.drop()
+                yield made
                 return
             losses.append(scorer.loss)
         raise TrainingFailed(
@@ -82,9 +87,6 @@ class Trainer:
 def write_model(encoder: Encoder, scorer: Scorer, folder: Path, made_from: str) -> Model:
     """Save weights and scorer beside the folder and rename: what stands there is whole."""
     aside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    encoder.save(aside)
     model = Model(str(folder), encoder.digest(), scorer)
     content = {
         **asdict(scorer),
@@ -92,10 +94,17 @@ def write_model(encoder: Encoder, scorer: Scorer, folder: Path, made_from: str) 
         "digest": model.digest,
         "made_from": made_from,
     }
-    (aside / "scorer.json").write_text(json.dumps(content, indent=2) + "\n")
-    if folder.exists():
-        shutil.rmtree(folder)
-    aside.rename(folder)
+    try:
+        with Written(folder):
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+            encoder.save(aside)
+            (aside / "scorer.json").write_text(json.dumps(content, indent=2) + "\n")
+            if folder.exists():
+                shutil.rmtree(folder)
+            aside.rename(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     return model
 
 
@@ -105,9 +114,9 @@ def read_model(folder: Path, made_from: str | None = None) -> Model | None:
         return None
     try:
         content = json.loads((folder / "scorer.json").read_text())
-    except ValueError as error:
-        raise BadFile(f"{folder}/scorer.json cannot be read ({error}); restore it, or move {folder} away") from error
-    if made_from is not None and content["made_from"] != made_from:
-        return None
-    scorer = Scorer(content["weight"], content["bias"], content["loss"], content["outcome"])
-    return Model(str(folder), content["digest"], scorer)
+        weight, bias, loss = (float(content[name]) for name in ("weight", "bias", "loss"))
+        scorer = Scorer(weight, bias, loss, str(content["outcome"]))
+        model, source = Model(str(folder), str(content["digest"]), scorer), content["made_from"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadFile(f"{folder}/scorer.json cannot be read ({error!r}); restore it, or move {folder} away") from error
+    return model if made_from is None or source == made_from else None

@@ -12,6 +12,7 @@ from al_ray.core.config import TrainingConfig, generator
 from al_ray.core.errors import TrainingFailed
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scoring import Floats, Labels, Scorer, refit
+from al_ray.model.checkpoint import Checkpoint, restored
 from al_ray.model.encoder import Encoder
 from al_ray.model.tokens import Tokens, batches
 
@@ -88,31 +89,51 @@ class Optimiser:
 
 
 def train(
-    encoder: Encoder, left: Tokens, right: Tokens, pairs: Pairs, labels: Labels, config: TrainingConfig, seed: list[int]
+    encoder: Encoder,
+    tokens: tuple[Tokens, Tokens],
+    labelled: tuple[Pairs, Labels],
+    config: TrainingConfig,
+    seed: list[int],
+    checkpoint: Checkpoint | None = None,
 ) -> Iterator[Step]:
     """Train the encoder in place on (n, 2) pairs with (n,) labels; the order of the pairs comes from `seed`.
 
     Batches are whole: a last partial one is dropped, but fewer pairs than a batch make one batch of what there is;
-    TrainingFailed for fewer than two pairs, of which a batch norm makes nothing.
+    TrainingFailed for fewer than two pairs, of which a batch norm makes nothing. A checkpoint of this very training is
+    gone on from: the weights are those of a training that never stopped.
     """
+    pairs, labels = labelled
     size = min(config.batch, len(pairs))
     if size < 2:
         raise TrainingFailed(f"{len(pairs)} labelled pairs are too few to train on; give a larger --first-batch")
     per_epoch = len(pairs) // size
     head = Head(config).to(encoder.device)
     optimiser = Optimiser(encoder, head, config, config.epochs * per_epoch)
+    if checkpoint is not None:
+        optimiser.taken, parts = checkpoint.read()
+        if optimiser.taken:
+            encoder.transformer.load_state_dict(parts["encoder"])
+            head.load_state_dict(parts["head"])
+            restored(optimiser.adam, parts["optimiser"])
+        # Told again, for a stream that is asked for again must be as long as it was; their losses are not known.
+        yield from (Step(number + 1, optimiser.steps, math.nan) for number in range(optimiser.taken))
     head.train()
-    for epoch in range(config.epochs):
-        order = generator(seed[0], f"training-order-{seed[1]}-{epoch}", seed[2]).permutation(len(pairs))
-        for number in range(per_epoch):
-            rows = order[number * size : (number + 1) * size]
-            logits = head(batch_cosines(encoder, left, right, pairs[rows]))
-            wanted = torch.from_numpy(labels[rows].astype(np.float32)).to(encoder.device)
-            loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted)
-            loss.backward()
-            optimiser.step()
-            head.keep_rising()
-            yield Step(optimiser.taken, optimiser.steps, float(loss.detach()))
+    order = np.empty(0, dtype=np.int64)
+    while optimiser.taken < optimiser.steps:
+        epoch, number = divmod(optimiser.taken, per_epoch)
+        if not number or not len(order):
+            order = generator(seed[0], f"training-order-{seed[1]}-{epoch}", seed[2]).permutation(len(pairs))
+        rows = order[number * size : (number + 1) * size]
+        logits = head(batch_cosines(encoder, *tokens, pairs[rows]))
+        wanted = torch.from_numpy(labels[rows].astype(np.float32)).to(encoder.device)
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+        loss.backward()
+        optimiser.step()
+        head.keep_rising()
+        if checkpoint is not None and checkpoint.due():
+            parts = {"encoder": encoder.transformer.state_dict(), "head": head.state_dict()}
+            checkpoint.write(parts, optimiser.adam, optimiser.taken)
+        yield Step(optimiser.taken, optimiser.steps, float(loss.detach()))
 
 
 def batch_cosines(encoder: Encoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:

@@ -1,0 +1,57 @@
+"""Options as nested plain values, as config.json holds them, and back."""
+
+from dataclasses import MISSING, fields, is_dataclass
+from types import UnionType
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+from al_ray.core.errors import BadOption
+
+
+def as_dict(config: Any) -> dict[str, Any]:
+    """A config -> nested plain values, as config.json holds them."""
+    return {
+        f.name: as_dict(value)
+        if is_dataclass(value)
+        else list(cast(tuple[Any, ...], value))
+        if isinstance(value, tuple)
+        else value
+        for f in fields(config)
+        for value in [getattr(config, f.name)]
+    }
+
+
+def from_dict(kind: type[Any], content: Any) -> Any:
+    """Nested plain values -> a config; BadOption for a name that it does not know, or a value of another type."""
+    if not isinstance(content, dict):
+        raise BadOption(f"{kind.__name__} is {content!r}, not options by name")
+    found = cast(dict[str, Any], content)
+    known, types = {f.name: f for f in fields(kind)}, get_type_hints(kind)
+    unknown = sorted(set(found) - set(known))
+    if unknown:
+        raise BadOption(f"{kind.__name__} has no option {', '.join(unknown)}; was the file made by another version?")
+    lacking = [f.name for f in fields(kind) if f.name not in found and f.default is f.default_factory is MISSING]
+    if lacking:
+        raise BadOption(f"{kind.__name__} lacks {', '.join(lacking)}")
+    values: dict[str, Any] = {}
+    for name, value in found.items():
+        if is_dataclass(types[name]):
+            values[name] = from_dict(types[name], value)
+            continue
+        values[name] = tuple(cast(list[Any], value)) if isinstance(value, list) else value
+        if not fits(values[name], types[name]):
+            raise BadOption(f"{name} is {value!r}, which is no value of it")
+    return kind(**values)
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a plain value is of a field's type; a whole number serves as any number."""
+    origin = get_origin(kind)
+    if origin is Literal:
+        return value in get_args(kind)
+    if origin is UnionType:
+        return any(fits(value, one) for one in get_args(kind))
+    if origin is tuple:
+        return isinstance(value, tuple) and all(isinstance(one, str) for one in cast(tuple[Any, ...], value))
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

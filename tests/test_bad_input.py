@@ -1,0 +1,216 @@
+"""Every job but `prepare pairs` (see test_prepare_pairs.py) refuses what cannot be, in one line that names the cure.
+
+No case starts a Ray; what only shows itself on one stands in test_bad_on_ray.py.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from al_ray.core.config import EncoderConfig, RunConfig, TrainingConfig
+from al_ray.core.metrics import Counts, Extent, evaluation
+from al_ray.core.records import Batch, State, answers
+from al_ray.core.scoring import Scorer
+from al_ray.data.run_folder import opened
+from al_ray.data.tables import read_task, sealed, write_task
+from al_ray.model.encoder import Encoder
+from al_ray.model.trainer import write_model
+from jobs import bench, demo, entry, evaluate, labels, prepare, run
+from tests.bad_cases import OF_RUN, RUN, SCORES
+from tests.bad_lines import (
+    DAMAGED_SCORES,
+    LABELS,
+    OF_ENCODER,
+    OF_EVALUATE,
+    OF_LABELS,
+    OF_PREPARE,
+    OF_REST,
+    QQP,
+    QQP_ROW,
+    SCORED,
+    WIKI,
+    parquet,
+)
+
+JOBS = {"run": run, "evaluate": evaluate, "labels": labels, "prepare": prepare, "demo": demo, "bench": bench}
+ROOT = Path(__file__).resolve().parents[1]
+JUDGE = (
+    "NUMBER = 3\ndef label(left, right): return [1] * len(left)\ndef one(x): return x\nasync def later(a, b): pass\n"
+)
+CASES = [
+    *(("run", *case) for case in OF_RUN),
+    *(("evaluate", {}, *case) for case in OF_EVALUATE),
+    *(("evaluate", {"s.parquet": content}, SCORES, words) for content, words in DAMAGED_SCORES),
+    ("evaluate", {"run/round-001/record.json": "{}"}, "--run run", "record.json lacks model"),
+    ("evaluate", {"run/round-001/model/model.safetensors": None}, "--run run", "has no weights"),
+    ("evaluate", {"run/config.json": "{}"}, "--run run", "config.json lacks task_digest"),
+    *(("labels", *case) for case in OF_LABELS),
+    *(("prepare", *case) for case in OF_PREPARE),
+    *((job, {}, line, words) for job, line, words in OF_REST),
+    *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
+]
+# What the folder still takes after each refusal.
+SOUND = {
+    "run": RUN,
+    "evaluate": f"{SCORES} --out made.json",
+    "labels": "import --run new --task task --labels l.csv",
+    "prepare": "qqp --source p.tsv --out made",
+    "demo": "--out made --encoder random-bert --texts 100",
+    "bench": "encode --task task --encoder random-bert --texts 4 --repeats 1",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, make_task) -> Path:
+    """Tasks, a run of one round that no Ray made, an encoder, tables, and functions that label."""
+    here = tmp_path_factory.mktemp("world")
+    lonely = make_task(True, members=1)
+    bare = {name: replace(split, stated_negatives=split.positives) for name, split in lonely.splits.items()}
+    lonely = sealed("lonely", True, lonely.left, lonely.right, bare)
+    for name, task in {"task": make_task(True), "two": make_task(False), "lonely": lonely}.items():
+        write_task(task, here / name, {})
+    files = {"judge.py": JUDGE, "broken.py": "1 / 0\n", "p.tsv": QQP + QQP_ROW, "l.csv": LABELS}
+    (here / "wiki").mkdir()
+    for name, question in (("train", "Q1"), ("dev", "Q2"), ("test", "Q4")):
+        files[f"wiki/WikiQA-{name}.tsv"] = f"{WIKI}{question}\thow\tD\tT\tS{question}\tso\t1\n"
+    for name, content in files.items():
+        (here / name).write_text(content)
+    (here / "s.parquet").write_bytes(parquet(**SCORED))
+    encoder = Encoder.base(EncoderConfig("random-bert", 1, 24, 8, 1))
+    (here / "enc").mkdir()
+    encoder.save(here / "enc")
+    config = RunConfig(
+        "task", rounds=1, first_batch=4, encoder="random-bert", encoder_layers=1, max_length=24, threads=1,
+        training=TrainingConfig(epochs=2),
+    )  # fmt: skip
+    task = read_task(here / "task")
+    space = task.split("train").space
+    batch = Batch(space.pairs(space.at(np.arange(4) * 5)), np.full(4, 0.5), "seed")
+    with opened(here / "run", task) as folder:
+        folder.bind(config)
+        folder.ledger.choose(1, batch)
+        folder.ledger.keep(1, answers(np.arange(4), np.array([1, 0, 0, 1], dtype=np.uint8), "simulated"))
+        folder.ledger.seal(1)
+        model = write_model(encoder, Scorer(9.0, -8.0, 0.1, "fitted"), folder.round(1) / "model", "nothing")
+        counts = Counts(np.array([0.9]), np.array([1]), np.array([[0]]))
+        made = evaluation("dev", counts, [Extent("all", 3, 3)], None, np.random.default_rng(0))
+        folder.complete(
+            State(1, folder.state().labelled.extended(batch.pairs, folder.ledger.labels(1), 1, "seed"), model),
+            {"dev": made},
+        )
+    return here
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All that stands there; a lock says nothing."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+def here(monkeypatch, job: str, line: str) -> None:
+    """The job in this process: quicker than a new one."""
+    monkeypatch.setattr(sys, "argv", [job, *shlex.split(line)])
+    entry.job(JOBS[job].main)
+
+
+class Begun(Exception):
+    """A demonstration that was let in."""
+
+
+def begins(*_: object) -> None:
+    raise Begun
+
+
+def no_ray(monkeypatch) -> None:
+    """A job that comes as far as its Ray finds none there."""
+    for job in (run, evaluate, demo):
+        monkeypatch.setattr(job, "session", lambda _: nullcontext())
+    monkeypatch.setattr(run, "_go_on", lambda *_: None)
+    monkeypatch.setattr(evaluate, "measured", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+@pytest.mark.parametrize(
+    ("job", "damage", "line", "words"), CASES, ids=[f"{n:03d}-{case[0]}" for n, case in enumerate(CASES)]
+)
+def test_bad_input_is_refused_in_one_line_and_stands_in_nobodys_way(
+    world, tmp_path, monkeypatch, capsys, job, damage, line, words
+):
+    place = shutil.copytree(world, tmp_path / "place")
+    for name, content in damage.items():
+        whole = (place / name).read_bytes() if (place / name).exists() else b""
+        if content is None:
+            (place / name).unlink()
+        else:
+            new = whole[:content] if isinstance(content, int) else content
+            (place / name).write_bytes(new if isinstance(new, bytes) else new.encode())
+    monkeypatch.chdir(place)
+    no_ray(monkeypatch)
+    before = files(place)
+    with pytest.raises(SystemExit) as stop:
+        here(monkeypatch, job, line)
+    assert stop.value.code == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("error: ")
+    assert (len(said.err.splitlines()), said.out) == (1, "")
+    assert words in said.err
+    assert files(place) == before
+    for name in damage:
+        if (world / name).exists():
+            shutil.copyfile(world / name, place / name)
+        else:
+            (place / name).unlink()
+    monkeypatch.setattr(demo, "run", begins)
+    with pytest.raises(Begun) if job == "demo" else nullcontext():
+        here(monkeypatch, job, SOUND[job])
+
+
+def test_there_are_many_cases():
+    assert len(CASES) > 250
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments"),
+    [
+        ("run", ["--task", b"caf\xe9", "--out", "out"]),
+        ("run", [*shlex.split(RUN), "--oracle", b"caf\xe9:label"]),
+        ("evaluate", ["--scores", b"s\xff.parquet", "--total-pairs", "9"]),
+        ("labels", ["import", "--run", "new", "--task", "task", "--labels", b"\xff.csv"]),
+        ("prepare", ["qqp", "--source", b"\xff.tsv", "--out", "made"]),
+    ],
+)
+def test_a_path_that_is_no_utf8_is_refused_as_a_command(world, job, arguments):
+    command = [sys.executable, "-W", "error", "-m", f"jobs.{job}", *arguments]
+    done = subprocess.run(
+        command, cwd=world, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert "\\udc" in done.stderr
+
+
+def test_a_path_of_any_bytes_is_taken_where_its_file_is_sound(world, tmp_path):
+    place = shutil.copytree(world, tmp_path / "place")
+    (place / os.fsdecode(b"l\xff.csv")).write_text(LABELS)
+    command = [sys.executable, "-W", "error", "-m", "jobs.labels"]
+    for line in (
+        ["import", "--task", "task", "--labels", b"l\xff.csv", "--run"],
+        ["export", "--out", b"\xff.csv", "--run"],
+    ):
+        where = b"new" if "import" in line else "run"
+        done = subprocess.run(
+            [*command, *line, where], cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert (place / os.fsdecode(b"\xff.csv")).exists()
+    assert json.loads((place / "run" / "state.json").read_text())["round"] == 1

@@ -1,0 +1,140 @@
+"""Actors and nodes that die in the middle of a stage, on a Ray of several nodes: the run ends as the quiet one does.
+
+Nodes and GPUs are made up (ray.cluster_utils), processes and their deaths are real.
+"""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+
+from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig, TrainingConfig
+from al_ray.data.tables import write_task
+from jobs import run as run_job
+from jobs.progress import Progress
+from jobs.run import run
+
+pytestmark = pytest.mark.faults
+
+WHERE = ClusterConfig(shards=2, timeout=120, checkpoint_seconds=0)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A head without room for actors, and a node with room for all of them."""
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 10**8})
+    made.add_node(num_cpus=4, object_store_memory=10**8)
+    ray.init(address=made.address, log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture(scope="module")
+def asked(make_task, tmp_path_factory) -> RunConfig:
+    """Two small rounds whose stages have several blocks."""
+    folder = tmp_path_factory.mktemp("task")
+    write_task(make_task(True), folder / "task", {})
+    return RunConfig(
+        task=str(folder / "task"), rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24,
+        encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=8),
+        training=TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, worst_loss=100.0),
+    )  # fmt: skip
+
+
+def results(path: Path) -> tuple[list, list]:
+    """The labels of a run and its figures, times aside."""
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    labels = [pq.ParquetFile(file).read().to_pylist() for file in sorted(path.glob("round-*/labels.parquet"))]
+    return labels, [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def quiet(cluster, asked, tmp_path_factory):
+    """What a run comes to in which nobody dies."""
+    return results(run(asked, WHERE, tmp_path_factory.mktemp("quiet") / "run").path)
+
+
+def workers(name: str) -> list[psutil.Process]:
+    """The processes of this test's Ray that are actors of a class."""
+    found = psutil.Process().children(recursive=True)
+    return sorted(
+        (p for p in found if p.name().startswith("ray::") and name in " ".join(p.cmdline())), key=lambda p: p.pid
+    )
+
+
+class Killing(Progress):
+    """Progress that once, in the middle of a stage, does away with somebody."""
+
+    stage_of_death, deaths = "", list[tuple[str, int, int]]()
+
+    def strike(self) -> None:
+        raise NotImplementedError
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        super().__call__(stage, done, total)
+        if stage == self.stage_of_death and 0 < done < total and not self.deaths:
+            self.deaths.append((stage, done, total))
+            self.strike()
+
+
+def killer(stage: str, actor: str) -> type[Killing]:
+    """One that kills the first process of a class with SIGKILL."""
+
+    class Killer(Killing):
+        stage_of_death, deaths = stage, list[tuple[str, int, int]]()
+
+        def strike(self) -> None:
+            victim = workers(actor)[0]
+            os.kill(victim.pid, signal.SIGKILL)
+            assert victim.wait(10) is not None or not victim.is_running()
+
+    return Killer
+
+
+@pytest.mark.parametrize(
+    ("stage", "actor"), [("embed", "PoolShard"), ("search", "PoolShard"), ("count", "PoolShard"), ("train", "Trainer")]
+)
+def test_an_actor_killed_in_mid_stage_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage, actor):
+    killing = killer(stage, actor)
+    monkeypatch.setattr(run_job, "Progress", killing)
+    done = run(asked, WHERE, tmp_path / "run")
+    assert [death[0] for death in killing.deaths] == [stage], "it died inside"
+    assert results(done.path) == quiet
+
+
+def test_a_shard_killed_in_mid_search_of_all_pairs_costs_time_alone(cluster, asked, tmp_path, monkeypatch):
+    exact = replace(asked, search=replace(asked.search, kind="exact"))
+    wanted = results(run(exact, WHERE, tmp_path / "quiet").path)
+    killing = killer("search", "PoolShard")
+    monkeypatch.setattr(run_job, "Progress", killing)
+    done = run(exact, WHERE, tmp_path / "run")
+    assert [death[0] for death in killing.deaths] == ["search"]
+    assert results(done.path) == wanted
+
+
+@pytest.mark.parametrize("stage", ["embed", "search"])
+def test_a_node_that_dies_with_two_shards_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage):
+    node: list[Any] = [cluster.add_node(num_cpus=4, object_store_memory=10**8)]
+    cluster.remove_node(next(n for n in cluster.list_all_nodes() if n not in (cluster.head_node, node[0])))
+
+    class Killer(Killing):
+        stage_of_death, deaths = stage, list[tuple[str, int, int]]()
+
+        def strike(self) -> None:
+            cluster.add_node(num_cpus=4, object_store_memory=10**8)
+            cluster.remove_node(node[0], allow_graceful=False)
+
+    monkeypatch.setattr(run_job, "Progress", Killer)
+    done = run(asked, WHERE, tmp_path / "run")
+    assert [death[0] for death in Killer.deaths] == [stage]
+    assert results(done.path) == quiet
