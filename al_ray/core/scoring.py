@@ -12,7 +12,7 @@ Labels = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Scorer:
-    """The two numbers that turn a cosine into a probability; they travel with the model (README, departure 3).
+    """The two numbers that turn a cosine into a probability; they travel with the model (README, departure 4).
 
     loss: mean binary cross-entropy on the cosines it was fitted to, in nats.
     outcome: what the fit met; see `refit`.
@@ -51,7 +51,7 @@ def cross_entropy(logits: Floats, labels: Labels) -> float:
 
 
 def refit(cosines: Cosines, labels: Labels, steps: int = 100) -> Scorer:
-    """The logistic regression of (n,) labels on (n,) cosines, to convergence (paper, A.1; README, departure 5).
+    """The logistic regression of (n,) labels on (n,) cosines, to convergence (paper, A.1; README, departure 6).
 
     The cosines are standardised, then Newton steps are halved until the loss falls. Every awkward case has an outcome:
 
