@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,9 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.cluster import world
+from al_ray.cluster.prepare import write_pool
+from al_ray.core.errors import AlRayError
+from al_ray.core.scoring import Scorer
 from al_ray.data.ledger import Ledger
 from al_ray.data.run_folder import RunFolder
 from al_ray.data.tables import write_task
+from al_ray.model.encoder import Encoder
+from al_ray.model.trainer import write_model
 from jobs import entry, labels, run
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("local_ray")]
@@ -137,6 +143,32 @@ def test_a_disk_that_becomes_full_at_any_moment_loses_nothing(disk, quiet, monke
     assert {"round-001/batch.parquet", "round-001/labels.parquet", "round-001/model/scorer.json"} <= set(before)
     go(monkeypatch, run, LINE)
     assert made(disk / "run") == quiet
+
+
+@pytest.mark.parametrize("what", ["model", "task", "pool"])
+def test_however_much_room_is_left_a_folder_is_whole_or_not_there(disk, letters, make_task, what):
+    # Python, NumPy, Arrow, safetensors and tokenizers each say in their own way that a disk is full.
+    encoder, folder, outcomes = Encoder.base(letters), disk / what, []
+    make = {
+        "model": lambda: write_model(encoder, Scorer(9.0, -8.0), folder, "nothing"),
+        "task": lambda: write_task(make_task(True), folder, {}),
+        "pool": lambda: write_pool("task", letters, str(folder)),
+    }[what]
+    for pages in range(64):
+        fill(disk)
+        os.truncate(disk / "filler", (disk / "filler").stat().st_size - pages * 4096)
+        said = ""
+        try:
+            make()
+            shutil.rmtree(folder)
+        except AlRayError as error:
+            said = str(error)
+        assert not said or f"disk/{what} cannot be written (" in said
+        assert [path.name for path in disk.iterdir()] == ["filler"]
+        outcomes.append(not said)
+        (disk / "filler").unlink()
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {False, True}
 
 
 def test_a_disk_that_cannot_be_written_is_told_of_and_can_be_read(disk, quiet, monkeypatch, capsys):
