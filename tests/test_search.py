@@ -102,9 +102,9 @@ def test_an_index_is_measured_and_a_bad_one_told_of(local_ray, place, tmp_path, 
     for nprobe in (4, 1):
         search = {"neighbours": 5, "index": "IVF4,Flat", "nprobe": nprobe, "least_recall": 0.99}
         with pool_of(asked(place, **search), 2, tmp_path / str(nprobe)) as pool, caplog.at_level("WARNING"):
-            retriever = PoolSearch(pool, pool.task.split("train"))
-            retriever.least(pool.untrained(), HIGHEST, 10, NO_KEYS)
-            found[nprobe] = retriever.notes["index_recall"]
+            heard: list[float] = []
+            PoolSearch(pool, pool.task.split("train"), heard.append).least(pool.untrained(), HIGHEST, 10, NO_KEYS)
+            (found[nprobe],) = heard
         assert ("raise --search.nprobe" in caplog.text) == (nprobe == 1)
     assert 0.2 < found[1] < 0.99 < found[4] <= 1
 

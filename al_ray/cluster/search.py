@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,11 +30,11 @@ OF_A_SHARD = ("HNSW", "NSG", "PQ", "SQ", "LSH")
 class PoolSearch:
     """The Retriever of the loop, on one split of a pool."""
 
-    def __init__(self, pool: ShardedPool, split: Split, notes: dict[str, float] | None = None) -> None:
-        """What to search. notes: where the recall of the last search's index goes, as `index_recall`."""
+    def __init__(self, pool: ShardedPool, split: Split, told: Callable[[float], None] | None = None) -> None:
+        """What to search. told: hears, after each search by an index, what share of the truly nearest it finds."""
         self.pool, self.split, self.config = pool, split, pool.search
         self.right = pool.parts[split.name, "right"]
-        self.notes = {} if notes is None else notes
+        self.told = told
         if len(pool.shards) > 1 and self.config.kind == "knn" and any(k in self.config.index for k in OF_A_SHARD):
             logger.warning(
                 "--search.index %s: which pairs are found depends on the number of shards; Flat and IVFx,Flat do not",
@@ -58,7 +58,8 @@ class PoolSearch:
         learnt = self._learnt(model)
         for part in self._nearest(model, request, labelled, learnt):
             found = found.joined(part).least(order, count)
-        self.notes["index_recall"] = 1.0 if self.config.index == "Flat" else self._recall(model, learnt)
+        if self.told is not None:
+            self.told(1.0 if self.config.index == "Flat" else self._recall(model, learnt))
         return found
 
     def near(self, model: Model, neighbours: int) -> Keys:

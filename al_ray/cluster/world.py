@@ -56,7 +56,7 @@ class RunWorld:
     ) -> None:
         """Put the parts together."""
         self.pool, self.trainer, self.journal, self.oracle = pool, trainer, journal, oracle
-        self.retriever = PoolSearch(pool, journal.task.split("train"), journal.notes)
+        self.retriever = PoolSearch(pool, journal.task.split("train"), journal.keep_recall)
         self.evaluator = evaluator(config, journal.task, pool)
 
     @contextmanager

@@ -4,6 +4,7 @@ config.json                        every option, resolved; the folder is bound t
 state.json                         the last complete round; replaced last, in one step
 metrics.jsonl                      one line a complete round
 round-NNN/*.parquet                what the round bought, see data/ledger.py
+round-NNN/search.json              what the index found of the truly nearest (knn)
 round-NNN/record.json              figures of the round, its model's digest and scorer
 round-NNN/model/                   weights and scorer.json (al_ray/model writes it)
 events/                            the same figures for TensorBoard
@@ -33,6 +34,8 @@ from al_ray.data.ledger import Ledger
 # Of a line of metrics.jsonl: what jobs read.
 FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
 
+RECALL = "search.json"
+
 
 class RunFolder:
     """The journal of a run (core/ports.py)."""
@@ -41,9 +44,8 @@ class RunFolder:
         """A folder, new or with rounds in it; see `opened`."""
         self.path, self.task = path, task
         self.ledger = Ledger(path, task)
-        # Of the round under way; what an interrupted round had noted is gone.
+        # Of the round under way, since this process began.
         self.seconds: dict[str, float] = {}
-        self.notes: dict[str, float] = {}
 
     def round(self, number: int) -> Path:
         """The folder of a round."""
@@ -120,7 +122,7 @@ class RunFolder:
             "batch_positives": found,
             **_headline(evaluations),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
-            "index_recall": self.notes.get("index_recall"),
+            "index_recall": self._index_recall(state.round),
             "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
         }
         made = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
@@ -129,7 +131,14 @@ class RunFolder:
         self._keep_figures(state.round, figures)
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
         self.seconds.clear()
-        self.notes.clear()
+
+    def keep_recall(self, share: float) -> None:
+        """The share of the truly nearest that the index finds in the round under way; kept at once: no search is repeated."""
+        write_json(self.round(self.last + 1) / RECALL, {"index_recall": share})
+
+    def _index_recall(self, number: int) -> float | None:
+        path = self.round(number) / RECALL
+        return read_json(path, ["index_recall"])["index_recall"] if path.exists() else None
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl, a round each."""
