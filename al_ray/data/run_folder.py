@@ -133,7 +133,7 @@ class RunFolder:
         self.seconds.clear()
 
     def keep_recall(self, share: float) -> None:
-        """What share of the truly nearest the index finds in the round under way; kept at once: no search is repeated."""
+        """Keep what share of the truly nearest the index finds in the round under way: no search is repeated."""
         write_json(self.round(self.last + 1) / RECALL, {"index_recall": share})
 
     def _index_recall(self, number: int) -> float | None:
