@@ -13,16 +13,14 @@ import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadOption
 from al_ray.core.pairs import Mask, Pairs, as_pairs
-from al_ray.core.records import OPEN, UNSURE, YES, Labelled
+from al_ray.core.records import NO, OPEN, UNSURE, YES, Labelled
 from al_ray.core.scoring import Labels
 from al_ray.core.task import Corpus, Task
 from al_ray.data.files import in_one_step
 from al_ray.data.ledger import WORDS
 from al_ray.data.sheet import Faults, Sheet, compute, shown, whether
 from al_ray.data.sides import Side
-from al_ray.data.stated import NO as NO_WORDS
-from al_ray.data.stated import UNSURE as UNSURE_WORDS
-from al_ray.data.stated import YES as YES_WORDS
+from al_ray.data.stated import MEANINGS
 from al_ray.data.tablefiles import Reading, read_sheet
 
 # The column order of sentence-transformers: texts, then the label.
@@ -91,8 +89,8 @@ def _meanings(sheet: Sheet) -> Labels:
         return np.full(len(sheet), YES, dtype=np.uint8)
     words = compute.utf8_lower(sheet.cells["label"])
     meanings = np.full(len(sheet), OPEN + 1, dtype=np.uint8)
-    # In the order of NO, YES, UNSURE.
-    for label, known in enumerate((NO_WORDS, YES_WORDS, UNSURE_WORDS)):
+    for label in (NO, YES, UNSURE):
+        known = [word for word, meaning in MEANINGS.items() if meaning == label]
         meanings[whether(compute.is_in(words, value_set=pa.array(known, pa.large_string())))] = label
     meanings[whether(compute.is_null(words))] = OPEN
     return meanings

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from al_ray.core import records
 from al_ray.core.config import generator
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Mask, Pairs, PairSpace
@@ -18,6 +19,9 @@ from al_ray.data.tables import sealed
 YES = ("1", "1.0", "true", "t", "yes", "y", "match")
 NO = ("0", "0.0", "false", "f", "no", "n", "non-match")
 UNSURE = ("unsure",)
+MEANINGS = {
+    **dict.fromkeys(YES, records.YES), **dict.fromkeys(NO, records.NO), **dict.fromkeys(UNSURE, records.UNSURE)
+}  # fmt: skip
 HOMES = {"train": 0, "dev": 1, "valid": 1, "validation": 1, "test": 2}
 CLOSURE_PAIRS = 50_000_000
 

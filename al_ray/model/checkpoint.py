@@ -1,5 +1,6 @@
 """A training under way, on disk: weights, head, optimiser and position, so that a restart ends as if there was none."""
 
+import logging
 import os
 import time
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from al_ray.core.errors import Written
+
+logger = logging.getLogger(__name__)
 
 NAME = "training.safetensors"
 
@@ -59,8 +62,8 @@ class Checkpoint:
                     part, _, name = key.partition("/")
                     parts.setdefault(part, {})[name] = file.get_tensor(key)
                 return int(about["taken"]), parts
-        except (SafetensorError, OSError):
-            # Half a file is none: nothing is lost but the time since the training's beginning.
+        except (SafetensorError, OSError) as error:
+            logger.warning("%s cannot be read (%s): the training begins again, to the same weights", self.path, error)
             return 0, {}
 
     def drop(self) -> None:

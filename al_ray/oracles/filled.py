@@ -16,24 +16,19 @@ import numpy as np
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Pairs
-from al_ray.core.records import NO, OPEN, UNSURE, YES
+from al_ray.core.records import OPEN, UNSURE
 from al_ray.core.scoring import Labels
 from al_ray.core.task import Task
+from al_ray.data import stated
 from al_ray.data.ledger import WORDS
 from al_ray.data.sheet import Faults, Sheet
-from al_ray.data.stated import NO as NO_WORDS
-from al_ray.data.stated import UNSURE as UNSURE_WORDS
-from al_ray.data.stated import YES as YES_WORDS
 from al_ray.data.tablefiles import Reading, read_sheet
 
 SHEET, EXPORT = "batch.csv", "labelled.json"
 COLUMNS = ("pair", "label", "left_text", "right_text", "left_id", "right_id")
 IDS = COLUMNS[4:]
 CHOICE = "match"
-MEANINGS = {
-    **dict.fromkeys(YES_WORDS, YES), **dict.fromkeys(NO_WORDS, NO),
-    **dict.fromkeys((*UNSURE_WORDS, "?", "skip"), UNSURE),
-}  # fmt: skip
+MEANINGS = {**stated.MEANINGS, "?": UNSURE, "skip": UNSURE}
 # A cell that begins so is a formula to a spreadsheet, whoever wrote the text.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 # A spreadsheet's cell holds 32,767 units of UTF-16; what is longer it spills over the next rows.

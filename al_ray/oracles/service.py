@@ -38,8 +38,6 @@ Watch = Callable[[str, int, int], None]
 Function = Callable[[list[str], list[str]], object]
 Number = int | float | np.integer | np.floating
 
-SPOKEN = ((YES, stated.YES), (NO, stated.NO), (UNSURE, stated.UNSURE))
-MEANINGS = {word: label for label, words in SPOKEN for word in words}
 # Seconds: no wait between tries is longer, however often a call has failed.
 LONGEST_WAIT = 60.0
 # Money is a sum of floats: a limit is not reached by their last bits.
@@ -233,7 +231,7 @@ def read_one(answer: object) -> tuple[int, float]:
     if answer is None:
         label = UNSURE
     elif isinstance(answer, str):
-        label = MEANINGS.get(answer.strip().lower(), OPEN)
+        label = stated.MEANINGS.get(answer.strip().lower(), OPEN)
     elif isinstance(answer, Number | np.bool_) and answer in (0, 1):
         label = YES if answer else NO
     else:
