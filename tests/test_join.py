@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from al_ray.core.pairs import NO_KEYS, Keys
-from al_ray.core.strategy import HIGHEST, Candidates, Order
+from al_ray.core.strategy import HIGHEST, Candidates, Least, Order
 from al_ray.model import join
-from al_ray.model.join import Block, LeastPairs, Wanted, hosts, merged
+from al_ray.model.join import Block, LeastPairs, Wanted, hosts
 from al_ray.model.training import dots
 
 WIDTH = 1000
@@ -90,7 +90,9 @@ class Cut:
             if share:
                 worker.tighten(min(each.bound for each in workers))
             worker.add(*((other, one) if turned else (one, other)))
-        return merged(wanted, [worker.result() for worker in workers])
+        found = Least(wanted.order, wanted.count)
+        found.add(*(worker.result() for worker in workers))
+        return found.result()
 
 
 def circulant(blocks: int) -> list[tuple[int, int]]:

@@ -86,7 +86,7 @@ def _blocks(run: Setting) -> float:
 
 
 def _answers(run: Setting) -> float:
-    """Of every shard 16 bytes a neighbour of each query in a block, 40 more while they are merged; exact has none."""
+    """Of every shard 12 bytes a neighbour of each query in a block, 44 more while they are merged; exact has none."""
     search = run.config.search
     return 0 if run.kind == "exact" else run.shards * search.block * (search.neighbours + 1) * 56
 

@@ -177,24 +177,25 @@ def joined(run: Setting, count: int) -> Time:
 
     Blocks meet two at a time, and each meeting costs something whatever its size. A shard looks at n (1 + ln(N / n)) of
     its N pairs again, in float64, for the n wanted. Vectors of a symmetric pool travel half way round, of two sides all
-    left ones pass by; that is not taken to overlap. The driver merges the n best at every visit, beside the shards.
+    left ones pass by; that is not taken to overlap. The driver merges what they found beside them, n/4 at a time.
     """
     sizes, block, pairs = run.sizes, run.config.search.block, run.sizes.pairs / run.shards
-    again = min(pairs, count * (1 + math.log(max(1.0, pairs / max(1, count)))))
+    again = looked_at_again(pairs, count)
     passing = sizes.texts * sizes.dim * 4 / (2 if sizes.right is None else 1)
     shards = run.on_device(pairs * sizes.dim, "product") + run.on_device(pairs, "compare")
     # At least one: of a pool that is smaller than a block, too.
     shards += run.on_thread(max(1.0, pairs / block**2), "meetings")
     shards += run.on_thread(again * sizes.dim, "rescore") + run.received(passing)
-    return longest(shards, run.on_thread(math.ceil(sizes.texts / block) * count, "sort"))
+    return longest(shards, run.on_thread(run.shards * again / max(1, count // 4) * 1.25 * count, "sort"))
 
 
 def neighbours(run: Setting, left: int, right: int | None, wanted: int, count: int) -> Time:
     """Faiss: every left text asks every shard; the index is made anew under the round's weights, learnt by one shard.
 
     A query meets all vectors of a shard's Flat index, or nprobe / cells of them after all cells' centres. The answers,
-    `wanted` + 9 a query, are rescored in float64 by every shard; each query's are merged by one shard, and the driver
-    merges each block's best, beside the shards' work. Queries and answers travel; that is not taken to overlap.
+    `wanted` + 9 a query and shard, are merged by one shard for each query. Of all N candidates n (1 + ln(N / n)) are
+    looked at again, in float64, for the n wanted, as in the exact join; the driver merges these beside the shards, n/4
+    new ones at a time. Queries and answers travel; that is not taken to overlap.
     """
     sizes, search = run.sizes, run.config.search
     held = run.share(left if right is None else right)
@@ -207,11 +208,16 @@ def neighbours(run: Setting, left: int, right: int | None, wanted: int, count: i
         met += run.on_device(left * held * min(1.0, search.nprobe / cells) * sizes.dim, "ivf")
     else:
         build, met = Time(), run.on_device(left * held * sizes.dim, "flat")
-    again = run.on_thread(left * width * sizes.dim, "rescore") + run.on_thread(left * width, "sort")
-    travel = run.received(left * (sizes.dim * 4 + width * 16))
-    block = min(search.block, left)
-    driver = run.on_thread(math.ceil(left / search.block) * (count + min(count, block * wanted)), "sort")
-    return longest(build + met + again + travel, driver)
+    again = looked_at_again(left * wanted, count)
+    work = run.on_thread(again / run.shards * sizes.dim, "rescore") + run.on_thread(left * width, "sort")
+    travel = run.received(left * (sizes.dim * 4 + width * 12))
+    driver = run.on_thread(again / max(1, count // 4) * 1.25 * count, "sort")
+    return longest(build + met + work + travel, driver)
+
+
+def looked_at_again(candidates: float, count: int) -> float:
+    """How many of N candidates that come in no order are among the n least so far: n (1 + ln(N / n)), N at most."""
+    return min(candidates, count * (1 + math.log(max(1.0, candidates / max(1, count)))))
 
 
 def cells_of(index: str) -> int:

@@ -49,11 +49,11 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def joined(self, others: "Candidates") -> "Candidates":
+    def joined(self, *others: "Candidates") -> "Candidates":
         """These and others; a pair found twice stands once."""
-        keys = np.concatenate([self.keys, others.keys])
+        keys = np.concatenate([self.keys, *(other.keys for other in others)])
         _, first = np.unique(keys, return_index=True)
-        return Candidates(keys[first], np.concatenate([self.cosines, others.cosines])[first])
+        return Candidates(keys[first], np.concatenate([self.cosines, *(other.cosines for other in others)])[first])
 
     def least(self, order: Order, count: int) -> "Candidates":
         """The `count` pairs of least cost, in order of cost; equal costs in order of key."""
@@ -62,6 +62,32 @@ class Candidates:
 
 
 NOTHING = Candidates(NO_KEYS, np.empty(0, dtype=np.float64))
+
+
+class Least:
+    """The `count` of least cost of all candidates that were added, in whatever order they came.
+
+    bound: a cost that none of them exceeds; infinite while there are fewer. Merged when a quarter of `count` is new,
+    for a merge sorts all that is kept.
+    """
+
+    def __init__(self, order: Order, count: int) -> None:
+        """Start with nothing, and no bound."""
+        self.order, self.count, self.bound = order, count, np.inf
+        self._kept, self._new = NOTHING, list[Candidates]()
+
+    def add(self, *parts: Candidates) -> None:
+        """More candidates; a pair may come again."""
+        self._new += parts
+        if sum(map(len, self._new)) > (self.count // 4 if len(self._kept) == self.count else 0):
+            self.result()
+
+    def result(self) -> Candidates:
+        """In order of cost, equal costs in order of key."""
+        self._kept, self._new = self._kept.joined(*self._new).least(self.order, self.count), []
+        if self.count and len(self._kept) == self.count:
+            self.bound = float(self.order.cost(self._kept.cosines[-1:])[0])
+        return self._kept
 
 
 def found(keys: Keys, cosines: Cosines, labelled: Keys) -> Candidates:

@@ -238,13 +238,6 @@ class LeastPairs:
         self._kept, self._held = [Candidates(keys[chosen], cosines[chosen])], len(chosen)
 
 
-def merged(wanted: Wanted, parts: list[Candidates]) -> Candidates:
-    """The results of several workers, no pair seen by two of them -> the `count` least, in order."""
-    every = [NOTHING, *parts]
-    keys = np.concatenate([part.keys for part in every])
-    return Candidates(keys, np.concatenate([part.cosines for part in every])).least(wanted.order, wanted.count)
-
-
 def hosts(visitor: int, blocks: int) -> Rows:
     """Which of k blocks a block visits, itself first, so that all visits together bring each two together once.
 

@@ -1,10 +1,16 @@
-"""From an index's neighbours to candidates: what float32 leaves open is settled, and shards' answers are merged."""
+"""From an index's neighbours to candidates: shards' answers are merged, and what float32 leaves open is settled.
+
+An index says roughly how near a text is, within MARGIN. That is enough for nearly all: only pairs near the cut between
+the m nearest and the rest, and pairs that may be among the least, are looked at again in float64, by the shard that has
+the right text. So the answer depends neither on shards nor on blocks.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from al_ray.core.pairs import Keys, PairSpace, Rows, as_pairs
+from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, PairSpace, Rows, as_pairs, is_in
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import MARGIN, Candidates, Order, found
 from al_ray.model.encoder import Vectors
@@ -14,37 +20,18 @@ from al_ray.model.training import dots
 
 SPARE = 8  # Neighbours beyond those wanted: enough, but for many texts at one cosine, to see what is near the cut.
 WIDEST = 2048  # Neighbours a GPU index gives; of more texts at one cosine than that, Faiss says which come first.
-AT_ONCE = 8192  # Cosines settled at a time.
+AT_ONCE = 1024  # Cosines settled at a time: beyond the cache `dots` takes three times as long.
 
-
-def settled_nearest(index: Neighbours, held: Block, queries: Vectors, count: int, width: int) -> tuple[Floats, Rows]:
-    """The `count` nearest by (-float64 cosine, row) among the `width` or more that the index finds; see `nearest`.
-
-    Where float32 does not tell what comes after the last one found from the `count`-th, more are asked for.
-    """
-    rough, places = index.nearest(queries, width)
-    rows = np.where(places == NONE, NONE, held.rows[places])
-    cosines = np.full(rows.shape, -np.inf)
-    lines = max(1, AT_ONCE // width)
-    for start in range(0, len(queries), lines):
-        here = slice(start, start + lines)
-        left = np.repeat(queries[here], width, axis=0)
-        cosines[here] = dots(left, held.vectors[places[here].ravel()]).reshape(-1, width)
-    cosines[rows == NONE] = -np.inf
-    best = np.lexsort((rows, -cosines), axis=1)[:, :count]
-    cosines, rows = np.take_along_axis(cosines, best, axis=1), np.take_along_axis(rows, best, axis=1)
-    unclear = np.flatnonzero((places[:, -1] != NONE) & (rough[:, -1] >= rough[:, count - 1] - 2 * MARGIN))
-    if width < min(WIDEST, index.size):
-        wider = min(4 * width, WIDEST)
-        for start in range(0, len(unclear), lines):
-            here = unclear[start : start + lines]
-            cosines[here], rows[here] = settled_nearest(index, held, queries[here], count, wider)
-    return cosines, rows
+Near = tuple[Vectors | Floats, Rows]
+"""A shard's answer: cosines (b, w) and rows (b, w), best first; -inf and -1 where there are fewer."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of the merge of a block: see `select`."""
+    """What is asked of the merge of a block of left texts: the `count` candidates of least cost, ties by key.
+
+    symmetric: a text may find itself, which is no pair.
+    """
 
     space: PairSpace
     symmetric: bool
@@ -53,17 +40,137 @@ class Request:
     count: int
 
 
-def select(request: Request, rows: Rows, labelled: Keys, answers: list[tuple[Floats, Rows]]) -> Candidates:
-    """Every shard's nearest of a block of left rows -> the `count` candidates of least cost, ties by key.
+@dataclass(frozen=True)
+class Shortlist:
+    """The pairs of a block that float64 must look at.
 
-    Of each left text's answers the `neighbours` best by (-cosine, row) stay, whatever the number of shards; then pairs
-    with itself and labelled pairs (sorted keys) go.
+    pairs: (k, 2). lines: (k,) which of the block's left texts. close: (k,) whether the pair is near the cut, so that
+    it may not be among its text's nearest. wanted: (k,) whether it is unlabelled and may cost little enough.
+    room: (b,) how many of a text's close pairs are among its nearest.
     """
-    cosines = np.concatenate([answer[0] for answer in answers], axis=1)
+
+    pairs: Pairs
+    lines: npt.NDArray[np.int64]
+    close: Mask
+    wanted: Mask
+    room: npt.NDArray[np.int64]
+
+
+def nearest(index: Neighbours, held: Block, queries: Vectors, count: int) -> Near:
+    """At least the `count` nearest of the texts held, and all that are too near the last of them to say.
+
+    The cosines are within MARGIN of the true ones; those of an index that keeps codes are settled at once.
+    """
+    cosines, places = index.nearest(queries, count + SPARE)
+    width = cosines.shape[1]
+    while width < min(WIDEST, index.size):
+        unclear = np.flatnonzero((places[:, -1] != NONE) & (cosines[:, -1] >= cosines[:, count - 1] - 2 * MARGIN))
+        if not len(unclear):
+            break
+        width = min(4 * width, WIDEST)
+        wider = np.full((len(queries), width), -np.inf, dtype=np.float32), np.full((len(queries), width), NONE)
+        wider[0][:, : cosines.shape[1]], wider[1][:, : places.shape[1]] = cosines, places
+        wider[0][unclear], wider[1][unclear] = index.nearest(queries[unclear], width)
+        cosines, places = wider
+    rows = np.where(places == NONE, NONE, held.rows[places])
+    if index.plain:
+        return cosines, rows
+    exact = np.full(rows.shape, -np.inf)
+    lines, columns = np.nonzero(places != NONE)
+    exact[lines, columns] = settled(queries, lines, held.vectors, places[lines, columns])
+    best = np.lexsort((rows, -exact), axis=1)[:, :count]
+    return np.take_along_axis(exact, best, axis=1), np.take_along_axis(rows, best, axis=1)
+
+
+def settled(ones: Vectors, left: Rows, others: Vectors, right: Rows) -> Floats:
+    """(a, d) and (c, d) vectors, (n,) places in each -> (n,) float64 cosines."""
+    cosines = np.empty(len(left))
+    for start in range(0, len(left), AT_ONCE):
+        here = slice(start, start + AT_ONCE)
+        cosines[here] = dots(ones[left[here]], others[right[here]])
+    return cosines
+
+
+def shortlist(request: Request, bound: float, rows: Rows, labelled: Keys, answers: list[Near]) -> Shortlist:
+    """Every shard's nearest of a block of (b,) left rows -> the pairs that must be looked at again.
+
+    bound: a cost that `count` unlabelled candidates do not exceed. labelled: sorted keys.
+    """
+    cosines, right, close, certain, room = _among_nearest(request, rows, answers)
+    costs = request.order.cost(cosines)
+    if np.isinf(bound) and bound > 0:
+        bound = _bound_of(request, costs[certain & ~_labelled(request, rows, right, certain, labelled)])
+    cheap = (close | certain) & (costs <= bound + 2 * MARGIN)
+    wanted = cheap & ~_labelled(request, rows, right, cheap, labelled)
+    lines, columns = np.nonzero(close | wanted)
+    pairs = as_pairs(rows[lines], right[lines, columns])
+    return Shortlist(pairs, lines, close[lines, columns], wanted[lines, columns], room)
+
+
+def members(request: Request, rows: Rows, answers: list[Near]) -> tuple[Keys, Shortlist]:
+    """The same without costs: keys of pairs that are among the nearest for certain, and those that must be settled."""
+    _, right, close, certain, room = _among_nearest(request, rows, answers)
+    lines, columns = np.nonzero(certain)
+    keys = request.space.keys(as_pairs(rows[lines], right[lines, columns]))
+    lines, columns = np.nonzero(close)
+    every = np.ones(len(lines), dtype=np.bool_)
+    return keys, Shortlist(as_pairs(rows[lines], right[lines, columns]), lines, every, every, room)
+
+
+def select(request: Request, listed: Shortlist, answers: list[Floats]) -> Candidates:
+    """Shortlisted pairs with every shard's (k,) cosines, NaN where it has not the right text -> candidates, in order.
+
+    Of each left text's close pairs the best by (-cosine, row) stay, as many as there is room for.
+    """
+    cosines = np.full(len(listed.pairs), np.nan)
+    for answer in answers:
+        cosines = np.where(np.isnan(cosines), answer, cosines)
+    assert not np.isnan(cosines).any()
+    stay = ~listed.close
+    close = np.flatnonzero(listed.close)
+    close = close[np.lexsort((listed.pairs[close, 1], -cosines[close], listed.lines[close]))]
+    lines = listed.lines[close]
+    stay[close[np.arange(len(close)) - np.searchsorted(lines, lines) < listed.room[lines]]] = True
+    stay &= listed.wanted
+    keys = request.space.keys(listed.pairs[stay])
+    return found(keys, cosines[stay], NO_KEYS).least(request.order, request.count)
+
+
+def _among_nearest(
+    request: Request, rows: Rows, answers: list[Near]
+) -> tuple[Floats, Rows, Mask, Mask, npt.NDArray[np.int64]]:
+    """Cosines and rows (b, w), which of them are close to the cut and which surely above it, and room for the close.
+
+    The m-th highest true cosine lies within MARGIN of the m-th highest rough one, so what is twice as far from that is
+    certain. Where no more than m may be among the m nearest, all of them are.
+    """
+    cosines = np.concatenate([answer[0] for answer in answers], axis=1, dtype=np.float64)
     right = np.concatenate([answer[1] for answer in answers], axis=1)
-    hidden = (right == NONE) | ((right == rows[:, None]) if request.symmetric else False)
-    best = np.lexsort((right, np.where(hidden, np.inf, -cosines)), axis=1)[:, : request.neighbours]
-    kept = ~np.take_along_axis(hidden, best, axis=1)
-    pairs = as_pairs(np.broadcast_to(rows[:, None], best.shape)[kept], np.take_along_axis(right, best, axis=1)[kept])
-    fresh = found(request.space.keys(pairs), np.take_along_axis(cosines, best, axis=1)[kept], labelled)
-    return fresh.least(request.order, request.count)
+    cosines[(right == NONE) | ((right == rows[:, None]) if request.symmetric else False)] = -np.inf
+    there = cosines > -np.inf
+    count = request.neighbours
+    if cosines.shape[1] <= count:
+        return cosines, right, np.zeros_like(there), there, np.zeros(len(rows), dtype=np.int64)
+    place = cosines.shape[1] - count
+    cut = np.partition(cosines, place, axis=1)[:, place, None]
+    possible = there & (cosines >= cut - 2 * MARGIN)
+    close = possible & (cosines <= cut + 2 * MARGIN) & (possible.sum(axis=1) > count)[:, None]
+    certain = possible & ~close
+    return cosines, right, close, certain, count - certain.sum(axis=1)
+
+
+def _labelled(request: Request, rows: Rows, right: Rows, asked: Mask, labelled: Keys) -> Mask:
+    """(b, w) which of the pairs asked about are labelled."""
+    known = np.zeros(asked.shape, dtype=np.bool_)
+    lines, columns = np.nonzero(asked)
+    known[lines, columns] = is_in(request.space.keys(as_pairs(rows[lines], right[lines, columns])), labelled)
+    return known
+
+
+def _bound_of(request: Request, costs: Floats) -> float:
+    """What a block alone says of the cost that `count` candidates do not exceed; of an unordered pair it may have two.
+
+    costs: (n,) rough ones of certain, unlabelled candidates.
+    """
+    count = request.count * (2 if request.space.symmetric else 1)
+    return float(np.partition(costs, count - 1)[count - 1]) if 0 < count <= len(costs) else np.inf

@@ -1,5 +1,6 @@
 """Nearest neighbours by Faiss, the one module that imports it: inner product on unit vectors (paper, 4.2.2)."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -13,6 +14,8 @@ from al_ray.core.pairs import Rows
 from al_ray.model.encoder import Vectors
 
 NONE = -1
+# Kinds whose cosines are products of the vectors themselves; others keep codes of them, or turn them first.
+PLAIN = re.compile(r"(Flat|IVF\d+(_HNSW\d+)?,Flat|HNSW\d+(,Flat)?|NSG\d+(,Flat)?)")
 LEAST_SAMPLE = 20_000
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -28,6 +31,7 @@ class Neighbours:
         trained: what `trained` made of a sample, the same for all shards; of these very vectors when not given.
         """
         self.size = len(vectors)
+        self.plain = PLAIN.fullmatch(factory) is not None
         with _worded(factory, len(vectors)):
             self.index: Any = faiss.deserialize_index(trained) if trained is not None else _made(factory, vectors)
             if device != "cpu":

@@ -15,13 +15,13 @@ import torch
 from al_ray.core.config import EncoderConfig, SearchConfig
 from al_ray.core.errors import BadFile
 from al_ray.core.metrics import Ints, Reliability, counts_above, reliability
-from al_ray.core.pairs import Keys, Mask, Pairs, Rows
+from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import MARGIN, Candidates
 from al_ray.model.encoder import Encoder, Vectors
 from al_ray.model.join import Block, LeastPairs, Wanted
-from al_ray.model.nearest import SPARE, Request, select, settled_nearest
+from al_ray.model.nearest import Near, Request, Shortlist, members, nearest, select, settled, shortlist
 from al_ray.model.neighbours import NONE, Bytes, Neighbours, sample_size, set_threads, trained
 from al_ray.model.tokens import Tokens, batches
 from al_ray.model.training import dots
@@ -102,17 +102,19 @@ class PoolShard:
         own = np.flatnonzero(np.isin(held.rows, rows))
         return Block(held.rows[own], held.vectors[own])
 
+    def joined(self, *blocks: Block) -> Block:
+        """Texts of several shards as one block, by row."""
+        rows = np.concatenate([block.rows for block in blocks])
+        order = np.argsort(rows)
+        return Block(rows[order], np.concatenate([block.vectors for block in blocks])[order])
+
     def trained_index(self, *sample: Block) -> Bytes:
         """What an index of the pool learns from texts of all shards: the same however they are dealt out."""
-        order = np.argsort(np.concatenate([block.rows for block in sample]))
-        return trained(np.concatenate([block.vectors for block in sample])[order], self.spec.search.index)
+        return trained(self.joined(*sample).vectors, self.spec.search.index)
 
-    def nearest(
-        self, model: Model, part: str, queries: Block, count: int, learnt: Bytes | None = None
-    ) -> tuple[Floats, Rows]:
-        """The `count` nearest of the shard's texts to each query by (-cosine, row), -1 where there are fewer.
+    def nearest(self, model: Model, part: str, queries: Block, count: int, learnt: Bytes | None = None) -> Near:
+        """At least the `count` nearest of the shard's texts to each query: roughly how near, and which; see nearest.py.
 
-        Cosines (b, count) in float64, as `dots` makes them, and rows (b, count): neither depends on blocks or shards.
         learnt: what `trained_index` made for all shards.
         """
         held = self._part(model, part)
@@ -121,18 +123,30 @@ class PoolShard:
         if part not in self._indexes:
             search = self.spec.search
             self._indexes[part] = Neighbours(held.vectors, search.index, search.nprobe, self.spec.device, learnt)
-        return settled_nearest(self._indexes[part], held, queries.vectors, count, count + SPARE)
+        return nearest(self._indexes[part], held, queries.vectors, count)
 
-    def truly_nearest(self, model: Model, part: str, queries: Block, count: int) -> tuple[Floats, Rows]:
+    def truly_nearest(self, model: Model, part: str, queries: Block, count: int) -> Near:
         """The same, found by looking at every text: what an index is measured by. Ties are as float32 leaves them."""
         held = self._part(model, part)
         product = torch.tensor(queries.vectors) @ torch.from_numpy(held.vectors).T
         cosines, places = product.topk(min(count, len(held.rows)), dim=1)
         return cosines.double().numpy(), held.rows[places.numpy()]
 
-    def select(self, request: Request, queries: Block, labelled: Keys, *answers: tuple[Floats, Rows]) -> Candidates:
-        """The candidates of a block, from the answers of all shards; see `select`."""
-        return select(request, queries.rows, labelled, list(answers))
+    def shortlist(self, request: Request, bound: float, queries: Block, labelled: Keys, *answers: Near) -> Shortlist:
+        """The pairs of a block that must be looked at again, from the answers of all shards."""
+        return shortlist(request, bound, queries.rows, labelled, list(answers))
+
+    def members(self, request: Request, queries: Block, *answers: Near) -> tuple[Keys, Shortlist]:
+        """Keys of pairs that are among the nearest, and the pairs that must be looked at again to say."""
+        return members(request, queries.rows, list(answers))
+
+    def settled(self, model: Model, part: str, queries: Block, listed: Shortlist) -> Floats:
+        """The cosines of shortlisted pairs, NaN where the right text is not here."""
+        return self.cosines(model, part, queries, listed.pairs)
+
+    def select(self, request: Request, listed: Shortlist, *answers: Floats) -> Candidates:
+        """The candidates of a block, from the cosines that all shards have for its shortlist."""
+        return select(request, listed, list(answers))
 
     def least(self, model: Model, visit: "Visit", visitor: Block, labelled: Keys) -> Candidates:
         """The least pairs of the visitor with blocks of the shard's texts: at most `count`, none above the bound."""
@@ -148,11 +162,9 @@ class PoolShard:
         """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is not here."""
         held = self._part(model, part)
         cosines = np.full(len(pairs), np.nan)
-        own = np.flatnonzero(np.isin(pairs[:, 1], held.rows))
-        for start in range(0, len(own), COLUMNS):
-            here = own[start : start + COLUMNS]
-            left = queries.vectors[np.searchsorted(queries.rows, pairs[here, 0])]
-            cosines[here] = dots(left, held.vectors[np.searchsorted(held.rows, pairs[here, 1])])
+        own = np.flatnonzero(is_in(pairs[:, 1], held.rows))
+        left, right = np.searchsorted(queries.rows, pairs[own, 0]), np.searchsorted(held.rows, pairs[own, 1])
+        cosines[own] = settled(queries.vectors, left, held.vectors, right)
         return cosines
 
     def tally(
