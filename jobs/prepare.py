@@ -1,4 +1,7 @@
-"""Make a task folder: python -m jobs.prepare {qqp|wikiqa|synthetic|pairs} --out TASK ..."""
+"""Make a task folder: python -m jobs.prepare {qqp|wikiqa|synthetic|pairs} --out TASK ...
+
+Or evaluation sets of a task: python -m jobs.prepare evaluation --task TASK
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -15,6 +18,7 @@ from al_ray.data.synthetic import synthetic_task
 from al_ray.data.tables import counts, write_task
 from al_ray.data.wikiqa import read_wikiqa
 from jobs import entry
+from jobs.prepare_evaluation import Evaluation, prepare_evaluation
 
 # Of train, dev and test: the share of train is the paper's (QQP).
 EVEN_SHARES = "0.5,0.25,0.25"
@@ -83,8 +87,13 @@ class Pairs(OwnTexts):
 def main() -> None:
     """Read the source, write the task folder, say what is in it."""
     options = entry.options(
-        Qqp | Wikiqa | Synthetic | Pairs, "prepare", "Make a task folder of pairs, with what is known of them."
+        Qqp | Wikiqa | Synthetic | Pairs | Evaluation,
+        "prepare",
+        "Make a task folder of pairs, with what is known of them; or a task's evaluation sets.",
     )
+    if isinstance(options, Evaluation):
+        prepare_evaluation(options)
+        return
     if getattr(options, "seed", 0) < 0:
         raise BadOption(f"--seed is {options.seed}; give 0 or more")
     task, report = options.read()

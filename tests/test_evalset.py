@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.core.errors import BadFile
-from al_ray.core.evalset import EvaluationSet, Stratum, near_and_random
+from al_ray.core.evalset import EvaluationSet, Stratum, banded, near_and_random, stratified
 from al_ray.core.metrics import Extent, average_precision, counts_of, evaluation, false_positives
 from al_ray.core.pairs import NO_KEYS, PairSpace
 from al_ray.core.task import Split
@@ -45,6 +45,23 @@ def test_weights_of_the_strata_add_to_all_negatives(symmetric, positives, near, 
     parts = [found.positives, near_stratum.keys, random.keys]
     assert len(np.unique(np.concatenate(parts))) == sum(map(len, parts))
     assert found.extents == (near_stratum.extent, random.extent)
+
+
+def test_bands_part_the_near_pairs_and_stand_for_all_of_theirs():
+    split = split_of(8, True, [0, 5])
+    near = np.sort(split.space.at(np.arange(20)))
+    cosines = np.linspace(1, 0, 20)
+    parts = banded(near, cosines, (cosines[4], 0.5))
+    assert list(parts) == [f"near from {cosines[4]:g}", "near from 0.5", "near below 0.5"]
+    # An edge belongs to the band above it.
+    assert [part.tolist() for part in parts.values()] == [near[:5].tolist(), near[5:10].tolist(), near[10:].tolist()]
+    found = stratified(split, parts, 4, 3, np.random.default_rng(0))
+    known = set(split.positive_keys.tolist())
+    for stratum, part in zip(found.strata, parts.values(), strict=False):
+        assert stratum.population == len(set(part.tolist()) - known)
+        assert stratum.size == min(4, stratum.population)
+        assert set(stratum.keys.tolist()) <= set(part.tolist()) - known
+    assert [(s.size, s.population) for s in found.strata[3:]] == [(3, 28 - len(known | set(near.tolist())))]
 
 
 def test_near_pairs_of_another_split_are_refused():

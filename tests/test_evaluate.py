@@ -1,6 +1,7 @@
 """jobs.evaluate: scores made elsewhere by hand-worked values, rounds of a run on a real Ray, and what is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,9 +10,12 @@ import pytest
 
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
+from al_ray.data.evaluation_sets import EvaluationSets
 from al_ray.data.files import write_json
-from al_ray.data.tables import write_task
+from al_ray.data.run_folder import bound_config
+from al_ray.data.tables import read_task, write_task
 from jobs.evaluate import Options, of_run, of_scores
+from jobs.prepare_evaluation import Evaluation, prepare_evaluation
 from jobs.run import run
 
 
@@ -103,6 +107,45 @@ def test_an_estimate_says_what_it_stands_on(trained):
     assert (estimate.positives, estimate.total_pairs) == (exact.positives, exact.total_pairs)
     number = estimate.average_precision
     assert number.low <= number.value <= number.high
+
+
+def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_of_shards(trained):
+    def measured(shards: int):
+        return of_run(Options(run=trained, estimate=True, cluster=ClusterConfig(shards=shards)), trained)[0].as_dict()
+
+    once = measured(1)
+    assert measured(2) == once
+    (kept,) = (trained / "evaluation").iterdir()
+    (kept / "0-near.parquet").write_bytes(b"")
+    with pytest.raises(BadFile, match=r"0-near\.parquet cannot be read"):
+        of_run(Options(run=trained, estimate=True), trained)
+    for file in kept.iterdir():
+        file.unlink()
+    assert measured(1) == once
+
+
+def test_sets_prepared_for_a_task_are_those_that_its_runs_take(trained, capsys):
+    config = bound_config(trained)
+    task = Path(config.task)
+    asked = Evaluation(
+        task=task, encoder=config.encoder, encoder_layers=1, max_length=24, threads=1, search=config.search,
+        evaluation=replace(config.evaluation, bands=(0.9, 0.5), near_pairs=10),
+    )  # fmt: skip
+    prepare_evaluation(asked)
+    told = capsys.readouterr().out
+    assert "near from 0.9" in told
+    assert "near below 0.5" in told
+    kept = EvaluationSets([task])
+    (folder,) = (path for path in (task / "evaluation").iterdir() if path.name.startswith("dev-"))
+    about = json.loads((folder / "set.json").read_text())
+    found = kept.read(read_task(task).split("dev"), about["made_from"])
+    assert found is not None
+    assert [(s.name, s.size <= 10, s.population) for s in found.strata][:3] == [
+        (s["name"], True, s["population"]) for s in about["strata"]
+    ][:3]
+    (folder / "set.json").write_text(json.dumps({**about, "made_from": {}}))
+    with pytest.raises(BadFile, match="was not written for this split"):
+        kept.read(read_task(task).split("dev"), about["made_from"])
 
 
 @pytest.mark.parametrize(

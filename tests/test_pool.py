@@ -20,7 +20,7 @@ from al_ray.core.scoring import Scorer
 from al_ray.core.strategy import MARGIN, NOTHING, Candidates, Order
 from al_ray.core.task import Split, Task
 from al_ray.data.tables import write_task
-from al_ray.model import pool as pool_module
+from al_ray.model import count as count_module
 from al_ray.model.encoder import Encoder
 from al_ray.model.join import Block
 from al_ray.model.nearest import Request, members, nearest, select, settled
@@ -243,7 +243,7 @@ def test_cosines_are_a_shards_own_and_nan_elsewhere(tmp_path, letters, task):
 
 @pytest.mark.parametrize("columns", [8192, 5])
 def test_the_tally_is_a_count_of_every_negative_whatever_the_shards(tmp_path, letters, task, columns, monkeypatch):
-    monkeypatch.setattr(pool_module, "COLUMNS", columns)
+    monkeypatch.setattr(count_module, "COLUMNS", columns)
     pools = [pool(task, tmp_path, letters, shards) for shards in (1, 2, 3)]
     split, cosines = task.split("train"), pools[0].cosines("train")
     positives = {tuple(pair) for pair in split.positives.tolist()}

@@ -1,24 +1,28 @@
 """The evaluator over shards: average precision by counts, of every pair or of a weighted sample."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from al_ray.cluster.pool import ShardedPool
 from al_ray.cluster.search import PoolSearch
 from al_ray.core.config import EvaluationConfig, generator
-from al_ray.core.evalset import EvaluationSet, near_and_random
-from al_ray.core.metrics import Evaluation, counts_of, evaluation, reliability
+from al_ray.core.evalset import EvaluationSet, banded, stratified
+from al_ray.core.metrics import Counts, Evaluation, Extent, counts_above, evaluation, reliability, thresholds_of
 from al_ray.core.records import Model
 from al_ray.core.task import Split, Task
+from al_ray.data.evaluation_sets import EvaluationSets
 
 
 class PoolEvaluator:
     """The Evaluator of the loop: counts small pools, estimates large ones from an evaluation set."""
 
-    def __init__(self, pool: ShardedPool, task: Task, config: EvaluationConfig, seed: int) -> None:
-        """No evaluation set is made before it is needed."""
-        self.pool, self.task, self.config, self.seed = pool, task, config, seed
+    def __init__(
+        self, pool: ShardedPool, task: Task, config: EvaluationConfig, seed: int, shelf: EvaluationSets
+    ) -> None:
+        """No evaluation set is made before it is needed. shelf: where they are kept."""
+        self.pool, self.task, self.config, self.seed, self.shelf = pool, task, config, seed, shelf
         self.sets: dict[str, EvaluationSet] = {}
 
     def exact(self, split: Split) -> bool:
@@ -27,23 +31,25 @@ class PoolEvaluator:
         return small if self.config.mode == "auto" else self.config.mode == "exact"
 
     def evaluate(self, model: Model, split: str) -> Evaluation:
-        """Average precision and the rest, counted or estimated."""
+        """Average precision and the rest, counted or estimated: positives' scores are the thresholds of the others."""
         found = self.task.split(split)
-        rng = generator(self.seed, f"interval-{split}")
+        scores = self.pool.cosines(model, found, found.positives)
+        thresholds = thresholds_of(scores)
         if self.exact(found):
-            counts, extents, summed = self.pool.count(model, found)
-            return evaluation(split, counts, extents, summed, rng)
-        evalset = self.evaluation_set(found)
-        scores = [self.pool.cosines(model, found, found.space.pairs(evalset.positives))]
-        scores += [self.pool.cosines(model, found, found.space.pairs(stratum.keys)) for stratum in evalset.strata]
+            negatives = found.space.total - len(found.positives)
+            tallies, extents = [self.pool.count(model, found, thresholds)], (Extent("all", negatives, negatives),)
+        else:
+            evalset = self.evaluation_set(found)
+            tallies, extents = self.pool.sample(model, found, evalset.strata, thresholds), evalset.extents
         summed = None
         if model.scorer is not None:
-            weights = [1.0, *(stratum.weight for stratum in evalset.strata)]
-            for number, (part, weight) in enumerate(zip(scores, weights, strict=True)):
-                labels = np.full(len(part), number == 0, dtype=np.uint8)
-                here = reliability(model.scorer.probability(part), labels, weight)
-                summed = here if summed is None else summed + here
-        return evaluation(split, counts_of(scores[0], scores[1:]), evalset.extents, summed, rng)
+            p = model.scorer.probability(scores)
+            summed = reliability(p, np.ones(len(p), dtype=np.uint8), 1.0)
+            for tally in tallies:
+                summed = summed if tally.reliability is None else summed + tally.reliability
+        above = np.stack([tally.above for tally in tallies])
+        counts = Counts(thresholds, counts_above(thresholds, scores), above)
+        return evaluation(split, counts, extents, summed, generator(self.seed, f"interval-{split}"))
 
     def make_sets(self, splits: Iterable[str]) -> None:
         """Make the evaluation sets of those splits that are estimated."""
@@ -52,9 +58,34 @@ class PoolEvaluator:
                 self.evaluation_set(split)
 
     def evaluation_set(self, split: Split) -> EvaluationSet:
-        """The evaluation set of a split, made at first need and the same ever after."""
+        """The evaluation set of a split, made at first need and kept."""
         if split.name not in self.sets:
-            near = PoolSearch(self.pool, split).near(self.pool.untrained(), self.config.near_neighbours)
-            rng = generator(self.seed, f"evaluation-set-{split.name}")
-            self.sets[split.name] = near_and_random(split, near, self.config.random_pairs, rng)
+            made_from = self._made_from(split)
+            kept = self.shelf.read(split, made_from)
+            if kept is None:
+                kept = self._made(split)
+                self.shelf.write(kept, made_from)
+            self.sets[split.name] = kept
         return self.sets[split.name]
+
+    def _made(self, split: Split) -> EvaluationSet:
+        asked, untrained = self.config, self.pool.untrained()
+        near = PoolSearch(self.pool, split).near(untrained, asked.near_neighbours)
+        cosines = self.pool.cosines(untrained, split, split.space.pairs(near)) if asked.bands else np.empty(0)
+        rng = generator(asked.seed, f"evaluation-set-{split.name}")
+        return stratified(split, banded(near, cosines, asked.bands), asked.near_pairs, asked.random_pairs, rng)
+
+    def _made_from(self, split: Split) -> dict[str, Any]:
+        """All that decides an evaluation set."""
+        asked, search = self.config, self.pool.search
+        return {
+            "task": self.task.digest,
+            "split": split.name,
+            "encoder": self.pool.untrained().digest,
+            "index": [search.index, search.nprobe],
+            "near_neighbours": asked.near_neighbours,
+            "near_pairs": asked.near_pairs,
+            "bands": list(asked.bands),
+            "random_pairs": asked.random_pairs,
+            "seed": asked.seed,
+        }

@@ -10,19 +10,12 @@ import ray
 
 from al_ray.cluster.session import gathered, streamed
 from al_ray.core.config import SearchConfig
-from al_ray.core.metrics import (
-    Counts,
-    Extent,
-    Reliability,
-    counts_above,
-    reliability,
-    thresholds_of,
-)
+from al_ray.core.evalset import Stratum
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.task import Split, Task
-from al_ray.model.pool import Tally
+from al_ray.model.count import Stands, Tally
 
 Watch = Callable[[str, int, int], None]
 """Told of progress: a stage, how much of it is done, how much there is."""
@@ -87,10 +80,8 @@ class ShardedPool:
                 cosines[here[own]] = answer[own]
         return cosines
 
-    def count(self, model: Model, split: Split) -> tuple[Counts, list[Extent], Reliability | None]:
-        """Every pair of a split, counted."""
-        scores = self.cosines(model, split, split.positives)
-        thresholds = thresholds_of(scores)
+    def count(self, model: Model, split: Split, thresholds: Floats) -> Tally:
+        """Every negative of a split, counted at descending thresholds."""
         right, wanted = self.parts[split.name, "right"], ray.put(thresholds)
 
         def ask(place: Place, block: Any) -> tuple[None, list[Any]]:
@@ -100,17 +91,25 @@ class ShardedPool:
                 shard.tally.remote(model, right, block, hidden, wanted, self.task.symmetric) for shard in self.shards
             ]
 
-        tallies: list[Tally] = [t for _, answers in self.over_blocks(model, split, ask, "count") for t in answers]
-        above = sum((tally.above for tally in tallies), np.zeros(len(thresholds), dtype=np.int64))
-        negatives = split.space.total - len(split.positives)
-        summed = None
-        if model.scorer is not None:
-            p = model.scorer.probability(scores)
-            summed = reliability(p, np.ones(len(p), dtype=np.uint8), 1.0)
-            for tally in tallies:
-                summed = summed if tally.reliability is None else summed + tally.reliability
-        counts = Counts(thresholds, counts_above(thresholds, scores), above[None, :])
-        return counts, [Extent("all", negatives, negatives)], summed
+        summed = Tally(np.zeros(len(thresholds), dtype=np.int64), None)
+        for _, tallies in self.over_blocks(model, split, ask, "count"):
+            summed = sum(tallies, summed)
+        return summed
+
+    def sample(self, model: Model, split: Split, strata: Sequence[Stratum], thresholds: Floats) -> list[Tally]:
+        """The sampled negatives of each stratum, counted: a shard answers for the pairs whose right text it has."""
+        right, wanted = self.parts[split.name, "right"], ray.put(thresholds)
+        keys = [ray.put(stratum.keys) for stratum in strata]
+        stands = Stands(split.space.width, tuple(stratum.weight for stratum in strata))
+
+        def ask(place: Place, block: Any) -> tuple[None, list[Any]]:
+            return None, [shard.sampled.remote(model, right, block, wanted, stands, *keys) for shard in self.shards]
+
+        summed = [Tally(np.zeros(len(thresholds), dtype=np.int64), None) for _ in strata]
+        for _, answers in self.over_blocks(model, split, ask, "score"):
+            for tallies in answers:
+                summed = [one + other for one, other in zip(summed, tallies, strict=True)]
+        return summed
 
     def rows(self, part: str) -> list[Rows]:
         """The rows that each shard has of a part."""

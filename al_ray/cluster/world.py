@@ -13,10 +13,12 @@ from al_ray.cluster.prepare import parts_of, pool_folder, prepared
 from al_ray.cluster.search import PoolSearch
 from al_ray.cluster.session import deployed, streamed
 from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.core.evalset import EvaluationSet
 from al_ray.core.metrics import Evaluation
 from al_ray.core.ports import Oracle
 from al_ray.core.records import Labelled, Model
 from al_ray.core.task import Task
+from al_ray.data.evaluation_sets import EvaluationSets
 from al_ray.data.run_folder import RunFolder
 from al_ray.model.pool import PoolShard, ShardSpec
 from al_ray.model.trainer import Trainer, TrainerSpec
@@ -57,7 +59,7 @@ class RunWorld:
         """Put the parts together."""
         self.pool, self.trainer, self.journal, self.oracle = pool, trainer, journal, oracle
         self.retriever = PoolSearch(pool, journal.task.split("train"), journal.keep_recall)
-        self.evaluator = evaluator(config, journal.task, pool)
+        self.evaluator = evaluator(config, journal, pool)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -75,9 +77,10 @@ class RunWorld:
             self.pool.embed(model, splits)
 
 
-def evaluator(config: RunConfig, task: Task, pool: ShardedPool) -> PoolEvaluator:
-    """What measures a run's models."""
-    return PoolEvaluator(pool, task, config.evaluation, config.seed)
+def evaluator(config: RunConfig, journal: RunFolder, pool: ShardedPool) -> PoolEvaluator:
+    """What measures a run's models, on evaluation sets of the task or, where it has not the ones wanted, its own."""
+    sets = EvaluationSets([Path(config.task), journal.path])
+    return PoolEvaluator(pool, journal.task, config.evaluation, config.seed, sets)
 
 
 @contextmanager
@@ -124,7 +127,19 @@ def measured(
     task.measurable(split)
     with deployed_pool(config, cluster, task, folder.path, watch) as pool:
         model = folder.model(number) if number else pool.untrained()
-        measure = evaluator(config, task, pool)
+        measure = evaluator(config, folder, pool)
         measure.make_sets([split])
         pool.embed(model, [split])
         return measure.evaluate(model, split)
+
+
+def evaluation_sets(
+    config: RunConfig, cluster: ClusterConfig, task: Task, splits: Iterable[str], watch: Watch
+) -> Iterator[EvaluationSet]:
+    """The evaluation sets of a task's splits, each made unless it is there, and kept in the task's folder."""
+    folder = Path(config.task)
+    with deployed_pool(config, cluster, task, folder / "evaluation", watch) as pool:
+        measure = PoolEvaluator(pool, task, config.evaluation, config.seed, EvaluationSets([folder]))
+        for split in splits:
+            pool.embed(pool.untrained(), [split])
+            yield measure.evaluation_set(task.measurable(split))

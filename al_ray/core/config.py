@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import log
 from typing import Literal
 
@@ -99,8 +100,14 @@ class EvaluationConfig:
     """The largest pool that auto counts."""
     near_neighbours: int = 100
     """Near negatives are the pairs of a left text with so many neighbours under the untrained encoder (A.2)."""
+    near_pairs: int | None = None
+    """At most so many near negatives of each band, drawn at random; all when not given, as in the paper."""
+    bands: tuple[float, ...] = ()
+    """Part the near negatives at these untrained cosines, highest first: each band is a stratum of its own."""
     random_pairs: int = 10_000_000
     """Size of the random stratum (A.2), less where the pool is smaller."""
+    seed: int = 0
+    """Names the draw of the sampled pairs: the same for runs that are to be compared."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,9 @@ class RunConfig:
             (self.training.tries, "--training.tries", 1, 100),
             (self.evaluation.exact_pairs, "--evaluation.exact-pairs", 0, 2**62),
             (self.evaluation.near_neighbours, "--evaluation.near-neighbours", 1, 1_000_000),
+            (self.evaluation.near_pairs, "--evaluation.near-pairs", 1, 2**40),
             (self.evaluation.random_pairs, "--evaluation.random-pairs", 1, 2**40),
+            (self.evaluation.seed, "--evaluation.seed", 0, 2**63 - 1),
         ))  # fmt: skip
         # In logarithms: the sum itself may be no float any more.
         if log(self.first_batch) + (self.rounds - 1) * log(self.growth) > log(MOST_LABELS):
@@ -178,6 +187,9 @@ class RunConfig:
         splits = self.evaluation.splits
         if not set(splits) <= set(SPLITS) or len(set(splits)) < len(splits):
             raise BadOption(f"--evaluation.splits is {' '.join(splits)!r}; give {', '.join(SPLITS)}, each once at most")
+        bands = self.evaluation.bands
+        if any(higher <= lower for higher, lower in pairwise((2.0, *bands, -2.0))):
+            raise BadOption(f"--evaluation.bands is {' '.join(map(str, bands))}; give cosines, the highest first")
         for value, name in ((self.task, "--task"), (self.encoder, "--encoder"), (self.search.index, "--search.index")):
             if not value.strip() or "\0" in value:
                 raise BadOption(f"{name} is {value!r}; say which, or leave it out where it has a default")

@@ -5,6 +5,7 @@ sampled pair stands for `weight` pairs of its part, so that weighted counts over
 pairs. Near and random are the first two; bands of cosine can be added: nothing else knows how many strata there are.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,6 +14,7 @@ import numpy as np
 from al_ray.core.errors import BadFile
 from al_ray.core.metrics import Extent
 from al_ray.core.pairs import Keys, distinct, is_in
+from al_ray.core.scoring import Cosines
 from al_ray.core.task import Split
 
 
@@ -75,18 +77,43 @@ def near_and_random(split: Split, near: Keys, random_pairs: int, rng: np.random.
     """The paper's two strata (A.2): the near negatives, all of them, and at most `random_pairs` of the other negatives.
 
     near: keys of pairs with nearby untrained embeddings, in any order; repeats and positives among them are left out.
-    Where the other negatives are no more than `random_pairs`, they are taken whole.
     """
-    space, positives = split.space, split.positive_keys
-    near = distinct(near)
-    if not space.holds(space.pairs(near)).all():
-        raise BadFile(f"near pairs of {split.name}: some are no pairs of this split; find them again for this split")
-    near = near[~is_in(near, positives)]
-    taken = np.sort(np.concatenate([positives, near]))
+    return stratified(split, {"near": distinct(near)}, None, random_pairs, rng)
+
+
+def stratified(
+    split: Split, parts: Mapping[str, Keys], most: int | None, random_pairs: int, rng: np.random.Generator
+) -> EvaluationSet:
+    """A stratum of each part, at most so many of its negatives, and one of the negatives in no part, called random.
+
+    parts: name -> sorted distinct keys; no pair is in two. What is no more than asked for is taken whole.
+    """
+    space, positives, strata = split.space, split.positive_keys, []
+    for name, keys in parts.items():
+        if not space.holds(space.pairs(keys)).all():
+            raise BadFile(f"{name} pairs of {split.name}: some are no pairs of this split; find them again for it")
+        negatives = keys[~is_in(keys, positives)]
+        drawn = negatives
+        if most is not None and len(negatives) > most:
+            drawn = np.sort(rng.choice(negatives, most, replace=False, shuffle=False))
+        strata.append(Stratum(name, drawn, len(negatives)))
+    taken = distinct(np.concatenate([positives, *parts.values()]))
     others = space.total - len(taken)
     drawn = np.sort(space.draw(min(random_pairs, others), taken, rng))
-    strata = (Stratum("near", near, len(near)), Stratum("random", drawn, others))
-    return EvaluationSet(split.name, strata, positives, space.total)
+    strata.append(Stratum("random", drawn, others))
+    return EvaluationSet(split.name, tuple(strata), positives, space.total)
+
+
+def banded(keys: Keys, cosines: Cosines, edges: Sequence[float]) -> dict[str, Keys]:
+    """(n,) sorted keys with cosines, edges from the highest -> the part of each band: from an edge up to the one above.
+
+    The last band is what is below all edges; without edges there is one, called near.
+    """
+    if not edges:
+        return {"near": keys}
+    band = np.searchsorted(-np.asarray(edges), -np.asarray(cosines), side="left")
+    names = [*(f"near from {edge:g}" for edge in edges), f"near below {edges[-1]:g}"]
+    return {name: keys[band == number] for number, name in enumerate(names)}
 
 
 def _overlap(keys: Keys, others: Keys) -> bool:

@@ -14,17 +14,16 @@ import torch
 
 from al_ray.core.config import EncoderConfig, SearchConfig
 from al_ray.core.errors import BadFile
-from al_ray.core.metrics import Ints, Reliability, counts_above, reliability
-from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
+from al_ray.core.pairs import Keys, Pairs, Rows, is_in
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
-from al_ray.core.strategy import MARGIN, Candidates
-from al_ray.model.encoder import Encoder, Vectors
+from al_ray.core.strategy import Candidates
+from al_ray.model.count import Negatives, Stands, Tally, counted, tallied, within
+from al_ray.model.encoder import Encoder
 from al_ray.model.join import Block, LeastPairs, Wanted
 from al_ray.model.nearest import Near, Request, Shortlist, members, nearest, select, settled, shortlist
 from al_ray.model.neighbours import NONE, Bytes, Neighbours, sample_size, set_threads, trained
 from al_ray.model.tokens import Tokens, batches
-from al_ray.model.training import dots
 
 COLUMNS = 8192  # Right texts in one block of a product: 1,024 x 8,192 float32 are 32 MB.
 
@@ -42,14 +41,6 @@ class ShardSpec:
     shard: int
     shards: int
     device: str = "cpu"
-
-
-@dataclass(frozen=True)
-class Tally:
-    """What a count of negatives says: (t,) how many reach each threshold, and, if the model has p, its reliability."""
-
-    above: Ints
-    reliability: Reliability | None
 
 
 class PoolShard:
@@ -176,21 +167,21 @@ class PoolShard:
         does not depend on blocks or shards. Symmetric: only pairs left < right, each of which is met once.
         """
         held = self._part(model, part)
-        # A copy: what Ray hands over is read-only, which torch cannot express.
-        asked = torch.tensor(queries.vectors)
-        above = np.zeros(len(thresholds), dtype=np.int64)
-        seen = None
-        for start in range(0, len(held.rows), COLUMNS):
-            columns = Block(held.rows[start : start + COLUMNS], held.vectors[start : start + COLUMNS])
-            product = (asked @ torch.from_numpy(columns.vectors).T).numpy()
-            shown = _shown(queries.rows, columns.rows, hidden, symmetric)
-            if model.scorer is not None:
-                probabilities = model.scorer.probability(product[shown])
-                here = reliability(probabilities, np.zeros(len(probabilities), dtype=np.uint8), 1.0)
-                seen = here if seen is None else seen + here
-            product[~shown] = -np.inf
-            above = above + counts_above(thresholds, _settled(product, queries, columns, thresholds))
-        return Tally(above, seen)
+        return counted(queries, held, Negatives(hidden, symmetric), thresholds, model.scorer)
+
+    def sampled(
+        self, model: Model, part: str, queries: Block, thresholds: Floats, stands: "Stands", *samples: Keys
+    ) -> list[Tally]:
+        """Count the sampled negatives of each stratum whose left text is among the queries and whose right one is here.
+
+        samples: the sorted keys of each whole sample.
+        """
+        held, found = self._part(model, part), []
+        for keys, weight in zip(samples, stands.weights, strict=True):
+            pairs = within(keys, queries.rows, stands.width)
+            pairs = pairs[is_in(pairs[:, 1], held.rows)]
+            found.append(tallied(self.cosines(model, part, queries, pairs), thresholds, model.scorer, weight))
+        return found
 
     def _part(self, model: Model, part: str) -> Block:
         for _ in self.embed(model, part):
@@ -237,27 +228,3 @@ def load(model: Model, config: EncoderConfig, device: str) -> Encoder:
     if encoder.digest() != model.digest:
         raise BadFile(f"weights in {model.path or config.name} are not those the run made; restore the folder")
     return encoder
-
-
-def _shown(left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> Mask:
-    """Which cells of a block (b, c) are pairs to count."""
-    shown = left[:, None] < right[None, :] if symmetric else np.ones((len(left), len(right)), dtype=np.bool_)
-    for turned in (hidden, hidden[:, ::-1]) if symmetric else (hidden,):
-        here = turned[np.isin(turned[:, 0], left) & np.isin(turned[:, 1], right)]
-        shown[np.searchsorted(left, here[:, 0]), np.searchsorted(right, here[:, 1])] = False
-    return shown
-
-
-def _settled(product: Vectors, queries: Block, columns: Block, thresholds: Floats) -> Floats:
-    """The scores of a block that may reach the lowest threshold; those near any threshold in float64."""
-    if not len(thresholds):
-        return np.empty(0)
-    rising = thresholds[::-1]
-    left, right = np.nonzero(product >= rising[0] - MARGIN)
-    scores = product[left, right].astype(np.float64)
-    near = np.searchsorted(rising, scores - MARGIN) != np.searchsorted(rising, scores + MARGIN, side="right")
-    close = np.flatnonzero(near)
-    for start in range(0, len(close), COLUMNS):
-        here = close[start : start + COLUMNS]
-        scores[here] = dots(queries.vectors[left[here]], columns.vectors[right[here]])
-    return scores
