@@ -67,7 +67,7 @@ def encode(asked: Options) -> dict[str, float]:
     torch.set_num_threads(asked.threads)
     every = read_texts(asked.task, "right")
     texts = [every[row] for row in np.linspace(0, len(every) - 1, min(asked.texts, len(every))).astype(int)]
-    ours = Encoder.base(EncoderConfig(asked.encoder, None, asked.max_length, 64, asked.threads))
+    ours = Encoder.base(EncoderConfig(asked.encoder, None, asked.max_length, 64, asked.threads, "fp32"))
     with tempfile.TemporaryDirectory() as folder:
         ours.save(Path(folder))
         theirs = SentenceTransformer(folder, device="cpu")

@@ -36,8 +36,6 @@ class Options(RunConfig):
     """Layers of the encoder."""
     vocabulary: int = 30522
     """Word pieces that the encoder knows."""
-    vectors: Literal["fp32", "fp16"] = "fp32"
-    """How shards hold vectors."""
     gpus: float = 0
     """GPUs of the cluster; one share is the trainer's. 0: CPUs."""
     gpu: Literal["h200", "a100"] = "h200"

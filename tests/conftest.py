@@ -81,7 +81,7 @@ def task(request: pytest.FixtureRequest) -> Task:
 @pytest.fixture(scope="session")
 def letters() -> EncoderConfig:
     """The tests' encoder: random weights, a word piece a letter; a text of at most 22 letters is whole."""
-    return EncoderConfig(name="random-bert", layers=1, max_length=24, batch=8, threads=1)
+    return EncoderConfig(name="random-bert", layers=1, max_length=24, batch=8, threads=1, vectors="fp32")
 
 
 @pytest.fixture(scope="session")

@@ -85,7 +85,7 @@ def world(tmp_path_factory, make_task) -> Path:
     for name, content in files.items():
         (here / name).write_text(content)
     (here / "s.parquet").write_bytes(parquet(**SCORED))
-    encoder = Encoder.base(EncoderConfig("random-bert", 1, 24, 8, 1))
+    encoder = Encoder.base(EncoderConfig("random-bert", 1, 24, 8, 1, "fp32"))
     (here / "enc").mkdir()
     encoder.save(here / "enc")
     config = RunConfig(

@@ -37,7 +37,7 @@ def world(local_ray, tmp_path_factory, make_task) -> Path:
     here = tmp_path_factory.mktemp("world")
     write_task(make_task(True), here / "task", {})
     (here / "good").mkdir()
-    Encoder.base(EncoderConfig("random-bert", 1, 24, 8, 1)).save(here / "good")
+    Encoder.base(EncoderConfig("random-bert", 1, 24, 8, 1, "fp32")).save(here / "good")
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(here)
         go(patched, SOUND.replace("--out out", "--out run"))

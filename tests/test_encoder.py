@@ -38,7 +38,7 @@ def config(request: pytest.FixtureRequest) -> EncoderConfig:
     """Two layers of either encoder."""
     if request.param != "random-bert":
         request.getfixturevalue("minilm")
-    return EncoderConfig(name=request.param, layers=2, max_length=24, batch=8, threads=1)
+    return EncoderConfig(name=request.param, layers=2, max_length=24, batch=8, threads=1, vectors="fp32")
 
 
 def test_a_vector_is_the_mean_of_the_last_layers_tokens_at_unit_length(config):
@@ -77,7 +77,7 @@ def test_a_limit_beyond_the_encoders_positions_is_refused(letters):
 
 
 def test_the_first_layers_are_those_of_the_whole(minilm, config):
-    whole = Encoder.base(EncoderConfig(minilm, None, 24, 8, 1))
+    whole = Encoder.base(EncoderConfig(minilm, None, 24, 8, 1, "fp32"))
     ids = torch.tensor(whole.tokenizer(["a short one"])["input_ids"])
     with torch.no_grad():
         every = whole.transformer(input_ids=ids, output_hidden_states=True).hidden_states
@@ -90,7 +90,7 @@ def test_the_first_layers_are_those_of_the_whole(minilm, config):
 @pytest.mark.parametrize("layers", [0, -1, 7])
 def test_layers_that_an_encoder_does_not_have_are_refused(minilm, layers):
     with pytest.raises(BadOption, match=f"--encoder-layers {layers}: .* 1 to 6"):
-        Encoder.base(EncoderConfig(minilm, layers, 24, 8, 1))
+        Encoder.base(EncoderConfig(minilm, layers, 24, 8, 1, "fp32"))
 
 
 def test_the_random_encoder_without_layers_is_refused(letters):
@@ -176,7 +176,7 @@ def test_saved_folders_load_where_al_ray_cannot_be_imported(minilm, letters, tmp
 def refused(name: str) -> str:
     """The one line with which an encoder is refused."""
     with pytest.raises(BadOption) as error:
-        Encoder.base(EncoderConfig(name, None, 24, 8, 1))
+        Encoder.base(EncoderConfig(name, None, 24, 8, 1, "fp32"))
     assert len(str(error.value).splitlines()) == 1
     return str(error.value)
 
@@ -252,7 +252,7 @@ def test_loading_leaves_torchs_chance_as_it_was(config):
 def test_another_minilm_in_the_package_is_refused(minilm, monkeypatch):
     monkeypatch.setattr(encoder_module, "MINILM_SHA256", "0" * 64)
     with pytest.raises(BadFile, match="is not the published all-MiniLM-L6-v2"):
-        Encoder.base(EncoderConfig(minilm, None, 24, 8, 1))
+        Encoder.base(EncoderConfig(minilm, None, 24, 8, 1, "fp32"))
 
 
 def test_without_its_package_minilm_names_the_package(monkeypatch):

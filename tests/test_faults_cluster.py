@@ -20,6 +20,7 @@ from ray.cluster_utils import Cluster
 from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig, TrainingConfig
 from al_ray.data.tables import write_task
 from jobs import run as run_job
+from jobs.evaluate import Options, of_run
 from jobs.progress import Progress
 from jobs.run import run
 
@@ -110,6 +111,23 @@ def test_an_actor_killed_in_mid_stage_costs_time_alone(cluster, asked, quiet, tm
     done = run(asked, WHERE, tmp_path / "run")
     assert [death[0] for death in killing.deaths] == [stage], "it died inside"
     assert results(done.path) == quiet
+
+
+@pytest.mark.parametrize("stage", ["embed", "search"])
+def test_a_shard_killed_while_vectors_are_kept_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage):
+    killing = killer(stage, "PoolShard")
+    monkeypatch.setattr(run_job, "Progress", killing)
+    done = run(asked, replace(WHERE, keep_vectors=True), tmp_path / "run")
+    assert [death[0] for death in killing.deaths] == [stage]
+    assert results(done.path) == quiet
+    kept = {path.name.split("-left-")[0] for path in done.path.glob("pool/*/vectors/*.npy")}
+    last = done.model(2)
+    assert {name for name in kept if name.startswith("trained-")} == {f"trained-{last.digest[:16]}"}
+    # jobs.evaluate reads them back: weights that cannot be loaded any more are not missed.
+    for weights in Path(last.path).glob("*.safetensors"):
+        weights.write_text("gone")
+    again, _ = of_run(Options(run=done.path, cluster=replace(WHERE, keep_vectors=True)), done.path)
+    assert again.average_precision.value == done.metrics()[-1]["average_precision"]
 
 
 def test_a_shard_killed_in_mid_search_of_all_pairs_costs_time_alone(cluster, asked, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
 ]
 
-CONFIG = EncoderConfig("random-bert", None, 32, 8, 1)
+CONFIG = EncoderConfig("random-bert", None, 32, 8, 1, "fp32")
 TEXTS = [f"{word} {number}" for number in range(16) for word in ("how", "why")]
 
 

@@ -10,7 +10,7 @@ import pytest
 from al_ray.cluster.pool import ShardedPool
 from al_ray.cluster.search import PoolSearch, recall
 from al_ray.cluster.world import deployed_pool
-from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig
+from al_ray.core.config import ClusterConfig, Precision, RunConfig, SearchConfig
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.strategy import HIGHEST, Candidates, Order
 from al_ray.data.tables import read_task, write_task
@@ -18,10 +18,10 @@ from al_ray.data.tables import read_task, write_task
 ORDERS = {"highest": HIGHEST, "lowest": Order(float("-inf")), "middle": Order(0.85)}
 
 
-def asked(task: Path, **search) -> RunConfig:
+def asked(task: Path, vectors: Precision = "fp32", **search) -> RunConfig:
     return RunConfig(
         task=str(task), encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8, threads=1,
-        search=SearchConfig(**search),
+        vectors=vectors, search=SearchConfig(**search),
     )  # fmt: skip
 
 
@@ -34,9 +34,9 @@ def place(request, make_task, tmp_path_factory) -> Path:
 
 
 @contextmanager
-def pool_of(config: RunConfig, shards: int, out: Path):
-    task = read_task(Path(config.task))
-    with deployed_pool(config, ClusterConfig(shards=shards, timeout=120), task, out, lambda *_: None) as pool:
+def pool_of(config: RunConfig, shards: int, out: Path, **where):
+    task, cluster = read_task(Path(config.task)), ClusterConfig(shards=shards, timeout=120, **where)
+    with deployed_pool(config, cluster, task, out, lambda *_: None) as pool:
         yield pool
 
 
@@ -67,13 +67,17 @@ def test_exact_finds_what_a_double_loop_finds(local_ray, place, tmp_path):
 
 @pytest.mark.parametrize(
     "search",
-    [{"kind": "exact"}, {"neighbours": 5}, {"neighbours": 5, "index": "IVF4,Flat", "nprobe": 2}],
-    ids=["exact", "knn", "ivf"],
-)
-def test_the_same_pairs_whatever_the_shards_and_blocks(local_ray, place, tmp_path, search):
+    [
+        {"kind": "exact"}, {"neighbours": 5}, {"neighbours": 5, "index": "IVF4,Flat", "nprobe": 2},
+        {"kind": "exact", "vectors": "fp16"},
+    ],
+    ids=["exact", "knn", "ivf", "exact-fp16"],
+)  # fmt: skip
+def test_the_same_pairs_whatever_the_shards_blocks_and_vectors(local_ray, place, tmp_path, search):
     found: dict[str, list[tuple[list[int], list[float]]]] = {}
-    for shards, block in ((1, 1024), (2, 16), (3, 7)):
-        with pool_of(asked(place, block=block, **search), shards, tmp_path / str(shards)) as pool:
+    # And wherever vectors are: in memory, mapped, kept.
+    for shards, block, where in ((1, 1024, {}), (2, 16, {"mapped_above": 0}), (3, 7, {"keep_vectors": True})):
+        with pool_of(asked(place, block=block, **search), shards, tmp_path / str(shards), **where) as pool:
             for name, order in ORDERS.items():
                 best = least(pool, order, 60)
                 found.setdefault(name, []).append((best.keys.tolist(), best.cosines.tolist()))

@@ -89,7 +89,8 @@ def deployed_pool(
 ) -> Iterator[ShardedPool]:
     """Start the shards of a run on the Ray of this process; they end with the context."""
     folder = prepared(Path(config.task), task, config.encoding, out, cluster)
-    spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, cluster.device)
+    where = cluster.device, cluster.mapped_above, cluster.keep_vectors
+    spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
     with deployed(PoolShard, specs, cluster) as shards:
         yield ShardedPool(shards, parts_of(task), task, config.search, watch)

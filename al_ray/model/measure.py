@@ -171,7 +171,7 @@ def _count(asked: Asked) -> float:
 
     One pair in a hundred reaches the lowest of 100 thresholds.
     """
-    config = EncoderConfig(RANDOM_BERT, None, 24, 64, asked.encoder.threads)
+    config = EncoderConfig(RANDOM_BERT, None, 24, 64, asked.encoder.threads, "fp32")
     rows = np.arange(asked.vectors // 2)
     tokens = Tokens.of((4 + generator(0, "measure-count").integers(94, size=(len(rows), 12))).tolist())
     with tempfile.TemporaryDirectory() as folder:

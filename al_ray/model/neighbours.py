@@ -17,6 +17,7 @@ NONE = -1
 # Kinds whose cosines are products of the vectors themselves; others keep codes of them, or turn them first.
 PLAIN = re.compile(r"(Flat|IVF\d+(_HNSW\d+)?,Flat|HNSW\d+(,Flat)?|NSG\d+(,Flat)?)")
 LEAST_SAMPLE = 20_000
+ADDED = 65_536  # Vectors taken to float32 at a time.
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
@@ -28,6 +29,7 @@ class Neighbours:
     ) -> None:
         """(n, d) unit vectors and a Faiss index-factory string; BadOption when Faiss refuses it.
 
+        The index has its own copy of them, in float32 unless the factory says otherwise (SQfp16 holds fp16 exactly).
         trained: what `trained` made of a sample, the same for all shards; of these very vectors when not given.
         """
         self.size = len(vectors)
@@ -39,13 +41,14 @@ class Neighbours:
                 self.resources = faiss.StandardGpuResources()
                 self.resources.setTempMemory(256 * 2**20)
                 self.index = faiss.index_cpu_to_gpu(self.resources, 0, self.index)
-            self.index.add(vectors)
+            for start in range(0, len(vectors), ADDED):
+                self.index.add(_single(vectors[start : start + ADDED]))
             if "IVF" in type(self.index).__name__ or hasattr(self.index, "nprobe"):
                 self.index.nprobe = nprobe
 
     def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Rows]:
         """(q, d) -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
-        cosines, places = self.index.search(np.ascontiguousarray(queries), min(count, max(1, self.size)))
+        cosines, places = self.index.search(_single(queries), min(count, max(1, self.size)))
         short = count - cosines.shape[1]
         if short > 0:
             cosines = np.pad(cosines, ((0, 0), (0, short)), constant_values=-np.inf)
@@ -77,8 +80,13 @@ def trained(sample: Vectors, factory: str) -> Bytes:
 def _made(factory: str, sample: Vectors) -> Any:
     index: Any = faiss.index_factory(sample.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
     if not index.is_trained:
-        index.train(sample)
+        index.train(_single(sample))
     return index
+
+
+def _single(vectors: Vectors) -> npt.NDArray[np.float32]:
+    """As Faiss takes them."""
+    return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
 @contextmanager

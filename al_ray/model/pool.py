@@ -5,6 +5,8 @@ call names the weights it wants; a shard that holds others, or nothing, embeds f
 may be repeated.
 """
 
+import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,21 +20,21 @@ from al_ray.core.pairs import Keys, Pairs, Rows, is_in
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import Candidates
-from al_ray.model.count import Negatives, Stands, Tally, counted, tallied, within
+from al_ray.model.count import COLUMNS, Negatives, Stands, Tally, counted, tallied, within
 from al_ray.model.encoder import Encoder
 from al_ray.model.join import Block, LeastPairs, Wanted
 from al_ray.model.nearest import Near, Request, Shortlist, members, nearest, select, settled, shortlist
 from al_ray.model.neighbours import NONE, Bytes, Neighbours, sample_size, set_threads, trained
 from al_ray.model.tokens import Tokens, batches
-
-COLUMNS = 8192  # Right texts in one block of a product: 1,024 x 8,192 float32 are 32 MB.
-
+from al_ray.model.vectors import Shelf, single
 
 @dataclass(frozen=True)
 class ShardSpec:
     """All that a shard is made from; small, so that a restarted actor rebuilds itself from storage.
 
-    folder: holds token ids (`left/`, `right/`) and rows (`NAME.npy`) of each part; a part's name begins with its side.
+    folder: holds token ids (`left/`, `right/`) and rows (`NAME.npy`) of each part; a part's name begins with its side;
+    and `vectors/`, if they are kept.
+    mapped_above, keep_vectors: as in ClusterConfig.
     """
 
     folder: str
@@ -41,6 +43,8 @@ class ShardSpec:
     shard: int
     shards: int
     device: str = "cpu"
+    mapped_above: float = math.inf
+    keep_vectors: bool = False
 
 
 class PoolShard:
@@ -55,6 +59,8 @@ class PoolShard:
         self._encoder: Encoder | None = None
         self._vectors: dict[str, Block] = {}
         self._indexes: dict[str, Neighbours] = {}
+        folder = Path(spec.folder) / "vectors" if spec.keep_vectors else None
+        self._shelf = Shelf(spec.encoder.vectors, spec.mapped_above, folder, spec.shard, spec.shards)
 
     def untrained(self) -> Model:
         """The pre-trained encoder, a model without scorer."""
@@ -62,21 +68,30 @@ class PoolShard:
 
     def rows(self, part: str) -> Rows:
         """The sorted rows of a part that are this shard's."""
-        own = self._batches(part)
-        return np.sort(np.concatenate(own)) if own else np.empty(0, dtype=np.int64)
+        return _sorted(self._batches(part))
 
     def embed(self, model: Model, part: str) -> Iterator[int]:
-        """Make sure of a part's vectors under these weights; yields the texts done since the last word."""
+        """Make sure of a part's vectors under these weights; yields the texts done since the last word.
+
+        As many words whether they are made, read back or there: a stream that Ray asks for again must be as long.
+        """
         self._want(model)
-        if part in self._vectors:
-            return
-        tokens, rows = self._tokens(part), self.rows(part)
-        encoder = self._encoder_of(model)
-        vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
-        for batch in self._batches(part):
-            vectors[np.searchsorted(rows, batch)] = encoder.embed(tokens, batch)
+        own, key = self._batches(part), self._key(model, part)
+        rows = _sorted(own)
+        if part not in self._vectors:
+            kept = self._shelf.kept(part, key, len(rows))
+            if kept is None:
+                tokens, encoder = self._tokens(part), self._encoder_of(model)
+                with self._shelf.made(part, key, (len(rows), encoder.dimension)) as vectors:
+                    for batch in own:
+                        vectors[np.searchsorted(rows, batch)] = encoder.embed(tokens, batch)
+                        yield len(batch)
+                self._vectors[part] = Block(rows, vectors)
+                return
+            self._vectors[part] = Block(rows, kept)
+        # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
+        for batch in own:
             yield len(batch)
-        self._vectors[part] = Block(rows, vectors)
 
     def block(self, model: Model, part: str, start: int, stop: int) -> Block:
         """The shard's texts number start to stop of a part, with their vectors."""
@@ -119,9 +134,15 @@ class PoolShard:
     def truly_nearest(self, model: Model, part: str, queries: Block, count: int) -> Near:
         """The same, found by looking at every text: what an index is measured by. Ties are as float32 leaves them."""
         held = self._part(model, part)
-        product = torch.tensor(queries.vectors) @ torch.from_numpy(held.vectors).T
-        cosines, places = product.topk(min(count, len(held.rows)), dim=1)
-        return cosines.double().numpy(), held.rows[places.numpy()]
+        asked, rows = single(queries.vectors), np.empty((len(queries.rows), 0), dtype=np.int64)
+        cosines = torch.empty(rows.shape)
+        for start in range(0, len(held.rows), COLUMNS):
+            here = Block(held.rows[start : start + COLUMNS], held.vectors[start : start + COLUMNS])
+            rows = np.concatenate([rows, np.broadcast_to(here.rows, (len(rows), len(here.rows)))], axis=1)
+            cosines = torch.cat([cosines, asked @ single(here.vectors).T], dim=1)
+            cosines, places = cosines.topk(min(count, cosines.shape[1]), dim=1)
+            rows = np.take_along_axis(rows, places.numpy(), axis=1)
+        return cosines.double().numpy(), rows
 
     def shortlist(self, request: Request, bound: float, queries: Block, labelled: Keys, *answers: Near) -> Shortlist:
         """The pairs of a block that must be looked at again, from the answers of all shards."""
@@ -184,8 +205,10 @@ class PoolShard:
         return found
 
     def _part(self, model: Model, part: str) -> Block:
-        for _ in self.embed(model, part):
-            pass
+        self._want(model)
+        if part not in self._vectors:
+            for _ in self.embed(model, part):
+                pass
         return self._vectors[part]
 
     def _want(self, model: Model) -> None:
@@ -194,6 +217,14 @@ class PoolShard:
             self._held, self._encoder = model.digest, None
             self._vectors.clear()
             self._indexes.clear()
+            self._shelf.want(f"{'trained' if model.path else 'untrained'}-{model.digest[:16]}")
+
+    def _key(self, model: Model, part: str) -> str:
+        """All that decides the shard's vectors of a part. The model's digest is of weights and encoder options."""
+        spec = self.spec
+        computed = torch.device(spec.device).type, torch.__version__
+        texts = Path(spec.folder).name, part, spec.shard, spec.shards
+        return json.dumps([model.digest, spec.encoder.vectors, *texts, *computed])
 
     def _encoder_of(self, model: Model) -> Encoder:
         if self._encoder is None:
@@ -220,6 +251,11 @@ class Visit:
     wanted: Wanted
     blocks: tuple[tuple[int, int], ...]
     bound: float
+
+
+def _sorted(own: list[Rows]) -> Rows:
+    """The rows of batches, sorted."""
+    return np.sort(np.concatenate(own)) if own else np.empty(0, dtype=np.int64)
 
 
 def load(model: Model, config: EncoderConfig, device: str) -> Encoder:
