@@ -1,6 +1,6 @@
 """The options of jobs.plan."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -46,6 +46,8 @@ class Options(RunConfig):
     """As in jobs.run; when not given as many as the GPUs hold beside the trainer, or one."""
     cpus_per_shard: float = 2.0
     """Cores of a shard and of the trainer, their --threads in jobs.run."""
+    mapped_above: float = ClusterConfig.mapped_above
+    """As in jobs.run."""
     label_cost: float = 0.0
     """Price of a label."""
     gpu_hour_cost: float = 0.0
@@ -58,7 +60,8 @@ class Options(RunConfig):
     @property
     def workers(self) -> ClusterConfig:
         """Where it would run."""
-        return cluster_of(self.gpus, self.gpus_per_shard, self.shards, self.cpus_per_shard)
+        made = cluster_of(self.gpus, self.gpus_per_shard, self.shards, self.cpus_per_shard)
+        return replace(made, mapped_above=self.mapped_above)
 
     @property
     def sizes(self) -> Sizes:

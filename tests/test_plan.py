@@ -181,12 +181,23 @@ def test_memory_is_as_worked_by_hand():
     assert of(small, "shard", "encoder weights") == 4 * 1112
     assert of(small, "trainer", "weights") == 16 * 1112
     assert of(made(sizes=replace(SMALL, vectors=2)), "shard", "vectors") == 6 * 2 * 2
+    # Room for 4 texts of 8 bytes: those of the pool. Beyond it, none or all of a part.
+    for room, memory, mapped in ((32, 4, 2), (31, 2, 4), (0, 0, 6), (48, 6, 0)):
+        bound = made(cluster=replace(ONE, mapped_above=room / 2**30)).memory
+        found = {
+            part.where: part.bytes for part in bound if part.what.startswith("vectors of") and part.holder == "shard"
+        }
+        assert found == {"host": memory * 8, "disk": mapped * 8}
+    kept = made(cluster=replace(ONE, keep_vectors=True)).memory
+    assert [part.bytes for part in kept if part.where == "disk"] == [6 * 8]
     # Two shards have a batch of two texts each, and one of them that of dev too.
     assert of(made(cluster=replace(ONE, shards=2)), "shard", "vectors") == 4 * 2 * 4
     assert of(made(replace(EXACT, rounds=2, growth=1.0)), "driver", "labels") == 40 * 4
     knn = replace(EXACT, search=SearchConfig(kind="knn", index="IVF2,PQ1", neighbours=3, block=2))
     # A byte of code and 8 of number for each of 4 texts, and 2 centres of 2 float32.
     assert of(made(knn), "shard", "index") == 4 * 9 + 2 * 2 * 4
+    halves = replace(knn, search=replace(knn.search, index="SQfp16"))
+    assert of(made(halves), "shard", "index") == 4 * 2 * 2
     # 1 shard x 2 queries x 4 neighbours of 56 bytes.
     assert of(made(knn), "shard", "answers") == 2 * 4 * 56
 

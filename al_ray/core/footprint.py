@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from al_ray.core.speeds import CUDA
 from al_ray.core.stages import SPARE, Setting, cells_of, scored_pairs
 
-HOST, GPU = "host", "GPU"
+HOST, GPU, DISK = "host", "GPU", "disk"
 STATES = 10  # Hidden states of a batch that live at once in a forward pass: the inner layer is four of them.
 TILES = {"cpu": (1024 * 2048, 5), CUDA: (4096 * 8192, 8)}  # Cells of a product of the exact join, bytes of each.
 TEMPORARY = 256 * 2**20  # What Faiss takes of a GPU besides its index (model/neighbours.py).
@@ -35,9 +35,28 @@ def memory(run: Setting) -> list[Memory]:
 
 def held_texts(run: Setting) -> int:
     """Texts whose vectors the fullest shard keeps: those of the pool and of all measured splits, under one model."""
+    return sum(_parts(run))
+
+
+def _parts(run: Setting) -> list[int]:
+    """The same, part by part."""
     sizes, splits = run.sizes, len(run.config.evaluation.splits)
     every = [sizes.texts, sizes.right or 0] + splits * [sizes.evaluation, sizes.evaluation_right or 0]
-    return sum(run.share(texts) for texts in every)
+    return [run.share(texts) for texts in every]
+
+
+def _vectors(run: Setting) -> list[Memory]:
+    """In memory up to `--mapped-above`, and beyond it mapped: part by part, as model/vectors.py does it."""
+    sizes, found = run.sizes, {HOST: 0, DISK: 0}
+    each, limit = sizes.dim * sizes.vectors, run.cluster.mapped_above * 2**30
+    for texts in _parts(run):
+        beyond = run.cluster.keep_vectors or (found[HOST] + texts) * each > limit
+        found[DISK if beyond else HOST] += texts
+    ways = ((HOST, ""), (DISK, ", mapped"))
+    return [
+        Memory("shard", f"vectors of {found[where]:,} texts, {8 * sizes.vectors} bits{way}", where, found[where] * each)
+        for where, way in ways
+    ]
 
 
 def _shard(run: Setting, device: str) -> list[Memory]:
@@ -50,7 +69,7 @@ def _shard(run: Setting, device: str) -> list[Memory]:
     side = max(sizes.texts, sizes.right or 0, sizes.evaluation, sizes.evaluation_right or 0)
     libraries = run.constants.libraries.value
     return [
-        Memory("shard", f"vectors of {held:,} texts, {8 * sizes.vectors} bits", HOST, held * sizes.dim * sizes.vectors),
+        *_vectors(run),
         Memory("shard", "token ids (mapped) and places of batches", HOST, held * sizes.tokens * 4 + 40 * side),
         Memory("shard", f"index ({run.kind})", device, _index(run, device)),
         Memory("shard", "search blocks", device, _blocks(run)),
@@ -62,15 +81,15 @@ def _shard(run: Setting, device: str) -> list[Memory]:
 
 
 def _index(run: Setting, device: str) -> float:
-    """Faiss copies the vectors (float32, or PQ's bytes) with a number of 8 bytes; the exact join has none on a CPU, and
-    on a GPU its own vectors there in 32 and 16 bits.
+    """Faiss copies the vectors (float32, SQfp16's halves or PQ's bytes) with a number of 8 bytes; the exact join has
+    none on a CPU, and on a GPU its own vectors there in 32 and 16 bits.
     """  # fmt: skip
     sizes = run.sizes
     held = run.share(sizes.texts if sizes.right is None else sizes.right)
     if run.kind == "exact":
         return 0
     codes = run.config.search.index.partition("PQ")[2].partition("x")[0]
-    each = int(codes) if codes.isdigit() else 4 * sizes.dim
+    each = int(codes) if codes.isdigit() else (2 if "SQfp16" in run.config.search.index else 4) * sizes.dim
     cells = cells_of(run.config.search.index)
     return held * (each + 8 * bool(cells)) + cells * sizes.dim * 4 + (TEMPORARY if device == GPU else 0)
 

@@ -181,7 +181,7 @@ def joined(run: Setting, count: int) -> Time:
     """
     sizes, block, pairs = run.sizes, run.config.search.block, run.sizes.pairs / run.shards
     again = looked_at_again(pairs, count)
-    passing = sizes.texts * sizes.dim * 4 / (2 if sizes.right is None else 1)
+    passing = sizes.texts * sizes.dim * sizes.vectors / (2 if sizes.right is None else 1)
     shards = run.on_device(pairs * sizes.dim, "product") + run.on_device(pairs, "compare")
     # At least one: of a pool that is smaller than a block, too.
     shards += run.on_thread(max(1.0, pairs / block**2), "meetings")
@@ -210,7 +210,7 @@ def neighbours(run: Setting, left: int, right: int | None, wanted: int, count: i
         build, met = Time(), run.on_device(left * held * sizes.dim, "flat")
     again = looked_at_again(left * wanted, count)
     work = run.on_thread(again / run.shards * sizes.dim, "rescore") + run.on_thread(left * width, "sort")
-    travel = run.received(left * (sizes.dim * 4 + width * 12))
+    travel = run.received(left * (sizes.dim * sizes.vectors + width * 12))
     driver = run.on_thread(again / max(1, count // 4) * 1.25 * count, "sort")
     return longest(build + met + work + travel, driver)
 
@@ -260,7 +260,7 @@ def counted_pairs(run: Setting) -> Time:
     held = run.share(right)
     pairs = sizes.evaluation_pairs * held / right
     time = run.on_host(sizes.evaluation * held * sizes.dim, "host_product") + run.on_thread(pairs, "count")
-    return time + run.received(sizes.evaluation * sizes.dim * 4)
+    return time + run.received(sizes.evaluation * sizes.dim * sizes.vectors)
 
 
 def scored_pairs(run: Setting) -> int:
@@ -277,4 +277,4 @@ def estimated_pairs(run: Setting) -> Time:
     right = sizes.evaluation_right or sizes.evaluation
     own = pairs * run.share(right) / right
     shards = run.on_thread(pairs, "sort") + run.on_thread(own * sizes.dim, "rescore")
-    return run.on_thread(pairs, "sort") + shards + run.received(sizes.evaluation * sizes.dim * 4)
+    return run.on_thread(pairs, "sort") + shards + run.received(sizes.evaluation * sizes.dim * sizes.vectors)

@@ -28,6 +28,7 @@ from al_ray.model.neighbours import NONE, Bytes, Neighbours, sample_size, set_th
 from al_ray.model.tokens import Tokens, batches
 from al_ray.model.vectors import Shelf, single
 
+
 @dataclass(frozen=True)
 class ShardSpec:
     """All that a shard is made from; small, so that a restarted actor rebuilds itself from storage.
