@@ -57,7 +57,9 @@ def main() -> None:
             if len(rows) == 1:
                 rows.append(("(untrained)", "0", "", *shares(untrained(asked, folder, cluster))))
             last = folder.metrics()[-1]
-            figures = shares(folder.round(last["round"]) / "record.json", "evaluations", "test")
+            figures = shares(
+                asked.out / strategy / folder.round(last["round"]).name / "record.json", "evaluations", "test"
+            )
             rows.append((strategy, f"{last['labels']:,}", f"{last['positives']:,}", *figures))
     about = read_task(task).split("train")
     print(

@@ -8,13 +8,26 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import tyro
+from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.core.errors import AlRayError, LabelsAwaited
+from al_ray.storage.places import Place, Uri, place
 
 PATHS = {"--task", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"}
+# An option that takes a path or a URI.
+PathOrUri = Annotated[
+    Place,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH|URI",
+        instance_from_str=lambda words: place(words[0]),
+        is_instance=lambda value: isinstance(value, Path | Uri),
+        str_from_instance=lambda value: [str(value)],
+    ),
+]
 
 
 def job(main: Callable[[], None]) -> None:

@@ -18,7 +18,8 @@ from al_ray.data.files import refuse_folder, write_json
 from al_ray.data.run_folder import RunFolder, bound_config
 from al_ray.data.scores import read_scores
 from al_ray.data.tables import read_task
-from jobs.entry import job, options
+from al_ray.storage.places import Place, place
+from jobs.entry import PathOrUri, job, options
 from jobs.progress import Progress
 
 
@@ -26,7 +27,7 @@ from jobs.progress import Progress
 class Options:
     """Measure a round of a run, or scores made elsewhere."""
 
-    run: Path | None = None
+    run: PathOrUri | None = None
     """Run folder."""
     split: Literal["train", "dev", "test"] = "dev"
     """Split to measure on. Choose by dev; look at test at the end."""
@@ -40,7 +41,7 @@ class Options:
     """Parquet file with columns `score` and `stratum` (positive, near or random)."""
     total_pairs: int | None = None
     """With --scores: how many pairs there are in all, positives included."""
-    out: Path | None = None
+    out: PathOrUri | None = None
     """JSON file; in the run folder (of the round, when one is given) when not given."""
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
 
@@ -69,14 +70,14 @@ def main() -> None:
         print(f"wrote {out}")
 
 
-def of_run(asked: Options, path: Path) -> tuple[Evaluation, Path]:
+def of_run(asked: Options, path: Place) -> tuple[Evaluation, Place]:
     """Measure a round of a run; the evaluation, and the file it belongs in."""
     if asked.exact and asked.estimate:
         raise BadOption("--exact and --estimate exclude one another; give one of them, or neither")
     config = bound_config(path)
     mode: Literal["auto", "exact", "estimate"] = "exact" if asked.exact else "estimate" if asked.estimate else "auto"
     config = replace(config, evaluation=replace(config.evaluation, mode=mode))
-    folder = RunFolder(path, read_task(Path(config.task)))
+    folder = RunFolder(path, read_task(place(config.task)))
     last = folder.last
     number = last if asked.round is None else asked.round
     if not 0 <= number <= last:
@@ -88,11 +89,11 @@ def of_run(asked: Options, path: Path) -> tuple[Evaluation, Path]:
     folder.task.measurable(asked.split)
     with session(asked.cluster):
         made = measured(config, asked.cluster, folder, asked.split, number, Progress())
-    place = path if asked.round is None else folder.round(number)
-    return made, asked.out or place / f"evaluation-{asked.split}{'-exact' if made.exact else ''}.json"
+    measured_in = path if asked.round is None else folder.round(number)
+    return made, asked.out or measured_in / f"evaluation-{asked.split}{'-exact' if made.exact else ''}.json"
 
 
-def of_scores(asked: Options) -> tuple[Evaluation, Path | None]:
+def of_scores(asked: Options) -> tuple[Evaluation, Place | None]:
     """Measure scores made elsewhere: near negatives were all taken, random ones stand for all others."""
     assert asked.scores is not None
     if asked.total_pairs is None:

@@ -26,7 +26,8 @@ from al_ray.data.run_folder import RunFolder, bound_config, opened, refuse_insid
 from al_ray.data.sheet import Faults
 from al_ray.data.tablefiles import Reading
 from al_ray.data.tables import read_task
-from jobs.entry import aligned, job, options
+from al_ray.storage.places import Place, place
+from jobs.entry import PathOrUri, aligned, job, options
 
 SOURCE = "imported"
 
@@ -35,7 +36,7 @@ SOURCE = "imported"
 class OfRun:
     """A run's labels."""
 
-    run: Path
+    run: PathOrUri
     """Run folder."""
 
 
@@ -87,7 +88,7 @@ class Import(Table):
 
     labels: Path
     """Table of labels: Parquet, CSV, TSV or JSON lines."""
-    task: Path | None = None
+    task: PathOrUri | None = None
     """Task folder; the run's own when the run has begun."""
 
 
@@ -184,7 +185,7 @@ def name_of(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def round_of(pairs: Pairs, run: Path, ledger: Ledger) -> int:
+def round_of(pairs: Pairs, run: Place, ledger: Ledger) -> int:
     """The round that these imported pairs make: a new one, or the same one where an earlier import was broken off."""
     number = ledger.rounds
     if not number or ledger.sealed(number):
@@ -232,13 +233,13 @@ def wanted(asked: Correct, folder: RunFolder) -> tuple[Pairs, Labels]:
     return as_pairs(*([row] for row in rows)), np.array([CODES[label]], dtype=np.uint8)
 
 
-def ours(path: Path) -> RunFolder:
+def ours(path: Place) -> RunFolder:
     """A run folder, for reading."""
     return RunFolder(path, read_task(task_of(path, None)))
 
 
 @contextmanager
-def writing(path: Path, task: Path | None) -> Iterator[RunFolder]:
+def writing(path: Place, task: Place | None) -> Iterator[RunFolder]:
     """A run folder, for writing, while no run does."""
     texts = task_of(path, task)
     refuse_inside(path, texts)
@@ -246,10 +247,10 @@ def writing(path: Path, task: Path | None) -> Iterator[RunFolder]:
         yield folder
 
 
-def task_of(path: Path, task: Path | None) -> Path:
+def task_of(path: Place, task: Place | None) -> Place:
     """The task folder of a run: the one that it is bound to, or, before it has begun, the one named."""
     if (path / "config.json").exists():
-        bound = Path(bound_config(path).task)
+        bound = place(bound_config(path).task)
         if task is not None and task.resolve() != bound.resolve():
             raise BadOption(f"--task {task}: {path} is a run of {bound}; leave --task out, or give another --run")
         return bound

@@ -17,6 +17,7 @@ from al_ray.data.rows import BadRows, Report
 from al_ray.data.synthetic import synthetic_task
 from al_ray.data.tables import counts, write_task
 from al_ray.data.wikiqa import read_wikiqa
+from al_ray.storage.places import Uri
 from jobs import entry
 from jobs.prepare_evaluation import Evaluation, prepare_evaluation
 
@@ -30,8 +31,8 @@ class Qqp:
 
     source: Path
     """The TSV file, or a folder that holds it, or one that holds GLUE's train.tsv and dev.tsv."""
-    out: Path
-    """Task folder to make."""
+    out: entry.PathOrUri
+    """Task folder to make: a path or a URI."""
     seed: int = 0
     """Names the draw that splits the questions."""
     split: str = "0.5,0.25,0.25"
@@ -49,8 +50,8 @@ class Wikiqa:
 
     source: Path
     """Folder that holds WikiQA-train.tsv, WikiQA-dev.tsv and WikiQA-test.tsv."""
-    out: Path
-    """Task folder to make."""
+    out: entry.PathOrUri
+    """Task folder to make: a path or a URI."""
     bad_rows: BadRows = "fail"
     """What to do with a malformed row: fail at its line, or skip, count and list it."""
 
@@ -62,8 +63,8 @@ class Wikiqa:
 class Synthetic:
     """Generated questions with paraphrase clusters and near misses."""
 
-    out: Path
-    """Task folder to make."""
+    out: entry.PathOrUri
+    """Task folder to make: a path or a URI."""
     texts: int = 4000
     """How many questions, up to ten million."""
     seed: int = 0
@@ -77,8 +78,8 @@ class Synthetic:
 class Pairs(OwnTexts):
     """Your own Parquet, CSV/TSV or JSON lines: texts with labels beside them, or labelled pairs of texts."""
 
-    out: Path
-    """Task folder to make."""
+    out: entry.PathOrUri
+    """Task folder to make: a path or a URI."""
 
     def read(self) -> tuple[Task, Report]:
         return read_own(self, shares(self.split if self.split is not None else EVEN_SHARES))
@@ -97,7 +98,7 @@ def main() -> None:
     if getattr(options, "seed", 0) < 0:
         raise BadOption(f"--seed is {options.seed}; give 0 or more")
     task, report = options.read()
-    chosen = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(options).items()}
+    chosen = {name: str(value) if isinstance(value, Path | Uri) else value for name, value in asdict(options).items()}
     fresh = write_task(task, options.out, {"command": f"prepare {type(options).__name__.lower()}", **chosen})
     for line in report.lines():
         print(line)

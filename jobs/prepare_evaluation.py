@@ -1,7 +1,6 @@
 """Evaluation sets of a task, made before any run: python -m jobs.prepare evaluation --task TASK"""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated
 
 import tyro
@@ -10,7 +9,7 @@ from al_ray.cluster.session import session
 from al_ray.cluster.world import evaluation_sets
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig
 from al_ray.data.tables import read_task
-from jobs.entry import aligned
+from jobs.entry import PathOrUri, aligned
 from jobs.progress import Progress
 
 DEFAULTS = RunConfig(task="TASK")
@@ -20,7 +19,7 @@ DEFAULTS = RunConfig(task="TASK")
 class Evaluation:
     """Evaluation sets: near and random negatives of a task's splits, which runs with the same options then share."""
 
-    task: Path
+    task: PathOrUri
     """Task folder; the sets are kept in it, under evaluation/."""
     encoder: str = DEFAULTS.encoder
     """As in jobs.run: the untrained encoder finds the near negatives."""

@@ -6,7 +6,6 @@ The same command goes on where an earlier one stopped. Every option: --help.
 import sys
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -24,7 +23,8 @@ from al_ray.data.run_folder import RunFolder, bound_config, opened, refuse_insid
 from al_ray.data.tables import read_task
 from al_ray.oracles.service import CallableOracle, OracleConfig, Watch
 from al_ray.oracles.sheets import FileOracle
-from jobs.entry import aligned, job, options
+from al_ray.storage.places import Place, place
+from jobs.entry import PathOrUri, aligned, job, options
 from jobs.progress import Progress
 
 ASKING = OracleConfig()
@@ -34,11 +34,11 @@ ASKING = OracleConfig()
 class Options(RunConfig):
     """One active-learning run, resumable by the same command."""
 
-    out: Path
-    """Run folder: made if it is not there, gone on with if it is."""
+    out: PathOrUri
+    """Run folder, a path or a URI such as s3://bucket/run: made if it is not there, gone on with if it is."""
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     asking: Annotated[OracleConfig, tyro.conf.arg(name="")] = field(default_factory=OracleConfig)
-    config: Path | None = None
+    config: PathOrUri | None = None
     """An earlier run's folder or its config.json: its options are the defaults of this one."""
 
     @property
@@ -55,11 +55,12 @@ def main() -> None:
     print(f"results: {folder.path}")
 
 
-def run(config: RunConfig, cluster: ClusterConfig, out: Path, asking: OracleConfig = ASKING) -> RunFolder:
+def run(config: RunConfig, cluster: ClusterConfig, out: Place, asking: OracleConfig = ASKING) -> RunFolder:
     """Run to the end, from wherever the folder is; LabelsAwaited when people are to label first."""
     refuse_lost(out)
-    refuse_inside(out, Path(config.task))
-    task = read_task(Path(config.task))
+    texts = place(config.task)
+    refuse_inside(out, texts)
+    task = read_task(texts)
     config = config.settled(task.split("train").space.total)
     for name in config.evaluation.splits:
         task.measurable(name)
@@ -113,7 +114,7 @@ def parsed(arguments: list[str]) -> Options:
     named = [value for option, value in pairwise(arguments) if option == "--config"]
     named += [argument.removeprefix("--config=") for argument in arguments if argument.startswith("--config=")]
     if named:
-        path = Path(named[-1])
+        path = place(named[-1])
         kept = bound_config(path.parent) if path.name == "config.json" else bound_config(path)
         default = Options(**{f.name: getattr(kept, f.name) for f in fields(RunConfig)}, out=tyro.MISSING)
     about = "One active-learning run; the same command goes on where an earlier one stopped."

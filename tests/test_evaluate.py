@@ -83,7 +83,8 @@ def trained(local_ray, make_task, tmp_path_factory) -> Path:
         training=TrainingConfig(epochs=1, batch=8, worst_loss=100.0),
         evaluation=EvaluationConfig(splits=("dev",), near_neighbours=2, random_pairs=20),
     )
-    return run(config, ClusterConfig(timeout=120), root / "run").path
+    run(config, ClusterConfig(timeout=120), root / "run")
+    return root / "run"
 
 
 def test_rounds_are_measured_again_as_the_run_measured_them(trained):

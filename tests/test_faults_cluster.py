@@ -18,7 +18,8 @@ import ray
 from ray.cluster_utils import Cluster
 
 from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig, TrainingConfig
-from al_ray.data.tables import write_task
+from al_ray.data.run_folder import RunFolder
+from al_ray.data.tables import read_task, write_task
 from jobs import run as run_job
 from jobs.evaluate import Options, of_run
 from jobs.progress import Progress
@@ -26,7 +27,7 @@ from jobs.run import run
 
 pytestmark = pytest.mark.faults
 
-WHERE = ClusterConfig(shards=2, timeout=120, checkpoint_seconds=0)
+WHERE = ClusterConfig(shards=2, timeout=120, checkpoint_seconds=0, shared_storage=True)
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +53,9 @@ def asked(make_task, tmp_path_factory) -> RunConfig:
     )  # fmt: skip
 
 
-def results(path: Path) -> tuple[list, list]:
+def ended(asked: RunConfig, path: Path, where: ClusterConfig = WHERE) -> tuple[list, list]:
     """The labels of a run and its figures, times aside."""
+    run(asked, where, path)
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     labels = [pq.ParquetFile(file).read().to_pylist() for file in sorted(path.glob("round-*/labels.parquet"))]
     return labels, [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
@@ -62,7 +64,7 @@ def results(path: Path) -> tuple[list, list]:
 @pytest.fixture(scope="module")
 def quiet(cluster, asked, tmp_path_factory):
     """What a run comes to in which nobody dies."""
-    return results(run(asked, WHERE, tmp_path_factory.mktemp("quiet") / "run").path)
+    return ended(asked, tmp_path_factory.mktemp("quiet") / "run")
 
 
 def workers(name: str) -> list[psutil.Process]:
@@ -108,36 +110,37 @@ def killer(stage: str, actor: str) -> type[Killing]:
 def test_an_actor_killed_in_mid_stage_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage, actor):
     killing = killer(stage, actor)
     monkeypatch.setattr(run_job, "Progress", killing)
-    done = run(asked, WHERE, tmp_path / "run")
+    done = ended(asked, tmp_path / "run")
     assert [death[0] for death in killing.deaths] == [stage], "it died inside"
-    assert results(done.path) == quiet
+    assert done == quiet
 
 
 @pytest.mark.parametrize("stage", ["embed", "search"])
 def test_a_shard_killed_while_vectors_are_kept_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage):
     killing = killer(stage, "PoolShard")
     monkeypatch.setattr(run_job, "Progress", killing)
-    done = run(asked, replace(WHERE, keep_vectors=True), tmp_path / "run")
+    keeping = replace(WHERE, keep_vectors=True)
+    assert ended(asked, tmp_path / "run", keeping) == quiet
     assert [death[0] for death in killing.deaths] == [stage]
-    assert results(done.path) == quiet
-    kept = {path.name.split("-left-")[0] for path in done.path.glob("pool/*/vectors/*.npy")}
+    kept = {path.name.split("-left-")[0] for path in (tmp_path / "run").glob("pool/*/vectors/*.npy")}
+    done = RunFolder(tmp_path / "run", read_task(Path(asked.task)))
     last = done.model(2)
     assert {name for name in kept if name.startswith("trained-")} == {f"trained-{last.digest[:16]}"}
     # jobs.evaluate reads them back: weights that cannot be loaded any more are not missed.
     for weights in Path(last.path).glob("*.safetensors"):
         weights.write_text("gone")
-    again, _ = of_run(Options(run=done.path, cluster=replace(WHERE, keep_vectors=True)), done.path)
+    again, _ = of_run(Options(run=done.path, cluster=keeping), done.path)
     assert again.average_precision.value == done.metrics()[-1]["average_precision"]
 
 
 def test_a_shard_killed_in_mid_search_of_all_pairs_costs_time_alone(cluster, asked, tmp_path, monkeypatch):
     exact = replace(asked, search=replace(asked.search, kind="exact"))
-    wanted = results(run(exact, WHERE, tmp_path / "quiet").path)
+    wanted = ended(exact, tmp_path / "quiet")
     killing = killer("search", "PoolShard")
     monkeypatch.setattr(run_job, "Progress", killing)
-    done = run(exact, WHERE, tmp_path / "run")
+    done = ended(exact, tmp_path / "run")
     assert [death[0] for death in killing.deaths] == ["search"]
-    assert results(done.path) == wanted
+    assert done == wanted
 
 
 @pytest.mark.parametrize("stage", ["embed", "search"])
@@ -153,6 +156,6 @@ def test_a_node_that_dies_with_two_shards_costs_time_alone(cluster, asked, quiet
             cluster.remove_node(node[0], allow_graceful=False)
 
     monkeypatch.setattr(run_job, "Progress", Killer)
-    done = run(asked, WHERE, tmp_path / "run")
+    done = ended(asked, tmp_path / "run")
     assert [death[0] for death in Killer.deaths] == [stage]
-    assert results(done.path) == quiet
+    assert done == quiet

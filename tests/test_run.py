@@ -66,7 +66,9 @@ def folders(tmp_path_factory, make_task) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def unbroken(local_ray, folders, tmp_path_factory) -> Path:
     """A run of two rounds on one shard, from end to end."""
-    return run(config(folders["TASK"]), CPUS, tmp_path_factory.mktemp("runs") / "unbroken").path
+    path = tmp_path_factory.mktemp("runs") / "unbroken"
+    run(config(folders["TASK"]), CPUS, path)
+    return path
 
 
 def metrics(path: Path) -> list[dict]:

@@ -63,7 +63,7 @@ def lines(rows: list[list[str]], delimiter: str = ",", quoting: Any = csv.QUOTE_
 
 def filled(book: Ledger, words: Mapping[int, str] | str) -> list[list[str]]:
     """The rows of the sheet, the header first, with these answers; made first if it is not there."""
-    if not (book.round(1) / "batch.csv").exists():
+    if not (first_round(book) / "batch.csv").exists():
         sold(book)
     rows = rows_of(book)
     for row, word in dict(enumerate(words) if isinstance(words, str) else words).items():
@@ -71,16 +71,21 @@ def filled(book: Ledger, words: Mapping[int, str] | str) -> list[list[str]]:
     return rows
 
 
+def first_round(book: Ledger) -> Path:
+    """Where its files are."""
+    return Path(str(book.round(1)))
+
+
 def fill(book: Ledger, words: Mapping[int, str] | str) -> None:
-    (book.round(1) / "batch.csv").write_text(lines(filled(book, words)), encoding="utf-8", newline="")
+    (first_round(book) / "batch.csv").write_text(lines(filled(book, words)), encoding="utf-8", newline="")
 
 
 def test_both_files_hold_what_is_to_be_seen(book: Ledger):
     sold(book)
     header, *rows = rows_of(book)
     assert header == ["pair", "label", "left_text", "right_text", "left_id", "right_id"]
-    assert (book.round(1) / "batch.csv").read_bytes().startswith(b"\xef\xbb\xbfpair,"), "or Excel reads no UTF-8"
-    tasks = json.loads((book.round(1) / "batch.json").read_text())
+    assert (first_round(book) / "batch.csv").read_bytes().startswith(b"\xef\xbb\xbfpair,"), "or Excel reads no UTF-8"
+    tasks = json.loads((first_round(book) / "batch.json").read_text())
     for number, ((left, right), row, task) in enumerate(zip(ROWS, rows, tasks, strict=True), start=1):
         assert row[:2] == [f"r001-{number:05d}", ""]
         whole = [TEXTS[left], TEXTS[right], IDS[left], IDS[right]]
@@ -93,15 +98,15 @@ def test_both_files_hold_what_is_to_be_seen(book: Ledger):
                 if len(text) < 16_000
                 else (len(cell), cell[-6:], cell[:9]) == (16_000, " [...]", "long long")
             )
-    assert "cosine" not in (book.round(1) / "batch.csv").read_text(encoding="utf-8")
-    view = (book.round(1) / "label-studio.xml").read_text()
+    assert "cosine" not in (first_round(book) / "batch.csv").read_text(encoding="utf-8")
+    view = (first_round(book) / "label-studio.xml").read_text()
     assert all(part in view for part in ("$left_text", "$right_text", 'name="match"', '"unsure"'))
 
 
 def test_people_are_told_how_many_wait_and_where(book: Ledger):
     message = sold(book)
     assert message.startswith("round 1: 6 of 6 pairs wait for an answer\n")
-    assert all(str(book.round(1) / name) in message for name in ("batch.csv", "batch.json", "labelled.json"))
+    assert all(str(first_round(book) / name) in message for name in ("batch.csv", "batch.json", "labelled.json"))
     fill(book, {0: "yes", 4: "unsure"})
     assert sold(book).startswith("round 1: 4 of 6 pairs wait")
     assert book.labels(1).tolist() == [YES, OPEN, OPEN, OPEN, UNSURE, OPEN]
@@ -118,10 +123,10 @@ def test_what_a_person_filled_in_is_never_written_over(book: Ledger):
     fill(book, {1: "no"})
     sold(book)
     for name in ("batch.csv", "batch.json", "label-studio.xml"):
-        before = {path.name: path.read_bytes() for path in book.round(1).iterdir()}
-        (book.round(1) / name).unlink()
+        before = {path.name: path.read_bytes() for path in first_round(book).iterdir()}
+        (first_round(book) / name).unlink()
         sold(book)
-        after = {path.name: path.read_bytes() for path in book.round(1).iterdir()}
+        after = {path.name: path.read_bytes() for path in first_round(book).iterdir()}
         assert set(after) == set(before), f"{name} is made again"
         assert all(after[other] == content for other, content in before.items() if other != name)
     assert book.labels(1)[1] == NO
@@ -202,7 +207,7 @@ SAVED: dict[str, Callable[[list[list[str]]], bytes]] = {
 
 @pytest.mark.parametrize("how", SAVED)
 def test_a_sheet_is_read_however_it_was_saved(book: Ledger, how: str):
-    (book.round(1) / "batch.csv").write_bytes(SAVED[how](filled(book, "yynuny")))
+    (first_round(book) / "batch.csv").write_bytes(SAVED[how](filled(book, "yynuny")))
     assert sold(book) == ""
     assert book.labels(1).tolist() == [YES, YES, NO, UNSURE, NO, YES]
 
@@ -229,10 +234,10 @@ def annotated(*words: str, **more: Any) -> dict[str, Any]:
 def export(book: Ledger, *tasks: dict[str, Any]) -> Path:
     """labelled.json: the tasks of batch.json, in their order, with what Label Studio adds."""
     sold(book)
-    asked = json.loads((book.round(1) / "batch.json").read_text())
+    asked = json.loads((first_round(book) / "batch.json").read_text())
     content = [{"id": 100 + row, **asked[row], **task} for row, task in enumerate(tasks)]
-    (book.round(1) / "labelled.json").write_text(json.dumps(content), encoding="utf-8")
-    return book.round(1) / "labelled.json"
+    (first_round(book) / "labelled.json").write_text(json.dumps(content), encoding="utf-8")
+    return first_round(book) / "labelled.json"
 
 
 def test_label_studio_json(book: Ledger):
@@ -252,11 +257,11 @@ def test_label_studio_json(book: Ledger):
 
 def test_label_studio_json_min_has_a_record_for_each_annotation(book: Ledger):
     sold(book)
-    asked = [task["data"] for task in json.loads((book.round(1) / "batch.json").read_text())]
+    asked = [task["data"] for task in json.loads((first_round(book) / "batch.json").read_text())]
     said: list[Any] = ["yes", {"choices": ["no"]}, ["unsure", "unsure"], {"choices": []}, "yes"]
     content = [{**data, "id": 7, "annotator": 1, "match": word} for data, word in zip(asked, said, strict=False)]
     content += [{**asked[0], "id": 7, "annotator": 2, "match": "Yes"}, {**asked[5], "id": 9, "annotator": 2}]
-    (book.round(1) / "labelled.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8-sig")
+    (first_round(book) / "labelled.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8-sig")
     assert sold(book).startswith("round 1: 2 of 6")
     assert book.labels(1).tolist() == [YES, NO, UNSURE, OPEN, YES, OPEN]
 

@@ -39,12 +39,17 @@ def sell(book: Ledger) -> None:
         book.keep(1, piece)
 
 
+def first_round(book: Ledger) -> Path:
+    """Where its files are."""
+    return Path(str(book.round(1)))
+
+
 def refused(book: Ledger) -> str:
     """The message, when nothing was taken and no file touched."""
-    before = {path: path.read_bytes() for path in book.path.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in first_round(book).rglob("*") if path.is_file()}
     with pytest.raises(BadFile) as error:
         sell(book)
-    assert {path: path.read_bytes() for path in book.path.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in first_round(book).rglob("*") if path.is_file()} == before
     message = str(error.value)
     assert message.endswith("(nothing was taken)")
     assert not [option for option in NOT_OURS if option in message]
@@ -143,7 +148,7 @@ SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
 
 @pytest.mark.parametrize("fault", SHEETS)
 def test_a_sheet_is_refused_with_its_line(book: Ledger, fault: str):
-    path = book.round(1) / "batch.csv"
+    path = first_round(book) / "batch.csv"
     header, first, *rest = path.read_text(encoding="utf-8-sig").split("\n")[:4]
     change, message = SHEETS[fault]
     assert header == HEADER
@@ -154,14 +159,14 @@ def test_a_sheet_is_refused_with_its_line(book: Ledger, fault: str):
 
 
 def test_a_folder_in_place_of_a_file_is_refused(book: Ledger):
-    path = book.round(1) / "batch.csv"
+    path = first_round(book) / "batch.csv"
     whole = path.read_bytes()
     path.unlink()
     path.mkdir()
     assert "batch.csv cannot be read (Is a directory); put it back" in refused(book)
     path.rmdir()
     path.write_bytes(whole)
-    (book.round(1) / "labelled.json").mkdir()
+    (first_round(book) / "labelled.json").mkdir()
     assert "labelled.json cannot be read" in refused(book)
 
 
@@ -216,8 +221,8 @@ EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
 
 @pytest.mark.parametrize("fault", EXPORTS)
 def test_an_export_is_refused_with_its_task(book: Ledger, fault: str):
-    first, *rest = json.loads((book.round(1) / "batch.json").read_text())
-    path = book.round(1) / "labelled.json"
+    first, *rest = json.loads((first_round(book) / "batch.json").read_text())
+    path = first_round(book) / "labelled.json"
     change, message = EXPORTS[fault]
     path.write_text(json.dumps(change([{**first, "annotations": [choice("yes")]}, *rest])))
     assert message.replace("{0}", str(path)) in refused(book)
@@ -227,17 +232,17 @@ def test_an_export_is_refused_with_its_task(book: Ledger, fault: str):
     "content", [b"", b"[{", b"pair,label\n1,yes\n", b"\xff\xfe\x00", b"[" * 100_000, b"\x80\x81", b"PK\x03\x04"]
 )
 def test_what_is_no_json_is_refused(book: Ledger, content: bytes):
-    (book.round(1) / "labelled.json").write_bytes(content)
+    (first_round(book) / "labelled.json").write_bytes(content)
     message = refused(book)
     assert "labelled.json cannot be read (" in message
     assert "export it again as JSON or JSON-MIN from Label Studio" in message
 
 
 def test_a_good_sheet_is_not_taken_beside_a_bad_export(book: Ledger):
-    path = book.round(1) / "batch.csv"
+    path = first_round(book) / "batch.csv"
     path.write_text(path.read_text(encoding="utf-8-sig").replace(",,", ",yes,"), encoding="utf-8")
-    (book.round(1) / "labelled.json").write_text("[{}]")
+    (first_round(book) / "labelled.json").write_text("[{}]")
     assert "labelled.json: task 1: nothing is no pair" in refused(book)
-    (book.round(1) / "labelled.json").unlink()
+    (first_round(book) / "labelled.json").unlink()
     sell(book)
     assert book.labels(1).tolist() == [1, 1, 1]

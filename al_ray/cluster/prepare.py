@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,11 @@ from al_ray.core.task import Task
 from al_ray.data.tables import read_task
 from al_ray.model.encoder import Encoder
 from al_ray.model.tokens import Tokens
+from al_ray.storage.places import Place, Uri, place, put_folder
 
 logger = logging.getLogger(__name__)
+
+LAST = "left/starts.npy"  # Of an object store's pool folder: the object that is written last.
 
 
 def parts_of(task: Task) -> dict[tuple[str, str], str]:
@@ -31,30 +35,35 @@ def parts_of(task: Task) -> dict[tuple[str, str], str]:
     return parts
 
 
-def pool_folder(task: Task, encoder: EncoderConfig, out: Path) -> Path:
+def pool_folder(task: Task, encoder: EncoderConfig, out: Place) -> Place:
     """Where a run keeps them: its name holds all that decides the token ids."""
     decides = json.dumps([task.digest, encoder.name, encoder.max_length])
     return out.resolve() / "pool" / hashlib.sha256(decides.encode()).hexdigest()[:16]
 
 
-def prepared(task_folder: Path, task: Task, encoder: EncoderConfig, out: Path, cluster: ClusterConfig) -> Path:
+def prepared(task_folder: Place, task: Task, encoder: EncoderConfig, out: Place, cluster: ClusterConfig) -> Place:
     """The pool folder, made by a worker if it is not there."""
     folder = pool_folder(task, encoder, out)
-    if not folder.exists():
+    if not (folder / LAST if isinstance(folder, Uri) else folder).exists():
         write = ray.remote(write_pool).options(num_cpus=cluster.cpus_per_shard, max_retries=2)
         gathered(write.remote(str(task_folder.resolve()), encoder, str(folder)))
     return folder
 
 
 def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
-    """Tokenise the task's texts and write them with the rows of its parts; written aside, then renamed."""
-    task, base = read_task(Path(task_folder)), Encoder.base(encoder)
+    """Tokenise the task's texts and write them with the rows of its parts; written aside, then renamed, or put."""
+    task, base, to = read_task(place(task_folder)), Encoder.base(encoder), place(folder)
+    if isinstance(to, Uri):
+        with Written(to), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
+            _write(task, base, Path(local))
+            put_folder(Path(local), to, LAST)
+        return
     aside = Path(f"{folder}.{os.getpid()}")
     try:
         with Written(folder):
             shutil.rmtree(aside, ignore_errors=True)
             _write(task, base, aside)
-            _settle(aside, Path(folder))
+            _settle(aside, to)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 

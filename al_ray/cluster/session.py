@@ -12,6 +12,7 @@ from ray.exceptions import GetTimeoutError, RayTaskError
 
 from al_ray.core.config import ClusterConfig
 from al_ray.core.errors import BadOption, NoPlace
+from al_ray.storage.places import Place
 
 logger = logging.getLogger(__name__)
 
@@ -78,10 +79,21 @@ def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig) -> Iterat
         release(actors)
 
 
-def refuse_lost(out: Path) -> None:
+def refuse_lost(out: Place) -> None:
     """A submitted job works in Ray's copy of its folder: refuse a relative path there, which would be lost."""
-    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and "://" not in str(out) and not out.is_absolute():
+    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and isinstance(out, Path) and not out.is_absolute():
         raise BadOption(f"--out {out} is relative, and a submitted job's folder is thrown away; give an absolute path")
+
+
+def refuse_unshared(folders: Sequence[Place], config: ClusterConfig) -> None:
+    """BadOption for a local folder where several nodes are to read and write it, unless it is declared shared."""
+    nodes = sum(node["Alive"] for node in ray.nodes())
+    for folder in folders:
+        if nodes > 1 and isinstance(folder, Path) and not config.shared_storage:
+            raise BadOption(
+                f"{folder} is a local folder, and the cluster has {nodes} nodes; give a URI such as s3://bucket/folder "
+                "(jobs.prepare --out writes a task there), or --shared-storage if all nodes mount this path"
+            )
 
 
 def release(actors: Iterable[Any]) -> None:

@@ -4,14 +4,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from al_ray.cluster.evaluator import PoolEvaluator
 from al_ray.cluster.pool import ShardedPool, Watch
 from al_ray.cluster.prepare import parts_of, pool_folder, prepared
 from al_ray.cluster.search import PoolSearch
-from al_ray.cluster.session import deployed, streamed
+from al_ray.cluster.session import deployed, refuse_unshared, streamed
 from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.evalset import EvaluationSet
 from al_ray.core.metrics import Evaluation
@@ -22,6 +21,7 @@ from al_ray.data.evaluation_sets import EvaluationSets
 from al_ray.data.run_folder import RunFolder
 from al_ray.model.pool import PoolShard, ShardSpec
 from al_ray.model.trainer import Trainer, TrainerSpec
+from al_ray.storage.places import Place, place
 
 
 class TrainerActor:
@@ -79,16 +79,18 @@ class RunWorld:
 
 def evaluator(config: RunConfig, journal: RunFolder, pool: ShardedPool) -> PoolEvaluator:
     """What measures a run's models, on evaluation sets of the task or, where it has not the ones wanted, its own."""
-    sets = EvaluationSets([Path(config.task), journal.path])
+    sets = EvaluationSets([place(config.task), journal.path])
     return PoolEvaluator(pool, journal.task, config.evaluation, config.seed, sets)
 
 
 @contextmanager
 def deployed_pool(
-    config: RunConfig, cluster: ClusterConfig, task: Task, out: Path, watch: Watch
+    config: RunConfig, cluster: ClusterConfig, task: Task, out: Place, watch: Watch
 ) -> Iterator[ShardedPool]:
     """Start the shards of a run on the Ray of this process; they end with the context."""
-    folder = prepared(Path(config.task), task, config.encoding, out, cluster)
+    texts = place(config.task)
+    refuse_unshared((texts, out), cluster)
+    folder = prepared(texts, task, config.encoding, out, cluster)
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
@@ -138,7 +140,7 @@ def evaluation_sets(
     config: RunConfig, cluster: ClusterConfig, task: Task, splits: Iterable[str], watch: Watch
 ) -> Iterator[EvaluationSet]:
     """The evaluation sets of a task's splits, each made unless it is there, and kept in the task's folder."""
-    folder = Path(config.task)
+    folder = place(config.task)
     with deployed_pool(config, cluster, task, folder / "evaluation", watch) as pool:
         measure = PoolEvaluator(pool, task, config.evaluation, config.seed, EvaluationSets([folder]))
         for split in splits:

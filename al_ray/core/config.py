@@ -248,6 +248,8 @@ class ClusterConfig:
     keep_vectors: bool = False
     """Keep vectors in the run folder, mapped: a shard that dies, a run that goes on and jobs.evaluate read them back
     and encode nothing again. Those of the untrained encoder and of the latest model stay; older ones are deleted."""
+    shared_storage: bool = False
+    """The local paths given are on storage that all nodes mount; without it a cluster of several nodes takes URIs."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, before any work."""

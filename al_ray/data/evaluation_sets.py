@@ -7,7 +7,6 @@ evaluation/SPLIT-KEY/set.json          what it was made from, and its strata; wr
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.evalset import EvaluationSet, Stratum
 from al_ray.core.task import Split
 from al_ray.data.files import read_json, read_parquet, write_json, write_parquet
+from al_ray.storage.places import Place
 
 KEYS = pa.schema([("key", pa.int64())])
 
@@ -24,7 +24,7 @@ KEYS = pa.schema([("key", pa.int64())])
 class EvaluationSets:
     """Folders that may hold evaluation sets; new ones go into the last."""
 
-    def __init__(self, folders: Sequence[Path]) -> None:
+    def __init__(self, folders: Sequence[Place]) -> None:
         """Of a task first, and then of a run."""
         self.folders = [folder / "evaluation" for folder in folders]
 
@@ -44,7 +44,7 @@ class EvaluationSets:
             return EvaluationSet(split.name, tuple(strata), split.positive_keys, split.space.total)
         return None
 
-    def write(self, evalset: EvaluationSet, made_from: Mapping[str, Any]) -> Path:
+    def write(self, evalset: EvaluationSet, made_from: Mapping[str, Any]) -> Place:
         """Keep a set; where it is."""
         place, strata = self.folders[-1] / _name(made_from), []
         for number, stratum in enumerate(evalset.strata):

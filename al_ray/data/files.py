@@ -1,7 +1,8 @@
-"""JSON and Parquet on disk: what is written is whole and lasting, and what cannot be read or written is named."""
+"""JSON and Parquet: what is written is whole and lasting, and what cannot be read or written is named."""
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,19 +11,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadFile, BadOption, Written
+from al_ray.storage.places import Place, Uri
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Place, content: Any) -> None:
     """Write JSON in one step."""
     write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Place, text: str) -> None:
     """Write text in one step."""
     in_one_step(path, lambda aside: aside.write_bytes(text.encode()))
 
 
-def write_parquet(path: Path, table: pa.Table) -> None:
+def write_parquet(path: Place, table: pa.Table) -> None:
     """Write a table in one step, with checksums of what it holds."""
     in_one_step(path, lambda aside: _write_parquet(table, aside))
 
@@ -33,11 +35,17 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
         pq.write_table(table, file, write_page_checksum=True)
 
 
-def in_one_step(path: Path, write: Callable[[Path], Any]) -> None:
+def in_one_step(path: Place, write: Callable[[Path], Any]) -> None:
     """Write aside, see it on the disk, and put it in place; its folder is made. BadFile when that cannot be.
 
     What stood there before stands there still when the disk is full, or when the process dies on the way.
     """
+    if isinstance(path, Uri):
+        with Written(path), tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
+            aside = Path(folder) / path.name
+            write(aside)
+            path.put(aside)
+        return
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     with Written(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +59,7 @@ def in_one_step(path: Path, write: Callable[[Path], Any]) -> None:
         _sync(path.parent)
 
 
-def refuse_folder(option: str, path: Path) -> None:
+def refuse_folder(option: str, path: Place) -> None:
     """BadOption, before any work, for a folder where a file is to be written."""
     if path.is_dir():
         raise BadOption(f"{option} {path} is a folder; give the name of a file in it")
@@ -65,7 +73,7 @@ def _sync(path: Path) -> None:
         os.close(written)
 
 
-def read_json(path: Path, names: Sequence[str] = ()) -> Any:
+def read_json(path: Place, names: Sequence[str] = ()) -> Any:
     """Read JSON; BadFile names the file that is missing, cut short, or lacks one of the names."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -77,7 +85,7 @@ def read_json(path: Path, names: Sequence[str] = ()) -> Any:
     return content
 
 
-def read_parquet(path: Path, schema: pa.Schema | None = None) -> pa.Table:
+def read_parquet(path: Place, schema: pa.Schema | None = None) -> pa.Table:
     """Read a table; BadFile names the file that is missing, damaged, or has not these columns of these types."""
     try:
         with path.open("rb") as file:

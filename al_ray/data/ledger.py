@@ -9,7 +9,6 @@ Of several answers or corrections of a pair the last holds, a correction over ev
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
@@ -21,6 +20,7 @@ from al_ray.core.records import NO, OPEN, UNSURE, YES, Answers, Batch
 from al_ray.core.scoring import Labels
 from al_ray.core.task import Task
 from al_ray.data.files import read_parquet, write_parquet
+from al_ray.storage.places import Place
 
 WORDS = {NO: "no", YES: "yes", UNSURE: "unsure", OPEN: "unreadable"}
 CODES = {word: code for code, word in WORDS.items()}
@@ -48,7 +48,7 @@ CORRECTIONS = pa.schema(
 class Ledger:
     """Keeps what was chosen and bought (core/ports.py)."""
 
-    def __init__(self, path: Path, task: Task) -> None:
+    def __init__(self, path: Place, task: Task) -> None:
         """The folder of a run of a task."""
         self.path, self.task = path, task
 
@@ -57,7 +57,7 @@ class Ledger:
         """The pairs that can be chosen: in a symmetric task (a, b) and (b, a) are one."""
         return self.task.split("train").space
 
-    def round(self, number: int) -> Path:
+    def round(self, number: int) -> Place:
         """The folder of a round."""
         return self.path / f"round-{number:03d}"
 
@@ -236,7 +236,7 @@ class Ledger:
             _refuse(path, "holds other labels than 0, 1 and null, or another round's")
         return labels.copy()
 
-    def _pairs(self, path: Path, table: pa.Table) -> Pairs:
+    def _pairs(self, path: Place, table: pa.Table) -> Pairs:
         """(n, 2) of the columns left and right, which are rows of the task."""
         pairs = as_pairs(table["left"].to_numpy(), table["right"].to_numpy())
         if ((pairs < 0) | (pairs >= [len(self.task.left), len(self.task.right)])).any():
@@ -262,7 +262,7 @@ def _piece(kind: str, number: int) -> str:
     return f"{kind}-{number:05d}.parquet"
 
 
-def _pieces(folder: Path, kind: str) -> list[Path]:
+def _pieces(folder: Place, kind: str) -> list[Place]:
     """The files of a kind, in the order in which they were written; none may be missing among them."""
     there = {path.name for path in folder.glob(f"{kind}-*.parquet")}
     names = [_piece(kind, number) for number in range(1, len(there) + 1)]
@@ -273,7 +273,7 @@ def _pieces(folder: Path, kind: str) -> list[Path]:
     return [folder / name for name in names]
 
 
-def _read(path: Path, schema: pa.Schema, lacking: str = "") -> pa.Table:
+def _read(path: Place, schema: pa.Schema, lacking: str = "") -> pa.Table:
     """A table without nulls, but in the column `lacking`."""
     table = read_parquet(path, schema)
     if any(table[name].null_count for name in schema.names if name != lacking):
@@ -281,5 +281,5 @@ def _read(path: Path, schema: pa.Schema, lacking: str = "") -> pa.Table:
     return table
 
 
-def _refuse(path: Path, fault: str) -> NoReturn:
+def _refuse(path: Place, fault: str) -> NoReturn:
     raise BadFile(f"{path} {fault}; restore it")

@@ -12,17 +12,17 @@ events/                            the same figures for TensorBoard
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from tensorboardX import SummaryWriter
 
 from al_ray.core.config import ONCE, RunConfig
-from al_ray.core.errors import BadFile, BadOption, FolderInUse, Written, WrongFolder
+from al_ray.core.errors import BadFile, BadOption, Written, WrongFolder
 from al_ray.core.metrics import Evaluation
 from al_ray.core.plain import as_dict, from_dict
 from al_ray.core.records import YES, Labelled, Model, State
@@ -30,6 +30,8 @@ from al_ray.core.scoring import Scorer
 from al_ray.core.task import Task
 from al_ray.data.files import read_json, write_json, write_text
 from al_ray.data.ledger import Ledger
+from al_ray.storage.lock import locked
+from al_ray.storage.places import Place, Uri
 
 # Of a line of metrics.jsonl: what jobs read.
 FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
@@ -40,14 +42,14 @@ RECALL = "search.json"
 class RunFolder:
     """The journal of a run (core/ports.py)."""
 
-    def __init__(self, path: Path, task: Task) -> None:
+    def __init__(self, path: Place, task: Task) -> None:
         """A folder, new or with rounds in it; see `opened`."""
         self.path, self.task = path, task
         self.ledger = Ledger(path, task)
         # Of the round under way, since this process began.
         self.seconds: dict[str, float] = {}
 
-    def round(self, number: int) -> Path:
+    def round(self, number: int) -> Place:
         """The folder of a round."""
         return self.ledger.round(number)
 
@@ -159,37 +161,33 @@ class RunFolder:
         lines = [line for line in self.metrics() if line["round"] < number]
         text = "".join(json.dumps(line) + "\n" for line in [*lines, figures])
         write_text(self.path / "metrics.jsonl", text)
-        with Written(self.path / "events"), SummaryWriter(str(self.path / "events")) as events:
-            for name, value in figures.items():
-                if isinstance(value, int | float) and name != "labels":
-                    events.add_scalar(name, value, figures["labels"])
+        folder = self.path / "events"
+        if isinstance(folder, Path):
+            _write_events(folder, figures)
+            return
+        with tempfile.TemporaryDirectory(prefix="al_ray-") as local:
+            _write_events(Path(local), figures)
+            for path in Path(local).iterdir():
+                # Its name tells the second, in which two rounds may end.
+                (folder / f"{path.name}.{number:03d}").put(path)
 
 
-def refuse_inside(path: Path, task: Path) -> None:
+def refuse_inside(path: Place, task: Place) -> None:
     """BadOption for a run in a folder of texts: its files would lie among those that are never to change."""
     place = path.resolve()
-    if os.path.exists(place / "task.json") or task.resolve() in (place, *place.parents):
+    there = (place / "task.json").exists() if isinstance(place, Uri) else os.path.exists(place / "task.json")
+    if there or task.resolve() in (place, *place.parents):
         raise BadOption(f"{path} is a task folder or lies in one ({task}); give a run a folder of its own")
 
 
 @contextmanager
-def opened(path: Path, task: Task) -> Iterator[RunFolder]:
-    """A run folder for writing, by one process at a time: the lock goes with the process, however it ends."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path / ".lock", timeout=0)
-        lock.acquire()
-    except Timeout as error:
-        raise FolderInUse(f"{path} is being written by another process; wait for it, or give another --out") from error
-    except OSError as error:
-        raise WrongFolder(f"{path} cannot be written ({error.strerror}); give another --out") from error
-    try:
+def opened(path: Place, task: Task) -> Iterator[RunFolder]:
+    """A run folder for writing, by one process at a time: the lock ends with the process, however that ends."""
+    with locked(path):
         yield RunFolder(path, task)
-    finally:
-        lock.release()
 
 
-def bound_config(path: Path) -> RunConfig:
+def bound_config(path: Place) -> RunConfig:
     """The config that a run folder is bound to; WrongFolder when it is no run folder."""
     if not (path / "config.json").is_file():
         raise WrongFolder(f"{path} holds no config.json; give the folder of a run (made by: python -m jobs.run)")
@@ -198,6 +196,13 @@ def bound_config(path: Path) -> RunConfig:
         return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
     except BadOption as error:
         raise BadFile(f"{path / 'config.json'}: {error} (restore it)") from error
+
+
+def _write_events(folder: Path, figures: Mapping[str, Any]) -> None:
+    with Written(folder), SummaryWriter(str(folder)) as events:
+        for name, value in figures.items():
+            if isinstance(value, int | float) and name != "labels":
+                events.add_scalar(name, value, figures["labels"])
 
 
 def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:

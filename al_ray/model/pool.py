@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -27,14 +26,16 @@ from al_ray.model.nearest import Near, Request, Shortlist, members, nearest, sel
 from al_ray.model.neighbours import NONE, Bytes, Neighbours, sample_size, set_threads, trained
 from al_ray.model.tokens import Tokens, batches
 from al_ray.model.vectors import Shelf, single
+from al_ray.storage.near import fetched
+from al_ray.storage.places import place
 
 
 @dataclass(frozen=True)
 class ShardSpec:
     """All that a shard is made from; small, so that a restarted actor rebuilds itself from storage.
 
-    folder: holds token ids (`left/`, `right/`) and rows (`NAME.npy`) of each part; a part's name begins with its side;
-    and `vectors/`, if they are kept.
+    folder, a path or URI: token ids (`left/`, `right/`), rows (`NAME.npy`) of each part; its name begins with its side;
+    and `vectors/`, if they are kept, which of a URI lie in the node's copy.
     mapped_above, keep_vectors: as in ClusterConfig.
     """
 
@@ -60,7 +61,7 @@ class PoolShard:
         self._encoder: Encoder | None = None
         self._vectors: dict[str, Block] = {}
         self._indexes: dict[str, Neighbours] = {}
-        folder = Path(spec.folder) / "vectors" if spec.keep_vectors else None
+        folder = fetched(place(spec.folder)) / "vectors" if spec.keep_vectors else None
         self._shelf = Shelf(spec.encoder.vectors, spec.mapped_above, folder, spec.shard, spec.shards)
 
     def untrained(self) -> Model:
@@ -224,7 +225,7 @@ class PoolShard:
         """All that decides the shard's vectors of a part. The model's digest is of weights and encoder options."""
         spec = self.spec
         computed = torch.device(spec.device).type, torch.__version__
-        texts = Path(spec.folder).name, part, spec.shard, spec.shards
+        texts = place(spec.folder).name, part, spec.shard, spec.shards
         return json.dumps([model.digest, spec.encoder.vectors, *texts, *computed])
 
     def _encoder_of(self, model: Model) -> Encoder:
@@ -233,11 +234,12 @@ class PoolShard:
         return self._encoder
 
     def _tokens(self, part: str) -> Tokens:
-        return Tokens.read(Path(self.spec.folder) / part.split("-")[0])
+        return Tokens.read(fetched(place(self.spec.folder)) / part.split("-")[0])
 
     def _batches(self, part: str) -> list[Rows]:
         """The shard's batches of a part: every so-manieth of all."""
-        every = batches(self._tokens(part), np.load(Path(self.spec.folder) / f"{part}.npy"), self.spec.encoder.batch)
+        rows = np.load(fetched(place(self.spec.folder)) / f"{part}.npy")
+        every = batches(self._tokens(part), rows, self.spec.encoder.batch)
         return every[self.spec.shard :: self.spec.shards]
 
 

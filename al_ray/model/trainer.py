@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ from al_ray.model.checkpoint import NAME, Checkpoint
 from al_ray.model.encoder import Encoder
 from al_ray.model.tokens import Tokens
 from al_ray.model.training import Step, fit, pair_cosines, train
+from al_ray.storage.near import fetched
+from al_ray.storage.places import Place, Uri, place, put_folder
+
+SCORER = "scorer.json"
 
 
 @dataclass(frozen=True)
@@ -49,22 +54,24 @@ class Trainer:
         stays above `worst_loss` is repeated in another order; TrainingFailed after the last try.
         """
         made_from = self._made_from(labelled, number)
-        done = read_model(Path(folder), made_from)
+        to = place(folder)
+        done = read_model(to, made_from)
         if done is not None:
             yield done
             return
-        left = Tokens.read(Path(self.spec.folder) / "left")
-        right = left if self.spec.symmetric else Tokens.read(Path(self.spec.folder) / "right")
+        near = fetched(place(self.spec.folder))
+        left = Tokens.read(near / "left")
+        right = left if self.spec.symmetric else Tokens.read(near / "right")
         config, losses = self.spec.training, list[float]()
         for attempt in range(config.tries):
             encoder = Encoder.base(self.spec.encoder, self.spec.device)
             seed = [self.spec.seed, attempt, number]
-            checkpoint = Checkpoint(Path(folder).parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
+            checkpoint = Checkpoint(to.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
             yield from train(encoder, (left, right), (labelled.pairs, labelled.labels), config, seed, checkpoint)
             cosines = pair_cosines(encoder, left, right, labelled.pairs)
             scorer, good = fit(cosines, labelled.labels, config)
             if good:
-                made = write_model(encoder, scorer, Path(folder), made_from)
+                made = write_model(encoder, scorer, to, made_from)
                 checkpoint.drop()
                 yield made
                 return
@@ -84,9 +91,8 @@ class Trainer:
         return content.hexdigest()
 
 
-def write_model(encoder: Encoder, scorer: Scorer, folder: Path, made_from: str) -> Model:
-    """Save weights and scorer beside the folder and rename: what stands there is whole."""
-    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+def write_model(encoder: Encoder, scorer: Scorer, folder: Place, made_from: str) -> Model:
+    """Save weights and scorer beside the folder and rename, or put them, scorer last: what stands there is whole."""
     model = Model(str(folder), encoder.digest(), scorer)
     content = {
         **asdict(scorer),
@@ -94,12 +100,19 @@ def write_model(encoder: Encoder, scorer: Scorer, folder: Path, made_from: str) 
         "digest": model.digest,
         "made_from": made_from,
     }
+    if isinstance(folder, Uri):
+        with Written(folder), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
+            encoder.save(Path(local))
+            (Path(local) / SCORER).write_text(json.dumps(content, indent=2) + "\n")
+            put_folder(Path(local), folder, SCORER)
+        return model
+    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
     try:
         with Written(folder):
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir(parents=True)
             encoder.save(aside)
-            (aside / "scorer.json").write_text(json.dumps(content, indent=2) + "\n")
+            (aside / SCORER).write_text(json.dumps(content, indent=2) + "\n")
             if folder.exists():
                 shutil.rmtree(folder)
             aside.rename(folder)
@@ -108,15 +121,15 @@ def write_model(encoder: Encoder, scorer: Scorer, folder: Path, made_from: str) 
     return model
 
 
-def read_model(folder: Path, made_from: str | None = None) -> Model | None:
+def read_model(folder: Place, made_from: str | None = None) -> Model | None:
     """The model that `write_model` saved; None when there is none, or it was made from something else."""
-    if not (folder / "scorer.json").exists():
+    if not (folder / SCORER).exists():
         return None
     try:
-        content = json.loads((folder / "scorer.json").read_text())
+        content = json.loads((folder / SCORER).read_text(encoding="utf-8"))
         weight, bias, loss = (float(content[name]) for name in ("weight", "bias", "loss"))
         scorer = Scorer(weight, bias, loss, str(content["outcome"]))
         model, source = Model(str(folder), str(content["digest"]), scorer), content["made_from"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadFile(f"{folder}/scorer.json cannot be read ({error!r}); restore it, or move {folder} away") from error
+        raise BadFile(f"{folder / SCORER} cannot be read ({error!r}); restore it, or move {folder} away") from error
     return model if made_from is None or source == made_from else None

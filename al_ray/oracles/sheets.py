@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from al_ray.core.errors import LabelsAwaited
+from al_ray.core.errors import BadOption, LabelsAwaited
 from al_ray.core.pairs import Rows
 from al_ray.core.records import OPEN, Answers, Batch, answers
 from al_ray.core.task import Task
@@ -42,8 +42,10 @@ class FileOracle:
     """Asks people by files, and sells what they have answered."""
 
     def __init__(self, ledger: Ledger) -> None:
-        """The ledger whose folders the files lie in."""
-        self.ledger = ledger
+        """The ledger whose folders the files lie in; BadOption when they are no local ones."""
+        if not isinstance(ledger.path, Path):
+            raise BadOption(f"--oracle file wants a run folder in which people find files; {ledger.path} is a URI")
+        self.ledger, self.path = ledger, ledger.path
 
     def sell(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
         """What the files say that the ledger does not hold; LabelsAwaited while there is a pair without an answer.
@@ -53,7 +55,7 @@ class FileOracle:
         """
         if not len(batch.pairs):
             return
-        folder, codes = self.ledger.round(number), codes_of(number, len(batch.pairs))
+        folder, codes = self.path / self.ledger.round(number).name, codes_of(number, len(batch.pairs))
         write_batch(folder, codes, batch, self.ledger.task)
         said, held = read_answers(folder, codes, batch.pairs, self.ledger.task), self.ledger.labels(number)
         # Not `held`: the file would contradict a correction at every call, and each time be one more answer.

@@ -1,0 +1,209 @@
+"""A path, or a URI on an object store, with the same few methods; what is written to a URI is written by one PUT.
+
+On an object store nothing is renamed or copied: an object is there whole or not at all, and a folder's last object says
+that the others are there.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from al_ray.core.errors import BadFile, BadOption
+
+
+@dataclass(frozen=True)
+class Uri:
+    """An object, or a folder of objects, of an object store: scheme://path?query, with the methods of pathlib.Path.
+
+    path: bucket and key; query: what pyarrow.fs.FileSystem.from_uri takes, such as endpoint_override and region.
+    Credentials are those of the environment (AWS_ACCESS_KEY_ID and its like, or the machine's role).
+    BadFile, naming the URI and the cure, for whatever the store refuses.
+    """
+
+    scheme: str
+    path: str
+    query: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.path}" + (f"?{self.query}" if self.query else "")
+
+    def __truediv__(self, name: str) -> "Uri":
+        return Uri(self.scheme, f"{self.path}/{name}", self.query)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> "Uri":
+        """The folder that it is in; a bucket is its own."""
+        return Uri(self.scheme, self.path.rpartition("/")[0] or self.path, self.query)
+
+    @property
+    def parents(self) -> tuple["Uri", ...]:
+        """All folders that it is in, up to the bucket."""
+        return (self.parent, *self.parent.parents) if "/" in self.path else ()
+
+    def resolve(self) -> "Uri":
+        """Itself: a URI means the same in every process."""
+        return self
+
+    def exists(self) -> bool:
+        """Whether there is such an object, or one in such a folder."""
+        return self._kind() != fs.FileType.NotFound
+
+    def is_file(self) -> bool:
+        """Whether there is such an object."""
+        return self._kind() == fs.FileType.File
+
+    def is_dir(self) -> bool:
+        """Whether there are objects in such a folder."""
+        return self._kind() == fs.FileType.Directory
+
+    def objects(self) -> Iterator[tuple["Uri", int, int]]:
+        """All objects of a folder, however deep: each with its size and the time (ns) at which it was written."""
+        with _Reached(self):
+            wanted = fs.FileSelector(self.path, allow_not_found=True, recursive=True)
+            found = self._store.get_file_info(wanted)
+        for one in sorted(found, key=lambda one: one.path):
+            if one.type == fs.FileType.File:
+                yield Uri(self.scheme, one.path, self.query), one.size, one.mtime_ns
+
+    def glob(self, pattern: str) -> Iterator["Uri"]:
+        """The objects that lie in the folder itself and whose names fit the pattern."""
+        with _Reached(self):
+            found = self._store.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        for one in found:
+            if one.type == fs.FileType.File and fnmatch(one.base_name, pattern):
+                yield self / one.base_name
+
+    def open(self, mode: str = "rb") -> Any:
+        """A file to read from, piece by piece."""
+        assert mode == "rb"
+        with _Reached(self):
+            return self._store.open_input_file(self.path)
+
+    def read_bytes(self) -> bytes:
+        """What the object holds."""
+        with _Reached(self), self._store.open_input_stream(self.path) as file:
+            return file.read()
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """The same as text; ValueError when it is none."""
+        return self.read_bytes().decode(encoding)
+
+    def write_bytes(self, content: bytes) -> None:
+        """Write the object in one step, over what stood there."""
+        self._put(pa.py_buffer(content))
+
+    def put(self, local: Path) -> None:
+        """Write a local file's content in one step, over what stood there; it need not fit into memory."""
+        # An empty file cannot be mapped.
+        if not local.stat().st_size:
+            self.write_bytes(b"")
+            return
+        with pa.memory_map(str(local)) as file:
+            self._put(file.read_buffer())
+
+    def get(self, local: Path) -> None:
+        """Write the object's content into a new local file."""
+        with _Reached(self), self._store.open_input_stream(self.path) as source, local.open("wb") as file:
+            shutil.copyfileobj(source, file, 1 << 23)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Take the object away."""
+        with _Reached(self):
+            try:
+                self._store.delete_file(self.path)
+            except FileNotFoundError:
+                if not missing_ok:
+                    raise
+
+    def _put(self, content: pa.Buffer) -> None:
+        with _Reached(self, "written"), self._store.open_output_stream(self.path) as file:
+            # In one call: a stream that is closed in the middle would leave half an object.
+            file.write(content)
+
+    def _kind(self) -> fs.FileType:
+        with _Reached(self):
+            return self._store.get_file_info(self.path).type
+
+    @property
+    def _store(self) -> fs.FileSystem:
+        return _store(self.scheme, self.path.partition("/")[0], self.query)
+
+
+Place = Path | Uri
+
+
+def place(text: str) -> Place:
+    """A path, or, with ://, a URI; BadOption for a URI that names nothing or says a password."""
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return Path(text)
+    path, _, query = rest.partition("?")
+    path = path.strip("/")
+    if not path or "//" in path or scheme == "file":
+        raise BadOption(f"{text} is no place on an object store; give one such as s3://bucket/folder, or a local path")
+    if "@" in path.partition("/")[0]:
+        # It would be written into every record of the run.
+        shown = f"{scheme}://...@{path.partition('@')[2]}"
+        raise BadOption(f"{shown} holds a password; take it out, and give it as AWS_SECRET_ACCESS_KEY or its like")
+    return Uri(scheme, path, query)
+
+
+def put_folder(local: Path, folder: Uri, last: str) -> None:
+    """Write all files of a local folder; the one named `last` goes first of what stood there and comes last of all.
+
+    So a folder that has it is whole, whenever the writer died.
+    """
+    names = [path.relative_to(local).as_posix() for path in sorted(local.rglob("*")) if path.is_file()]
+    (folder / last).unlink(missing_ok=True)
+    wanted = {folder / name for name in names}
+    for stood, *_ in folder.objects():
+        if stood not in wanted:
+            stood.unlink(missing_ok=True)
+    for name in (*(name for name in names if name != last), last):
+        (folder / name).put(local / name)
+
+
+@cache
+def _store(scheme: str, bucket: str, query: str) -> fs.FileSystem:
+    """The store of a bucket; once a process, for it may have to ask for the bucket's region."""
+    # Without delay even a small object is sent in three requests.
+    queries = [query, "allow_delayed_open=true" if scheme == "s3" else ""]
+    uri = f"{scheme}://{bucket}"
+    try:
+        return fs.FileSystem.from_uri(f"{uri}?{'&'.join(filter(None, queries))}")[0]
+    except pa.ArrowInvalid as error:
+        cure = "give one such as s3://bucket/folder?region=eu-west-1"
+        raise BadOption(f"{Uri(scheme, bucket, query)} is no object store ({error}); {cure}") from error
+
+
+class _Reached:
+    """Around calls of a store: what it refuses becomes BadFile, with the URI and the cure."""
+
+    def __init__(self, uri: Uri, what: str = "read") -> None:
+        self.uri, self.what = uri, what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, FileNotFoundError):
+            raise BadFile(f"{self.uri} is not there; restore it") from error
+        if isinstance(error, OSError | pa.ArrowException):
+            reason = str(error).splitlines()[0]
+            raise BadFile(
+                f"{self.uri} cannot be {self.what} ({reason}); see that the bucket, its address and your credentials "
+                "are right, then go on"
+            ) from error
