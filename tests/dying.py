@@ -9,6 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
+from al_ray.storage import lock
 from jobs import run as job_of_run
 from jobs.entry import job
 from jobs.progress import Progress
@@ -33,4 +34,6 @@ class Dying(Progress):
 
 if __name__ == "__main__":
     job_of_run.Progress = Dying
+    # What a lease of the dead is waited for.
+    lock.BEAT = 0.2
     job(job_of_run.main)

@@ -18,6 +18,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig, TrainingConfig
+from al_ray.core.errors import BadOption
 from al_ray.data.run_folder import RunFolder
 from al_ray.data.tables import read_task, write_task
 from jobs import run as run_job
@@ -65,6 +66,12 @@ def ended(asked: RunConfig, path: Path, where: ClusterConfig = WHERE) -> tuple[l
 def quiet(cluster, asked, tmp_path_factory):
     """What a run comes to in which nobody dies."""
     return ended(asked, tmp_path_factory.mktemp("quiet") / "run")
+
+
+def test_a_local_folder_is_refused_on_several_nodes_unless_it_is_shared(cluster, asked, tmp_path):
+    with pytest.raises(BadOption, match=r"/task is a local folder, and the cluster has 2 nodes; give a URI"):
+        run(asked, replace(WHERE, shared_storage=False), tmp_path / "run")
+    assert not (tmp_path / "run" / "pool").exists()
 
 
 def workers(name: str) -> list[psutil.Process]:

@@ -3,13 +3,13 @@
 import json
 import logging
 import os
+import signal
 import socket
 import threading
-import time
 import uuid
-from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import sleep
 from types import TracebackType
 
 from filelock import FileLock, Timeout
@@ -68,7 +68,7 @@ class Lease:
     def __enter__(self) -> None:
         self._refuse_living()
         self._beat()
-        time.sleep(BEAT / 5)
+        sleep(BEAT / 5)
         other = self._other()
         if other:
             raise _in_use(self.folder, other)
@@ -90,7 +90,7 @@ class Lease:
         owner, seconds = _owner(stood), BEATS * BEAT
         logger.warning("%s was locked by %s; looking for %.0f s whether that lives", self.folder, owner, seconds)
         for _ in range(BEATS):
-            time.sleep(BEAT)
+            sleep(BEAT)
             stands = self._read()
             if stands is None:
                 return
@@ -103,7 +103,8 @@ class Lease:
             try:
                 self.lost = self._other()
                 if self.lost:
-                    interrupt_main()
+                    # As Ctrl+C does, for it also wakes a thread that waits.
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                     return
                 self._beat()
             except BadFile as error:
