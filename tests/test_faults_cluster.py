@@ -33,13 +33,18 @@ WHERE = ClusterConfig(shards=2, timeout=120, checkpoint_seconds=0, shared_storag
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A head without room for actors, and a node with room for all of them."""
+    """A head without room for actors, and a node with room for all of them.
+
+    Whatever its workers take of a page or more they take of the system, so that a limit to it is met at once.
+    """
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = "4096"
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 10**8})
     made.add_node(num_cpus=4, object_store_memory=10**8)
     ray.init(address=made.address, log_to_driver=False)
     yield made
     ray.shutdown()
     made.shutdown()
+    del os.environ["MALLOC_MMAP_THRESHOLD_"]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +90,7 @@ def workers(name: str) -> list[psutil.Process]:
 class Killing(Progress):
     """Progress that once, in the middle of a stage, does away with somebody."""
 
-    stage_of_death, deaths = "", list[tuple[str, int, int]]()
+    stage_of_death, deaths, victims = "", list[tuple[str, int, int]](), list[psutil.Process]()
 
     def strike(self) -> None:
         raise NotImplementedError
@@ -148,6 +153,38 @@ def test_a_shard_killed_in_mid_search_of_all_pairs_costs_time_alone(cluster, ask
     done = ended(exact, tmp_path / "run")
     assert [death[0] for death in killing.deaths] == ["search"]
     assert done == wanted
+
+
+def starver(stage: str, actor: str) -> type[Killing]:
+    """One that leaves the first process of a class no memory beyond what it holds; the next one has no such limit."""
+
+    class Starver(Killing):
+        stage_of_death, deaths, victims = stage, list[tuple[str, int, int]](), list[psutil.Process]()
+
+        def strike(self) -> None:
+            victim = workers(actor)[0]
+            self.victims.append(victim)
+            victim.rlimit(psutil.RLIMIT_AS, (victim.memory_info().vms, psutil.RLIM_INFINITY))
+
+    return Starver
+
+
+@pytest.mark.parametrize(
+    ("stage", "call"),
+    [("embed", "PoolShard.embed"), ("search", "PoolShard."), ("train", "Trainer.train")],
+)
+def test_an_actor_out_of_memory_in_mid_stage_costs_time_alone(
+    cluster, asked, quiet, tmp_path, monkeypatch, stage, call
+):
+    starving = starver(stage, call.split(".")[0])
+    monkeypatch.setattr(run_job, "Progress", starving)
+    done = ended(asked, tmp_path / "run")
+    assert [death[0] for death in starving.deaths] == [stage]
+    (victim,) = starving.victims
+    assert not victim.is_running()
+    (log,) = Path(cluster.head_node.get_session_dir_path()).glob(f"logs/python-core-worker-*_{victim.pid}.log")
+    assert f"out of memory in {call}" in log.read_text(), "it met the limit inside"
+    assert done == quiet
 
 
 @pytest.mark.parametrize("stage", ["embed", "search"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from al_ray.cluster.session import gathered, streamed
+from al_ray.cluster.actors import gathered, streamed
 from al_ray.core.config import SearchConfig
 from al_ray.core.evalset import Stratum
 from al_ray.core.pairs import Pairs, Rows

@@ -9,9 +9,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import ray
 
-from al_ray.cluster.session import gathered
+from al_ray.cluster.actors import done_by_worker
 from al_ray.core.config import ClusterConfig, EncoderConfig
 from al_ray.core.errors import Written
 from al_ray.core.pairs import Rows
@@ -45,8 +44,7 @@ def prepared(task_folder: Place, task: Task, encoder: EncoderConfig, out: Place,
     """The pool folder, made by a worker if it is not there."""
     folder = pool_folder(task, encoder, out)
     if not (folder / LAST if isinstance(folder, Uri) else folder).exists():
-        write = ray.remote(write_pool).options(num_cpus=cluster.cpus_per_shard, max_retries=2)
-        gathered(write.remote(str(task_folder.resolve()), encoder, str(folder)))
+        done_by_worker(write_pool, str(task_folder.resolve()), encoder, str(folder), config=cluster)
     return folder
 
 

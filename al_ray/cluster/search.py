@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import ray
 
+from al_ray.cluster.actors import gathered
 from al_ray.cluster.pool import Place, ShardedPool
-from al_ray.cluster.session import gathered
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, distinct
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats

@@ -1,22 +1,16 @@
-"""Ray, started or found; and plain classes deployed as actors, with clear words when they cannot be placed."""
+"""Ray, started or found."""
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayTaskError
 
 from al_ray.core.config import ClusterConfig
 from al_ray.core.errors import BadOption, NoPlace
 from al_ray.storage.places import Place
-
-logger = logging.getLogger(__name__)
-
-RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory would loop for ever.
 
 
 @contextmanager
@@ -54,31 +48,6 @@ def session(config: ClusterConfig) -> Iterator[None]:
             ray.shutdown()
 
 
-@contextmanager
-def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig) -> Iterator[list[Any]]:
-    """One actor of a plain class for each spec, killed at the end; NoPlace when the cluster has no room in time."""
-    options = {
-        "num_cpus": config.cpus_per_shard,
-        "num_gpus": config.gpus_per_shard,
-        "max_restarts": RESTARTS,
-        "max_task_retries": RESTARTS,
-        "scheduling_strategy": "SPREAD",
-    }
-    actors = [ray.remote(plain).options(**options).remote(spec) for spec in specs]
-    try:
-        try:
-            ray.get([actor.__ray_ready__.remote() for actor in actors], timeout=config.timeout)
-        except GetTimeoutError as error:
-            raise NoPlace(
-                f"{len(actors)} {plain.__name__} actors of {config.cpus_per_shard} CPUs and {config.gpus_per_shard} "
-                f"GPUs were not placed in {config.timeout:.0f} s; the cluster has {ray.cluster_resources()}: ask for "
-                "fewer --shards, less --cpus-per-shard or --gpus-per-shard, or give a longer --timeout"
-            ) from error
-        yield actors
-    finally:
-        release(actors)
-
-
 def refuse_lost(out: Place) -> None:
     """A submitted job works in Ray's copy of its folder: refuse a relative path there, which would be lost."""
     if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and isinstance(out, Path) and not out.is_absolute():
@@ -94,25 +63,3 @@ def refuse_unshared(folders: Sequence[Place], config: ClusterConfig) -> None:
                 f"{folder} is a local folder, and the cluster has {nodes} nodes; give a URI such as s3://bucket/folder "
                 "(jobs.prepare --out writes a task there), or --shared-storage if all nodes mount this path"
             )
-
-
-def release(actors: Iterable[Any]) -> None:
-    """End actors and free what they held."""
-    for actor in actors:
-        ray.kill(actor)
-
-
-def gathered(refs: Any) -> Any:
-    """ray.get, with an actor's own error as it was raised there."""
-    try:
-        return ray.get(refs)
-    except RayTaskError as error:
-        if isinstance(error.cause, Exception):
-            raise error.cause from error
-        raise
-
-
-def streamed(stream: Any) -> Iterator[Any]:
-    """The values of a streaming call, as they are made."""
-    for ref in stream:
-        yield gathered(ref)

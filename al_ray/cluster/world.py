@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from al_ray.cluster.actors import deployed, streamed
 from al_ray.cluster.evaluator import PoolEvaluator
 from al_ray.cluster.pool import ShardedPool, Watch
 from al_ray.cluster.prepare import parts_of, pool_folder, prepared
 from al_ray.cluster.search import PoolSearch
-from al_ray.cluster.session import deployed, refuse_unshared, streamed
+from al_ray.cluster.session import refuse_unshared
 from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.evalset import EvaluationSet
 from al_ray.core.metrics import Evaluation

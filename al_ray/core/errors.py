@@ -9,7 +9,8 @@ AlRayError
 ├── TrainingFailed      a training that ended without a usable model
 ├── OracleFailed        an oracle that gives no answer that can be read
 ├── CostReached         labels that would cost more than was allowed
-└── NoPlace             actors that the cluster cannot place
+├── NoPlace             actors that the cluster cannot place
+└── Lost                an actor that died as often as it was started again
 LabelsAwaited           no error: a run that waits for people; its message says what to do, and a job exits with 0
 """
 
@@ -54,6 +55,10 @@ class CostReached(AlRayError):
 
 class NoPlace(AlRayError):
     """Actors that the cluster cannot place."""
+
+
+class Lost(AlRayError):
+    """An actor that died as often as it was started again."""
 
 
 class LabelsAwaited(Exception):
