@@ -68,6 +68,7 @@ def test_other_errors_stay_what_they_are():
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
         "Error: StandardGpuResources: alloc fail type FlatData dev 0 (cudaMalloc error cudaErrorMemoryAllocation)",
         "Cannot allocate memory (os error 12)",
+        "could not create a primitive",
     ],
 )
 def test_what_libraries_say_of_it_is_known(words):

@@ -15,7 +15,12 @@ from al_ray.core.errors import AlRayError
 
 OUT = "out of memory in "
 # Torch, CUDA's libraries, Faiss, the system and Rust have no class in common, and some have none at all.
-WORDS = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "alloc_failed", "cudamalloc")
+WORDS = (
+    *("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "alloc_failed", "cudamalloc"),
+    # oneDNN, on the CPU.
+    "could not create a primitive",
+    "could not create a memory",
+)
 
 
 def sparing(plain: type) -> type:
