@@ -77,7 +77,7 @@ def test_a_node_that_is_gone_for_good_ends_the_run_and_another_lets_it_go_on(clu
                 )
 
     monkeypatch.setattr(run_job, "Progress", Removing)
-    with pytest.raises(NoPlace, match=r"2 PoolShard actors of 1.0 CPUs .* the cluster has 1 nodes \(1 CPUs, 0 GPUs\)"):
+    with pytest.raises(NoPlace, match=r"2 PoolShard workers of 1.0 CPUs .* the cluster has 1 nodes \(1 CPUs, 0 GPUs\)"):
         run(asked, replace(WHERE, timeout=TIMEOUT), tmp_path / "run")
     assert told, "it went in mid-search"
     cluster.add_node(num_cpus=3, num_gpus=3, object_store_memory=10**8)

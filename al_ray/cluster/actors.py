@@ -41,7 +41,7 @@ class Places:
         # Ray cuts off what is beyond whole seconds.
         if not self.group.wait(math.ceil(self.config.timeout)):
             raise NoPlace(
-                f"{self.count} {self.name} actors of {self.config.cpus_per_shard} CPUs and "
+                f"{self.count} {self.name} workers of {self.config.cpus_per_shard} CPUs and "
                 f"{self.config.gpus_per_shard} GPUs were not placed in {self.config.timeout:.0f} s; the cluster has "
                 f"{_room()}: ask for fewer --shards, less --cpus-per-shard or --gpus-per-shard, give a longer "
                 "--timeout, or add nodes; the same command goes on"
@@ -51,7 +51,7 @@ class Places:
         """Wait until the workers answer for the first time, which is no work; NoPlace after the config's timeout."""
         if len(ray.wait(ready, num_returns=len(ready), timeout=self.config.timeout)[0]) < len(ready):
             raise NoPlace(
-                f"{self.count} {self.name} actors have their places and did not start in {self.config.timeout:.0f} s: "
+                f"{self.count} {self.name} workers have their places and did not start in {self.config.timeout:.0f} s: "
                 "give a longer --timeout, or look into the logs of their nodes; the same command goes on"
             )
         gathered(ready)
@@ -99,7 +99,7 @@ def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig) -> Iterat
 def done_by_worker(function: Callable[..., Any], *arguments: Any, config: ClusterConfig) -> Any:
     """What a function returns that a worker calls, which needs no GPU; as patient and as careful as an actor."""
     name = function.__name__
-    with kept(name, 1, replace(config, gpus_per_shard=0)) as places:
+    with kept(name, 1, replace(config, gpus_per_shard=0.0)) as places:
         task = ray.remote(sparing_call(function, name)).options(max_retries=RESTARTS, **places.options(0))
         return gathered(task.remote(*arguments))
 
