@@ -135,7 +135,8 @@ OF_REST = [
     ("demo", "--out made --first-batch -1", "--first-batch is -1"),
     ("demo", "--out made --encoder ''", "--encoder is ''"),
     ("demo", "--out . --texts 100", "task exists and holds another task"),
-    ("bench", "--task task", "Required options"),
+    ("bench", "--task task", "Unrecognized options"),
+    ("bench", "encode", "Required options"),
     ("bench", "decode --task task", "decode"),
     ("bench", "encode --task nowhere", "nowhere holds no task.json"),
     ("bench", "encode --task task --texts 0", "--texts is 0; give at least 1"),
@@ -146,6 +147,18 @@ OF_REST = [
     ("bench", "encode --task task --encoder nowhere", "encoder 'nowhere' cannot be loaded"),
     ("bench", "encode --task task --encoder p.tsv", "encoder 'p.tsv' is a file; give the folder"),
     ("bench", "encode --task task --out task", "--out task is a folder"),
+    ("bench", "search --texts 3", "--texts is 3; give at least 100"),
+    ("bench", "search --count 0", "--count is 0; give at least 1"),
+    ("bench", "search --threads 0", "--threads is 0; give at least 1"),
+    ("bench", "search --parts exact everything", "everything"),
+    ("bench", "search --index nonsense", "--search.index 'nonsense'"),
+    ("bench", "search --encoder nowhere", "encoder 'nowhere' cannot be loaded"),
+    ("bench", "search --max-length 2", "--max-length is 2"),
+    ("bench", "memory --texts 3", "--texts is 3; give at least 100"),
+    ("bench", "memory --kinds all", "all"),
+    ("bench", "memory --count 0", "--count is 0; give at least 1"),
+    ("bench", "memory --encoder nowhere", "encoder 'nowhere' cannot be loaded"),
+    ("bench", "memory --index nonsense", "--search.index 'nonsense'"),
 ]
 OF_ENCODER = [
     (
