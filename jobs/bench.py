@@ -7,6 +7,8 @@ import os
 
 # Read as the libraries are loaded. A thread that waits by spinning takes the core from the one that is measured.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Ray's workers would give way to whatever else computes, and this process, which they are compared with, would not.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 from pathlib import Path
 

@@ -57,16 +57,18 @@ def test_the_table_shows_the_median_and_how_far_the_repeats_lie_apart():
     ]
 
 
-def test_waiting_threads_give_way_before_any_library_is_loaded():
+def test_threads_wait_and_workers_compete_as_told_before_any_library_is_loaded():
     loaded = (
         "import os, sys, builtins; real = builtins.__import__\n"
         "def seen(name, *rest, **more):\n"
-        "    if name.split('.')[0] in ('torch', 'faiss', 'numpy'):\n"
-        "        assert os.environ.get('OMP_WAIT_POLICY') == 'PASSIVE', name\n"
+        "    if name.split('.')[0] in ('torch', 'faiss', 'numpy', 'ray'):\n"
+        "        told = os.environ.get('OMP_WAIT_POLICY'), os.environ.get('RAY_worker_niceness')\n"
+        "        assert told == ('PASSIVE', '0'), (name, told)\n"
         "    return real(name, *rest, **more)\n"
         "builtins.__import__ = seen\nimport jobs.bench\nassert 'torch' in sys.modules"
     )
-    bare = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    told = ("OMP_WAIT_POLICY", "RAY_worker_niceness")
+    bare = {name: value for name, value in os.environ.items() if name not in told}
     subprocess.run([sys.executable, "-c", loaded], env={**bare, "PYTHONPATH": str(ROOT)}, check=True, timeout=120)
 
 
