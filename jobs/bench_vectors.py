@@ -73,7 +73,7 @@ def given_pool(texts: int, width: int, search: SearchConfig, threads: int, label
     """A symmetric pool of clustered vectors on the Ray of this process, `labelled` of its pairs labelled."""
     vectors, cluster = clustered(texts, width, 0), ClusterConfig()
     task = one_pool([str(row) for row in range(texts)])
-    split, encoder = task.split("train"), EncoderConfig("given", None, 3, 64, threads)
+    split, encoder = task.split("train"), EncoderConfig("given", None, 3, 64, threads, "fp32")
     known = np.sort(split.space.draw(labelled, NO_KEYS, generator(0, "bench-labelled")))
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / FILE, vectors)

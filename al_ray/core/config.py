@@ -66,7 +66,10 @@ class TrainingConfig:
     epochs: int = 2
     """Passes over the labelled pairs, every round from the pre-trained weights (Table 7)."""
     batch: int = 16
-    """Pairs in a step; a last partial batch is dropped (Table 7)."""
+    """Pairs of a worker in a step; a last partial batch is dropped (Table 7)."""
+    workers: int = 1
+    """Processes that train together, each with --cpus-per-shard and --gpus-per-shard. A step takes workers * batch
+    pairs, and is that of one worker with so large a batch."""
     learning_rate: float = 2e-5
     """Peak rate of the encoder (Table 7)."""
     epsilon: float = 1e-6
@@ -89,6 +92,25 @@ class TrainingConfig:
     """A training whose refitted loss stays above this is tried again with another order of the pairs."""
     tries: int = 3
     """Trainings before giving up with an error."""
+
+    @property
+    def limits(self) -> tuple[tuple[float, str, float, float], ...]:
+        """What a run may ask for, as `refuse_beyond` takes it."""
+        return (
+            (self.epochs, "--training.epochs", 1, 100_000),
+            (self.batch, "--training.batch", 2, 1_000_000),
+            (self.workers, "--training.workers", 1, 1_024),
+            (self.learning_rate, "--training.learning-rate", 0, 1e6),
+            (self.epsilon, "--training.epsilon", 1e-30, 1),
+            (self.weight_decay, "--training.weight-decay", 0, 1e6),
+            (self.warmup, "--training.warmup", 0, 1),
+            (self.head_rate, "--training.head-rate", 0, 1e12),
+            (self.initial_weight, "--training.initial-weight", 0, 1e6),
+            (self.initial_bias, "--training.initial-bias", -1e6, 1e6),
+            (self.clip_norm, "--training.clip-norm", 1e-12, 1e30),
+            (self.worst_loss, "--training.worst-loss", 0, 1e6),
+            (self.tries, "--training.tries", 1, 100),
+        )
 
 
 @dataclass(frozen=True)
@@ -166,18 +188,7 @@ class RunConfig:
             (self.search.nprobe, "--search.nprobe", 1, 1_000_000),
             (self.search.least_recall, "--search.least-recall", 0, 1),
             (self.search.block, "--search.block", 1, 1_000_000),
-            (self.training.epochs, "--training.epochs", 1, 100_000),
-            (self.training.batch, "--training.batch", 2, 1_000_000),
-            (self.training.learning_rate, "--training.learning-rate", 0, 1e6),
-            (self.training.epsilon, "--training.epsilon", 1e-30, 1),
-            (self.training.weight_decay, "--training.weight-decay", 0, 1e6),
-            (self.training.warmup, "--training.warmup", 0, 1),
-            (self.training.head_rate, "--training.head-rate", 0, 1e12),
-            (self.training.initial_weight, "--training.initial-weight", 0, 1e6),
-            (self.training.initial_bias, "--training.initial-bias", -1e6, 1e6),
-            (self.training.clip_norm, "--training.clip-norm", 1e-12, 1e30),
-            (self.training.worst_loss, "--training.worst-loss", 0, 1e6),
-            (self.training.tries, "--training.tries", 1, 100),
+            *self.training.limits,
             (self.evaluation.exact_pairs, "--evaluation.exact-pairs", 0, 2**62),
             (self.evaluation.near_neighbours, "--evaluation.near-neighbours", 1, 1_000_000),
             (self.evaluation.near_pairs, "--evaluation.near-pairs", 1, 2**40),
@@ -237,7 +248,7 @@ class ClusterConfig:
     cpus_per_shard: float = 1.0
     """Logical CPUs that an actor asks of Ray."""
     gpus_per_shard: float = 0.0
-    """GPUs that a shard asks of Ray; the trainer asks for the same."""
+    """GPUs that a shard asks of Ray; a training worker asks for the same."""
     timeout: float = 1800.0
     """Seconds to wait for actors to be placed before saying what the cluster lacks."""
     checkpoint_seconds: float = 120.0

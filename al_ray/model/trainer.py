@@ -5,8 +5,10 @@ import json
 import os
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from al_ray.core.records import Labelled, Model
 from al_ray.core.scoring import Scorer
 from al_ray.model.checkpoint import NAME, Checkpoint
 from al_ray.model.encoder import Encoder
+from al_ray.model.group import ALONE, Group, Meeting, joined, opened
 from al_ray.model.tokens import Tokens
 from al_ray.model.training import Step, fit, pair_cosines, train
 from al_ray.storage.near import fetched
@@ -28,7 +31,7 @@ SCORER = "scorer.json"
 
 @dataclass(frozen=True)
 class TrainerSpec:
-    """All that a trainer is made from; folder as in ShardSpec."""
+    """All that a trainer is made from; folder as in ShardSpec; rank among the training's workers."""
 
     folder: str
     encoder: EncoderConfig
@@ -37,6 +40,7 @@ class TrainerSpec:
     symmetric: bool
     device: str = "cpu"
     checkpoint_seconds: float = 120.0
+    rank: int = 0
 
 
 class Trainer:
@@ -47,15 +51,35 @@ class Trainer:
         torch.set_num_threads(spec.encoder.threads)
         self.spec = spec
 
-    def train(self, labelled: Labelled, number: int, folder: str) -> Iterator[Step | Model]:
+    def meet(self, host: str) -> Meeting:
+        """Open where the workers of the next training meet; for rank 0, on a machine that the others know as `host`."""
+        self.store = opened(host)
+        return host, self.store.port
+
+    def train(
+        self, labelled: Labelled, number: int, folder: str, meeting: Meeting | None = None
+    ) -> Iterator[Step | Model]:
         """Train for round `number`, save into `folder`, and yield steps and at last the model.
 
         A folder that holds the model of these labels and options is not made again. A training whose refitted loss
-        stays above `worst_loss` is repeated in another order; TrainingFailed after the last try.
+        stays above `worst_loss` is repeated in another order; TrainingFailed after the last try. With several workers
+        each calls it with the place that rank 0 opened, and yields the same; rank 0 alone reads and writes files.
         """
+        if meeting is None:
+            yield from self._train(labelled, number, place(folder), ALONE)
+            return
+        with joined(
+            meeting if self.spec.rank else self.store, self.spec.rank, self.spec.training.workers, self.spec.device
+        ) as group:
+            yield from self._train(labelled, number, place(folder), group)
+
+    def follow(self, labelled: Labelled, number: int, folder: str, meeting: Meeting) -> None:
+        """`train` of a rank above 0, to its end."""
+        deque(self.train(labelled, number, folder, meeting), maxlen=0)
+
+    def _train(self, labelled: Labelled, number: int, folder: Place, group: Group) -> Iterator[Step | Model]:
         made_from = self._made_from(labelled, number)
-        to = place(folder)
-        done = read_model(to, made_from)
+        done = group.once(lambda: read_model(folder, made_from))
         if done is not None:
             yield done
             return
@@ -66,13 +90,12 @@ class Trainer:
         for attempt in range(config.tries):
             encoder = Encoder.base(self.spec.encoder, self.spec.device)
             seed = [self.spec.seed, attempt, number]
-            checkpoint = Checkpoint(to.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
-            yield from train(encoder, (left, right), (labelled.pairs, labelled.labels), config, seed, checkpoint)
-            cosines = pair_cosines(encoder, left, right, labelled.pairs)
-            scorer, good = fit(cosines, labelled.labels, config)
+            checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
+            yield from train(encoder, (left, right), (labelled.pairs, labelled.labels), config, seed, checkpoint, group)
+            scorer, good = group.once(partial(_refitted, encoder, (left, right), labelled, config))
             if good:
-                made = write_model(encoder, scorer, to, made_from)
-                checkpoint.drop()
+                made = group.once(partial(write_model, encoder, scorer, folder, made_from))
+                group.once(checkpoint.drop)
                 yield made
                 return
             losses.append(scorer.loss)
@@ -89,6 +112,12 @@ class Trainer:
         content.update(np.ascontiguousarray(labelled.pairs).data)
         content.update(np.ascontiguousarray(labelled.labels).data)
         return content.hexdigest()
+
+
+def _refitted(
+    encoder: Encoder, tokens: tuple[Tokens, Tokens], labelled: Labelled, config: TrainingConfig
+) -> tuple[Scorer, bool]:
+    return fit(pair_cosines(encoder, *tokens, labelled.pairs), labelled.labels, config)
 
 
 def write_model(encoder: Encoder, scorer: Scorer, folder: Place, made_from: str) -> Model:

@@ -14,6 +14,7 @@ from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scoring import Floats, Labels, Scorer, refit
 from al_ray.model.checkpoint import Checkpoint, restored
 from al_ray.model.encoder import Encoder
+from al_ray.model.group import ALONE, Group
 from al_ray.model.tokens import Tokens, batches
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,28 @@ class Head(torch.nn.Module):
         """Put w back to 0 when a step has taken it below."""
         with torch.no_grad():
             self.weight.clamp_(min=0.0)
+
+
+class BatchLoss(torch.nn.Module):
+    """The loss of a batch (nats a pair), each rank of the group with its share of the pairs: cosines, then the head.
+
+    The head sees the cosines of the whole batch on every rank, so that the step is that of one process. A module with
+    one forward pass a step, as DistributedDataParallel wants it.
+    """
+
+    def __init__(self, encoder: Encoder, tokens: tuple[Tokens, Tokens], head: Head, group: Group) -> None:
+        """Hold the parts; the weights are the encoder's and the head's own."""
+        super().__init__()
+        self.transformer, self.head = encoder.transformer, head
+        self.encoder, self.tokens, self.group = encoder, tokens, group
+
+    def forward(self, pairs: Pairs, labels: Labels) -> torch.Tensor:
+        """The whole batch's (b, 2) pairs and (b,) labels, b at least the group's size."""
+        shares = np.array_split(pairs, self.group.size)
+        own = batch_cosines(self.encoder, *self.tokens, shares[self.group.rank])
+        logits = self.head(self.group.gathered(own, [len(share) for share in shares]))
+        wanted = torch.from_numpy(labels.astype(np.float32)).to(self.encoder.device)
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted)
 
 
 class Optimiser:
@@ -95,22 +118,23 @@ def train(
     config: TrainingConfig,
     seed: list[int],
     checkpoint: Checkpoint | None = None,
+    group: Group = ALONE,
 ) -> Iterator[Step]:
     """Train the encoder in place on (n, 2) pairs with (n,) labels; the order of the pairs comes from `seed`.
 
-    Batches are whole: a last partial one is dropped, but fewer pairs than a batch make one batch of what there is;
-    TrainingFailed for fewer than two pairs, of which a batch norm makes nothing. A checkpoint of this very training is
-    gone on from: the weights are those of a training that never stopped.
+    A step takes workers * batch pairs, of which each rank of the group encodes its share. These batches are whole: a
+    last partial one is dropped, but fewer pairs than a batch make one batch of what there is; TrainingFailed for fewer
+    pairs than workers, or than two, of which a batch norm makes nothing. A checkpoint of this very training is gone on
+    from: the weights are those of a training that never stopped. Rank 0 alone reads and writes it.
     """
     pairs, labels = labelled
-    size = min(config.batch, len(pairs))
-    if size < 2:
-        raise TrainingFailed(f"{len(pairs)} labelled pairs are too few to train on; give a larger --first-batch")
+    size = min(config.batch * config.workers, len(pairs))
+    refuse_few(len(pairs), config.workers)
     per_epoch = len(pairs) // size
     head = Head(config).to(encoder.device)
     optimiser = Optimiser(encoder, head, config, config.epochs * per_epoch)
     if checkpoint is not None:
-        optimiser.taken, parts = checkpoint.read()
+        optimiser.taken, parts = group.once(checkpoint.read)
         if optimiser.taken:
             encoder.transformer.load_state_dict(parts["encoder"])
             head.load_state_dict(parts["head"])
@@ -118,22 +142,29 @@ def train(
         # Told again, for a stream that is asked for again must be as long as it was; their losses are not known.
         yield from (Step(number + 1, optimiser.steps, math.nan) for number in range(optimiser.taken))
     head.train()
+    loss_of = group.together(BatchLoss(encoder, tokens, head, group))
     order = np.empty(0, dtype=np.int64)
     while optimiser.taken < optimiser.steps:
         epoch, number = divmod(optimiser.taken, per_epoch)
         if not number or not len(order):
             order = generator(seed[0], f"training-order-{seed[1]}-{epoch}", seed[2]).permutation(len(pairs))
         rows = order[number * size : (number + 1) * size]
-        logits = head(batch_cosines(encoder, *tokens, pairs[rows]))
-        wanted = torch.from_numpy(labels[rows].astype(np.float32)).to(encoder.device)
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+        loss = loss_of(pairs[rows], labels[rows])
         loss.backward()
         optimiser.step()
         head.keep_rising()
-        if checkpoint is not None and checkpoint.due():
+        if checkpoint is not None and group.rank == 0 and checkpoint.due():
             parts = {"encoder": encoder.transformer.state_dict(), "head": head.state_dict()}
             checkpoint.write(parts, optimiser.adam, optimiser.taken)
         yield Step(optimiser.taken, optimiser.steps, float(loss.detach()))
+
+
+def refuse_few(pairs: int, workers: int) -> None:
+    """TrainingFailed for fewer pairs than make a batch of which every worker has one."""
+    if pairs < max(2, workers):
+        several = f" by {workers} workers", " or fewer --training.workers"
+        who, cure = several if workers > 1 else ("", "")
+        raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give a larger --first-batch{cure}")
 
 
 def batch_cosines(encoder: Encoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:
