@@ -96,7 +96,10 @@ def oracle_of(config: RunConfig, asking: OracleConfig, journal: RunFolder, watch
 def _go_on(
     config: RunConfig, cluster: ClusterConfig, journal: RunFolder, oracle: Oracle, state: State, watch: Progress
 ) -> None:
-    with session(cluster), deployed_world(config, cluster, journal, oracle, watch) as world:
+    with (
+        session(cluster, config.training.workers),
+        deployed_world(config, cluster, journal, oracle, watch) as world,
+    ):
         for _ in loop.run(config, journal.task.split("train"), world, state):
             watch.close()
             print(table(journal.metrics()[-1:]), flush=True)

@@ -158,7 +158,7 @@ def test_every_strategy_runs(two_sided, folders, tmp_path, changes, labels):
     split = task.split("train")
     everything = len(split.positives) + len(split.stated_negatives)
     with opened(tmp_path / "out", task) as journal:
-        trainer = TrainerActor(two_sided.trainer.actor, two_sided.pool, journal, quiet)
+        trainer = TrainerActor(two_sided.trainer.training, two_sided.pool, journal, quiet)
         world = RunWorld(asked, two_sided.pool, trainer, journal, ImputedOracle(split))
         states = list(loop.run(asked, split, world, State()))
     assert [len(state.labelled) for state in states] == [everything if n is None else n for n in labels]

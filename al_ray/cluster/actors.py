@@ -70,10 +70,10 @@ _kept: list[Places] = []
 
 
 @contextmanager
-def kept(name: str, count: int, config: ClusterConfig) -> Iterator[Places]:
+def kept(name: str, count: int, config: ClusterConfig, strategy: str = "SPREAD") -> Iterator[Places]:
     """Places for `count` workers, given back at the end; NoPlace when the cluster has no room in time."""
     one = {"CPU": config.cpus_per_shard, **({"GPU": config.gpus_per_shard} if config.gpus_per_shard else {})}
-    places = Places(name, count, config, placement_group([one] * count, strategy="SPREAD"))
+    places = Places(name, count, config, placement_group([one] * count, strategy=strategy))
     try:
         places.await_all()
         _kept.append(places)
@@ -87,7 +87,7 @@ def kept(name: str, count: int, config: ClusterConfig) -> Iterator[Places]:
 def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig) -> Iterator[list[Any]]:
     """One actor of a plain class for each spec, killed at the end; NoPlace when the cluster has no room in time."""
     with kept(plain.__name__, len(specs), config) as places:
-        made, bounds = ray.remote(_standing(plain)), {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+        made, bounds = ray.remote(standing(plain)), {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
         actors = [made.options(**bounds, **places.options(number)).remote(spec) for number, spec in enumerate(specs)]
         try:
             places.await_start([actor.stand.remote(config.device) for actor in actors])
@@ -133,13 +133,21 @@ def gathered(refs: Any) -> Any:
 def streamed(stream: Any) -> Iterator[Any]:
     """The values of a streaming call, as they are made."""
     while True:
-        while not ray.wait([stream], timeout=_patience())[0]:
-            _refuse_unplaced()
+        first_of([stream])
         try:
             ref = next(stream)
         except StopIteration:
             return
         yield gathered(ref)
+
+
+def first_of(calls: list[Any], seconds: float | None = None) -> Any:
+    """The first of several calls that has an answer; None when there was none in so many seconds, if they are given."""
+    while True:
+        ready, _ = ray.wait(calls, timeout=_patience() if seconds is None else seconds)
+        if ready or seconds is not None:
+            return ready[0] if ready else None
+        _refuse_unplaced()
 
 
 def _patience() -> float | None:
@@ -172,7 +180,7 @@ def _worded(error: RayError) -> Lost:
     )
 
 
-def _standing(plain: type) -> type:
+def standing(plain: type) -> type:
     """The class as an actor: it spares its node's memory, and can say whether it stands where it was promised to."""
 
     def stand(self: Any, device: str) -> None:

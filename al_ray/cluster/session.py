@@ -14,11 +14,16 @@ from al_ray.storage.places import Place
 
 
 @contextmanager
-def session(config: ClusterConfig) -> Iterator[None]:
+def session(config: ClusterConfig, trainers: int = 1) -> Iterator[None]:
     """Ray for the length of a job: the cluster that RAY_ADDRESS or a session names, or else a local one.
 
-    A local Ray gets logical CPUs enough for the config; real threads are the encoder's option.
+    A local Ray gets logical CPUs enough for the config and so many trainers; real threads are the encoder's option.
     """
+    if trainers > 1 and 0 < config.gpus_per_shard < 1:
+        raise BadOption(
+            f"--training.workers {trainers} with --gpus-per-shard {config.gpus_per_shard:g}: NCCL, by which they "
+            "exchange gradients, wants a GPU for each; give --gpus-per-shard 1 or --training.workers 1"
+        )
     found = ray.is_initialized()
     if not found and "RAY_ADDRESS" in os.environ:
         ray.init(logging_level=logging.WARNING)
@@ -29,7 +34,7 @@ def session(config: ClusterConfig) -> Iterator[None]:
         # Threads that wait by spinning stand in the way of those they wait for as soon as another process computes too:
         # on two shared cores a small encoder was thirty times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        wanted = int((config.shards + 1) * config.cpus_per_shard) + 1
+        wanted = int((config.shards + trainers) * config.cpus_per_shard) + 1
         ray.init(
             address="local",
             num_cpus=max(os.cpu_count() or 1, wanted), include_dashboard=False, logging_level=logging.WARNING,
@@ -37,10 +42,11 @@ def session(config: ClusterConfig) -> Iterator[None]:
     try:
         gpus = ray.cluster_resources().get("GPU", 0)
         # A local Ray does not grow: nobody should wait for what will not come.
-        if not found and "RAY_ADDRESS" not in os.environ and config.gpus_per_shard * (config.shards + 1) > gpus:
+        if not found and "RAY_ADDRESS" not in os.environ and config.gpus_per_shard * (config.shards + trainers) > gpus:
             raise NoPlace(
-                f"{config.shards} shards and a trainer ask for {config.gpus_per_shard:g} GPUs each, and this machine "
-                f"has {gpus:g}: lower --gpus-per-shard or --shards, or give RAY_ADDRESS of a cluster"
+                f"{config.shards} shards and {'a trainer' if trainers == 1 else f'{trainers} trainers'} ask for "
+                f"{config.gpus_per_shard:g} GPUs each, and this machine has {gpus:g}: lower --gpus-per-shard, --shards "
+                "or --training.workers, or give RAY_ADDRESS of a cluster"
             )
         yield
     finally:

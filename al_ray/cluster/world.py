@@ -4,14 +4,14 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
-from al_ray.cluster.actors import deployed, streamed
+from al_ray.cluster.actors import deployed
 from al_ray.cluster.evaluator import PoolEvaluator
 from al_ray.cluster.pool import ShardedPool, Watch
 from al_ray.cluster.prepare import parts_of, pool_folder, prepared
 from al_ray.cluster.search import PoolSearch
 from al_ray.cluster.session import refuse_unshared
+from al_ray.cluster.trainers import Training, deployed_training
 from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.evalset import EvaluationSet
 from al_ray.core.metrics import Evaluation
@@ -21,16 +21,16 @@ from al_ray.core.task import Task
 from al_ray.data.evaluation_sets import EvaluationSets
 from al_ray.data.run_folder import RunFolder
 from al_ray.model.pool import PoolShard, ShardSpec
-from al_ray.model.trainer import Trainer, TrainerSpec
+from al_ray.model.trainer import TrainerSpec
 from al_ray.storage.places import Place, place
 
 
 class TrainerActor:
-    """The Trainer of the loop: an actor that writes models into the run folder."""
+    """The Trainer of the loop: actors that write models into the run folder."""
 
-    def __init__(self, actor: Any, pool: ShardedPool, journal: RunFolder, watch: Watch) -> None:
-        """The actor of a model.trainer.Trainer."""
-        self.actor, self.pool, self.journal, self.watch = actor, pool, journal, watch
+    def __init__(self, training: Training, pool: ShardedPool, journal: RunFolder, watch: Watch) -> None:
+        """What trains, by one actor or several."""
+        self.training, self.pool, self.journal, self.watch = training, pool, journal, watch
 
     def untrained(self) -> Model:
         """The pre-trained encoder."""
@@ -39,10 +39,9 @@ class TrainerActor:
     def train(self, labelled: Labelled, number: int) -> Model:
         """A model of round `number`."""
         folder = (self.journal.round(number) / "model").resolve()
-        stream = self.actor.train.options(num_returns="streaming").remote(labelled, number, str(folder))
         made = None
         # To its very end: Ray takes a stream that is left before it for a task that failed.
-        for news in streamed(stream):
+        for news in self.training(labelled, number, str(folder)):
             if isinstance(news, Model):
                 made = news
             else:
@@ -116,8 +115,8 @@ def deployed_world(
             cluster.device,
             cluster.checkpoint_seconds,
         )
-        with deployed(Trainer, [spec], cluster) as (actor,):
-            world = RunWorld(config, pool, TrainerActor(actor, pool, journal, watch), journal, oracle)
+        with deployed_training(spec, cluster) as training:
+            world = RunWorld(config, pool, TrainerActor(training, pool, journal, watch), journal, oracle)
             # Before any training: the near pairs are the untrained encoder's, whose vectors the first search needs too.
             world.evaluator.make_sets(config.evaluation.splits)
             yield world
