@@ -34,7 +34,9 @@ def main() -> None:
 def told(asked: Options, made: planning.Plan) -> str:
     """The plan as text."""
     cost = planning.cost_rows(made, asked.label_cost, asked.gpu_hour_cost)
-    head = f"shards: {made.setting.shards}, and a trainer beside them; speeds of {made.setting.constants.machine}"
+    workers = made.setting.config.training.workers
+    beside = "a trainer" if workers == 1 else f"{workers} training workers"
+    head = f"shards: {made.setting.shards}, and {beside} beside them; speeds of {made.setting.constants.machine}"
     parts = "\n".join([head, *planning.reasons(made, asked)]), f"{aligned(planning.memory_rows(made))}\n{NOT_COUNTED}"
     times = f"{aligned(planning.time_rows(made))}\n{planning.LEGEND}"
     return "\n\n".join([*parts, times, aligned(cost), *filter(None, ["\n".join(planning.warnings(made))])])

@@ -37,7 +37,7 @@ class Options(RunConfig):
     vocabulary: int = 30522
     """Word pieces that the encoder knows."""
     gpus: float = 0
-    """GPUs of the cluster; one share is the trainer's. 0: CPUs."""
+    """GPUs of the cluster; one share is each training worker's. 0: CPUs."""
     gpu: Literal["h200", "a100"] = "h200"
     """Which, where --constants names no file."""
     gpus_per_shard: float = 1.0
@@ -60,8 +60,8 @@ class Options(RunConfig):
     @property
     def workers(self) -> ClusterConfig:
         """Where it would run."""
-        made = cluster_of(self.gpus, self.gpus_per_shard, self.shards, self.cpus_per_shard)
-        return replace(made, mapped_above=self.mapped_above)
+        share = self.gpus_per_shard, self.shards, self.cpus_per_shard
+        return replace(cluster_of(self.gpus, *share, self.training.workers), mapped_above=self.mapped_above)
 
     @property
     def sizes(self) -> Sizes:

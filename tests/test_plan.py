@@ -113,6 +113,20 @@ def test_a_small_exact_plan_is_as_worked_by_hand():
     assert small.hours()["idle, the trainer works"] == pytest.approx(2 * 15 / 3600)
 
 
+def test_a_training_by_two_workers_is_as_worked_by_hand():
+    two = made(replace(EXACT, first_batch=4, training=replace(EXACT.training, workers=2)))
+    # 3 steps of 2 pairs a worker, which gets half of 1112 gradients of 4 bytes twice; then 8 texts in 4 batches.
+    step = 6 / 4 + 4320 / 4320 + 1112 / 1112 + 2 * 1112 * 4 / 2 / 4
+    assert seconds(two, 1)["train"] == pytest.approx(3 * step + 8 * 360 / 360 + 4 / 4)
+    # A shard and two workers of 2 cores each: the shard's wait in a training.
+    assert two.units == 6
+    assert two.hours()["idle, the trainer works"] == pytest.approx(2 * seconds(two, 1)["train"] / 3600)
+    assert of(two, "trainer", "weights") == 20 * 1112
+    assert cluster_of(8, 1, None, 2, trainers=3).shards == 5
+    with pytest.raises(BadOption, match="8 training workers among them"):
+        cluster_of(8, 1, None, 2, trainers=8)
+
+
 def test_a_small_search_by_neighbours_is_as_worked_by_hand():
     config = replace(EXACT, search=SearchConfig(kind="knn", neighbours=1, block=2))
     # Flat: 4 queries x 4 texts x 2 = 32 multiply-adds. 4 answers a query, for there are no more, are 16 to sort. Of the

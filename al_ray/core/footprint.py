@@ -117,11 +117,15 @@ def _activations(run: Setting, batch: int) -> float:
 
 
 def _trainer(run: Setting, device: str) -> list[Memory]:
-    """Weights, gradients and two moments; activations of all layers, twice STATES each, of the texts of a step."""
+    """Weights, gradients and two moments; activations of all layers, twice STATES each, of the texts of a step.
+
+    Each of several workers takes as much, and a copy of the gradients under way to the others.
+    """
     sizes, recipe = run.sizes, run.config.training
+    held = 16 if recipe.workers == 1 else 20
     refit = 2 * run.labels[-1] * sizes.dim * 4
     return [
-        Memory("trainer", "weights, gradients, moments", device, 16 * sizes.parameters),
+        Memory("trainer", "weights, gradients, moments", device, held * sizes.parameters),
         Memory("trainer", "a step", device, 2 * sizes.layers * _activations(run, 2 * recipe.batch)),
         Memory("trainer", "vectors of labelled pairs", HOST, refit),
         Memory("trainer", "libraries", HOST, run.constants.libraries.value),

@@ -72,8 +72,8 @@ class Plan:
 
     @property
     def units(self) -> float:
-        """GPUs, or cores where there are none, that the run holds: those of the shards and as many as one more."""
-        return (self.setting.shards + 1) * self.setting.cluster_share
+        """GPUs, or cores where there are none, that the run holds: of the shards and of the training's workers."""
+        return (self.setting.shards + self.setting.config.training.workers) * self.setting.cluster_share
 
     def busy(self, stage: str) -> float:
         """How many of them work in a stage, as if all through it. An evaluation is counted by CPUs; people label."""
@@ -84,7 +84,7 @@ class Plan:
             "embed": shards * share,
             "search": shards * share,
             "label": 0,
-            "train": share,
+            "train": self.setting.config.training.workers * share,
             "evaluate": 0 if cuda else shards * share,
         }[stage]
 
@@ -130,8 +130,8 @@ def plan(setting: Setting) -> Plan:
     return Plan(setting, tuple(memory(setting)), tuple(rounds))
 
 
-def cluster_of(gpus: float, each: float, shards: int | None, cores: float) -> ClusterConfig:
-    """So many shards of `each` GPUs as there is room for beside the trainer, which takes as much; BadOption if none.
+def cluster_of(gpus: float, each: float, shards: int | None, cores: float, trainers: int = 1) -> ClusterConfig:
+    """So many shards of `each` GPUs as there is room for beside the trainers, which take as much; BadOption if none.
 
     shards: so many instead; and as told where there are no GPUs, or 1.
     """
@@ -141,12 +141,13 @@ def cluster_of(gpus: float, each: float, shards: int | None, cores: float) -> Cl
     refuse_beyond([(each, "--gpus-per-shard", 0.01, 100)])
     # Ray takes shares of one GPU, or whole ones.
     room = int(gpus * int(1 / each)) if each <= 1 else int(gpus / each)
-    if (shards or 1) + 1 > room:
+    if (shards or 1) + trainers > room:
         raise BadOption(
-            f"{gpus:g} GPUs hold {room} actors of {each:g}, and {(shards or 1) + 1} are asked for, the trainer among "
-            "them; give more --gpus, fewer --shards or a smaller --gpus-per-shard"
+            f"{gpus:g} GPUs hold {room} actors of {each:g}, and {(shards or 1) + trainers} are asked for, "
+            f"{'the trainer' if trainers == 1 else f'{trainers} training workers'} among them; give more --gpus, fewer "
+            "--shards or a smaller --gpus-per-shard"
         )
-    return ClusterConfig(shards=shards or room - 1, cpus_per_shard=cores, gpus_per_shard=each)
+    return ClusterConfig(shards=shards or room - trainers, cpus_per_shard=cores, gpus_per_shard=each)
 
 
 def setting_of(config: RunConfig, sizes: Sizes, cluster: ClusterConfig, constants: Constants) -> Setting:

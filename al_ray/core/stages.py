@@ -227,20 +227,23 @@ def cells_of(index: str) -> int:
 
 
 def trained(run: Setting, labels: int) -> Time:
-    """From the pre-trained weights on all labels so far, one try, by one worker; the others wait.
+    """From the pre-trained weights on all labels so far, one try, by the training's workers; the shards wait.
 
-    A step is a forward and a backward pass (twice as much) of 2 batch texts, and the optimiser's move of all
-    parameters. After it the labelled pairs' texts, at most two a pair, are encoded once more for the refit.
+    A step is a forward and a backward pass (twice as much) of the 2 batch texts of a worker, and the optimiser's move
+    of all parameters. Each of several receives their gradients, 4 bytes a parameter, in w - 1 of w parts twice (a
+    ring's all-reduce); that is not taken to overlap. After it the labelled pairs' texts, at most two a pair, are
+    encoded once more for the refit, by one.
     """
     sizes, recipe = run.sizes, run.config.training
-    batch = min(recipe.batch, labels)
-    steps = recipe.epochs * (labels // batch)
+    whole = min(recipe.batch * recipe.workers, labels)
+    steps, batch = recipe.epochs * (labels // whole), math.ceil(whole / recipe.workers)
     passes = 2 if run.constants.device == CUDA else 2 * math.ceil(batch / PASS)
     step = time_of(3 * passes * sizes.layers, run.constants, "layers")
-    # The trainer has a GPU to itself while the shards wait; on CPUs it has its own cores.
+    # A worker has a GPU to itself while the shards wait; on CPUs it has its own cores.
     power = 1.0 if run.constants.device == CUDA else run.power
     step += time_of(6 * batch * sizes.operations, run.constants, "train", power)
     step += time_of(sizes.parameters, run.constants, "optimiser", power if run.constants.device == CUDA else 1.0)
+    step += time_of(8 * sizes.parameters * (1 - 1 / recipe.workers), run.constants, "transfer")
     return step.times(steps) + encoded(run, 2 * labels)
 
 
