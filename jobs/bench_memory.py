@@ -10,8 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from al_ray.cluster.actors import gathered
 from al_ray.cluster.prepare import pool_folder
-from al_ray.cluster.session import gathered, session
+from al_ray.cluster.session import session
 from al_ray.cluster.world import RunWorld, deployed_world
 from al_ray.core import loop
 from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig, generator, refuse_beyond
@@ -130,7 +131,7 @@ def held(config: RunConfig, world: RunWorld, model: Model) -> float:
     parts = {world.pool.parts[split, side] for split in ("train", "dev") for side in ("left", "right")}
     vectors = sum(len(rows) for part in parts for rows in world.pool.rows(part))
     first = gathered(world.pool.shards[0].block.remote(model, min(parts), 0, 1)).vectors
-    tokens = pool_folder(world.journal.task, config.encoding, world.journal.path).glob("*/*.npy")
+    tokens = Path(str(pool_folder(world.journal.task, config.encoding, world.journal.path))).glob("*/*.npy")
     return (vectors * first[0].nbytes + sum(path.stat().st_size for path in tokens)) / MB
 
 

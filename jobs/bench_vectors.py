@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from al_ray.cluster.actors import deployed
 from al_ray.cluster.pool import ShardedPool
 from al_ray.cluster.prepare import parts_of
 from al_ray.cluster.search import PoolSearch
-from al_ray.cluster.session import deployed
 from al_ray.core.config import ClusterConfig, EncoderConfig, SearchConfig, generator
 from al_ray.core.pairs import NO_KEYS, Keys, Rows
 from al_ray.core.records import Model

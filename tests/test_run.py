@@ -23,6 +23,7 @@ from al_ray.core.records import State
 from al_ray.core.scoring import Scorer
 from al_ray.core.strategy import HIGHEST, Order
 from al_ray.core.task import Task
+from al_ray.data.evaluation_sets import EvaluationSets
 from al_ray.data.run_folder import opened
 from al_ray.data.tables import read_task, write_task
 from jobs import run as run_job
@@ -191,7 +192,7 @@ def test_the_least_of_sharded_pairs_are_the_least_of_each_texts_nearest(two_side
     assert len(PoolSearch(pool, split).near(pool.untrained(), 5)) == len(candidates)
 
 
-def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided):
+def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided, tmp_path):
     pool, task = two_sided.pool, two_sided.pool.task
     split, (keys, cosines) = task.split("dev"), every_cosine(pool, task)
     labels = np.isin(keys, split.positive_keys).astype(np.uint8)
@@ -200,7 +201,7 @@ def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided):
     summed = reliability(Scorer(9.0, -8.0).probability(cosines), labels, 1.0)
     for mode in ("exact", "estimate"):
         asked = EvaluationConfig(mode=mode, near_neighbours=3, random_pairs=10**6)
-        measured = PoolEvaluator(pool, task, asked, seed=0).evaluate(model, "dev")
+        measured = PoolEvaluator(pool, task, asked, 0, EvaluationSets([tmp_path])).evaluate(model, "dev")
         assert measured.average_precision.value == pytest.approx(wanted, rel=1e-12)
         assert measured.exact
         assert measured.total_pairs == split.space.total

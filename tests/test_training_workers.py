@@ -19,6 +19,7 @@ from al_ray.core.records import Labelled
 from al_ray.data.run_folder import bound_config
 from al_ray.data.tables import write_task
 from al_ray.model.trainer import TrainerSpec
+from al_ray.storage.places import Place
 from jobs import run as run_job
 from jobs.progress import Progress
 from jobs.run import run
@@ -38,15 +39,16 @@ def asked(make_task, tmp_path_factory) -> RunConfig:
     )  # fmt: skip
 
 
-def results(path: Path) -> tuple[list, list]:
+def results(folder: Place) -> tuple[list, list]:
     """The labels of a run and its figures, times aside."""
+    path = Path(str(folder))
     lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     labels = [pq.ParquetFile(file).read().to_pylist() for file in sorted(path.glob("round-*/labels.parquet"))]
     return labels, [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
 
 
 @pytest.fixture(scope="module")
-def quiet(local_ray, asked, tmp_path_factory) -> Path:
+def quiet(local_ray, asked, tmp_path_factory) -> Place:
     """A run of two workers in which nobody dies."""
     return run(asked, WHERE, tmp_path_factory.mktemp("quiet") / "run").path
 

@@ -1,6 +1,7 @@
 """Vectors of 32 and 16 bits; in memory, mapped, kept and read back: the answers are the same, and no others."""
 
 import shutil
+from collections.abc import Generator
 from dataclasses import replace
 from itertools import chain
 from math import inf, sqrt
@@ -18,7 +19,7 @@ from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import Model
 from al_ray.core.strategy import NOTHING, Order
 from al_ray.model.encoder import Encoder, Vectors
-from al_ray.model.join import UNIT, Wanted, hosts, merged
+from al_ray.model.join import UNIT, Wanted, hosts
 from al_ray.model.nearest import Request
 from al_ray.model.pool import PoolShard, Visit
 from al_ray.model.training import dots
@@ -43,7 +44,9 @@ def indexed(made: Pool, index: str) -> list:
     request, found = Request(split.space, made.task.symmetric, 4, ORDER, COUNT), NOTHING
     for own, block in made.blocks("train"):
         answers = [shard.nearest(model, right, block, 4 + made.task.symmetric, learnt) for shard in made.shards]
-        found = found.joined(own.select(request, block, NO_KEYS, *answers)).least(ORDER, COUNT)
+        listed = own.shortlist(request, inf, block, NO_KEYS, *answers)
+        cosines = [shard.settled(model, right, block, listed) for shard in made.shards]
+        found = found.joined(own.select(request, listed, *cosines)).least(ORDER, COUNT)
     return list(zip(found.keys.tolist(), found.cosines.tolist(), strict=True))
 
 
@@ -59,7 +62,7 @@ def joined(made: Pool) -> list:
             # The diagonal of a symmetric pool is one block with itself.
             visit = replace(visit, blocks=((0, sizes[host]),)) if made.task.symmetric else visit
             found.append(made.shards[host].least(model, visit, visitor, NO_KEYS))
-    best = merged(wanted, found)
+    best = NOTHING.joined(*found).least(ORDER, COUNT)
     return list(zip(best.keys.tolist(), best.cosines.tolist(), strict=True))
 
 
@@ -253,6 +256,7 @@ def test_an_embedding_that_is_broken_off_leaves_nothing_and_one_that_is_killed_n
     # All its room is there from the start: a map that meets a full disk would end the process.
     assert path.stat().st_blocks * 512 >= path.stat().st_size
     content = path.read_bytes()
+    assert isinstance(stream, Generator)
     stream.close()
     assert files(tmp_path) == {}
     path.write_bytes(content)
@@ -262,9 +266,10 @@ def test_an_embedding_that_is_broken_off_leaves_nothing_and_one_that_is_killed_n
 
 
 def mapped(vectors: Vectors) -> bool:
-    while isinstance(vectors, np.ndarray) and not isinstance(vectors, np.memmap):
-        vectors = vectors.base
-    return vectors is not None
+    under: object = vectors
+    while isinstance(under, np.ndarray) and not isinstance(under, np.memmap):
+        under = under.base
+    return under is not None
 
 
 def test_what_goes_beyond_the_memory_allowed_is_mapped_and_leaves_no_file(tmp_path, monkeypatch):

@@ -88,7 +88,7 @@ def stratified(
 
     parts: name -> sorted distinct keys; no pair is in two. What is no more than asked for is taken whole.
     """
-    space, positives, strata = split.space, split.positive_keys, []
+    space, positives, strata = split.space, split.positive_keys, list[Stratum]()
     for name, keys in parts.items():
         if not space.holds(space.pairs(keys)).all():
             raise BadFile(f"{name} pairs of {split.name}: some are no pairs of this split; find them again for it")

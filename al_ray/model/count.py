@@ -6,7 +6,7 @@ import numpy as np
 
 from al_ray.core.metrics import Ints, Reliability, counts_above, reliability
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows, as_pairs
-from al_ray.core.scoring import Floats, Scorer
+from al_ray.core.scoring import Cosines, Floats, Scorer
 from al_ray.core.strategy import MARGIN
 from al_ray.model.encoder import Vectors
 from al_ray.model.join import Block
@@ -76,7 +76,7 @@ def within(keys: Keys, left: Rows, width: int) -> Pairs:
     return as_pairs(*np.divmod(own, width))
 
 
-def _seen(cosines: Vectors | Floats, scorer: Scorer | None, weight: float) -> Reliability | None:
+def _seen(cosines: Cosines, scorer: Scorer | None, weight: float) -> Reliability | None:
     if scorer is None:
         return None
     p = scorer.probability(cosines)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, PairSpace, Rows, as_pairs, is_in
-from al_ray.core.scoring import Floats
+from al_ray.core.scoring import Cosines, Floats
 from al_ray.core.strategy import MARGIN, Candidates, Order, found
 from al_ray.model.encoder import Vectors
 from al_ray.model.join import Block
@@ -22,7 +22,7 @@ SPARE = 8  # Neighbours beyond those wanted: enough, but for many texts at one c
 WIDEST = 2048  # Neighbours a GPU index gives; of more texts at one cosine than that, Faiss says which come first.
 AT_ONCE = 1024  # Cosines settled at a time: beyond the cache `dots` takes three times as long.
 
-Near = tuple[Vectors | Floats, Rows]
+Near = tuple[Cosines, Rows]
 """A shard's answer: cosines (b, w) and rows (b, w), best first; -inf and -1 where there are fewer."""
 
 

@@ -46,7 +46,7 @@ class Neighbours:
             if "IVF" in type(self.index).__name__ or hasattr(self.index, "nprobe"):
                 self.index.nprobe = nprobe
 
-    def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Rows]:
+    def nearest(self, queries: Vectors, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
         """(q, d) -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
         cosines, places = self.index.search(_single(queries), min(count, max(1, self.size)))
         short = count - cosines.shape[1]
