@@ -1,17 +1,18 @@
 """Average precision over all pairs: python -m jobs.evaluate --run RUN --split test [--exact]
 
 Or of scores made elsewhere: python -m jobs.evaluate --scores FILE.parquet --total-pairs N
+Or of stated pairs alone: python -m jobs.evaluate --run RUN --heuristic, or --scores FILE.parquet --heuristic
 """
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from al_ray.cluster.session import refuse_lost, session
 from al_ray.cluster.world import measured
-from al_ray.core.config import ClusterConfig, generator, refuse_beyond
+from al_ray.core.config import ClusterConfig, RunConfig, generator, refuse_beyond
 from al_ray.core.errors import BadOption
 from al_ray.core.metrics import Evaluation, Extent, counts_of, evaluation
 from al_ray.data.files import refuse_folder, write_json
@@ -19,6 +20,7 @@ from al_ray.data.run_folder import RunFolder, bound_config
 from al_ray.data.scores import read_scores
 from al_ray.data.tables import read_task
 from al_ray.storage.places import Place, place
+from jobs import evaluate_calibration, evaluate_heuristic
 from jobs.entry import PathOrUri, job, options
 from jobs.progress import Progress
 
@@ -38,9 +40,15 @@ class Options:
     estimate: bool = False
     """Weight a sample of the negatives (paper, A.2), however few there are; neither: by --evaluation.exact-pairs."""
     scores: Path | None = None
-    """Parquet file with columns `score` and `stratum` (positive, near or random)."""
+    """Parquet file with columns `score` and `stratum` (positive, near or random); see --heuristic for others."""
     total_pairs: int | None = None
     """With --scores: how many pairs there are in all, positives included."""
+    heuristic: bool = False
+    """Measure stated pairs alone: MAP, MRR and a-F1 of questions and their candidates, accuracy and F1 of a symmetric
+    task. A file has columns `score` (a logit), `query` and `label` (0 or 1)."""
+    threshold_for: tuple[str, ...] = ()
+    """Choose thresholds on dev, each by a rule: precision=0.9 recall=0.5 costs=10,1 (of a miss, of a false alarm). They
+    are kept in the round's scorer.json."""
     out: PathOrUri | None = None
     """JSON file; in the run folder (of the round, when one is given) when not given."""
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
@@ -60,37 +68,74 @@ def main() -> None:
     if asked.out is not None:
         refuse_lost(asked.out)
         refuse_folder("--out", asked.out)
+    rules = evaluate_calibration.rules_of(asked.threshold_for, asked.split)
+    if rules and (asked.run is None or asked.heuristic):
+        raise BadOption("--threshold-for goes with --run RUN, and not with --heuristic")
+    if asked.heuristic:
+        evaluate_heuristic.told(*heuristic(asked))
+        return
     made, out = of_run(asked, asked.run) if asked.run is not None else of_scores(asked)
     for name, number in (("AP", made.average_precision), ("P@R20", made.precision_at_recall_20)):
         print(f"{name} {100 * number.value:.2f}% (95%: {100 * number.low:.2f} to {100 * number.high:.2f})")
     how = "every pair counted" if made.exact else "estimated from a weighted sample"
     print(f"{made.split}: {made.positives:,} positives of {made.total_pairs:,} pairs, {how}")
+    content = made.as_dict()
+    if asked.run is not None and rules:
+        _, folder, number = complete_round(asked, asked.run)
+        content["thresholds"] = evaluate_calibration.thresholds(rules, made, folder, number)
     if out is not None:
-        write_json(out, made.as_dict())
+        write_json(out, content)
         print(f"wrote {out}")
+        if made.reliability is not None:
+            evaluate_calibration.told(made.reliability, made, out)
 
 
 def of_run(asked: Options, path: Place) -> tuple[Evaluation, Place]:
     """Measure a round of a run; the evaluation, and the file it belongs in."""
     if asked.exact and asked.estimate:
         raise BadOption("--exact and --estimate exclude one another; give one of them, or neither")
-    config = bound_config(path)
+    config, folder, number = complete_round(asked, path)
     mode: Literal["auto", "exact", "estimate"] = "exact" if asked.exact else "estimate" if asked.estimate else "auto"
     config = replace(config, evaluation=replace(config.evaluation, mode=mode))
+    folder.task.measurable(asked.split)
+    if asked.threshold_for and not number:
+        raise BadOption(f"--threshold-for is kept in a round's scorer.json, and round 0 of {path} has none")
+    with session(asked.cluster):
+        made = measured(config, asked.cluster, folder, asked.split, number, Progress())
+    return made, asked.out or home(asked, folder) / f"evaluation-{asked.split}{'-exact' if made.exact else ''}.json"
+
+
+def complete_round(asked: Options, path: Place) -> tuple[RunConfig, RunFolder, int]:
+    """The run, and the number of the round that is meant; refused before any actor: it may be damaged."""
+    config = bound_config(path)
     folder = RunFolder(path, read_task(place(config.task)))
     last = folder.last
     number = last if asked.round is None else asked.round
     if not 0 <= number <= last:
         raise BadOption(f"--round {number}: {path} has complete rounds 1 to {last}, and 0 is the untrained encoder")
     if number:
-        # Here, before any actor: it may be damaged.
         folder.model(number)
     folder.refuse_lost(number)
-    folder.task.measurable(asked.split)
+    return config, folder, number
+
+
+def home(asked: Options, folder: RunFolder) -> Place:
+    """The folder that figures of a run belong in."""
+    return folder.path if asked.round is None else folder.round(asked.round)
+
+
+def heuristic(asked: Options) -> tuple[dict[str, Any], Place | None]:
+    """Measure stated pairs; the figures, and the file they belong in."""
+    if asked.exact or asked.estimate or asked.total_pairs is not None:
+        raise BadOption("--exact, --estimate and --total-pairs are about all pairs; leave them out with --heuristic")
+    if asked.run is None:
+        assert asked.scores is not None
+        return evaluate_heuristic.of_file(asked.scores), asked.out
+    config, folder, number = complete_round(asked, asked.run)
+    folder.task.stating(asked.split)
     with session(asked.cluster):
-        made = measured(config, asked.cluster, folder, asked.split, number, Progress())
-    measured_in = path if asked.round is None else folder.round(number)
-    return made, asked.out or measured_in / f"evaluation-{asked.split}{'-exact' if made.exact else ''}.json"
+        found = evaluate_heuristic.of_round(config, asked.cluster, folder, asked.split, number)
+    return found, asked.out or home(asked, folder) / f"heuristic-{asked.split}.json"
 
 
 def of_scores(asked: Options) -> tuple[Evaluation, Place | None]:

@@ -62,6 +62,46 @@ DAMAGED_SCORES = [
     (parquet(**{**SCORED, "stratum": [["positive"], ["near"], ["random"]]}), "stratum ['near'], "),
     (parquet(score=pa.array([], pa.float64()), stratum=pa.array([], pa.string())), "sample at least one pair"),
 ]
+JUDGED = {"score": [0.9, -0.7, 0.1], "query": ["q1", "q1", "q2"], "label": [1, 0, 0]}
+HEURISTIC = "--scores h.parquet --heuristic"
+OF_EVALUATE += [
+    (f"{HEURISTIC} --total-pairs 9", "--total-pairs are about all pairs; leave them out with --heuristic"),
+    ("--run run --heuristic --exact", "leave them out with --heuristic"),
+    ("--run run --heuristic --split test", "has no test pairs"),
+    ("--run run --heuristic --round 2", "--round 2: run has complete rounds 1 to 1"),
+    ("--scores s.parquet --heuristic", "s.parquet has no column 'query' (it has: score, stratum); give one of each"),
+    ("--scores nowhere.parquet --heuristic", "nowhere.parquet cannot be read"),
+    ("--scores p.tsv --heuristic", "p.tsv cannot be read"),
+    (
+        "--run run --split train --threshold-for recall=0.5",
+        "chooses on --split dev alone: what train chose, train cannot",
+    ),
+    ("--run run --threshold-for recall=2", "--threshold-for 'recall=2': give precision=P or recall=R"),
+    ("--run run --threshold-for costs=10,1 f1=0.5", "--threshold-for 'f1=0.5': give precision=P"),
+    ("--run run --round 0 --threshold-for recall=0.5", "scorer.json, and round 0 of run has none"),
+    ("--run run --heuristic --threshold-for recall=0.5", "--threshold-for goes with --run RUN"),
+    (f"{SCORES} --threshold-for recall=0.5", "--threshold-for goes with --run RUN"),
+    (f"{HEURISTIC} --out task", "--out task is a folder"),
+]
+DAMAGED_JUDGED = [
+    (parquet(**JUDGED)[:40], "h.parquet cannot be read"),
+    (parquet(score=[0.5], query=["q"]), "h.parquet has no column 'label'"),
+    (parquet(query=["q"], label=[1]), "h.parquet has no column 'score'"),
+    (parquet(**{**JUDGED, "score": [0.9, float("nan"), 0.1]}), "h.parquet: row 1 has no score"),
+    (parquet(**{**JUDGED, "score": [0.9, None, 0.1]}), "h.parquet: row 1 has no score"),
+    (parquet(**{**JUDGED, "score": [0.9, 0.1, float("inf")]}), "h.parquet: row 2 has the score inf"),
+    (parquet(**{**JUDGED, "score": ["1", "2", "3"]}), "column 'score' holds string, no numbers"),
+    (parquet(**{**JUDGED, "label": [1, 0, 2]}), "h.parquet: row 2 has the label 2; give 0 or 1"),
+    (parquet(**{**JUDGED, "label": [1, None, 0]}), "h.parquet: row 1 has the label None"),
+    (parquet(**{**JUDGED, "label": ["1", "0", "0"]}), "h.parquet: row 0 has the label '1'; give 0 or 1"),
+    (parquet(**{**JUDGED, "label": [1.0, 0.5, 0.0]}), "h.parquet: row 1 has the label 0.5"),
+    (parquet(**{**JUDGED, "label": [[1], [0], [0]]}), "h.parquet: row 0 has the label [1]"),
+    (parquet(**{**JUDGED, "query": ["q1", None, "q2"]}), "h.parquet: row 1 has no query"),
+    (
+        parquet(score=pa.array([], pa.float64()), query=pa.array([], pa.string()), label=pa.array([], pa.int8())),
+        "h.parquet holds no pair",
+    ),
+]
 OF_LABELS = [
     ({}, "", "Expected one of {status, export, import, correct}"),
     ({}, "status", "run"),

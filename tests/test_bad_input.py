@@ -27,7 +27,10 @@ from al_ray.model.trainer import write_model
 from jobs import bench, demo, entry, evaluate, labels, prepare, run
 from tests.bad_cases import OF_RUN, RUN, SCORES
 from tests.bad_lines import (
+    DAMAGED_JUDGED,
     DAMAGED_SCORES,
+    HEURISTIC,
+    JUDGED,
     LABELS,
     OF_ENCODER,
     OF_EVALUATE,
@@ -50,6 +53,7 @@ CASES = [
     *(("run", *case) for case in OF_RUN),
     *(("evaluate", {}, *case) for case in OF_EVALUATE),
     *(("evaluate", {"s.parquet": content}, SCORES, words) for content, words in DAMAGED_SCORES),
+    *(("evaluate", {"h.parquet": content}, HEURISTIC, words) for content, words in DAMAGED_JUDGED),
     ("evaluate", {"run/round-001/record.json": "{}"}, "--run run", "record.json lacks model"),
     ("evaluate", {"run/round-001/model/model.safetensors": None}, "--run run", "has no weights"),
     ("evaluate", {"run/config.json": "{}"}, "--run run", "config.json lacks task_digest"),
@@ -85,6 +89,7 @@ def world(tmp_path_factory, make_task) -> Path:
     for name, content in files.items():
         (here / name).write_text(content)
     (here / "s.parquet").write_bytes(parquet(**SCORED))
+    (here / "h.parquet").write_bytes(parquet(**JUDGED))
     encoder = Encoder.base(EncoderConfig("random-bert", 1, 24, 8, 1, "fp32"))
     (here / "enc").mkdir()
     encoder.save(here / "enc")

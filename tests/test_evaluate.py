@@ -1,20 +1,27 @@
 """jobs.evaluate: scores made elsewhere by hand-worked values, rounds of a run on a real Ray, and what is refused."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score
 
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
+from al_ray.core.task import Task
 from al_ray.data.evaluation_sets import EvaluationSets
 from al_ray.data.files import write_json
-from al_ray.data.run_folder import bound_config
+from al_ray.data.run_folder import RunFolder, bound_config
 from al_ray.data.tables import read_task, write_task
-from jobs.evaluate import Options, of_run, of_scores
+from al_ray.model.encoder import Encoder
+from al_ray.model.tokens import Tokens
+from al_ray.model.trainer import read_model
+from jobs.evaluate import Options, main, of_run, of_scores
 from jobs.prepare_evaluation import Evaluation, prepare_evaluation
 from jobs.run import run
 
@@ -156,3 +163,147 @@ def test_sets_prepared_for_a_task_are_those_that_its_runs_take(trained, capsys):
 def test_what_cannot_be_measured_of_a_run_is_refused(trained, changes, words):
     with pytest.raises(BadOption, match=words):
         of_run(Options(run=trained, estimate="exact" in changes, **changes), trained)
+
+
+def cosines_of(model: Encoder, task: Task, pairs: list[list[int]]) -> np.ndarray:
+    """Each pair's cosine, text by text."""
+
+    def vector(text: str) -> np.ndarray:
+        tokens = Tokens.of(next(model.tokenise([text])))
+        return model.embed(tokens, np.array([0]))[0].astype(np.float64)
+
+    return np.array([vector(task.left.texts[a]) @ vector(task.right.texts[b]) for a, b in pairs])
+
+
+def test_stated_pairs_of_a_symmetric_task_have_the_accuracy_and_f1_of_their_logits(trained, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["evaluate", "--run", str(trained), "--split", "train", "--heuristic"])
+    main()
+    found = json.loads((trained / "heuristic-train.json").read_text())
+    folder = RunFolder(trained, read_task(trained.parent / "task"))
+    model = folder.model(1)
+    assert model.scorer is not None
+    encoder = Encoder.saved(model.path, bound_config(trained).encoding)
+    told = {}
+    for split in (folder.task.split("train"), folder.task.split("dev")):
+        logits = model.scorer.logit(cosines_of(encoder, folder.task, [*split.positives, *split.stated_negatives]))
+        told[split.name] = logits, np.repeat([1, 0], [len(split.positives), len(split.stated_negatives)])
+    logits, labels = told["train"]
+    assert (found["split"], found["round"], found["pairs"]) == ("train", 1, len(labels))
+    assert found["accuracy"] == pytest.approx(accuracy_score(labels, logits >= 0))
+    assert found["f1"] == pytest.approx(f1_score(labels, logits >= 0))
+    # The best threshold is dev's, wherever it is used.
+    logits, labels = told["dev"]
+    best = max(accuracy_score(labels, logits >= threshold) for threshold in [*logits, np.inf])
+    calls = told["train"][0] >= found["f1_threshold"] - 1e-4
+    assert found["thresholds_chosen_on"] == "dev"
+    assert found["f1_best"] == pytest.approx(f1_score(told["train"][1], calls))
+    main_on_dev = ["evaluate", "--run", str(trained), "--heuristic", "--out", str(trained / "dev.json")]
+    monkeypatch.setattr("sys.argv", main_on_dev)
+    main()
+    assert json.loads((trained / "dev.json").read_text())["accuracy_best"] == pytest.approx(best)
+    assert "accuracy_best" in capsys.readouterr().out
+
+
+def test_candidates_of_questions_have_the_map_of_the_untrained_cosines_and_no_call_at_a_half(
+    local_ray, make_task, tmp_path, monkeypatch
+):
+    task = make_task(False)
+    write_task(task, tmp_path / "task", {})
+    config = RunConfig(task=str(tmp_path / "task"), encoder="random-bert", encoder_layers=1, max_length=24, threads=1)
+    RunFolder(tmp_path / "run", task).bind(config)
+    monkeypatch.setattr("sys.argv", ["evaluate", "--run", str(tmp_path / "run"), "--heuristic"])
+    main()
+    found = json.loads((tmp_path / "run" / "heuristic-dev.json").read_text())
+    dev = task.split("dev")
+    assert len(dev.stated_negatives)
+    pairs = [*dev.positives.tolist(), *dev.stated_negatives.tolist()]
+    cosines = cosines_of(Encoder.base(config.encoding), task, pairs)
+    labels = np.repeat([1, 0], [len(dev.positives), len(dev.stated_negatives)])
+    precisions = []
+    for question in {left for left, _ in pairs}:
+        own = np.array([left == question for left, _ in pairs])
+        if set(labels[own].tolist()) == {0, 1}:
+            precisions.append(average_precision_score(labels[own], cosines[own]))
+    assert found["clean_queries"] == len(precisions)
+    assert found["clean_map"] == pytest.approx(np.mean(precisions))
+    assert found["a_f1"] is None
+    assert 0 < found["a_f1_best"] <= 1
+    assert (found["queries"], found["positives"]) == (len({left for left, _ in pairs}), len(dev.positives))
+
+
+def test_logits_made_elsewhere_have_the_heuristic_figures_worked_by_hand(tmp_path, monkeypatch):
+    # Question a: positives at ranks 1 and 3; b: at rank 2; c has none. MAP (5/6 + 1/2) / 2, MRR (1 + 1/2) / 2.
+    # Tops: a 0.9 right, b 2.0 wrong, c 0.3 wrong. At 0 one of three answers is right, two questions have one: 2 / 5.
+    # No threshold is better: at 2.0 one wrong answer, at 0.9 one right of two: 2 / (2 + 2) = 1/2, which is.
+    rows = [("a", 0.9, 1), ("a", 0.5, 0), ("a", 0.1, 1), ("b", 2, 0), ("b", 1, 1), ("c", 0.3, 0)]
+    query, score, label = zip(*rows, strict=True)
+    path = tmp_path / "h.parquet"
+    pq.write_table(pa.table({"score": [float(s) for s in score], "query": list(query), "label": list(label)}), path)
+    out = tmp_path / "made.json"
+    monkeypatch.setattr("sys.argv", ["evaluate", "--scores", str(path), "--heuristic", "--out", str(out)])
+    main()
+    found = json.loads(out.read_text())
+    assert found["clean_map"] == pytest.approx((5 / 6 + 1 / 2) / 2)
+    assert found["clean_mrr"] == pytest.approx(3 / 4)
+    assert found["a_f1"] == pytest.approx(2 / 5)
+    assert (found["a_f1_best"], found["a_f1_threshold"]) == (pytest.approx(1 / 2), 0.9)
+    assert found["thresholds_chosen_on"] == "h.parquet"
+
+
+def test_thresholds_are_chosen_on_dev_and_kept_with_the_model_whose_weights_stay(
+    trained, tmp_path, monkeypatch, capsys
+):
+    run_folder = shutil.copytree(trained, tmp_path / "run")
+    path = run_folder / "round-001" / "model" / "scorer.json"
+    before = json.loads(path.read_text())
+    out = tmp_path / "made" / "dev.json"
+
+    def choose(*rules: str) -> dict:
+        line = ["evaluate", "--run", str(run_folder), "--exact", "--out", str(out), "--threshold-for", *rules]
+        monkeypatch.setattr("sys.argv", line)
+        main()
+        return json.loads(path.read_text())
+
+    choose("recall=0.5", "costs=10,1")
+    kept = choose("recall=0.5", "precision=0.01")
+    # The first rule anew, the other beside it; all else as it was.
+    assert [one["rule"] for one in kept["thresholds"]] == ["costs=10,1", "recall=0.5", "precision=0.01"]
+    assert {name: kept[name] for name in before} == before
+    made = json.loads(out.read_text())
+    assert made["thresholds"] == kept["thresholds"][1:]
+    for name in ("calibration_error", "l2_calibration_error", "reliability"):
+        assert kept["calibration"][name] == made[name]
+    assert sum(row["weight"] for row in made["reliability"]) == pytest.approx(made["total_pairs"])
+    (one,) = [one for one in kept["thresholds"] if one["rule"] == "recall=0.5"]
+    assert (one["split"], one["pairs"]) == ("dev", made["total_pairs"])
+    assert one["logit"] == pytest.approx(before["weight"] * one["cosine"] + before["bias"])
+    # The model is the one that was read before, and its weights are its digest's.
+    model = RunFolder(run_folder, read_task(trained.parent / "task")).model(1)
+    assert read_model(path.parent) == model
+    assert Encoder.saved(model.path, bound_config(run_folder).encoding).digest() == model.digest
+    # By hand: the highest cosine that half of the positives reach.
+    task = read_task(trained.parent / "task")
+    positives = np.sort(cosines_of(Encoder.saved(model.path, bound_config(run_folder).encoding), task, [
+        *task.split("dev").positives
+    ]))[::-1]  # fmt: skip
+    assert one["cosine"] == pytest.approx(positives[-(-len(positives) // 2) - 1], abs=1e-5)
+    assert "recall=0.5: cosine >= " in capsys.readouterr().out
+    for name in ("reliability-dev", "precision-recall-dev"):
+        assert (out.parent / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (out.parent / f"{name}.svg").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"digest": "other"}, "is not of the model"),
+        ({"thresholds": {}}, "are no list"),
+        ({"thresholds": [1]}, "no list"),
+    ],
+)
+def test_a_scorer_file_that_is_not_the_rounds_takes_no_threshold(trained, tmp_path, content, words):
+    folder = RunFolder(shutil.copytree(trained, tmp_path / "run"), read_task(trained.parent / "task"))
+    path = folder.round(1) / "model" / "scorer.json"
+    write_json(path, {**json.loads(path.read_text()), **content})
+    with pytest.raises(BadFile, match=words):
+        folder.keep_calibration(1, {}, [])

@@ -1,4 +1,4 @@
-"""Average precision, precision at a recall, intervals and calibration: by hand, by slow twins, by sklearn."""
+"""Average precision, precision at a recall and intervals: by hand, by slow twins, by sklearn."""
 
 import json
 from typing import Any
@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
+from al_ray.core.calibration import reliability
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.metrics import (
-    BINS,
     Counts,
     Extent,
     average_precision,
@@ -22,7 +22,6 @@ from al_ray.core.metrics import (
     evaluation,
     false_positives,
     precision_at_recall,
-    reliability,
     thresholds_of,
 )
 
@@ -167,8 +166,6 @@ def test_infinite_scores_are_scores():
 def test_scores_that_are_no_numbers_are_refused(labels):
     with pytest.raises(BadFile, match=r"1 of \d+ scores are not numbers"):
         average_precision_of(frozen([0.1, np.nan, 0.3]), labels_of(labels))
-    with pytest.raises(BadFile, match="not numbers"):
-        reliability(frozen([0.1, np.nan]), labels_of([0, 1]), 1.0)
 
 
 def test_without_a_positive_there_is_no_average_precision():
@@ -216,28 +213,10 @@ def test_the_interval_is_the_same_however_many_replicates_are_held_at_once(monke
     assert few.average_precision == many.average_precision
 
 
-def test_calibration_error_by_hand():
-    # Bins of 1/15. p = 0.5 is in bin 7, both positive: 1 too little. p = 0.99 and 1 are in the last, none positive,
-    # each standing for 10 pairs: 10 * 0.99 + 10 * 1 = 19.9 too much. The two do not cancel: 20.9 over 2 + 20 pairs.
-    summed = reliability(frozen([0.5, 0.5]), labels_of([1, 1]), 1.0)
-    summed += reliability(frozen([0.99, 1.0]), labels_of([0, 0]), 10.0)
-    assert summed.weight[[7, BINS - 1]].tolist() == [2, 20]
-    assert summed.confidence[[7, BINS - 1]] == pytest.approx([1, 19.9])
-    assert summed.positives.sum() == summed.positives[7] == 2
-    assert summed.error == pytest.approx(20.9 / 22)
-
-
-def test_a_bin_is_judged_as_a_whole_not_part_by_part():
-    # Two parts with p = 1/2, one all positive, one all negative: together they are calibrated.
-    sure, unsure = (reliability(frozen([0.5]), labels_of([label]), 1.0) for label in (0, 1))
-    assert sure.error == unsure.error == 0.5
-    assert (sure + unsure).error == 0
-
-
 def test_the_json_is_the_contracts():
     counts = counts_of(frozen([0.9, 0.4]), [frozen([0.95]), frozen([0.5, 0.3])])
     strata = [Extent("near", 1, 1), Extent("random", 2, 200)]
-    summed = reliability(frozen([0.5]), labels_of([0]), 1.0)
+    summed = reliability(frozen([0.0]), labels_of([0]), 1.0)
     content = json.loads(json.dumps(evaluation("dev", counts, strata, summed, np.random.default_rng(0)).as_dict()))
     for name, value in (("average_precision", (1 / 2 + 2 / 103) / 2), ("precision_at_recall_20", 1 / 2)):
         assert set(content[name]) == {"value", "low", "high"}
@@ -246,7 +225,10 @@ def test_the_json_is_the_contracts():
     assert content["positives"] == 2
     assert content["total_pairs"] == 203
     assert content["exact"] is False
-    assert content["calibration_error"] == 0.5
+    assert content["calibration_error"] == content["l2_calibration_error"] == 0.5
+    (row,) = content["reliability"]
+    assert (row["low"], row["weight"], row["mean_p"], row["share"]["value"]) == (0.5, 1, 0.5, 0)
+    assert set(row) == {"low", "high", "weight", "mean_p", "share"}
     assert content["strata"] == [
         {"name": "near", "size": 1, "population": 1, "weight": 1.0},
         {"name": "random", "size": 2, "population": 200, "weight": 100.0},

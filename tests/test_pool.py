@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.cluster.prepare import parts_of, write_pool
+from al_ray.core.calibration import reliability
 from al_ray.core.config import EncoderConfig, SearchConfig
 from al_ray.core.errors import BadFile
-from al_ray.core.metrics import counts_above, reliability, thresholds_of
+from al_ray.core.metrics import counts_above, thresholds_of
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, as_pairs, distinct
 from al_ray.core.records import Model
 from al_ray.core.scoring import Scorer
@@ -254,7 +255,7 @@ def test_the_tally_is_a_count_of_every_negative_whatever_the_shards(tmp_path, le
     # Thresholds on the very scores of negatives too: >= must settle them as float64 does.
     thresholds = thresholds_of(np.concatenate([[cosines[pair] for pair in positives], negatives[::3]]))
     scorer = Scorer(weight=12.0, bias=-9.0)
-    expected = reliability(scorer.probability(negatives), np.zeros(len(negatives), dtype=np.uint8), 1.0)
+    expected = reliability(scorer.logit(negatives), np.zeros(len(negatives), dtype=np.uint8), 1.0)
     for each in pools:
         model = replace(each.model, scorer=scorer)
         tallies = [

@@ -15,9 +15,10 @@ from al_ray.cluster.pool import ShardedPool
 from al_ray.cluster.search import PoolSearch
 from al_ray.cluster.world import RunWorld, TrainerActor, deployed_world
 from al_ray.core import loop
+from al_ray.core.calibration import reliability
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
 from al_ray.core.loop import ImputedOracle
-from al_ray.core.metrics import average_precision_of, reliability
+from al_ray.core.metrics import average_precision_of
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import State
 from al_ray.core.scoring import Scorer
@@ -198,7 +199,7 @@ def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided, tmp_pa
     labels = np.isin(keys, split.positive_keys).astype(np.uint8)
     model = replace(pool.untrained(), scorer=Scorer(weight=9.0, bias=-8.0))
     wanted = average_precision_of(cosines, labels)
-    summed = reliability(Scorer(9.0, -8.0).probability(cosines), labels, 1.0)
+    summed = reliability(Scorer(9.0, -8.0).logit(cosines), labels, 1.0)
     for mode in ("exact", "estimate"):
         asked = EvaluationConfig(mode=mode, near_neighbours=3, random_pairs=10**6)
         measured = PoolEvaluator(pool, task, asked, 0, EvaluationSets([tmp_path])).evaluate(model, "dev")

@@ -7,9 +7,10 @@ import numpy as np
 
 from al_ray.cluster.pool import ShardedPool
 from al_ray.cluster.search import PoolSearch
+from al_ray.core.calibration import reliability
 from al_ray.core.config import EvaluationConfig, generator
 from al_ray.core.evalset import EvaluationSet, banded, stratified
-from al_ray.core.metrics import Counts, Evaluation, Extent, counts_above, evaluation, reliability, thresholds_of
+from al_ray.core.metrics import Counts, Evaluation, Extent, counts_above, evaluation, thresholds_of
 from al_ray.core.records import Model
 from al_ray.core.task import Split, Task
 from al_ray.data.evaluation_sets import EvaluationSets
@@ -43,8 +44,7 @@ class PoolEvaluator:
             tallies, extents = self.pool.sample(model, found, evalset.strata, thresholds), evalset.extents
         summed = None
         if model.scorer is not None:
-            p = model.scorer.probability(scores)
-            summed = reliability(p, np.ones(len(p), dtype=np.uint8), 1.0)
+            summed = reliability(model.scorer.logit(scores), np.ones(len(scores), dtype=np.uint8), 1.0)
             for tally in tallies:
                 summed = summed if tally.reliability is None else summed + tally.reliability
         above = np.stack([tally.above for tally in tallies])

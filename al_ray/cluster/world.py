@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+import numpy as np
+
 from al_ray.cluster.actors import deployed
 from al_ray.cluster.evaluator import PoolEvaluator
 from al_ray.cluster.pool import ShardedPool, Watch
@@ -14,6 +16,7 @@ from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.trainers import Training, deployed_training
 from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.evalset import EvaluationSet
+from al_ray.core.heuristics import Stated
 from al_ray.core.metrics import Evaluation
 from al_ray.core.ports import Oracle
 from al_ray.core.records import Labelled, Model
@@ -146,3 +149,23 @@ def evaluation_sets(
         for split in splits:
             pool.embed(pool.untrained(), [split])
             yield measure.evaluation_set(task.measurable(split))
+
+
+def scored_stated(
+    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, splits: Iterable[str], number: int, watch: Watch
+) -> dict[str, Stated]:
+    """The stated pairs of splits with their logits by a complete round; with cosines by the untrained encoder (0).
+
+    A pair's query is its left text: of two sides, the candidates of a question are those that are stated with it.
+    """
+    found: dict[str, Stated] = {}
+    with deployed_pool(config, cluster, folder.task, folder.path, watch) as pool:
+        model = folder.model(number) if number else pool.untrained()
+        for split in map(folder.task.stating, splits):
+            pool.embed(model, [split.name])
+            pairs = np.concatenate([split.positives, split.stated_negatives])
+            labels = np.repeat(np.array([1, 0], dtype=np.uint8), [len(split.positives), len(split.stated_negatives)])
+            cosines = pool.cosines(model, split, pairs)
+            scores = cosines if model.scorer is None else model.scorer.logit(cosines)
+            found[split.name] = Stated(scores, labels, pairs[:, 0])
+    return found

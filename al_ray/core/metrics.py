@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from al_ray.core.calibration import Reliability
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.scoring import Floats, Labels
+from al_ray.core.scoring import Floats, Labels, refuse_nan
 
 Ints = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32] | Floats
 
-BINS = 15
 REPLICATES = 1000
 CELLS = 2**22  # Replicates x thresholds held at once: 32 MiB an array.
 
@@ -88,31 +88,10 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Reliability:
-    """Sums over the pairs whose p falls in each of b equal bins of [0, 1]: weight, weight * p, weight of positives."""
-
-    weight: Floats
-    confidence: Floats
-    positives: Floats
-
-    def __add__(self, other: "Reliability") -> "Reliability":
-        """The sums over two lists of pairs."""
-        return Reliability(
-            self.weight + other.weight, self.confidence + other.confidence, self.positives + other.positives
-        )
-
-    @property
-    def error(self) -> float:
-        """Expected calibration error: mean over all pairs of |mean p - share of positives| of the pair's bin."""
-        total = float(self.weight.sum())
-        return float(np.abs(self.confidence - self.positives).sum()) / total if total else 0.0
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """How good a scorer is over all pairs of a split; total_pairs counts the positives too.
 
-    calibration_error is None for a scorer that gives no probabilities (the untrained encoder).
+    reliability is None for a scorer that gives no probabilities (the untrained encoder).
     """
 
     split: str
@@ -121,13 +100,19 @@ class Evaluation:
     positives: int
     strata: tuple[Extent, ...]
     total_pairs: int
-    calibration_error: float | None
+    reliability: Reliability | None
+    counts: Counts
     curve: Curve
 
     @property
     def exact(self) -> bool:
         """Whether every pair was counted."""
         return all(stratum.size == stratum.population for stratum in self.strata)
+
+    @property
+    def calibration_error(self) -> float | None:
+        """Expected calibration error, where there are probabilities."""
+        return None if self.reliability is None else self.reliability.error
 
     def as_dict(self) -> dict[str, Any]:
         """As evaluation-SPLIT.json holds it."""
@@ -136,7 +121,7 @@ class Evaluation:
             "exact": self.exact,
             "average_precision": self.average_precision.as_dict(),
             "precision_at_recall_20": self.precision_at_recall_20.as_dict(),
-            "calibration_error": self.calibration_error,
+            **({"calibration_error": None} if self.reliability is None else self.reliability.as_dict()),
             "positives": self.positives,
             "strata": [
                 {"name": stratum.name, "size": stratum.size, "population": stratum.population, "weight": stratum.weight}
@@ -150,13 +135,13 @@ def thresholds_of(positive_scores: Scores) -> Floats:
     """(n,) scores of the positives -> (t,) the distinct ones, descending."""
     if not len(positive_scores):
         raise BadFile("there is no positive pair to measure by; give scores, or a split, with at least one")
-    _refuse_nan(positive_scores)
+    refuse_nan(positive_scores)
     return np.unique(np.asarray(positive_scores, dtype=np.float64))[::-1]
 
 
 def counts_above(thresholds: Floats, scores: Scores) -> Ints:
     """(t,) descending thresholds, (n,) scores -> (t,) how many scores are >= each; O(n log t), and parts of n add."""
-    _refuse_nan(scores)
+    refuse_nan(scores)
     reached = np.searchsorted(thresholds[::-1], scores, side="right")  # how many thresholds each score is >=
     highest_first = np.bincount(reached, minlength=len(thresholds) + 1)[:0:-1]
     return np.cumsum(highest_first, dtype=np.int64)
@@ -196,16 +181,6 @@ def average_precision_of(scores: Scores, labels: Labels) -> float:
     return average_precision(counts_of(scores[labels == 1], [scores[labels == 0]]), np.ones(1))
 
 
-def reliability(probabilities: Scores, labels: Labels, weight: float) -> Reliability:
-    """Sums over (n,) pairs of one weight, in 15 bins of p; a bin holds its lower end, the last also p = 1."""
-    _refuse_nan(probabilities)
-    p = np.asarray(probabilities, dtype=np.float64)
-    bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-
-    sums = [np.bincount(bins, values, minlength=BINS) for values in (None, p, labels)]
-    return Reliability(*weight * np.array(sums, dtype=np.float64))
-
-
 def evaluation(
     split: str, counts: Counts, strata: Sequence[Extent], summed: Reliability | None, rng: np.random.Generator
 ) -> Evaluation:
@@ -220,7 +195,8 @@ def evaluation(
         positives=positives,
         strata=tuple(strata),
         total_pairs=positives + sum(stratum.population for stratum in strata),
-        calibration_error=None if summed is None else summed.error,
+        reliability=summed,
+        counts=counts,
         curve=curve(counts, weights),
     )
 
@@ -283,11 +259,3 @@ def _resampled(
         if scale and len(hit):
             false[:, hit] += scale * (rng.poisson(seen[hit], (replicates, len(hit))) - seen[hit])
     return np.cumsum(false, axis=1, out=false)
-
-
-def _refuse_nan(scores: Scores) -> None:
-    if len(scores) and np.isnan(scores.max()):
-        raise BadFile(
-            f"{int(np.isnan(scores).sum()):,} of {len(scores):,} scores are not numbers (NaN); "
-            "score those pairs again, or train the model again"
-        )

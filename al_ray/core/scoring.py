@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from al_ray.core.errors import BadFile
+
 Floats = npt.NDArray[np.float64]
 Cosines = npt.NDArray[np.float32] | Floats
 Labels = npt.NDArray[np.uint8]
@@ -43,6 +45,15 @@ def sigmoid(logits: Floats) -> Floats:
     """1 / (1 + exp(-x)), without overflow at either end."""
     small = np.exp(-np.abs(logits))
     return np.where(logits >= 0, 1.0, small) / (1.0 + small)
+
+
+def refuse_nan(scores: Cosines) -> None:
+    """BadFile where a score is no number."""
+    if len(scores) and np.isnan(scores.max()):
+        raise BadFile(
+            f"{int(np.isnan(scores).sum()):,} of {len(scores):,} scores are not numbers (NaN); "
+            "score those pairs again, or train the model again"
+        )
 
 
 def cross_entropy(logits: Floats, labels: Labels) -> float:

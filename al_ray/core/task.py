@@ -68,6 +68,13 @@ class Task:
             )
         return split
 
+    def stating(self, name: str) -> Split:
+        """A split with stated pairs, of either kind; MissingSplit names the cure otherwise."""
+        split = self.split(name)
+        if not len(split.positives) + len(split.stated_negatives):
+            raise MissingSplit(f"no pair is stated in the {name} split of task {self.name!r}; name another --split")
+        return split
+
     def measurable(self, name: str) -> Split:
         """A split with positives to measure by; MissingSplit names the cure otherwise."""
         split = self.split(name)

@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,12 @@ def write_json(path: Place, content: Any) -> None:
 def write_text(path: Place, text: str) -> None:
     """Write text in one step."""
     in_one_step(path, lambda aside: aside.write_bytes(text.encode()))
+
+
+def write_pictures(path: Place, pictures: Mapping[str, bytes]) -> None:
+    """Write a picture's files, kind -> content, as PATH.KIND, each in one step."""
+    for kind, content in pictures.items():
+        in_one_step(path.parent / f"{path.name}.{kind}", lambda aside, content=content: aside.write_bytes(content))
 
 
 def write_parquet(path: Place, table: pa.Table) -> None:

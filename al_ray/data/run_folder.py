@@ -6,14 +6,14 @@ metrics.jsonl                      one line a complete round
 round-NNN/*.parquet                what the round bought, see data/ledger.py
 round-NNN/search.json              what the index found of the truly nearest (knn)
 round-NNN/record.json              figures of the round, its model's digest and scorer
-round-NNN/model/                   weights and scorer.json (al_ray/model writes it)
+round-NNN/model/                   weights and scorer.json (al_ray/model writes it; thresholds come in here)
 events/                            the same figures for TensorBoard
 """
 
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -133,6 +133,24 @@ class RunFolder:
         self._keep_figures(state.round, figures)
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
         self.seconds.clear()
+
+    def keep_calibration(
+        self, number: int, calibration: Mapping[str, Any], thresholds: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Put them into the scorer.json of a complete round's model, whose weights stay: an export carries them.
+
+        A threshold takes the place of one that was chosen by the same rule before.
+        """
+        path = self.round(number) / "model" / "scorer.json"
+        content = read_json(path, ["digest"])
+        before = content.get("thresholds", [])
+        if not isinstance(before, list) or not all(isinstance(one, dict) and "rule" in one for one in before):
+            raise BadFile(f"{path}: its thresholds are no list of them; restore it")
+        if content["digest"] != self.model(number).digest:
+            raise BadFile(f"{path} is not of the model that the round made; restore it")
+        anew = {one["rule"] for one in thresholds}
+        kept = [one for one in before if one["rule"] not in anew]
+        write_json(path, {**content, "calibration": dict(calibration), "thresholds": [*kept, *thresholds]})
 
     def keep_recall(self, share: float) -> None:
         """Keep what share of the truly nearest the index finds in the round under way: no search is repeated."""

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from al_ray.core.metrics import Ints, Reliability, counts_above, reliability
+from al_ray.core.calibration import Reliability, reliability
+from al_ray.core.metrics import Ints, counts_above
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows, as_pairs
 from al_ray.core.scoring import Cosines, Floats, Scorer
 from al_ray.core.strategy import MARGIN
@@ -79,8 +80,7 @@ def within(keys: Keys, left: Rows, width: int) -> Pairs:
 def _seen(cosines: Cosines, scorer: Scorer | None, weight: float) -> Reliability | None:
     if scorer is None:
         return None
-    p = scorer.probability(cosines)
-    return reliability(p, np.zeros(len(p), dtype=np.uint8), weight)
+    return reliability(scorer.logit(cosines), np.zeros(len(cosines), dtype=np.uint8), weight)
 
 
 def _shown(left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> Mask:

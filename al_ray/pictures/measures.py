@@ -1,0 +1,89 @@
+"""Pictures of how good a scorer is: reliability, and precision over recall; axes for where matches are rare."""
+
+import io
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+
+from al_ray.core.calibration import Bin
+from al_ray.core.metrics import Curve
+
+KINDS = ("png", "svg")
+LEAST = 1e-8  # A mean p below it, of the pairs that are surely no match, is drawn in its place.
+
+
+def reliability_plot(table: Sequence[Bin]) -> dict[str, bytes]:
+    """The share of positives over the mean p of each row, both by decades, and below it the pairs of each row.
+
+    The diagonal is calibrated, the dotted line the boundary. A share of 0 is an open mark at the lower edge, with
+    the upper end of its interval. Gives the files' content by kind.
+    """
+    figure = Figure(figsize=(6, 7), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    p, share, low, high = (
+        np.array([getattr(row, name) for row in table]) for name in ("mean_p", "share", "share_low", "share_high")
+    )
+    p, seen = np.maximum(p, LEAST), share > 0
+    floor = min([*p, *share[seen], 0.1]) / 10
+    drawn = np.maximum(share, floor)
+    ends = np.array([drawn - np.maximum(low, floor), high - drawn])
+    upper.plot([floor, 1], [floor, 1], color="0.6", linewidth=1, label="calibrated")
+    upper.axvline(0.5, color="0.6", linestyle=":", linewidth=1, label="p = 1/2")
+    upper.errorbar(p[seen], drawn[seen], ends[:, seen], fmt="o", color="C0", capsize=2, label="share, 95% interval")
+    if not seen.all():
+        upper.errorbar(
+            p[~seen], drawn[~seen], ends[:, ~seen], fmt="o", mfc="white", color="C0", capsize=2, label="no positive"
+        )
+    upper.set(ylabel="share of positives", xscale="log", yscale="log", xlim=(floor, 1.5), ylim=(floor / 1.5, 1.5))
+    lower.bar(
+        [max(row.low, floor) for row in table],
+        [row.weight for row in table],
+        [row.high - max(row.low, floor) if row.high > floor else 0.0 for row in table],
+        align="edge", color="C0", edgecolor="white",
+    )  # fmt: skip
+    lower.set(xlabel="p that the scorer gives", ylabel="pairs", yscale="log")
+    for axes in (upper, lower):
+        _decades(axes)
+    upper.legend(frameon=False)
+    return _files(figure)
+
+
+def precision_recall_plot(curves: Mapping[str, Curve]) -> dict[str, bytes]:
+    """Precision over recall of each named curve; gives the files' content by kind.
+
+    Precision is by decades: at rare positives all that is below a hundredth would be one line.
+    """
+    figure = Figure(figsize=(6, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for name, curve in curves.items():
+        # Each threshold's precision holds for the recall that it adds, as average precision counts it (Eq. 6).
+        axes.step(np.r_[0, curve.recall], np.r_[curve.precision[0], curve.precision], where="pre", label=name)
+    least = min([float(curve.precision.min()) for curve in curves.values()], default=0.1)
+    axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), yscale="log", ylim=(min(least, 0.5) / 1.5, 1.1))
+    axes.grid(color="0.9")
+    axes.legend(frameon=False)
+    return _files(figure)
+
+
+def _decades(axes: Axes) -> None:
+    """A line for each decade, however many there are."""
+    axes.xaxis.set_major_locator(LogLocator(numticks=99))
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+
+
+def _files(figure: Figure) -> dict[str, bytes]:
+    """The content of a figure's files by kind; the same figure has the same bytes."""
+    FigureCanvasAgg(figure)
+    found: dict[str, bytes] = {}
+    with rc_context({"svg.hashsalt": "al_ray"}):
+        for kind in KINDS:
+            file = io.BytesIO()
+            figure.savefig(file, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+            found[kind] = file.getvalue()
+    return found
