@@ -49,7 +49,7 @@ class Status(OfRun):
 class Export(OfRun):
     """Write them as pairs of texts: sentence1, sentence2, label (1 match, 0 none), in the order bought."""
 
-    out: Path
+    out: PathOrUri
     """File to write: .parquet, .csv or .jsonl."""
     every_column: bool = False
     """Also ids, answer, round and source, and the pairs of which nobody was sure."""

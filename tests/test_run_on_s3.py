@@ -112,6 +112,8 @@ def test_a_finished_run_on_s3_is_left_as_it_is_and_its_jobs_find_it(runs, server
     go(labels, f"status --run '{uri}'")
     said = capsys.readouterr().out
     assert "2 rounds complete" in said
+    go(labels, f"export --run '{uri}' --out '{server.uri('labels.csv')}'")
+    assert len(server.content("labels.csv").splitlines()) == 1 + 40
     go(evaluate, f"--run '{uri}' --round 1 --exact")
     found = json.loads(server.content("run/round-001/evaluation-dev-exact.json"))
     line = json.loads(before["metrics.jsonl"].splitlines()[0])

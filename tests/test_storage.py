@@ -295,7 +295,7 @@ def test_of_two_that_come_at_once_the_last_to_write_has_it(bucket: Uri, monkeypa
 
 def test_a_lease_is_renewed_and_its_owner_stopped_when_another_took_it(bucket: Uri, monkeypatch):
     monkeypatch.setattr(lock, "BEAT", 0.05)
-    lease = Lease(bucket)
+    lease, slept_on = Lease(bucket), list[bool]()
 
     def held_up() -> None:
         while lease.beats < 3:
@@ -303,7 +303,9 @@ def test_a_lease_is_renewed_and_its_owner_stopped_when_another_took_it(bucket: U
         dead(bucket)
         # The interruption wakes it.
         threading.Event().wait(60)
+        slept_on.append(True)
 
     with pytest.raises(FolderInUse, match="far-away"), lease:
         held_up()
+    assert not slept_on
     assert (bucket / ".lock").exists()

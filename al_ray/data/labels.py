@@ -22,6 +22,7 @@ from al_ray.data.sheet import Faults, Sheet, compute, shown, whether
 from al_ray.data.sides import Side
 from al_ray.data.stated import MEANINGS
 from al_ray.data.tablefiles import Reading, read_sheet
+from al_ray.storage.places import Place
 
 # The column order of sentence-transformers: texts, then the label.
 PAIR = ("sentence1", "sentence2", "label")
@@ -139,9 +140,9 @@ def labels_table(labelled: Labelled, task: Task, every: bool) -> pa.Table:
     return pa.table(columns)
 
 
-def write_labels(path: Path, table: pa.Table) -> None:
+def write_labels(path: Place, table: pa.Table) -> None:
     """Write a table of labels in the format that the file's name ends with, in one step."""
-    write = WRITERS.get(path.suffix.lower())
+    write = WRITERS.get(Path(path.name).suffix.lower())
     if write is None:
         raise BadOption(f"--out {path} ends with none of {' '.join(WRITERS)}; give a name that does")
 

@@ -123,7 +123,13 @@ class Lease:
         return "" if self.name.encode() in stands else _owner(stands)
 
     def _read(self) -> bytes | None:
-        return self.at.read_bytes() if self.at.is_file() else None
+        try:
+            return self.at.read_bytes()
+        except BadFile:
+            # Not there, or only just gone; or no answer, which is told again.
+            if self.at.is_file():
+                raise
+            return None
 
 
 def _owner(content: bytes) -> str:
