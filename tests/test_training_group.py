@@ -33,7 +33,7 @@ FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, weight_decay=0.01, 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """A process that never comes fails the test instead of holding it up."""
-    monkeypatch.setattr(group, "WAIT", timedelta(seconds=120))
+    monkeypatch.setattr(group, "WAIT", timedelta(seconds=30))
 
 
 @pytest.fixture(scope="module")
