@@ -11,6 +11,7 @@ from al_ray.cluster.pool import ShardedPool
 from al_ray.cluster.search import PoolSearch, recall
 from al_ray.cluster.world import deployed_pool
 from al_ray.core.config import ClusterConfig, Precision, RunConfig, SearchConfig
+from al_ray.core.errors import BadOption
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.strategy import HIGHEST, Candidates, Order
 from al_ray.data.tables import read_task, write_task
@@ -111,6 +112,14 @@ def test_an_index_is_measured_and_a_bad_one_told_of(local_ray, place, tmp_path, 
             (found[nprobe],) = heard
         assert ("raise --search.nprobe" in caplog.text) == (nprobe == 1)
     assert 0.2 < found[1] < 0.99 < found[4] <= 1
+
+
+def test_more_neighbours_than_a_gpu_gives_are_refused_before_any_actor(make_task, tmp_path):
+    write_task(make_task(False), tmp_path / "task", {})
+    config, where = asked(tmp_path / "task", neighbours=2040), ClusterConfig(gpus_per_shard=1)
+    task = read_task(tmp_path / "task")
+    with pytest.raises(BadOption, match="give at most 2,039"), deployed_pool(config, where, task, tmp_path, print):
+        pass
 
 
 def test_recall_by_hand():

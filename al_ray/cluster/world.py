@@ -15,6 +15,7 @@ from al_ray.cluster.search import PoolSearch
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.trainers import Training, deployed_training
 from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.core.errors import BadOption
 from al_ray.core.evalset import EvaluationSet
 from al_ray.core.heuristics import Stated
 from al_ray.core.metrics import Evaluation
@@ -23,6 +24,7 @@ from al_ray.core.records import Labelled, Model
 from al_ray.core.task import Task
 from al_ray.data.evaluation_sets import EvaluationSets
 from al_ray.data.run_folder import RunFolder
+from al_ray.model.nearest import SPARE, WIDEST
 from al_ray.model.pool import PoolShard, ShardSpec
 from al_ray.model.trainer import TrainerSpec
 from al_ray.storage.places import Place, place
@@ -91,8 +93,13 @@ def deployed_pool(
     config: RunConfig, cluster: ClusterConfig, task: Task, out: Place, watch: Watch
 ) -> Iterator[ShardedPool]:
     """Start the shards of a run on the Ray of this process; they end with the context."""
-    texts = place(config.task)
+    texts, search = place(config.task), config.search
     refuse_unshared((texts, out), cluster)
+    if cluster.gpus_per_shard and search.kind == "knn" and search.neighbours > WIDEST - SPARE - 1:
+        raise BadOption(
+            f"--search.neighbours is {search.neighbours:,}, and Faiss on a GPU gives {WIDEST:,}, {SPARE + 1} of them "
+            f"spare: give at most {WIDEST - SPARE - 1:,}, or --search.kind exact, or leave out --gpus-per-shard"
+        )
     folder = prepared(texts, task, config.encoding, out, cluster)
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
