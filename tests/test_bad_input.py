@@ -20,11 +20,12 @@ from al_ray.core.config import EncoderConfig, RunConfig, TrainingConfig
 from al_ray.core.metrics import Counts, Extent, evaluation
 from al_ray.core.records import Batch, State, answers
 from al_ray.core.scoring import Scorer
-from al_ray.data.run_folder import opened
+from al_ray.data.audit import Asked, AuditFolder, Drawn, Reached, Record, Scored
+from al_ray.data.run_folder import RunFolder, opened
 from al_ray.data.tables import read_task, sealed, write_task
 from al_ray.model.encoder import Encoder
 from al_ray.model.trainer import write_model
-from jobs import bench, demo, entry, evaluate, labels, prepare, run
+from jobs import audit, bench, demo, entry, evaluate, labels, prepare, run
 from tests.bad_cases import OF_RUN, RUN, SCORES
 from tests.bad_lines import (
     DAMAGED_JUDGED,
@@ -32,6 +33,7 @@ from tests.bad_lines import (
     HEURISTIC,
     JUDGED,
     LABELS,
+    OF_AUDIT,
     OF_ENCODER,
     OF_EVALUATE,
     OF_LABELS,
@@ -44,7 +46,15 @@ from tests.bad_lines import (
     parquet,
 )
 
-JOBS = {"run": run, "evaluate": evaluate, "labels": labels, "prepare": prepare, "demo": demo, "bench": bench}
+JOBS = {
+    "audit": audit,
+    "run": run,
+    "evaluate": evaluate,
+    "labels": labels,
+    "prepare": prepare,
+    "demo": demo,
+    "bench": bench,
+}
 ROOT = Path(__file__).resolve().parents[1]
 JUDGE = (
     "NUMBER = 3\ndef label(left, right): return [1] * len(left)\ndef one(x): return x\nasync def later(a, b): pass\n"
@@ -58,6 +68,7 @@ CASES = [
     ("evaluate", {"run/round-001/model/model.safetensors": None}, "--run run", "has no weights"),
     ("evaluate", {"run/config.json": "{}"}, "--run run", "config.json lacks task_digest"),
     *(("labels", *case) for case in OF_LABELS),
+    *(("audit", *case) for case in OF_AUDIT),
     *(("prepare", *case) for case in OF_PREPARE),
     *((job, {}, line, words) for job, line, words in OF_REST),
     *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
@@ -66,6 +77,7 @@ CASES = [
 SOUND = {
     "run": RUN,
     "evaluate": f"{SCORES} --out made.json",
+    "audit": "estimate --audit audit",
     "labels": "import --run new --task task --labels l.csv",
     "prepare": "qqp --source p.tsv --out made",
     "demo": "--out made --encoder random-bert --texts 100",
@@ -112,7 +124,27 @@ def world(tmp_path_factory, make_task) -> Path:
             State(1, folder.state().labelled.extended(batch.pairs, folder.ledger.labels(1), 1, "seed"), model),
             {"dev": made},
         )
+    audits(here)
     return here
+
+
+def audits(here: Path) -> None:
+    """Two audits of the run that no Ray drew, filled in: of putative errors, and of bands of score."""
+    task = read_task(here / "task")
+    model, space = RunFolder(here / "run", task).model(1).digest, task.split("dev").space
+    pairs, ranks = space.pairs(space.at(np.arange(3))), np.array([0, 3, 4])
+    for name, asked in {
+        "audit": Asked("dev", 1, 0, 0.2, 2, 1, None, None, model, task.digest),
+        "scored": Asked("dev", 1, 0, None, None, None, 3, 4, model, task.digest),
+    }.items():
+        record = Record(asked, space.total, 9.0, -8.0)
+        if not asked.by_score:
+            strata = Reached("near", 9, 9, 5, 2), Reached("random", 9, 90, 1, 1)
+            record = Record(asked, space.total, 9.0, -8.0, 0.8, 0.5, 4, 2, strata)
+        drawn = Drawn(pairs, ("near", "random", "near"), ranks, np.full(3, 0.9))
+        scored = Scored(np.array([0.95, 0.9, 0.8, 0.7]), np.empty(0), np.empty(0, dtype=np.uint8))
+        AuditFolder(here / name).keep(record, drawn, scored if asked.by_score else None, task)
+        (here / name / "audit.csv").write_text("pair,label\na-00001,yes\na-00002,no\na-00003,unsure\n")
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -136,10 +168,12 @@ def begins(*_: object) -> None:
 
 def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
-    for job in (run, evaluate, demo):
+    for job in (run, evaluate, demo, audit):
         monkeypatch.setattr(job, "session", lambda _: nullcontext())
     monkeypatch.setattr(run, "_go_on", lambda *_: None)
     monkeypatch.setattr(evaluate, "measured", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(audit, "putative_drawn", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(audit, "bands_drawn", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(sys, "path", [*sys.path])
 
 

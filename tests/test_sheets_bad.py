@@ -64,15 +64,15 @@ def written(lines: list[str]) -> bytes:
 SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     "another code": (
         lambda rows: written([*rows, "r001-00004,no,a,b,c,d"]),
-        "batch.csv:5: 'r001-00004' is no pair of this round (r001-00001 to r001-00003); take it out",
+        "batch.csv:5: 'r001-00004' is no pair of this batch (r001-00001 to r001-00003); take it out",
     ),
     "another round's code": (
         lambda rows: written([row.replace("r001", "r002") for row in rows]),
-        "batch.csv:2: 'r002-00001' is no pair of this round (r001-00001 to r001-00003); take it out",
+        "batch.csv:2: 'r002-00001' is no pair of this batch (r001-00001 to r001-00003); take it out",
     ),
     "no code": (
         lambda rows: written([*rows[:2], rows[2].removeprefix("r001-00002"), rows[3]]),
-        "batch.csv:3: nothing is no pair of this round",
+        "batch.csv:3: nothing is no pair of this batch",
     ),
     "a row too few": (lambda rows: written(rows[:3]), "batch.csv lacks r001-00003; put the rows back"),
     "rows too few": (lambda rows: written(rows[:2]), "batch.csv lacks r001-00002 and 1 pairs more; put"),
@@ -112,7 +112,7 @@ SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     "no column label": (
         lambda rows: written([row.replace("label", "answer") for row in rows]),
         "batch.csv:1 has no column 'label'; it has: 'pair', 'answer', 'left_text', 'right_text', 'left_id', "
-        "'right_id'; mend it, or take it away, and the same command writes a fresh batch.csv",
+        "'right_id'; mend it, or take it away, and the command that wrote it writes a fresh batch.csv",
     ),
     "no header": (lambda rows: written(rows[1:]), "batch.csv:1 has no column 'pair'; it has: 'r001-00001', 'yes'"),
     "a header alone": (lambda rows: written(rows[:1]), "batch.csv holds no row; is it the right file, and whole?"),
@@ -132,7 +132,7 @@ SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
         lambda rows: written([*rows[:2], rows[2].replace(",,", ',,"so" ', 1), rows[3]]),
         "batch.csv:3: its quotes are wrong (',' expected after '\"'); mend the row (",
     ),
-    "nothing": (lambda rows: b"", "batch.csv is empty; give a table with rows; mend it, or take it away, and the same"),
+    "nothing": (lambda rows: b"", "batch.csv is empty; give a table with rows; mend it, or take it away, and"),
     "blank lines": (lambda rows: b"\n\n", "batch.csv holds no row"),
     "a workbook": (lambda rows: b"PK\x03\x04" + bytes(9), "is a spreadsheet or a zip, not CSV; save it as CSV (UTF-8)"),
     "an old workbook": (lambda rows: b"\xd0\xcf\x11\xe0" + bytes(500), "batch.csv:1 has no column 'pair'; it has: "),
@@ -192,10 +192,10 @@ EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
     "a number": (lambda tasks: [{**tasks[0]["data"], "match": 5}], "task 1: its label is 5, not yes"),
     "another code": (
         lambda tasks: [tasks[0], {"data": {**tasks[1]["data"], "pair": "r002-00001"}, "annotations": []}],
-        "task 2: 'r002-00001' is no pair of this round (r001-00001 to r001-00003); take it out",
+        "task 2: 'r002-00001' is no pair of this batch (r001-00001 to r001-00003); take it out",
     ),
-    "no code": (lambda tasks: [tasks[0], {"data": {"text": "x"}}], "task 2: nothing is no pair of this round"),
-    "a code that is a list": (lambda tasks: [{"data": {"pair": [1]}}], "task 1: [1] is no pair of this round"),
+    "no code": (lambda tasks: [tasks[0], {"data": {"text": "x"}}], "task 2: nothing is no pair of this batch"),
+    "a code that is a list": (lambda tasks: [{"data": {"pair": [1]}}], "task 1: [1] is no pair of this batch"),
     "another pair's ids": (
         lambda tasks: [tasks[0], {"data": {**tasks[1]["data"], "right_id": "t99"}, "annotations": [choice("yes")]}],
         "task 2: r001-00002 has the right_id 't99', and was asked with",

@@ -6,7 +6,7 @@ All of it is taken or nothing: what cannot be read, or does not belong to the ba
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -71,7 +71,7 @@ class Asked:
         """
         if not isinstance(code, str) or code not in self.rows:
             first, last = next(iter(self.rows)), next(reversed(self.rows))
-            raise BadFile(f"{place}: {_shown(code)} is no pair of this round ({first} to {last}); take it out")
+            raise BadFile(f"{place}: {_shown(code)} is no pair of this batch ({first} to {last}); take it out")
         for name, asked in zip(IDS, self.ids[self.rows[code]], strict=True):
             cell = str(told[name]) if told.get(name) is not None else ""
             # What a program cannot write it writes as a question mark.
@@ -88,17 +88,25 @@ Found = list[tuple[int, int, str]]
 
 
 def read_answers(folder: Path, codes: list[str], pairs: Pairs, task: Task) -> Labels:
-    """(n,) what both files say together of (n, 2) pairs, OPEN where neither answers.
+    """(n,) what the files of a round say together of (n, 2) pairs; see `answers_in`."""
+    ids = [(task.left.ids[a], task.right.ids[b]) for a, b in pairs.tolist()]
+    return answers_in([folder / SHEET, *there(folder / EXPORT)], codes, ids)
+
+
+def there(path: Path) -> list[Path]:
+    """A file, if it is there."""
+    return [path] if path.exists() else []
+
+
+def answers_in(files: Sequence[Path], codes: list[str], ids: list[tuple[str, str]]) -> Labels:
+    """(n,) what sheets and exports of Label Studio (.json) say together of n pairs, OPEN where none answers.
 
     BadFile names the line of what cannot be taken; then nothing is.
     """
-    ids = [(task.left.ids[a], task.right.ids[b]) for a, b in pairs.tolist()]
     asked = Asked({code: row for row, code in enumerate(codes)}, ids)
     said, where = np.full(len(codes), OPEN, dtype=np.uint8), dict[int, str]()
     try:
-        found = _of_sheet(folder / SHEET, asked)
-        if (folder / EXPORT).exists():
-            found += _of_export(folder / EXPORT, asked)
+        found = [one for path in files for one in _read(path, asked)]
         for row, label, place in found:
             if row in where and said[row] != label:
                 words = f"{WORDS[label]} to {codes[row]}, and {where[row]} says {WORDS[int(said[row])]}"
@@ -107,6 +115,10 @@ def read_answers(folder: Path, codes: list[str], pairs: Pairs, task: Task) -> La
     except BadFile as error:
         raise BadFile(f"{error} (nothing was taken)") from error
     return said
+
+
+def _read(path: Path, asked: Asked) -> Found:
+    return _of_export(path, asked) if path.suffix.lower() == ".json" else _of_sheet(path, asked)
 
 
 def _of_sheet(path: Path, asked: Asked) -> Found:
@@ -154,7 +166,8 @@ def _sheet(path: Path) -> tuple[Sheet, bool]:
     except BadFile as error:
         if {"pair", "label"} <= set(names):
             raise
-        raise BadFile(f"{error}; mend it, or take it away, and the same command writes a fresh {SHEET}") from error
+        cure = f"mend it, or take it away, and the command that wrote it writes a fresh {path.name}"
+        raise BadFile(f"{error}; {cure}") from error
     return sheet.holding(**{name: sheet.cells[there] for name, there in wanted.items()}), encoding != "latin-1"
 
 

@@ -16,14 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from al_ray.core.errors import BadOption, LabelsAwaited
-from al_ray.core.pairs import Rows
+from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.records import OPEN, Answers, Batch, answers
 from al_ray.core.task import Task
 from al_ray.data.files import write_json, write_text
 from al_ray.data.ledger import Ledger
 from al_ray.oracles.filled import CHOICE, COLUMNS, EXPORT, SHEET, guarded, read_answers
 
-TASKS, INTERFACE = "batch.json", "label-studio.xml"
+BATCH, INTERFACE = "batch", "label-studio.xml"
+TASKS = f"{BATCH}.json"
 VIEW = f"""<View>
   <View style="display: flex; gap: 2em">
     <Text name="left" value="$left_text"/>
@@ -56,7 +57,7 @@ class FileOracle:
         if not len(batch.pairs):
             return
         folder, codes = self.path / self.ledger.round(number).name, codes_of(number, len(batch.pairs))
-        write_batch(folder, codes, batch, self.ledger.task)
+        write_sheets(folder, BATCH, codes, batch.pairs, self.ledger.task)
         said, held = read_answers(folder, codes, batch.pairs, self.ledger.task), self.ledger.labels(number)
         # Not `held`: the file would contradict a correction at every call, and each time be one more answer.
         fresh = np.flatnonzero((said != OPEN) & (said != self.ledger.told(number)))
@@ -78,12 +79,16 @@ def codes_of(number: int, count: int) -> list[str]:
     return [f"r{number:03d}-{row:05d}" for row in range(1, count + 1)]
 
 
-def write_batch(folder: Path, codes: list[str], batch: Batch, task: Task) -> None:
-    """Write the files that are not there yet; what a person may have filled in is never written over."""
-    left, right = batch.pairs.T.tolist()
+def write_sheets(folder: Path, stem: str, codes: list[str], pairs: Pairs, task: Task) -> None:
+    """Write stem.csv, stem.json and the interface, unless they are there: what people filled in is never written over.
+
+    codes: of (n, 2) pairs.
+    """
+    sheet, tasks = folder / f"{stem}.csv", folder / f"{stem}.json"
+    left, right = pairs.T.tolist()
     texts = [task.left.texts[row] for row in left], [task.right.texts[row] for row in right]
     ids = [task.left.ids[row] for row in left], [task.right.ids[row] for row in right]
-    if not (folder / SHEET).exists():
+    if not sheet.exists():
         file = io.StringIO()
         # The mark by which spreadsheets know UTF-8.
         file.write("\ufeff")
@@ -91,10 +96,10 @@ def write_batch(folder: Path, codes: list[str], batch: Batch, task: Task) -> Non
         rows.writerow(COLUMNS)
         for code, *cells in zip(codes, *texts, *ids, strict=True):
             rows.writerow((code, "", *map(guarded, cells)))
-        write_text(folder / SHEET, file.getvalue())
-    if not (folder / TASKS).exists():
+        write_text(sheet, file.getvalue())
+    if not tasks.exists():
         names = ("pair", *COLUMNS[2:])
         rows = zip(codes, *texts, *ids, strict=True)
-        write_json(folder / TASKS, [{"data": dict(zip(names, cells, strict=True))} for cells in rows])
+        write_json(tasks, [{"data": dict(zip(names, cells, strict=True))} for cells in rows])
     if not (folder / INTERFACE).exists():
         write_text(folder / INTERFACE, VIEW)

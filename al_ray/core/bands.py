@@ -1,0 +1,204 @@
+"""An audit without any known match: bands of score, a few pairs of each labelled, and what that says of any threshold.
+
+All pairs of a split stand in order of score, less those whose labels are known already. The first `reach` are known one
+by one, with their cosines; the others are one band, the rest. Bands are cut at ranks 100, 1,000, 10,000 and so on: for
+matches are thick at the top. A threshold that falls into a band parts it in two, each with those of its labelled pairs
+that lie in it: still a uniform sample of it. Intervals are core/audit.py's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, isfinite, log
+
+import numpy as np
+
+from al_ray.core.audit import DRAWS, TAIL, End, estimate, possible
+from al_ray.core.errors import BadOption
+from al_ray.core.metrics import Estimate, Ints
+from al_ray.core.records import NO, YES
+from al_ray.core.scoring import Floats, Labels
+
+FIRST, GROWTH = 100, 10
+
+Band = tuple[int, int]
+
+
+def bands(reach: int, total: int) -> tuple[Band, ...]:
+    """From which to which rank each band goes: (0, 100), (100, 1000), ... up to `reach`, then the rest to `total`."""
+    ends = [0, min(FIRST, reach)]
+    while ends[-1] < reach:
+        ends.append(min(ends[-1] * GROWTH, reach))
+    ends.append(total)
+    return tuple((start, stop) for start, stop in pairwise(ends) if start < stop)
+
+
+def allotted(budget: int, sizes: Sequence[int]) -> tuple[int, ...]:
+    """How many pairs of each band to label: equally many, and what a small band cannot use goes to the others.
+
+    What does not come out even goes to the first bands, where most matches are.
+    """
+    given = [0] * len(sizes)
+    while budget and (open_ := [band for band, size in enumerate(sizes) if given[band] < size]):
+        each = max(1, budget // len(open_))
+        for band in open_:
+            more = min(each, sizes[band] - given[band], budget)
+            given[band] += more
+            budget -= more
+    return tuple(given)
+
+
+def drawn_ranks(band: Band, count: int, rng: np.random.Generator) -> Ints:
+    """`count` distinct ranks of a band, uniform, sorted."""
+    return np.sort(rng.choice(band[1] - band[0], count, replace=False)).astype(np.int64) + band[0]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A band, or the part of one on a side of a threshold: of `size` pairs `answered` were called match or none.
+
+    share: of matches among them; of the whole band where none of the part was answered; NaN where none of that was.
+    """
+
+    size: int
+    answered: int
+    matches: int
+    share: float
+
+    def in_all(self, end: End, rng: np.random.Generator) -> Ints:
+        """(DRAWS,) how many of its pairs match."""
+        return possible(self.matches, self.answered, self.size, end, rng)
+
+
+@dataclass(frozen=True)
+class AtThreshold:
+    """What is known at a threshold; a figure is None where nothing can be said of it: no pair, or no answer there.
+
+    pairs: how many reach it, counted. precision: the share of them that match. recall: the share of all matches of the
+    split that reach it. recall_of_reach: the share of those matches that are among the first `reach` pairs.
+    labels_for_half: about how many labels of the rest, all of them no, would show that recall is at least one half;
+    None when no number would, 0 when it is shown.
+    """
+
+    threshold: float
+    pairs: int
+    precision: Estimate | None
+    recall: Estimate | None
+    recall_of_reach: Estimate | None
+    labels_for_half: int | None
+
+
+@dataclass(frozen=True)
+class BandAudit:
+    """Labelled pairs of bands. Cosines decide: p rises with them.
+
+    cosines: (reach,) of the first pairs, descending. total: pairs, without the known ones.
+    known_cosines, known_labels: (k,) of pairs whose labels NO or YES were known before.
+    ranks, labels: (n,) of the pairs drawn, NO, YES, UNSURE or OPEN; a pair of the rest has the rank `reach`.
+    """
+
+    cosines: Floats
+    total: int
+    known_cosines: Floats
+    known_labels: Labels
+    ranks: Ints
+    labels: Labels
+
+    @property
+    def reach(self) -> int:
+        """How many pairs are known by rank."""
+        return len(self.cosines)
+
+    @property
+    def bands(self) -> tuple[Band, ...]:
+        """The bands, the rest last."""
+        return bands(self.reach, self.total)
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """The cosines at which bands end; of the last known one by one, the lowest above which everything is known."""
+        ends = [float(self.cosines[stop - 1]) for _, stop in self.bands if stop <= self.reach]
+        known = self.cosines if self.total == self.reach else self.cosines[self.cosines > self._floor]
+        return tuple(dict.fromkeys(max(end, float(known[-1])) for end in ends if len(known)))
+
+    def reaches(self, threshold: float) -> bool:
+        """Whether every pair at or above a threshold is among the first: at the last one's cosine more may be."""
+        return self.total == self.reach or (self.reach > 0 and threshold > self.cosines[-1])
+
+    def at(self, threshold: float, rng: np.random.Generator) -> AtThreshold:
+        """Precision and recall at a cosine; BadOption below what `reach` knows."""
+        if np.isnan(threshold) or not self.reaches(threshold):
+            raise BadOption(
+                f"the threshold {threshold:.6g} is not above {self._floor:.6g}, the cosine of pair {self.reach:,}: "
+                "the audit knows no further; give a higher one, or draw another audit with a larger --top and --out"
+            )
+        cut = int(np.searchsorted(-self.cosines, -threshold, side="right"))
+        above = [self.part((start, min(stop, cut)), (start, stop)) for start, stop in self.bands if start < cut]
+        below = [self.part((max(start, cut), stop), (start, stop)) for start, stop in self.bands if cut < stop]
+        rest = below[-1:] if self.total > self.reach else []
+        reached = self.known_cosines >= threshold
+        known, known_below = (int((self.known_labels[side] == YES).sum()) for side in (reached, ~reached))
+        pairs, near = cut + int(reached.sum()), below[: len(below) - len(rest)]
+        return AtThreshold(
+            threshold,
+            pairs,
+            _ratio(above, None, (known, pairs), rng) if pairs else None,
+            _ratio(above, below, (known, known_below), rng),
+            _ratio(above, near, (known, known_below), rng),
+            _labels_for_half(_sum(above, known), _sum(near, known_below), rest),
+        )
+
+    def part(self, within: Band, band: Band) -> Part:
+        """The pairs of some ranks of a band."""
+        matches, answered = self._counted(within)
+        of_band, in_band = self._counted(band)
+        share = matches / answered if answered else of_band / in_band if in_band else float("nan")
+        return Part(within[1] - within[0], answered, matches, share)
+
+    def _counted(self, band: Band) -> tuple[int, int]:
+        said = self.labels[(self.ranks >= band[0]) & (self.ranks < band[1])]
+        matches = int((said == YES).sum())
+        return matches, matches + int((said == NO).sum())
+
+    @property
+    def _floor(self) -> float:
+        return float(self.cosines[-1]) if self.reach else float("inf")
+
+
+def _sum(parts: Sequence[Part], known: int) -> float:
+    return known + float(sum(part.size * part.share for part in parts))
+
+
+def _ratio(
+    above: Sequence[Part], below: Sequence[Part] | None, known: tuple[int, int], rng: np.random.Generator
+) -> Estimate | None:
+    """Matches above over matches above and below; `below` None: over known[1] pairs, matching or not.
+
+    known: matches known above, and below (or pairs in all). None where a part has no answer, or nothing is below the
+    line of the fraction.
+    """
+    over = float(known[1]) if below is None else _sum(above, known[0]) + _sum(below, known[1])
+    # Not a number where some part's share is none.
+    if not over > 0 or np.isnan(_sum(above, known[0])):
+        return None
+
+    def figure(end: End) -> Floats:
+        other: End = "high" if end == "low" else "low"
+        upper = known[0] + sum((part.in_all(end, rng) for part in above), np.zeros(DRAWS))
+        if below is None:
+            return upper / known[1]
+        lower = known[1] + sum((part.in_all(other, rng) for part in below), np.zeros(DRAWS))
+        every = upper + lower
+        # Where no match is drawn at all, recall is anything: 0 at the low end and 1 at the high one.
+        return np.where(every > 0, upper / np.where(every > 0, every, 1.0), float(end == "high"))
+
+    return estimate(_sum(above, known[0]) / over, figure)
+
+
+def _labels_for_half(above: float, near: float, rest: Sequence[Part]) -> int | None:
+    """With n labels of the rest, all no, at most size * ln(1/0.025)/n of it match: n for this to be above - near."""
+    spare = above - near
+    if not rest or rest[0].matches or not isfinite(spare) or spare <= 0:
+        return None
+    wanted = min(rest[0].size, ceil(rest[0].size * log(1 / TAIL) / spare))
+    return 0 if rest[0].answered >= wanted else wanted
