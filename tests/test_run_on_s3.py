@@ -42,7 +42,7 @@ def server() -> Iterator[Server]:
 def go(job, line: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "argv", ["job", *shlex.split(line)])
-        patched.setattr(lock, "BEAT", 0.2)
+        patched.setattr(lock, "BEAT", 0.5)
         entry.job(job.main)
 
 
@@ -120,18 +120,22 @@ def test_a_finished_run_on_s3_is_left_as_it_is_and_its_jobs_find_it(runs, server
     assert found["average_precision"]["value"] == line["average_precision"]
 
 
-def test_what_a_run_on_s3_cannot_have_is_told_in_one_line(runs, server, make_task, tmp_path, capsys):
+def test_what_a_run_on_s3_cannot_have_is_told_in_one_line(runs, server, make_task, tmp_path, monkeypatch, capsys):
     write_task(make_task(True), tmp_path / "task", {})
     line, uri = f"--task {tmp_path / 'task'} {LINE}", server.uri("another")
     said = refused(run, f"{line} --out '{uri.replace('bucket', 'nowhere', 1)}'", capsys)
     assert "s3://nowhere/another/.lock" in said
     assert "see that the bucket, its address and your credentials are right" in said
     assert "holds no task.json" in refused(run, f"--task '{server.uri('none')}' {LINE} --out '{uri}'", capsys)
-    assert "is a task folder or lies in one" in refused(run, f"{line} --out '{server.uri('task/run')}'", capsys)
+    texts = server.uri("task")
+    assert "is a task folder or lies in one" in refused(run, f"{line} --out '{texts}'", capsys)
+    inside = f"--task '{texts}' {LINE} --out '{server.uri('task/run')}'"
+    assert "is a task folder or lies in one" in refused(run, inside, capsys)
     assert "wants a run folder in which people find files" in refused(
         run, f"{line} --oracle file --out '{uri}'", capsys
     )
     assert "holds no config.json" in refused(evaluate, f"--run '{server.uri('none')}'", capsys)
+    monkeypatch.setattr(lock, "BEAT", 0.1)
     with lock.locked(place(uri)):
         assert "is being written by process" in refused(run, f"{line} --out '{uri}'", capsys)
 
