@@ -1,5 +1,6 @@
 """Average precision over all pairs: python -m jobs.evaluate --run RUN --split test [--exact]
 
+Against another run of the task: python -m jobs.evaluate --run RUN --against OTHER --split test
 Or of scores made elsewhere: python -m jobs.evaluate --scores FILE.parquet --total-pairs N
 Or of stated pairs alone: python -m jobs.evaluate --run RUN --heuristic, or --scores FILE.parquet --heuristic
 """
@@ -11,16 +12,17 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from al_ray.cluster.session import refuse_lost, session
-from al_ray.cluster.world import measured
+from al_ray.cluster.world import measured, measured_alike
 from al_ray.core.config import ClusterConfig, RunConfig, generator, refuse_beyond
 from al_ray.core.errors import BadOption
-from al_ray.core.metrics import Evaluation, Extent, counts_of, evaluation
+from al_ray.core.evaluation import Comparison, Evaluation, comparison, evaluation
+from al_ray.core.metrics import Extent, counts_of
 from al_ray.data.files import refuse_folder, write_json
 from al_ray.data.run_folder import RunFolder, bound_config
 from al_ray.data.scores import read_scores
 from al_ray.data.tables import read_task
 from al_ray.storage.places import Place, place
-from jobs import evaluate_calibration, evaluate_heuristic
+from jobs import evaluate_calibration, evaluate_heuristic, evaluate_words
 from jobs.entry import PathOrUri, job, options
 from jobs.progress import Progress
 
@@ -31,10 +33,12 @@ class Options:
 
     run: PathOrUri | None = None
     """Run folder."""
+    against: PathOrUri | None = None
+    """Another run of the same task: the difference in average precision, on the same pairs."""
     split: Literal["train", "dev", "test"] = "dev"
     """Split to measure on. Choose by dev; look at test at the end."""
     round: int | None = None
-    """Round to measure; 0 is the untrained encoder, the last complete one when not given."""
+    """Round to measure, of both runs; 0 is the untrained encoder, the last complete one when not given."""
     exact: bool = False
     """Count every pair, however many there are."""
     estimate: bool = False
@@ -59,26 +63,19 @@ def main() -> None:
     asked: Options = options(
         Options, "evaluate", "Average precision over all pairs, of a run or of scores made elsewhere."
     )
-    if (asked.run is None) == (asked.scores is None):
-        raise BadOption("give either --run RUN or --scores FILE; see --help")
-    if asked.scores is not None and (asked.round is not None or asked.exact or asked.estimate):
-        raise BadOption("--round, --exact and --estimate go with --run; leave them out with --scores")
-    if asked.run is not None and asked.total_pairs is not None:
-        raise BadOption("--total-pairs goes with --scores; leave it out with --run")
-    if asked.out is not None:
-        refuse_lost(asked.out)
-        refuse_folder("--out", asked.out)
+    refuse_mixed(asked)
     rules = evaluate_calibration.rules_of(asked.threshold_for, asked.split)
-    if rules and (asked.run is None or asked.heuristic):
-        raise BadOption("--threshold-for goes with --run RUN, and not with --heuristic")
     if asked.heuristic:
         evaluate_heuristic.told(*heuristic(asked))
         return
+    if asked.run is not None and asked.against is not None:
+        found, home_of = of_two(asked, asked.run, asked.against)
+        evaluate_words.tell_difference(found)
+        write_json(home_of, found.as_dict())
+        print(f"wrote {home_of}")
+        return
     made, out = of_run(asked, asked.run) if asked.run is not None else of_scores(asked)
-    for name, number in (("AP", made.average_precision), ("P@R20", made.precision_at_recall_20)):
-        print(f"{name} {100 * number.value:.2f}% (95%: {100 * number.low:.2f} to {100 * number.high:.2f})")
-    how = "every pair counted" if made.exact else "estimated from a weighted sample"
-    print(f"{made.split}: {made.positives:,} positives of {made.total_pairs:,} pairs, {how}")
+    evaluate_words.tell(made)
     content = made.as_dict()
     if asked.run is not None and rules:
         _, folder, number = complete_round(asked, asked.run)
@@ -90,19 +87,54 @@ def main() -> None:
             evaluate_calibration.told(made.reliability, made, out)
 
 
+def refuse_mixed(asked: Options) -> None:
+    """Options that do not go together."""
+    if (asked.run is None) == (asked.scores is None):
+        raise BadOption("give either --run RUN or --scores FILE; see --help")
+    if asked.scores is not None and (asked.round is not None or asked.exact or asked.estimate):
+        raise BadOption("--round, --exact and --estimate go with --run; leave them out with --scores")
+    if asked.run is not None and asked.total_pairs is not None:
+        raise BadOption("--total-pairs goes with --scores; leave it out with --run")
+    if asked.scores is not None and asked.against is not None:
+        raise BadOption("--against goes with --run; leave it out with --scores")
+    if asked.out is not None:
+        refuse_lost(asked.out)
+        refuse_folder("--out", asked.out)
+    if asked.threshold_for and (asked.run is None or asked.heuristic or asked.against is not None):
+        raise BadOption("--threshold-for goes with --run RUN, and not with --heuristic or --against")
+    if asked.heuristic and asked.against is not None:
+        raise BadOption("--against compares average precision over all pairs; leave it out with --heuristic")
+
+
 def of_run(asked: Options, path: Place) -> tuple[Evaluation, Place]:
     """Measure a round of a run; the evaluation, and the file it belongs in."""
-    if asked.exact and asked.estimate:
-        raise BadOption("--exact and --estimate exclude one another; give one of them, or neither")
-    config, folder, number = complete_round(asked, path)
-    mode: Literal["auto", "exact", "estimate"] = "exact" if asked.exact else "estimate" if asked.estimate else "auto"
-    config = replace(config, evaluation=replace(config.evaluation, mode=mode))
-    folder.task.measurable(asked.split)
+    config, folder, number = round_of(asked, path)
     if asked.threshold_for and not number:
         raise BadOption(f"--threshold-for is kept in a round's scorer.json, and round 0 of {path} has none")
     with session(asked.cluster):
         made = measured(config, asked.cluster, folder, asked.split, number, Progress())
     return made, asked.out or home(asked, folder) / f"evaluation-{asked.split}{'-exact' if made.exact else ''}.json"
+
+
+def of_two(asked: Options, path: Place, other: Place) -> tuple[Comparison, Place]:
+    """Compare a round of a run with one of another run of its task; the difference, and the file it belongs in."""
+    one, two = round_of(asked, path), round_of(asked, other)
+    if one[1].task.digest != two[1].task.digest:
+        raise BadOption(f"{path} and {other} are runs of different tasks; --against takes another run of the same task")
+    with session(asked.cluster):
+        made = comparison(*measured_alike([one, two], asked.cluster, asked.split, Progress()))
+    name = f"evaluation-{asked.split}-against-{other.resolve().name}.json"
+    return made, asked.out or home(asked, one[1]) / name
+
+
+def round_of(asked: Options, path: Place) -> tuple[RunConfig, RunFolder, int]:
+    """The round of a run that is asked for, fit to be measured over all pairs."""
+    if asked.exact and asked.estimate:
+        raise BadOption("--exact and --estimate exclude one another; give one of them, or neither")
+    config, folder, number = complete_round(asked, path)
+    mode: Literal["auto", "exact", "estimate"] = "exact" if asked.exact else "estimate" if asked.estimate else "auto"
+    folder.task.measurable(asked.split)
+    return replace(config, evaluation=replace(config.evaluation, mode=mode)), folder, number
 
 
 def complete_round(asked: Options, path: Place) -> tuple[RunConfig, RunFolder, int]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from al_ray.core.calibration import Reliability
 from al_ray.core.errors import BadOption
-from al_ray.core.metrics import Evaluation
+from al_ray.core.evaluation import Evaluation
 from al_ray.core.thresholds import CHOSEN_ON, Chosen, Rule, chosen, parsed
 from al_ray.data.files import write_pictures
 from al_ray.data.run_folder import RunFolder

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from al_ray.core.config import EncoderConfig, RunConfig, TrainingConfig
-from al_ray.core.metrics import Counts, Extent, evaluation
+from al_ray.core.evaluation import evaluation
+from al_ray.core.metrics import Counts, Extent
 from al_ray.core.records import Batch, State, answers
 from al_ray.core.scoring import Scorer
 from al_ray.data.audit import Asked, AuditFolder, Drawn, Reached, Record, Scored

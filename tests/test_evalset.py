@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from al_ray.core.errors import BadFile
 from al_ray.core.evalset import EvaluationSet, Stratum, banded, near_and_random, stratified
-from al_ray.core.metrics import Extent, average_precision, counts_of, evaluation, false_positives
+from al_ray.core.evaluation import evaluation
+from al_ray.core.metrics import Extent, average_precision, counts_of, false_positives
 from al_ray.core.pairs import NO_KEYS, PairSpace
 from al_ray.core.task import Split
 

@@ -21,7 +21,7 @@ from al_ray.data.tables import read_task, write_task
 from al_ray.model.encoder import Encoder
 from al_ray.model.tokens import Tokens
 from al_ray.model.trainer import read_model
-from jobs.evaluate import Options, main, of_run, of_scores
+from jobs.evaluate import Options, main, of_run, of_scores, of_two
 from jobs.prepare_evaluation import Evaluation, prepare_evaluation
 from jobs.run import run
 
@@ -41,6 +41,12 @@ def test_scores_made_elsewhere_have_the_average_precision_worked_by_hand(tmp_pat
     made, out = of_scores(Options(scores=scores_file(tmp_path / "s.parquet", ROWS), total_pairs=103))
     assert made.average_precision.value == pytest.approx((1 + 2 / 53) / 2)
     assert made.precision_at_recall_20.value == 1.0
+    # No random pair reaches 0.9. 3.69 * 50 might have been missed, of which no more than the 98 not sampled exist.
+    assert made.precision_at_recall_20.low == pytest.approx(1 / (1 + 98))
+    content = made.as_dict()
+    assert content["sampled_pairs_behind"] == {"average_precision": 1.0, "precision_at_recall_20": 0.0}
+    assert len(content["warnings"]) == 2
+    assert content["average_precision_over_questions"] is None
     assert (made.total_pairs, made.exact, out) == (103, False, None)
 
 
@@ -154,6 +160,38 @@ def test_sets_prepared_for_a_task_are_those_that_its_runs_take(trained, capsys):
     (folder / "set.json").write_text(json.dumps({**about, "made_from": {}}))
     with pytest.raises(BadFile, match="was not written for this split"):
         kept.read(read_task(task).split("dev"), about["made_from"])
+
+
+def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path):
+    # The other run: the same folder under another name and seed, so that it would draw another evaluation set.
+    other = tmp_path / "other"
+    shutil.copytree(trained, other)
+    config = json.loads((other / "config.json").read_text())
+    write_json(other / "config.json", {**config, "seed": 5})
+    found, out = of_two(Options(run=trained, split="train", estimate=True), trained, other)
+    assert out == trained / "evaluation-train-against-other.json"
+    assert (found.difference, found.exact) == (0, False)
+    for interval in (found.over_samples, found.over_questions):
+        assert interval is not None
+        assert (interval.low, interval.high) == (0, 0)
+    write_json(other / "config.json", {**config, "encoder_layers": 2})
+    shutil.rmtree(other / "pool", ignore_errors=True)
+    found, _ = of_two(Options(run=trained, split="train", round=0), trained, other)
+    assert found.exact
+    assert found.difference != 0
+    assert found.over_samples.low == found.over_samples.high == found.difference
+    assert found.over_questions is not None
+    assert found.over_questions.low < found.difference < found.over_questions.high
+    assert set(found.as_dict()["average_precision_difference_over_questions"]) == {"value", "low", "high"}
+
+
+def test_runs_of_different_tasks_are_not_compared(trained, make_task, tmp_path):
+    write_task(make_task(False), tmp_path / "task", {})
+    shutil.copytree(trained, tmp_path / "other")
+    config = json.loads((tmp_path / "other" / "config.json").read_text())
+    write_json(tmp_path / "other" / "config.json", {**config, "task": str(tmp_path / "task")})
+    with pytest.raises(BadOption, match="runs of different tasks"):
+        of_two(Options(run=trained), trained, tmp_path / "other")
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ import pytest
 from al_ray.core import loop
 from al_ray.core.config import EvaluationConfig, RunConfig, SearchConfig
 from al_ray.core.errors import LabelsAwaited, TrainingFailed
+from al_ray.core.evaluation import Evaluation, evaluation
 from al_ray.core.loop import ImputedOracle
-from al_ray.core.metrics import Counts, Evaluation, Extent, evaluation
+from al_ray.core.metrics import Counts, Extent
 from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs
 from al_ray.core.records import OPEN, UNSURE, YES, Answers, Batch, Labelled, Model, State, answers
 from al_ray.core.scoring import Labels, Scorer

@@ -11,6 +11,7 @@ from sklearn.metrics import average_precision_score
 
 from al_ray.core.calibration import reliability
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.evaluation import evaluation
 from al_ray.core.metrics import (
     Counts,
     Extent,
@@ -19,7 +20,6 @@ from al_ray.core.metrics import (
     counts_above,
     counts_of,
     curve,
-    evaluation,
     false_positives,
     precision_at_recall,
     thresholds_of,
@@ -196,9 +196,9 @@ def test_the_interval_of_one_threshold_is_that_of_its_count():
 
 
 def test_a_stratum_taken_whole_does_not_vary():
-    # Near negatives decide all precision here; the one random negative lies below every positive.
-    counts = counts_of(np.array([0.9, 0.8]), [np.array([0.95, 0.85]), np.array([0.1])])
-    strata = [Extent("near", 2, 2), Extent("random", 1, 10**6)]
+    # Near negatives decide precision here; both other strata are taken whole too, one of them empty.
+    counts = counts_of(np.array([0.9, 0.8]), [np.array([0.95, 0.85]), np.array([]), np.array([0.1])])
+    strata = [Extent("near", 2, 2), Extent("band", 0, 0), Extent("random", 1, 1)]
     found = evaluation("dev", counts, strata, None, np.random.default_rng(0)).average_precision
     assert found.low == found.value == found.high == pytest.approx((1 / 2 + 2 / 4) / 2)
 
@@ -206,7 +206,7 @@ def test_a_stratum_taken_whole_does_not_vary():
 def test_the_interval_is_the_same_however_many_replicates_are_held_at_once(monkeypatch):
     rng = np.random.default_rng(0)
     counts = counts_of(rng.normal(2, 1, 50), [rng.normal(0, 1, 1000)])
-    monkeypatch.setattr("al_ray.core.metrics.CELLS", 7 * 50)
+    monkeypatch.setattr("al_ray.core.intervals.CELLS", 7 * 50)
     few = evaluation("dev", counts, [Extent("random", 1000, 10**6)], None, np.random.default_rng(0))
     monkeypatch.undo()
     many = evaluation("dev", counts, [Extent("random", 1000, 10**6)], None, np.random.default_rng(0))

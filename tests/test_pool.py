@@ -14,9 +14,11 @@ from al_ray.cluster.prepare import parts_of, write_pool
 from al_ray.core.calibration import reliability
 from al_ray.core.config import EncoderConfig, SearchConfig
 from al_ray.core.errors import BadFile
+from al_ray.core.estimate import Asked
 from al_ray.core.metrics import counts_above, thresholds_of
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, as_pairs, distinct
 from al_ray.core.records import Model
+from al_ray.core.resampling import Questions
 from al_ray.core.scoring import Scorer
 from al_ray.core.strategy import MARGIN, NOTHING, Candidates, Order
 from al_ray.core.task import Split, Task
@@ -255,17 +257,21 @@ def test_the_tally_is_a_count_of_every_negative_whatever_the_shards(tmp_path, le
     # Thresholds on the very scores of negatives too: >= must settle them as float64 does.
     thresholds = thresholds_of(np.concatenate([[cosines[pair] for pair in positives], negatives[::3]]))
     scorer = Scorer(weight=12.0, bias=-9.0)
+    keys = [key for key in cosines if key not in positives and (not task.symmetric or key[0] < key[1])]
+    questions = Questions(np.arange(len(task.left)) // 3, task.symmetric, thresholds[::2])
+    replicates = questions.of_negatives(np.array(keys), negatives)
     expected = reliability(scorer.logit(negatives), np.zeros(len(negatives), dtype=np.uint8), 1.0)
     for each in pools:
         model = replace(each.model, scorer=scorer)
         tallies = [
-            shard.tally(model, each.part("train", "right"), block, split.positives, thresholds, task.symmetric)
+            shard.tally(model, each.part("train", "right"), block, split.positives, Asked(thresholds, questions))
             for _, block in each.blocks("train")
             for shard in each.shards
         ]
         assert (
             np.sum([tally.above for tally in tallies], axis=0).tolist() == counts_above(thresholds, negatives).tolist()
         )
+        assert np.sum([tally.replicates for tally in tallies], axis=0).tolist() == replicates.tolist()
         summed = [tally.reliability for tally in tallies if tally.reliability is not None]
         assert sum(part.weight.sum() for part in summed) == len(negatives)
         # A p within float32's reach of a bin's end may fall on its other side.
@@ -275,8 +281,9 @@ def test_the_tally_is_a_count_of_every_negative_whatever_the_shards(tmp_path, le
 def test_an_untrained_model_has_counts_but_no_reliability(tmp_path, letters, task):
     one = pool(task, tmp_path, letters, 1)
     thresholds = np.array([0.5])
+    questions = Questions(np.arange(len(task.left)), task.symmetric, thresholds)
     for shard, block in one.blocks("dev"):
-        tally = shard.tally(one.model, one.part("dev", "right"), block, as_pairs([], []), thresholds, task.symmetric)
+        tally = shard.tally(one.model, one.part("dev", "right"), block, as_pairs([], []), Asked(thresholds, questions))
         assert tally.reliability is None
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from al_ray.core.config import RunConfig, SearchConfig
 from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
-from al_ray.core.metrics import Counts, Evaluation, Extent, evaluation
+from al_ray.core.evaluation import Evaluation, evaluation
+from al_ray.core.metrics import Counts, Extent
 from al_ray.core.records import Batch, Model, State, answers
 from al_ray.core.scoring import Labels, Scorer
 from al_ray.core.task import Task

@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.core.errors import BadOption
-from al_ray.core.metrics import Evaluation, Extent, counts_of, evaluation
+from al_ray.core.evaluation import Evaluation, evaluation
+from al_ray.core.intervals import precision_at
+from al_ray.core.metrics import Extent, counts_of
 from al_ray.core.scoring import Scorer
-from al_ray.core.thresholds import Rule, chosen, parsed, precision_interval
+from al_ray.core.thresholds import Rule, chosen, parsed
 
 SCORES = st.lists(st.integers(-5, 5).map(float), max_size=20)
 
@@ -102,7 +104,7 @@ def test_the_interval_is_garwoods_where_one_stratum_is_sampled():
     # 100 positives; above them 10 sampled negatives that stand for 50 each, and 20 counted ones. Garwood's interval of
     # a count of 10 is 4.795 to 18.39.
     made = measured([5.0] * 100, [6.0] * 20, [6.0] * 10 + [0.0] * 90, 5000)
-    found = precision_interval(made.counts, made.strata, 0)
+    found = precision_at(made.counts, made.strata, 0)
     assert found.value == pytest.approx(100 / (100 + 20 + 500))
     assert found.low == pytest.approx(100 / (120 + 50 * 18.39), rel=0.01)
     assert found.high == pytest.approx(100 / (120 + 50 * 4.795), rel=0.01)
@@ -111,7 +113,7 @@ def test_the_interval_is_garwoods_where_one_stratum_is_sampled():
 def test_no_sampled_alarm_leaves_room_for_some():
     # Garwood's of a count of 0: 0 to 3.689, of 50 each.
     made = measured([5.0] * 100, [], [0.0] * 100, 5000)
-    found = precision_interval(made.counts, made.strata, 0)
+    found = precision_at(made.counts, made.strata, 0)
     assert (found.value, found.high) == (1.0, 1.0)
     assert found.low == pytest.approx(100 / (100 + 50 * 3.689), rel=0.01)
 

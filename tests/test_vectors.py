@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from al_ray.core.config import EncoderConfig, SearchConfig
 from al_ray.core.errors import BadFile
+from al_ray.core.estimate import Asked
 from al_ray.core.metrics import counts_above, thresholds_of
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import Model
+from al_ray.core.resampling import Questions
 from al_ray.core.strategy import NOTHING, Order
 from al_ray.model.encoder import Encoder, Vectors
 from al_ray.model.join import UNIT, Wanted, hosts
@@ -69,8 +71,9 @@ def joined(made: Pool) -> list:
 def counted(made: Pool, thresholds) -> list[int]:
     """How many negatives reach each threshold."""
     split, right = made.task.split("train"), made.part("train", "right")
+    asked = Asked(thresholds, Questions(np.arange(len(made.task.left)), made.task.symmetric, thresholds))
     tallies = [
-        shard.tally(made.model, right, block, split.positives, thresholds, made.task.symmetric).above
+        shard.tally(made.model, right, block, split.positives, asked).above
         for _, block in made.blocks("train")
         for shard in made.shards
     ]

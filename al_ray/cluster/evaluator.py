@@ -7,10 +7,11 @@ import numpy as np
 
 from al_ray.cluster.pool import ShardedPool
 from al_ray.cluster.search import PoolSearch
-from al_ray.core.calibration import reliability
 from al_ray.core.config import EvaluationConfig, generator
+from al_ray.core.estimate import Positives, asked_of, concluded
 from al_ray.core.evalset import EvaluationSet, banded, stratified
-from al_ray.core.metrics import Counts, Evaluation, Extent, counts_above, evaluation, thresholds_of
+from al_ray.core.evaluation import Evaluation
+from al_ray.core.metrics import Extent
 from al_ray.core.records import Model
 from al_ray.core.task import Split, Task
 from al_ray.data.evaluation_sets import EvaluationSets
@@ -31,25 +32,19 @@ class PoolEvaluator:
         small = split.space.total <= self.config.exact_pairs
         return small if self.config.mode == "auto" else self.config.mode == "exact"
 
-    def evaluate(self, model: Model, split: str) -> Evaluation:
-        """Average precision and the rest, counted or estimated: positives' scores are the thresholds of the others."""
+    def evaluate(self, model: Model, split: str, compared: bool = False) -> Evaluation:
+        """Average precision and the rest on a split; compared: with what a difference of two runs needs."""
         found = self.task.split(split)
         scores = self.pool.cosines(model, found, found.positives)
-        thresholds = thresholds_of(scores)
+        asked = asked_of(found, scores, compared)
         if self.exact(found):
             negatives = found.space.total - len(found.positives)
-            tallies, extents = [self.pool.count(model, found, thresholds)], (Extent("all", negatives, negatives),)
+            tallies, extents = [self.pool.count(model, found, asked)], (Extent("all", negatives, negatives),)
         else:
             evalset = self.evaluation_set(found)
-            tallies, extents = self.pool.sample(model, found, evalset.strata, thresholds), evalset.extents
-        summed = None
-        if model.scorer is not None:
-            summed = reliability(model.scorer.logit(scores), np.ones(len(scores), dtype=np.uint8), 1.0)
-            for tally in tallies:
-                summed = summed if tally.reliability is None else summed + tally.reliability
-        above = np.stack([tally.above for tally in tallies])
-        counts = Counts(thresholds, counts_above(thresholds, scores), above)
-        return evaluation(split, counts, extents, summed, generator(self.seed, f"interval-{split}"))
+            tallies, extents = self.pool.sample(model, found, evalset.strata, asked), evalset.extents
+        positives = Positives(scores, None if model.scorer is None else model.scorer.logit(scores))
+        return concluded(asked, found, positives, extents, tallies, generator(self.seed, f"interval-{split}"))
 
     def make_sets(self, splits: Iterable[str]) -> None:
         """Make the evaluation sets of those splits that are estimated."""

@@ -10,12 +10,13 @@ import ray
 
 from al_ray.cluster.actors import gathered, streamed
 from al_ray.core.config import SearchConfig
+from al_ray.core.estimate import Asked, Tally, nothing
 from al_ray.core.evalset import Stratum
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.task import Split, Task
-from al_ray.model.count import Stands, Tally
+from al_ray.model.count import Stands
 
 Watch = Callable[[str, int, int], None]
 """Told of progress: a stage, how much of it is done, how much there is."""
@@ -80,32 +81,30 @@ class ShardedPool:
                 cosines[here[own]] = answer[own]
         return cosines
 
-    def count(self, model: Model, split: Split, thresholds: Floats) -> Tally:
-        """Every negative of a split, counted at descending thresholds."""
-        right, wanted = self.parts[split.name, "right"], ray.put(thresholds)
+    def count(self, model: Model, split: Split, asked: Asked) -> Tally:
+        """Every negative of a split, counted."""
+        right, wanted = self.parts[split.name, "right"], ray.put(asked)
 
         def ask(place: Place, block: Any) -> tuple[None, list[Any]]:
             hidden = np.isin(split.positives, place.rows)
             hidden = split.positives[hidden.any(axis=1) if self.task.symmetric else hidden[:, 0]]
-            return None, [
-                shard.tally.remote(model, right, block, hidden, wanted, self.task.symmetric) for shard in self.shards
-            ]
+            return None, [shard.tally.remote(model, right, block, hidden, wanted) for shard in self.shards]
 
-        summed = Tally(np.zeros(len(thresholds), dtype=np.int64), None)
+        summed = nothing(asked)
         for _, tallies in self.over_blocks(model, split, ask, "count"):
             summed = sum(tallies, summed)
         return summed
 
-    def sample(self, model: Model, split: Split, strata: Sequence[Stratum], thresholds: Floats) -> list[Tally]:
+    def sample(self, model: Model, split: Split, strata: Sequence[Stratum], asked: Asked) -> list[Tally]:
         """The sampled negatives of each stratum, counted: a shard answers for the pairs whose right text it has."""
-        right, wanted = self.parts[split.name, "right"], ray.put(thresholds)
+        right, wanted = self.parts[split.name, "right"], ray.put(asked)
         keys = [ray.put(stratum.keys) for stratum in strata]
         stands = Stands(split.space.width, tuple(stratum.weight for stratum in strata))
 
         def ask(place: Place, block: Any) -> tuple[None, list[Any]]:
             return None, [shard.sampled.remote(model, right, block, wanted, stands, *keys) for shard in self.shards]
 
-        summed = [Tally(np.zeros(len(thresholds), dtype=np.int64), None) for _ in strata]
+        summed = [nothing(asked) for _ in strata]
         for _, answers in self.over_blocks(model, split, ask, "score"):
             for tallies in answers:
                 summed = [one + other for one, other in zip(summed, tallies, strict=True)]

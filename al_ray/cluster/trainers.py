@@ -71,9 +71,9 @@ class TrainerGroup:
 
     def _started(self) -> list[Any]:
         # Alone a worker would be of no use, so that Ray is not to start it again.
-        made = ray.remote(standing(Trainer)).options(max_restarts=0)
+        made = ray.remote(standing(Trainer))
         ranks = [replace(self.spec, rank=rank) for rank in range(self.spec.training.workers)]
-        actors = [made.options(**self.places.options(spec.rank)).remote(spec) for spec in ranks]
+        actors = [made.options(max_restarts=0, **self.places.options(spec.rank)).remote(spec) for spec in ranks]
         self.places.await_start([actor.stand.remote(self.places.config.device) for actor in actors])
         return actors
 

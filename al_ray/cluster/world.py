@@ -1,7 +1,7 @@
 """The world of a run on Ray (core/ports.py): shard actors, a trainer actor, an oracle and the run folder."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,8 +17,8 @@ from al_ray.cluster.trainers import Training, deployed_training
 from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.evalset import EvaluationSet
+from al_ray.core.evaluation import Evaluation
 from al_ray.core.heuristics import Stated
-from al_ray.core.metrics import Evaluation
 from al_ray.core.ports import Oracle
 from al_ray.core.records import Labelled, Model
 from al_ray.core.task import Task
@@ -136,14 +136,27 @@ def measured(
     config: RunConfig, cluster: ClusterConfig, folder: RunFolder, split: str, number: int, watch: Watch
 ) -> Evaluation:
     """The evaluation of a complete round of a run, or of the untrained encoder (round 0), on a split."""
-    task = folder.task
-    task.measurable(split)
-    with deployed_pool(config, cluster, task, folder.path, watch) as pool:
-        model = folder.model(number) if number else pool.untrained()
-        measure = evaluator(config, folder, pool)
-        measure.make_sets([split])
-        pool.embed(model, [split])
-        return measure.evaluate(model, split)
+    return measured_alike([(config, folder, number)], cluster, split, watch)[0]
+
+
+def measured_alike(
+    rounds: Sequence[tuple[RunConfig, RunFolder, int]], cluster: ClusterConfig, split: str, watch: Watch
+) -> list[Evaluation]:
+    """Rounds of runs of one task, all measured as the first run measures: on the same pairs, and so comparable."""
+    made: list[Evaluation] = []
+    sets: dict[str, EvaluationSet] = {}
+    first, _, _ = rounds[0]
+    for config, folder, number in rounds:
+        task = folder.task
+        task.measurable(split)
+        with deployed_pool(config, cluster, task, folder.path, watch) as pool:
+            model = folder.model(number) if number else pool.untrained()
+            measure = evaluator(first, folder, pool)
+            measure.sets = sets
+            measure.make_sets([split])
+            pool.embed(model, [split])
+            made.append(measure.evaluate(model, split, compared=len(rounds) > 1))
+    return made
 
 
 def evaluation_sets(

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from al_ray.core.metrics import Evaluation
-from al_ray.core.pairs import Keys, Rows
+from al_ray.core.evaluation import Evaluation
+from al_ray.core.pairs import Keys, Pairs, Rows
 from al_ray.core.records import Answers, Batch, Labelled, Model, State
-from al_ray.core.scoring import Labels
+from al_ray.core.scoring import Floats, Labels
 from al_ray.core.strategy import Candidates, Order
+from al_ray.core.task import Split
 
 
 class Retriever(Protocol):
@@ -36,6 +37,18 @@ class Evaluator(Protocol):
 
     def evaluate(self, model: Model, split: str) -> Evaluation:
         """Average precision and the rest on a split."""
+        ...
+
+
+class PairScorer(Protocol):
+    """Scores pairs, one by one: a bi-encoder's cosines, a cross-encoder's logits, a language model's grades."""
+
+    def scores(self, split: Split, pairs: Pairs) -> Floats:
+        """(n, 2) pairs of a split -> (n,) scores, no NaN; the higher, the likelier a match. Equal ones are a tie."""
+        ...
+
+    def logits(self, scores: Floats) -> Floats | None:
+        """(n,) scores -> (n,) log-odds of a match; None when it gives none, as the untrained encoder."""
         ...
 
 

@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from al_ray.core.calibration import total_interval
 from al_ray.core.errors import BadOption
-from al_ray.core.metrics import Counts, Curve, Estimate, Evaluation, Extent, false_positives
+from al_ray.core.evaluation import Evaluation
+from al_ray.core.intervals import precision_at
+from al_ray.core.metrics import Counts, Curve, Estimate, false_positives
 from al_ray.core.scoring import Floats, Scorer
 
 CHOSEN_ON = "dev"
@@ -85,7 +86,7 @@ def chosen(rules: Sequence[Rule], made: Evaluation) -> tuple[Chosen, ...]:
         if at is None:
             found.append(Chosen(rule, None, None, None))
         else:
-            precision = precision_interval(made.counts, made.strata, at)
+            precision = precision_at(made.counts, made.strata, at)
             found.append(Chosen(rule, float(made.curve.thresholds[at]), precision, float(made.curve.recall[at])))
     return tuple(found)
 
@@ -106,21 +107,3 @@ def threshold_for_costs(counts: Counts, weights: Floats, miss: float, alarm: flo
     costs = miss * (counts.positives[-1] - counts.positives) + alarm * false_positives(counts, weights)
     at = int(np.argmin(costs))
     return at if costs[at] < miss * counts.positives[-1] else None
-
-
-def precision_interval(counts: Counts, strata: Sequence[Extent], at: int) -> Estimate:
-    """Precision at one threshold with its 95% interval from the sampling of the strata; those taken whole do not vary.
-
-    The sampled false positives are taken for Poisson (`total_interval`), which is too wide where much of a stratum was
-    sampled.
-    """
-    true = float(counts.positives[at])
-    weights = np.array([stratum.weight for stratum in strata], dtype=np.float64)
-    drawn = np.array([0 < stratum.size < stratum.population for stratum in strata], dtype=np.bool_)
-    false = weights * counts.negatives[:, at]
-    known, total = float(false[~drawn].sum()), float(false[drawn].sum())
-    value = true / (true + known + total)
-    if not drawn.any():
-        return Estimate(value, value, value)
-    few, many = total_interval(total, float((weights * false)[drawn].sum()), float(weights[drawn].max()))
-    return Estimate(value, true / (true + known + many), true / (true + known + few))

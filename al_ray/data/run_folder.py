@@ -23,7 +23,7 @@ from tensorboardX import SummaryWriter
 
 from al_ray.core.config import ONCE, RunConfig
 from al_ray.core.errors import BadFile, BadOption, Written, WrongFolder
-from al_ray.core.metrics import Evaluation
+from al_ray.core.evaluation import Evaluation
 from al_ray.core.plain import as_dict, from_dict
 from al_ray.core.records import YES, Labelled, Model, State
 from al_ray.core.scoring import Scorer

@@ -4,31 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from al_ray.core.calibration import Reliability, reliability
-from al_ray.core.metrics import Ints, counts_above
-from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows, as_pairs
-from al_ray.core.scoring import Cosines, Floats, Scorer
+from al_ray.core.calibration import reliability
+from al_ray.core.estimate import Asked, Tally, nothing
+from al_ray.core.metrics import counts_above
+from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows
+from al_ray.core.scoring import Floats, Scorer
 from al_ray.core.strategy import MARGIN
 from al_ray.model.encoder import Vectors
 from al_ray.model.join import Block
-from al_ray.model.training import dots
+from al_ray.model.nearest import settled
 from al_ray.model.vectors import single
 
 COLUMNS = 8192  # Right texts in one block of a product: 1,024 x 8,192 float32 are 32 MB.
-
-
-@dataclass(frozen=True)
-class Tally:
-    """What a count of negatives says: (t,) how many reach each threshold, and, if the model has p, its reliability."""
-
-    above: Ints
-    reliability: Reliability | None
-
-    def __add__(self, other: "Tally") -> "Tally":
-        """What two parts of the negatives say together."""
-        both = self.reliability, other.reliability
-        summed = both[0] + both[1] if both[0] is not None and both[1] is not None else both[0] or both[1]
-        return Tally(self.above + other.above, summed)
 
 
 @dataclass(frozen=True)
@@ -39,48 +26,32 @@ class Stands:
     weights: tuple[float, ...]
 
 
-@dataclass(frozen=True)
-class Negatives:
-    """Which pairs of two blocks are counted: none of the `hidden` (k, 2), and when symmetric only left < right."""
-
-    hidden: Pairs
-    symmetric: bool
-
-
-def counted(queries: Block, held: Block, negatives: Negatives, thresholds: Floats, scorer: Scorer | None) -> Tally:
-    """Count ALL pairs of two blocks that are negatives: the exact false positives.
+def counted(queries: Block, held: Block, hidden: Pairs, asked: Asked, scorer: Scorer | None) -> Tally:
+    """Count ALL pairs of two blocks but the `hidden` (k, 2): the exact false positives.
 
     Cells of the float32 product within MARGIN of a threshold are settled by float64 products, so that the count does
-    not depend on blocks or shards.
+    not depend on blocks or shards. In a symmetric task only pairs left < right are counted.
     """
-    asked = single(queries.vectors)
-    found = Tally(np.zeros(len(thresholds), dtype=np.int64), None)
+    rows, found = single(queries.vectors), nothing(asked)
     for start in range(0, len(held.rows), COLUMNS):
         columns = Block(held.rows[start : start + COLUMNS], held.vectors[start : start + COLUMNS])
-        product = (asked @ single(columns.vectors).T).numpy()
-        shown = _shown(queries.rows, columns.rows, negatives.hidden, negatives.symmetric)
-        seen = _seen(product[shown], scorer, 1.0)
+        product = (rows @ single(columns.vectors).T).numpy()
+        shown = _shown(queries.rows, columns.rows, hidden, asked.questions.symmetric)
+        seen = None
+        if scorer is not None:
+            logits = scorer.logit(product[shown])
+            seen = reliability(logits, np.zeros(len(logits), dtype=np.uint8), 1.0)
         product[~shown] = -np.inf
-        found += Tally(counts_above(thresholds, _settled(product, queries, columns, thresholds)), seen)
+        scores, places = _settled(product, queries, columns, asked.thresholds)
+        replicates = asked.questions.in_block(queries.rows, columns.rows, places, scores)
+        found += Tally(counts_above(asked.thresholds, scores), seen, replicates)
     return found
 
 
-def tallied(cosines: Floats, thresholds: Floats, scorer: Scorer | None, weight: float) -> Tally:
-    """Count (n,) cosines of sampled negatives, each of which stands for `weight`."""
-    return Tally(counts_above(thresholds, cosines), _seen(cosines, scorer, weight))
-
-
-def within(keys: Keys, left: Rows, width: int) -> Pairs:
-    """Sorted keys, rows of left texts -> the pairs whose left text is among them."""
+def within(keys: Keys, left: Rows, width: int) -> Keys:
+    """Of sorted keys those whose left text is among the rows."""
     ends = np.searchsorted(keys, (left[:, None] + np.arange(2)) * width)
-    own = np.concatenate([NO_KEYS, *(keys[begin:end] for begin, end in ends)])
-    return as_pairs(*np.divmod(own, width))
-
-
-def _seen(cosines: Cosines, scorer: Scorer | None, weight: float) -> Reliability | None:
-    if scorer is None:
-        return None
-    return reliability(scorer.logit(cosines), np.zeros(len(cosines), dtype=np.uint8), weight)
+    return np.concatenate([NO_KEYS, *(keys[begin:end] for begin, end in ends)])
 
 
 def _shown(left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> Mask:
@@ -92,16 +63,12 @@ def _shown(left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> Mask:
     return shown
 
 
-def _settled(product: Vectors, queries: Block, columns: Block, thresholds: Floats) -> Floats:
-    """The scores of a block that may reach the lowest threshold; those near any threshold in float64."""
-    if not len(thresholds):
-        return np.empty(0)
+def _settled(product: Vectors, queries: Block, columns: Block, thresholds: Floats) -> tuple[Floats, tuple[Rows, Rows]]:
+    """The scores of a block that may reach the lowest threshold, those near any in float64, and their places in it."""
     rising = thresholds[::-1]
     left, right = np.nonzero(product >= rising[0] - MARGIN)
     scores = product[left, right].astype(np.float64)
     near = np.searchsorted(rising, scores - MARGIN) != np.searchsorted(rising, scores + MARGIN, side="right")
     close = np.flatnonzero(near)
-    for start in range(0, len(close), COLUMNS):
-        here = close[start : start + COLUMNS]
-        scores[here] = dots(queries.vectors[left[here]], columns.vectors[right[here]])
-    return scores
+    scores[close] = settled(queries.vectors, left[close], columns.vectors, right[close])
+    return scores, (left, right)

@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from al_ray.core import estimate
 from al_ray.core.config import EncoderConfig, SearchConfig, TrainingConfig, generator
 from al_ray.core.errors import BadOption
 from al_ray.core.pairs import NO_KEYS, as_pairs
 from al_ray.core.records import Model
+from al_ray.core.resampling import Questions
 from al_ray.core.scoring import Scorer
 from al_ray.core.speeds import Speed
 from al_ray.core.stages import PASS, SPARE, Sizes
@@ -184,7 +186,8 @@ def _count(asked: Asked) -> float:
         every = shard.block(model, "left-all", 0, len(rows))
     low, high = np.quantile(queries.vectors @ every.vectors.T, [0.99, 0.9999])
     thresholds, nothing = np.linspace(high, low, 100), as_pairs([], [])
-    once = _seconds(lambda: shard.tally(model, "left-all", queries, nothing, thresholds, False), 1)
+    wanted = estimate.Asked(thresholds, Questions(rows, False, thresholds))
+    once = _seconds(lambda: shard.tally(model, "left-all", queries, nothing, wanted), 1)
     return len(queries.rows) * len(rows) / once
 
 

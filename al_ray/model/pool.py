@@ -15,11 +15,12 @@ import torch
 
 from al_ray.core.config import EncoderConfig, SearchConfig
 from al_ray.core.errors import BadFile
-from al_ray.core.pairs import Keys, Pairs, Rows, is_in
+from al_ray.core.estimate import Asked, Tally, tallied
+from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, is_in
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import Candidates
-from al_ray.model.count import COLUMNS, Negatives, Stands, Tally, counted, tallied, within
+from al_ray.model.count import COLUMNS, Stands, counted, within
 from al_ray.model.encoder import Encoder
 from al_ray.model.join import Block, LeastPairs, Wanted
 from al_ray.model.nearest import Near, Request, Shortlist, members, nearest, select, settled, shortlist
@@ -181,19 +182,17 @@ class PoolShard:
         cosines[own] = settled(queries.vectors, left, held.vectors, right)
         return cosines
 
-    def tally(
-        self, model: Model, part: str, queries: Block, hidden: Pairs, thresholds: Floats, symmetric: bool
-    ) -> Tally:
+    def tally(self, model: Model, part: str, queries: Block, hidden: Pairs, asked: Asked) -> Tally:
         """Count ALL pairs of the queries with the shard's texts, less the `hidden` (k, 2): the exact false positives.
 
         Cells of the float32 product within MARGIN of a threshold are settled by float64 products, so that the count
-        does not depend on blocks or shards. Symmetric: only pairs left < right, each of which is met once.
+        does not depend on blocks or shards. In a symmetric task only pairs left < right, each of which is met once.
         """
         held = self._part(model, part)
-        return counted(queries, held, Negatives(hidden, symmetric), thresholds, model.scorer)
+        return counted(queries, held, hidden, asked, model.scorer)
 
     def sampled(
-        self, model: Model, part: str, queries: Block, thresholds: Floats, stands: "Stands", *samples: Keys
+        self, model: Model, part: str, queries: Block, asked: Asked, stands: Stands, *samples: Keys
     ) -> list[Tally]:
         """Count the sampled negatives of each stratum whose left text is among the queries and whose right one is here.
 
@@ -201,9 +200,12 @@ class PoolShard:
         """
         held, found = self._part(model, part), []
         for keys, weight in zip(samples, stands.weights, strict=True):
-            pairs = within(keys, queries.rows, stands.width)
-            pairs = pairs[is_in(pairs[:, 1], held.rows)]
-            found.append(tallied(self.cosines(model, part, queries, pairs), thresholds, model.scorer, weight))
+            own = within(keys, queries.rows, stands.width)
+            own = own[is_in(own % stands.width, held.rows)]
+            pairs = as_pairs(*np.divmod(own, stands.width))
+            cosines = self.cosines(model, part, queries, pairs)
+            logits = None if model.scorer is None else model.scorer.logit(cosines)
+            found.append(tallied(asked, own, pairs, cosines, logits, weight))
         return found
 
     def _part(self, model: Model, part: str) -> Block:

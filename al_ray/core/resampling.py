@@ -1,0 +1,202 @@
+"""Had other questions been asked, or other pairs sampled: Poisson bootstrap weights by hash, and sums that add.
+
+A weight is Poisson(1), hashed from a seed, the replicate and a key, never drawn in sequence: so the replicates of parts
+add, however the parts lie on actors, and those of two runs pair up. Left texts are asked anew in a two-sided task, and
+components of matching texts in a symmetric one, where a pair is of two of them. A pair's weight is its question's; in a
+symmetric task it is v_i + v_j - 1, the product v_i * v_j to first order: it varies as one pair between two questions
+does by each of them, sums by text, and lacks the product's excess of variance (Owen, 2007). A positive, inside one
+component, has that component's.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import factorial
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.core.metrics import Counts, Estimate, average_precision, counts_above
+from al_ray.core.pairs import Keys, Pairs, Rows
+from al_ray.core.scoring import Floats
+from al_ray.core.task import Split
+
+REPLICATES = 200
+GRID = 512  # Thresholds of the replicates at most, evenly spaced in recall.
+BLOCK = 2**17  # Pairs weighted at a time.
+# Poisson(1) is at most k with these probabilities; beyond 12 it goes less than once in 10^10 times.
+_LADDER = np.cumsum([np.exp(-1) / factorial(k) for k in range(13)])
+_LADDER64 = (_LADDER[:-1] * 2.0**64).astype(np.uint64)
+
+
+def poisson_weights(keys: Keys, seed: int, replicates: int = REPLICATES) -> npt.NDArray[np.uint8]:
+    """(n,) keys -> (replicates, n) Poisson(1) weights: the same for the same key, whatever the others are."""
+    stems = _mixed(keys.astype(np.uint64) + _mixed(np.array([seed], dtype=np.uint64)))
+    found = np.empty((replicates, len(keys)), dtype=np.uint8)
+    for replicate, turn in enumerate(_mixed(np.arange(replicates, dtype=np.uint64))):
+        found[replicate] = np.searchsorted(_LADDER64, _mixed(stems ^ turn), side="right")
+    return found
+
+
+def components(texts: int, pairs: Pairs) -> Rows:
+    """(n, 2) pairs of rows below `texts` -> (texts,) the lowest row that each is joined to, by whatever way."""
+    lowest = np.arange(texts, dtype=np.int64)
+    while True:
+        joined = lowest.copy()
+        least = np.minimum(lowest[pairs[:, 0]], lowest[pairs[:, 1]])
+        for side in (0, 1):
+            np.minimum.at(joined, pairs[:, side], least)
+            np.minimum.at(joined, lowest[pairs[:, side]], least)
+        joined = joined[joined]
+        if np.array_equal(joined, lowest):
+            return lowest
+        lowest = joined
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What is asked anew, and at which thresholds the answers are counted.
+
+    units: (texts,) the question that each left text is of, itself where the task has two sides.
+    thresholds: (g,) descending, of the positives' scores.
+    """
+
+    units: Rows
+    symmetric: bool
+    thresholds: Floats
+    seed: int = 0
+
+    @property
+    def nothing(self) -> Floats:
+        """(replicates, g) sums over no pairs."""
+        return np.zeros((REPLICATES, len(self.thresholds)))
+
+    def weights(self, texts: Rows) -> npt.NDArray[np.uint8]:
+        """(n,) left texts, or any in a symmetric task -> (replicates, n)."""
+        return poisson_weights(self.units[texts], self.seed)
+
+    def in_block(self, left: Rows, right: Rows, places: tuple[Rows, Rows], scores: Floats) -> Floats:
+        """(replicates, g) weighted counts of pairs at or above each threshold: those of a block of texts by texts.
+
+        left (b,), right (c,): the texts; places (n,), (n,) and scores (n,): the pairs among them.
+        """
+        if not len(scores):
+            return self.nothing
+        reached = np.searchsorted(self.thresholds[::-1], scores, side="right")
+        found = self._by_text(left, places[0], reached)
+        if not self.symmetric:
+            return _above(found)
+        total = np.bincount(reached, minlength=len(self.thresholds) + 1)
+        return _above(found + self._by_text(right, places[1], reached) - total)
+
+    def of_positives(self, pairs: Pairs, scores: Floats) -> Floats:
+        """(replicates, g) weighted counts of (n, 2) positives at or above each threshold."""
+        rows, places = np.unique(pairs[:, 0], return_inverse=True)
+        reached = np.searchsorted(self.thresholds[::-1], scores, side="right")
+        return _weighed(reached, self.weights(rows)[:, places], len(self.thresholds))
+
+    def of_negatives(self, pairs: Pairs, scores: Floats) -> Floats:
+        """(replicates, g) the same of (n, 2) negatives that come in no block."""
+        found = self.nothing
+        kept = np.flatnonzero(scores >= self.thresholds[-1])
+        for start in range(0, len(kept), BLOCK):
+            here = kept[start : start + BLOCK]
+            reached = np.searchsorted(self.thresholds[::-1], scores[here], side="right")
+            weights = self.weights(pairs[here, 0]).astype(np.int16)
+            if self.symmetric:
+                weights += self.weights(pairs[here, 1]) - np.int16(1)
+            found += _weighed(reached, weights, len(self.thresholds))
+        return found
+
+    def _by_text(self, texts: Rows, places: Rows, reached: Rows) -> Floats:
+        """(replicates, g + 1) weighted numbers of pairs that reach just so many thresholds."""
+        width = len(self.thresholds) + 1
+        numbers = np.bincount(places * width + reached, minlength=len(texts) * width).reshape(len(texts), width)
+        return self.weights(texts).astype(np.float64) @ numbers
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """What AP would have been: `drawn` (r,) of other draws, NaN without a positive; `value` of what there is."""
+
+    value: float
+    drawn: Floats
+
+    def __sub__(self, other: "Replicates") -> "Replicates":
+        """The difference of two runs, draw by draw."""
+        return Replicates(self.value - other.value, self.drawn - other.drawn)
+
+    @cached_property
+    def interval(self) -> Estimate | None:
+        """What 95% of the draws fall in, widened to hold the value; None where all draws were without a positive."""
+        kept = self.drawn[np.isfinite(self.drawn)]
+        if not len(kept):
+            return None
+        low, high = (float(end) for end in np.quantile(kept, (0.025, 0.975)))
+        return Estimate(self.value, min(self.value, low), max(self.value, high))
+
+
+def grid_of(counts: Counts) -> Floats:
+    """(g,) of the thresholds: all where they are few, else evenly spaced in recall, the last one with them."""
+    if len(counts.thresholds) <= GRID:
+        return counts.thresholds
+    wanted = np.arange(1, GRID + 1, dtype=np.float64) * (int(counts.positives[-1]) / GRID)
+    return counts.thresholds[np.unique(np.searchsorted(counts.positives, wanted))]
+
+
+def questions_of(split: Split, counts: Counts) -> Questions:
+    """The questions of a split, and thresholds of the counts of its positives."""
+    space = split.space
+    every = np.arange(int(space.left[-1]) + 1, dtype=np.int64)
+    units = components(space.width, split.positives) if space.symmetric else every
+    return Questions(units, space.symmetric, grid_of(counts))
+
+
+def replicates_of(counts: Counts, weights: Floats, true: Floats, false: Floats) -> Replicates:
+    """AP by replicates (r, g) of true and false positives at the thresholds of `grid_of(counts)`.
+
+    What the coarse grid makes of `counts` is taken off, and AP by all thresholds put in its place.
+    """
+    at = np.searchsorted(-counts.thresholds, -grid_of(counts))
+    value = average_precision(counts, weights)
+    plain = _average_precisions(counts.positives[at][None].astype(np.float64), (weights @ counts.negatives)[at][None])
+    return Replicates(value, value + _average_precisions(true, np.maximum(false, 0.0)) - plain[0])
+
+
+def sampled_again(thresholds: Floats, keys: Keys, scores: Floats, scale: float) -> Floats:
+    """(replicates, g) by how much FP^ changes had a stratum been sampled again: `scale` a pair, weights by pair key."""
+    found = np.zeros((REPLICATES, len(thresholds)))
+    kept = np.flatnonzero(scores >= thresholds[-1])
+    for start in range(0, len(kept), BLOCK):
+        here = kept[start : start + BLOCK]
+        reached = np.searchsorted(thresholds[::-1], scores[here], side="right")
+        found += _weighed(reached, poisson_weights(keys[here], seed=1), len(thresholds))
+    return scale * (found - counts_above(thresholds, scores))
+
+
+def _average_precisions(true: Floats, false: Floats) -> Floats:
+    """(r, g) true and false positives -> (r,) AP; NaN where no positive is left."""
+    every = true[:, -1:]
+    recall = np.divide(true, every, out=np.full_like(true, np.nan), where=every > 0)
+    precision = np.divide(true, true + false, out=np.zeros_like(true), where=true > 0)
+    return (np.diff(recall, axis=1, prepend=0.0) * precision).sum(axis=1)
+
+
+def _weighed(reached: Rows, weights: npt.NDArray[np.integer], thresholds: int) -> Floats:
+    """(n,) how many thresholds each pair reaches, (replicates, n) weights -> (replicates, thresholds) sums above."""
+    found = np.empty((len(weights), thresholds + 1))
+    for replicate, line in enumerate(weights):
+        found[replicate] = np.bincount(reached, line, minlength=thresholds + 1)
+    return _above(found)
+
+
+def _above(numbers: Floats) -> Floats:
+    """(r, g + 1) numbers of pairs that reach just so many thresholds -> (r, g) those at or above each, descending."""
+    return np.cumsum(numbers[:, :0:-1], axis=1)
+
+
+def _mixed(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Steele, Lea and Flood's splitmix64 (2014): every bit of a key turns half of the bits."""
+    mixed = keys + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
