@@ -43,6 +43,8 @@ class Options:
     """Count every pair, however many there are."""
     estimate: bool = False
     """Weight a sample of the negatives (paper, A.2), however few there are; neither: by --evaluation.exact-pairs."""
+    random_pairs: int | None = None
+    """With an estimate: random negatives to weight, instead of as many as the run's --evaluation.random-pairs."""
     scores: Path | None = None
     """Parquet file with columns `score` and `stratum` (positive, near or random); see --heuristic for others."""
     total_pairs: int | None = None
@@ -91,8 +93,9 @@ def refuse_mixed(asked: Options) -> None:
     """Options that do not go together."""
     if (asked.run is None) == (asked.scores is None):
         raise BadOption("give either --run RUN or --scores FILE; see --help")
-    if asked.scores is not None and (asked.round is not None or asked.exact or asked.estimate):
-        raise BadOption("--round, --exact and --estimate go with --run; leave them out with --scores")
+    of_runs = asked.round, asked.random_pairs, asked.exact or None, asked.estimate or None
+    if asked.scores is not None and of_runs != (None,) * 4:
+        raise BadOption("--round, --exact, --estimate and --random-pairs go with --run; leave them out with --scores")
     if asked.run is not None and asked.total_pairs is not None:
         raise BadOption("--total-pairs goes with --scores; leave it out with --run")
     if asked.scores is not None and asked.against is not None:
@@ -134,7 +137,8 @@ def round_of(asked: Options, path: Place) -> tuple[RunConfig, RunFolder, int]:
     config, folder, number = complete_round(asked, path)
     mode: Literal["auto", "exact", "estimate"] = "exact" if asked.exact else "estimate" if asked.estimate else "auto"
     folder.task.measurable(asked.split)
-    return replace(config, evaluation=replace(config.evaluation, mode=mode)), folder, number
+    sampled = config.evaluation.random_pairs if asked.random_pairs is None else asked.random_pairs
+    return replace(config, evaluation=replace(config.evaluation, mode=mode, random_pairs=sampled)), folder, number
 
 
 def complete_round(asked: Options, path: Place) -> tuple[RunConfig, RunFolder, int]:

@@ -39,7 +39,7 @@ OF_EVALUATE = [
     ("--run run --out task", "--out task is a folder; give the name of a file in it"),
     (f"{SCORES} --out .", "--out . is a folder"),
     (f"{SCORES} --out ''", "--out is empty"),
-    (f"{SCORES} --round 1", "--round, --exact and --estimate go with --run"),
+    (f"{SCORES} --round 1", "--estimate and --random-pairs go with --run"),
     (f"{SCORES} --exact", "go with --run"),
     ("--scores s.parquet", "--scores needs --total-pairs N"),
     ("--scores s.parquet --total-pairs 2", "--total-pairs 2 is less than the pairs of s.parquet"),

@@ -93,7 +93,7 @@ def spec_of(letters, folder: Path) -> TrainerSpec:
 
 def test_workers_without_room_are_told_of(local_ray, letters, tmp_path):
     where = ClusterConfig(cpus_per_shard=20, timeout=1)
-    wanted = r"2 Trainer actors of 20 CPUs and 0.0 GPUs were not placed in 1 s.*fewer .* --training\.workers"
+    wanted = r"2 Trainer workers of 20 CPUs and 0.0 GPUs were not placed in 1 s.*fewer .* --training\.workers"
     with pytest.raises(NoPlace, match=wanted), deployed_training(spec_of(letters, tmp_path), where):
         pass
 

@@ -43,8 +43,8 @@ class Places:
             raise NoPlace(
                 f"{self.count} {self.name} workers of {self.config.cpus_per_shard} CPUs and "
                 f"{self.config.gpus_per_shard} GPUs were not placed in {self.config.timeout:.0f} s; the cluster has "
-                f"{_room()}: ask for fewer --shards, less --cpus-per-shard or --gpus-per-shard, give a longer "
-                "--timeout, or add nodes; the same command goes on"
+                f"{_room()}: ask for fewer --shards or --training.workers, less --cpus-per-shard or --gpus-per-shard, "
+                "give a longer --timeout, or add nodes; the same command goes on"
             )
 
     def await_start(self, ready: list[Any]) -> None:

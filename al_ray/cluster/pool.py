@@ -117,16 +117,19 @@ class ShardedPool:
         return self._rows[part]
 
     def over_blocks(
-        self, model: Model, split: Split, ask: Callable[[Place, Any], Any], stage: str
+        self, model: Model, split: Split, ask: Callable[[Place, Any], Any], stage: str, first_alone: bool = False
     ) -> Iterator[tuple[Any, list[Any]]]:
-        """Ask for every block of left texts, a few ahead of the answers, and give those in order."""
+        """Ask for every block of left texts, a few ahead of the answers, and give those in order.
+
+        first_alone: nothing more is asked for before the first block's answer is taken, which bounds all others.
+        """
         part, ahead = self.parts[split.name, "left"], 2 * len(self.shards) + 2
         total, done = sum(len(rows) for rows in self.rows(part)), 0
         waiting: deque[tuple[int, Any]] = deque()
         for place in self.places(part):
             block = self.shards[place.shard].block.remote(model, part, place.start, place.stop)
             waiting.append((len(place.rows), ask(place, block)))
-            while len(waiting) > ahead:
+            while len(waiting) > (0 if first_alone and not done else ahead):
                 done += waiting[0][0]
                 yield from _answered(waiting.popleft()[1])
                 self.watch(stage, done, total)

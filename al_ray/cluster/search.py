@@ -96,7 +96,7 @@ class PoolSearch:
                 for shard, blocks in of_shard.items()
             ]
 
-        for _, answers in self.pool.over_blocks(model, self.split, ask, "search"):
+        for _, answers in self.pool.over_blocks(model, self.split, ask, "search", first_alone=True):
             found.add(*answers)
         return found.result()
 
@@ -110,7 +110,7 @@ class PoolSearch:
             listed = shards[place.shard].shortlist.remote(wanted, found.bound, block, known, *answers)
             return None, [self._selected(model, wanted, place, block, listed)]
 
-        for _, candidates in self.pool.over_blocks(model, self.split, ask, "search"):
+        for _, candidates in self.pool.over_blocks(model, self.split, ask, "search", first_alone=True):
             found.add(*candidates)
         return found.result()
 

@@ -186,7 +186,7 @@ def joined(run: Setting, count: int) -> Time:
     # At least one: of a pool that is smaller than a block, too.
     shards += run.on_thread(max(1.0, pairs / block**2), "meetings")
     shards += run.on_thread(again * sizes.dim, "rescore") + run.received(passing)
-    return longest(shards, run.on_thread(run.shards * again / max(1, count // 4) * 1.25 * count, "sort"))
+    return longest(shards, merged(run, run.sizes.pairs, count))
 
 
 def neighbours(run: Setting, left: int, right: int | None, wanted: int, count: int) -> Time:
@@ -211,8 +211,12 @@ def neighbours(run: Setting, left: int, right: int | None, wanted: int, count: i
     again = looked_at_again(left * wanted, count)
     work = run.on_thread(again / run.shards * sizes.dim, "rescore") + run.on_thread(left * width, "sort")
     travel = run.received(left * (sizes.dim * sizes.vectors + width * 12))
-    driver = run.on_thread(again / max(1, count // 4) * 1.25 * count, "sort")
-    return longest(build + met + work + travel, driver)
+    return longest(build + met + work + travel, merged(run, left * wanted, count))
+
+
+def merged(run: Setting, candidates: float, count: int) -> Time:
+    """What the driver sorts: the n it has and those that come, n/4 of these at a time."""
+    return run.on_thread(looked_at_again(candidates, count) / max(1, count // 4) * 1.25 * count, "sort")
 
 
 def looked_at_again(candidates: float, count: int) -> float:
