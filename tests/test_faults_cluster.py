@@ -171,7 +171,7 @@ def starver(stage: str, actor: str) -> type[Killing]:
 
 @pytest.mark.parametrize(
     ("stage", "call"),
-    [("embed", "PoolShard.embed"), ("search", "PoolShard."), ("train", "Trainer.train")],
+    [("embed", "PoolShard."), ("search", "PoolShard."), ("train", "Trainer.train")],
 )
 def test_an_actor_out_of_memory_in_mid_stage_costs_time_alone(
     cluster, asked, quiet, tmp_path, monkeypatch, stage, call

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.faults
 
 # Actors must start in this time, on a busy machine too; and it passes twice before a wait is given up.
 TIMEOUT = 30
-WHERE = ClusterConfig(shards=2, timeout=60, checkpoint_seconds=0)
+WHERE = ClusterConfig(shards=2, timeout=60, checkpoint_seconds=0, shared_storage=True)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_memory_that_is_never_enough_ends_the_run_with_its_cure(cluster, asked, 
     hungry = type("PoolShard", (PoolShard,), {**vars(PoolShard), "nearest": nearest})
     monkeypatch.setattr(world, "PoolShard", hungry)
     line = f"run --task {asked.task} --out {tmp_path / 'run'} --encoder random-bert --encoder-layers 1 --max-length 24"
-    monkeypatch.setattr(sys, "argv", [*line.split(), "--first-batch", "16", "--timeout", "60"])
+    monkeypatch.setattr(sys, "argv", [*line.split(), "--first-batch", "16", "--timeout", "60", "--shared-storage"])
     with pytest.raises(SystemExit) as stop:
         entry.job(run_job.main)
     assert stop.value.code == 2

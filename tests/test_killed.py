@@ -42,7 +42,7 @@ OPTIONS = (
     *("--task", "task", "--out", "run", "--oracle", "judge:label", "--pairs-per-call", "4", "--rounds", "2"),
     *("--first-batch", "16", "--encoder", "random-bert", "--encoder-layers", "1", "--max-length", "24"),
     *("--encoder-batch", "8", "--threads", "1", "--search.neighbours", "5", "--search.block", "8"),
-    *("--training.epochs", "1", "--training.batch", "4", "--training.worst-loss", "100"),
+    *("--training.epochs", "1", "--training.batch", "4", "--training.worst-loss", "100", "--shared-storage"),
 )
 
 
