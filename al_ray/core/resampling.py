@@ -9,7 +9,7 @@ component, has that component's.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import factorial
 
 import numpy as np
@@ -71,8 +71,9 @@ class Questions:
         return np.zeros((REPLICATES, len(self.thresholds)))
 
     def weights(self, texts: Rows) -> npt.NDArray[np.uint8]:
-        """(n,) left texts, or any in a symmetric task -> (replicates, n)."""
-        return poisson_weights(self.units[texts], self.seed)
+        """(n,) left texts, or any in a symmetric task -> (n, replicates)."""
+        places, weights = _hashed(len(self.units), self.seed).of(self.units[texts])
+        return weights[places]
 
     def in_block(self, left: Rows, right: Rows, places: tuple[Rows, Rows], scores: Floats) -> Floats:
         """(replicates, g) weighted counts of pairs at or above each threshold: those of a block of texts by texts.
@@ -90,28 +91,64 @@ class Questions:
 
     def of_positives(self, pairs: Pairs, scores: Floats) -> Floats:
         """(replicates, g) weighted counts of (n, 2) positives at or above each threshold."""
-        rows, places = np.unique(pairs[:, 0], return_inverse=True)
-        reached = np.searchsorted(self.thresholds[::-1], scores, side="right")
-        return _weighed(reached, self.weights(rows)[:, places], len(self.thresholds))
+        return _above(self._by_pair(pairs[:, 0], np.searchsorted(self.thresholds[::-1], scores, side="right")))
 
     def of_negatives(self, pairs: Pairs, scores: Floats) -> Floats:
         """(replicates, g) the same of (n, 2) negatives that come in no block."""
-        found = self.nothing
-        kept = np.flatnonzero(scores >= self.thresholds[-1])
-        for start in range(0, len(kept), BLOCK):
-            here = kept[start : start + BLOCK]
-            reached = np.searchsorted(self.thresholds[::-1], scores[here], side="right")
-            weights = self.weights(pairs[here, 0]).astype(np.int16)
-            if self.symmetric:
-                weights += self.weights(pairs[here, 1]) - np.int16(1)
-            found += _weighed(reached, weights, len(self.thresholds))
-        return found
+        kept = scores >= self.thresholds[-1]
+        pairs, reached = pairs[kept], np.searchsorted(self.thresholds[::-1], scores[kept], side="right")
+        found = self._by_pair(pairs[:, 0], reached)
+        if self.symmetric:
+            total = np.bincount(reached, minlength=len(self.thresholds) + 1)
+            found += self._by_pair(pairs[:, 1], reached) - total
+        return _above(found)
+
+    def _by_pair(self, texts: Rows, reached: Rows) -> Floats:
+        """(n,) a text of each pair, (n,) how many thresholds it reaches -> (replicates, g + 1) as `_by_text`.
+
+        Quicker than that where most texts are in few pairs: it looks each pair's weights up, and adds them.
+        """
+        found = np.zeros((len(self.thresholds) + 1, REPLICATES))
+        places, weights = _hashed(len(self.units), self.seed).of(self.units[texts])
+        order = np.argsort(reached.astype(np.int16), kind="stable")
+        ends = np.cumsum(np.bincount(reached, minlength=len(found)))
+        for number, (start, end) in enumerate(zip(np.concatenate([[0], ends]), ends, strict=False)):
+            for first in range(start, end, BLOCK):
+                here = order[first : min(first + BLOCK, end)]
+                found[number] += weights[places[here]].sum(axis=0, dtype=np.uint32)
+        return found.T
 
     def _by_text(self, texts: Rows, places: Rows, reached: Rows) -> Floats:
         """(replicates, g + 1) weighted numbers of pairs that reach just so many thresholds."""
         width = len(self.thresholds) + 1
         numbers = np.bincount(places * width + reached, minlength=len(texts) * width).reshape(len(texts), width)
-        return self.weights(texts).astype(np.float64) @ numbers
+        return self.weights(texts).astype(np.float64).T @ numbers
+
+
+class _Hashed:
+    """Weights that were asked for before: hashing takes ten times as long as looking up."""
+
+    def __init__(self, texts: int, seed: int) -> None:
+        """Of keys below `texts`."""
+        self.seed = seed
+        self._place = np.full(texts, -1, dtype=np.int64)
+        self._weights = np.empty((0, REPLICATES), dtype=np.uint8)
+
+    def of(self, keys: Keys) -> tuple[Rows, npt.NDArray[np.uint8]]:
+        """(n,) keys -> (n,) lines, of (m, replicates) weights, that are what `poisson_weights` says of them."""
+        places = self._place[keys]
+        if len(places) and places.min() < 0:
+            fresh = np.unique(keys[places < 0])
+            self._place[fresh] = len(self._weights) + np.arange(len(fresh))
+            self._weights = np.concatenate([self._weights, poisson_weights(fresh, self.seed).T])
+            places = self._place[keys]
+        return places, self._weights
+
+
+@lru_cache(maxsize=1)
+def _hashed(texts: int, seed: int) -> _Hashed:
+    """One of a process: questions come with every call to an actor, and are the same."""
+    return _Hashed(texts, seed)
 
 
 @dataclass(frozen=True)
