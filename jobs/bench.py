@@ -14,17 +14,20 @@ from pathlib import Path
 
 from al_ray.data.files import refuse_folder, write_json
 from jobs.bench_encode import Encode
+from jobs.bench_evaluate import Evaluate
 from jobs.bench_figures import Figure
 from jobs.bench_memory import Memory
 from jobs.bench_search import Search
 from jobs.entry import aligned, job, options
 
-KINDS = Encode | Search | Memory
+KINDS = Encode | Search | Memory | Evaluate
 
 
 def main() -> None:
     """Measure, print, write."""
-    asked: Encode | Search | Memory = options(KINDS, "bench", "Speed and memory, as ratios measured in one run.")
+    asked: Encode | Search | Memory | Evaluate = options(
+        KINDS, "bench", "Speed and memory, as ratios measured in one run."
+    )
     if asked.out is not None:
         refuse_folder("--out", asked.out)
     figures = asked.figures()

@@ -69,10 +69,16 @@ class GivenShard(PoolShard):
 
 
 @contextmanager
-def given_pool(texts: int, width: int, search: SearchConfig, threads: int, labelled: int) -> Iterator[Given]:
-    """A symmetric pool of clustered vectors on the Ray of this process, `labelled` of its pairs labelled."""
+def given_pool(
+    texts: int, width: int, search: SearchConfig, threads: int, labelled: int, matched: bool = False
+) -> Iterator[Given]:
+    """A symmetric pool of clustered vectors on the Ray of this process, `labelled` of its pairs labelled.
+
+    matched: four and four texts of a cluster match; else none do.
+    """
     vectors, cluster = clustered(texts, width, 0), ClusterConfig()
-    task = one_pool([str(row) for row in range(texts)])
+    component = np.divmod(members(texts, 0), CLUSTER // 2)[0] if matched else None
+    task = one_pool([str(row) for row in range(texts)], component=component)
     split, encoder = task.split("train"), EncoderConfig("given", None, 3, 64, threads, "fp32")
     known = np.sort(split.space.draw(labelled, NO_KEYS, generator(0, "bench-labelled")))
     with tempfile.TemporaryDirectory() as folder:
@@ -82,12 +88,17 @@ def given_pool(texts: int, width: int, search: SearchConfig, threads: int, label
             yield Given(vectors, pool, split, PoolSearch(pool, split), known)
 
 
-def one_pool(texts: list[str], others: int = 0) -> Task:
-    """A symmetric task without labels: all texts in train, but for the last `others`, which are in dev."""
+def one_pool(texts: list[str], others: int = 0, component: Rows | None = None) -> Task:
+    """A symmetric task: all texts in train, but for the last `others`, which are in dev.
+
+    component: (texts,) clusters of texts that match; without it none do.
+    """
     corpus = Corpus(tuple(str(row) for row in range(len(texts))), tuple(texts))
     rows = np.arange(len(texts), dtype=np.int64)
     split_of = (rows >= len(texts) - others).astype(np.int64)
-    return symmetric_task("bench", corpus, rows, np.empty((0, 2), dtype=np.int64), split_of)
+    return symmetric_task(
+        "bench", corpus, rows if component is None else component, np.empty((0, 2), dtype=np.int64), split_of
+    )
 
 
 def clustered(texts: int, width: int, seed: int) -> Vectors:
@@ -109,7 +120,12 @@ def clustered(texts: int, width: int, seed: int) -> Vectors:
     topics = directions(-(-centres // TOPIC))
     about = unit(directions(centres) + 0.35 * topics[np.arange(centres) % len(topics)])
     noise = rng.uniform(LEAST_NOISE, MOST_NOISE, (texts, 1)).astype(np.float32)
-    return unit(about[rng.permutation(texts) % centres] + noise * directions(texts))
+    return unit(about[members(texts, seed) // CLUSTER] + noise * directions(texts))
+
+
+def members(texts: int, seed: int) -> Rows:
+    """(texts,) CLUSTER * its cluster + its number there, of each text of `clustered`."""
+    return generator(seed, "bench-members").permutation(texts).astype(np.int64)
 
 
 def unit(vectors: npt.NDArray[np.floating]) -> Vectors:

@@ -266,6 +266,8 @@ OF_REST = [
     ("bench", "search --index nonsense", "--search.index 'nonsense'"),
     ("bench", "search --encoder nowhere", "encoder 'nowhere' cannot be loaded"),
     ("bench", "search --max-length 2", "--max-length is 2"),
+    ("bench", "evaluate --texts 3", "--texts is 3; give at least 100"),
+    ("bench", "evaluate --index nonsense", "--search.index 'nonsense'"),
     ("bench", "memory --texts 3", "--texts is 3; give at least 100"),
     ("bench", "memory --kinds all", "all"),
     ("bench", "memory --count 0", "--count is 0; give at least 1"),

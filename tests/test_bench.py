@@ -14,6 +14,7 @@ from al_ray.core.strategy import Order
 from al_ray.data.tables import write_task
 from al_ray.model.join import Block, LeastPairs, Wanted
 from jobs import bench, bench_memory, bench_search
+from jobs.bench_evaluate import Evaluate
 from jobs.bench_figures import Figure
 from jobs.bench_memory import Memory, resident
 from jobs.bench_search import Search
@@ -24,11 +25,14 @@ SMALL = {
     "encode": "--texts 8 --encoder random-bert --threads 1 --repeats 1",
     "search": "--texts 400 --knn-texts 500 --index IVF4,Flat --count 50 --width 16 --encoder random-bert "
     "--threads 1 --repeats 1",
+    "evaluate": "--texts 400 --pairs 9000 --neighbours 5 --index IVF4,Flat --looped 500 --exact-texts 300 "
+    "--thresholds 50 --width 16 --threads 1 --repeats 1",
     "memory": "--texts 200 --count 50 --kinds knn --encoder random-bert --encoder-layers 1 --threads 1",
 }
 NAMES = {
     "encode": ["ours_texts_per_second", "theirs_texts_per_second", "encode_vs_sentence_transformers"],
     "search": ["exact_vs_matmul", "exact_vs_naive", "knn_overhead", "shards_2_vs_1"],
+    "evaluate": ["scoring_vs_loop", "scoring_mb", "exact_vs_matmul"],
     "memory": ["driver_mb", "shard_mb_over"],
 }
 
@@ -132,7 +136,9 @@ def test_pairs_that_are_labelled_before_are_distinct_and_leave_some(make_task):
 
 
 def test_defaults_are_those_that_the_goals_are_stated_for():
-    search, memory = Search(), Memory()
+    search, memory, evaluate = Search(), Memory(), Evaluate()
     assert (search.texts, search.knn_texts, search.width, search.count) == (20_000, 100_000, 384, 10_000)
     assert (search.index, search.parts) == ("IVF1000,Flat", ("exact", "knn", "shards"))
     assert (memory.texts, memory.count, memory.kinds) == (100_000, 78_732, ("knn", "exact"))
+    assert (evaluate.texts, evaluate.pairs, evaluate.width) == (130_000, 23_000_000, 384)
+    assert (evaluate.exact_texts, evaluate.thresholds) == (30_000, 2_000)

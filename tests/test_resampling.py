@@ -46,6 +46,12 @@ def test_another_seed_has_other_weights():
     assert poisson_weights(np.arange(50), seed=0).tolist() != poisson_weights(np.arange(50), seed=1).tolist()
 
 
+def test_weights_that_were_asked_for_before_are_those_that_are_hashed():
+    questions = Questions(np.arange(90) // 3, True, np.array([0.5]), seed=7)
+    for texts in (np.array([4, 80, 4]), np.array([80, 0, 11, 5])):
+        assert questions.weights(texts).T.tolist() == poisson_weights(texts // 3, seed=7).tolist()
+
+
 @given(st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=20))
 def test_components_are_those_of_a_walk(edges):
     groups = [{row} for row in range(15)]

@@ -70,8 +70,9 @@ def nothing(asked: Asked) -> Tally:
 def tallied(asked: Asked, keys: Keys, pairs: Pairs, scores: Floats, logits: Floats | None, weight: float) -> Tally:
     """The tally of (n,) sampled negatives, each of which stands for `weight`."""
     grid = asked.questions.thresholds
+    # Sorted scores meet their thresholds in memory's order: several times as quick.
     return Tally(
-        counts_above(asked.thresholds, scores),
+        counts_above(asked.thresholds, np.sort(scores)),
         None if logits is None else reliability(logits, np.zeros(len(logits), dtype=np.uint8), weight),
         asked.questions.of_negatives(pairs, scores),
         sampled_again(grid, keys, scores, 1.0) if asked.compared else None,

@@ -12,7 +12,7 @@ from al_ray.core.scoring import Floats, Scorer
 from al_ray.core.strategy import MARGIN
 from al_ray.model.encoder import Vectors
 from al_ray.model.join import Block
-from al_ray.model.nearest import settled
+from al_ray.model.nearest import AT_ONCE, settled
 from al_ray.model.vectors import single
 
 COLUMNS = 8192  # Right texts in one block of a product: 1,024 x 8,192 float32 are 32 MB.
@@ -33,7 +33,9 @@ def counted(queries: Block, held: Block, hidden: Pairs, asked: Asked, scorer: Sc
     not depend on blocks or shards. In a symmetric task only pairs left < right are counted.
     """
     rows, found = single(queries.vectors), nothing(asked)
-    for start in range(0, len(held.rows), COLUMNS):
+    # In a symmetric task no text on the right comes before the first on the left.
+    first = np.searchsorted(held.rows, queries.rows[:1]).sum() if asked.questions.symmetric else 0
+    for start in range(int(first), len(held.rows), COLUMNS):
         columns = Block(held.rows[start : start + COLUMNS], held.vectors[start : start + COLUMNS])
         product = (rows @ single(columns.vectors).T).numpy()
         shown = _shown(queries.rows, columns.rows, hidden, asked.questions.symmetric)
@@ -46,6 +48,31 @@ def counted(queries: Block, held: Block, hidden: Pairs, asked: Asked, scorer: Sc
         replicates = asked.questions.in_block(queries.rows, columns.rows, places, scores)
         found += Tally(counts_above(asked.thresholds, scores), seen, replicates)
     return found
+
+
+def scored(queries: Block, held: Block, pairs: Pairs, thresholds: Floats) -> Floats:
+    """(n, 2) pairs of the queries with held texts -> (n,) cosines, so near in float32 that counts are exact.
+
+    Those within MARGIN of a threshold are settled in float64, so that the counts do not depend on blocks or shards.
+    """
+    left, right = np.searchsorted(queries.rows, pairs[:, 0]), np.searchsorted(held.rows, pairs[:, 1])
+    cosines = np.empty(len(pairs))
+    for start in range(0, len(pairs), AT_ONCE):
+        here = slice(start, start + AT_ONCE)
+        cosines[here] = np.vecdot(queries.vectors[left[here]], held.vectors[right[here]])
+    near = np.flatnonzero(_near(cosines, thresholds))
+    cosines[near] = settled(queries.vectors, left[near], held.vectors, right[near])
+    return cosines
+
+
+def _near(cosines: Floats, thresholds: Floats) -> Mask:
+    """(n,) whether a cosine may be within MARGIN of a threshold: a table of cells that wide, as quick for any (t,)."""
+    cells = int(2.1 / MARGIN)
+    marked = np.zeros(cells + 3, dtype=np.bool_)
+    at = np.clip((thresholds + 1.05) / MARGIN, 1, cells).astype(np.int64)
+    for step in (-1, 0, 1):
+        marked[at + step] = True
+    return marked[np.clip((cosines + 1.05) / MARGIN, 0, cells).astype(np.int64)]
 
 
 def within(keys: Keys, left: Rows, width: int) -> Keys:

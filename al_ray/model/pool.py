@@ -20,7 +20,7 @@ from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, is_in
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import Candidates
-from al_ray.model.count import COLUMNS, Stands, counted, within
+from al_ray.model.count import COLUMNS, Stands, counted, scored, within
 from al_ray.model.encoder import Encoder
 from al_ray.model.join import Block, LeastPairs, Wanted
 from al_ray.model.nearest import Near, Request, Shortlist, members, nearest, select, settled, shortlist
@@ -203,7 +203,7 @@ class PoolShard:
             own = within(keys, queries.rows, stands.width)
             own = own[is_in(own % stands.width, held.rows)]
             pairs = as_pairs(*np.divmod(own, stands.width))
-            cosines = self.cosines(model, part, queries, pairs)
+            cosines = scored(queries, held, pairs, asked.thresholds)
             logits = None if model.scorer is None else model.scorer.logit(cosines)
             found.append(tallied(asked, own, pairs, cosines, logits, weight))
         return found
