@@ -95,7 +95,6 @@ def _settled(product: Vectors, queries: Block, columns: Block, thresholds: Float
     rising = thresholds[::-1]
     left, right = np.nonzero(product >= rising[0] - MARGIN)
     scores = product[left, right].astype(np.float64)
-    near = np.searchsorted(rising, scores - MARGIN) != np.searchsorted(rising, scores + MARGIN, side="right")
-    close = np.flatnonzero(near)
+    close = np.flatnonzero(_near(scores, thresholds))
     scores[close] = settled(queries.vectors, left[close], columns.vectors, right[close])
     return scores, (left, right)
