@@ -1,6 +1,7 @@
 """Sampled pairs scored in float32: every count is that of float64."""
 
 import numpy as np
+import pytest
 
 from al_ray.core.metrics import counts_above
 from al_ray.core.strategy import MARGIN
@@ -9,9 +10,10 @@ from al_ray.model.join import Block
 from al_ray.model.nearest import settled
 
 
-def test_sampled_pairs_reach_the_thresholds_that_they_reach_in_float64():
-    vectors = np.random.default_rng(0).normal(size=(300, 48)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_sampled_pairs_reach_the_thresholds_that_they_reach_in_float64(kind):
+    vectors = np.random.default_rng(0).normal(size=(300, 48))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(kind)
     block, pairs = Block(np.arange(300), vectors), np.argwhere(np.triu(np.ones((300, 300), bool), 1))
     exact = settled(vectors, pairs[:, 0], vectors, pairs[:, 1])
     # Every hundredth cosine is a threshold: its own pair reaches it, whatever float32 would say.

@@ -59,7 +59,8 @@ def scored(queries: Block, held: Block, pairs: Pairs, thresholds: Floats) -> Flo
     cosines = np.empty(len(pairs))
     for start in range(0, len(pairs), AT_ONCE):
         here = slice(start, start + AT_ONCE)
-        cosines[here] = np.vecdot(queries.vectors[left[here]], held.vectors[right[here]])
+        ones, others = queries.vectors[left[here]], held.vectors[right[here]]
+        cosines[here] = np.vecdot(ones.astype(np.float32, copy=False), others.astype(np.float32, copy=False))
     near = np.flatnonzero(_near(cosines, thresholds))
     cosines[near] = settled(queries.vectors, left[near], held.vectors, right[near])
     return cosines
