@@ -15,7 +15,7 @@ from al_ray.model.join import Block
 from al_ray.model.nearest import AT_ONCE, settled
 from al_ray.model.vectors import single
 
-COLUMNS = 8192  # Right texts in one block of a product: 1,024 x 8,192 float32 are 32 MB.
+COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 16 MB an array.
 
 
 @dataclass(frozen=True)
