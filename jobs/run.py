@@ -10,19 +10,10 @@ from typing import Annotated, Any
 
 import tyro
 
-from al_ray.cluster.session import refuse_lost, session
-from al_ray.cluster.world import deployed_world
-from al_ray.core import loop
-from al_ray.core.config import ONCE, ClusterConfig, RunConfig
-from al_ray.core.errors import MissingSplit, WrongFolder
-from al_ray.core.loop import ImputedOracle
-from al_ray.core.ports import Oracle
-from al_ray.core.records import State
-from al_ray.core.strategy import stated
-from al_ray.data.run_folder import RunFolder, bound_config, opened, refuse_inside
-from al_ray.data.tables import read_task
-from al_ray.oracles.service import CallableOracle, OracleConfig, Watch
-from al_ray.oracles.sheets import FileOracle
+from al_ray.cluster import run as cluster_run
+from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.data.run_folder import RunFolder, bound_config
+from al_ray.oracles.service import OracleConfig
 from al_ray.storage.places import Place, place
 from jobs.entry import PathOrUri, aligned, job, options
 from jobs.progress import Progress
@@ -56,58 +47,20 @@ def main() -> None:
 
 
 def run(config: RunConfig, cluster: ClusterConfig, out: Place, asking: OracleConfig = ASKING) -> RunFolder:
-    """Run to the end, from wherever the folder is; LabelsAwaited when people are to label first."""
-    refuse_lost(out)
-    texts = place(config.task)
-    refuse_inside(out, texts)
-    task = read_task(texts)
-    config = config.settled(task.split("train").space.total)
-    for name in config.evaluation.splits:
-        task.measurable(name)
-    if "stated" in (config.strategy, config.seeding) and not len(stated(task.split("train"))):
-        raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")
+    """Run to the end, from wherever the folder is, with progress and a line a round."""
     watch = Progress()
-    with opened(out, task) as journal:
-        oracle = oracle_of(config, asking, journal, watch)
-        journal.bind(config)
-        state = journal.state()
-        journal.refuse_lost(state.round)
-        if state.round < len(config.batches):
-            pending = journal.ledger.chosen(state.round + 1)
-            if pending is not None:
-                if config.strategy in ONCE and pending.source != config.strategy:
-                    raise WrongFolder(f"{out} has imported labels, and --strategy {config.strategy} takes no seed set")
-                # Before any actor is started: people may not be ready yet.
-                loop.bought(state.round + 1, journal.ledger, oracle)
-            _go_on(config, cluster, journal, oracle, state, watch)
-    return journal
 
+    def told(line: dict[str, Any]) -> None:
+        watch.close()
+        print(table([line]), flush=True)
 
-def oracle_of(config: RunConfig, asking: OracleConfig, journal: RunFolder, watch: Watch) -> Oracle:
-    """Who labels."""
-    ledger = journal.ledger
-    if config.oracle == "file":
-        return FileOracle(ledger)
-    if config.oracle == "simulated":
-        return ImputedOracle(journal.task.measurable("train"))
-    return CallableOracle(config.oracle, journal.task, asking, config.seed, ledger.cost(), watch)
-
-
-def _go_on(
-    config: RunConfig, cluster: ClusterConfig, journal: RunFolder, oracle: Oracle, state: State, watch: Progress
-) -> None:
-    with (
-        session(cluster, config.training.workers),
-        deployed_world(config, cluster, journal, oracle, watch) as world,
-    ):
-        for _ in loop.run(config, journal.task.split("train"), world, state):
-            watch.close()
-            print(table(journal.metrics()[-1:]), flush=True)
-    if journal.last < len(config.batches):
+    folder = cluster_run.run(config, cluster, out, asking, watch, told)
+    if folder.last < len(config.batches):
         print(
-            f"no fresh pair after round {journal.last} of {len(config.batches)}: the run ends below its budget "
+            f"no fresh pair after round {folder.last} of {len(config.batches)}: the run ends below its budget "
             f"(its candidates are the {config.search.neighbours} nearest of each text: --search.neighbours)"
         )
+    return folder
 
 
 def parsed(arguments: list[str]) -> Options:
