@@ -16,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from al_ray.cluster import run as whole_run
+from al_ray.core import loop
 from al_ray.core.config import EncoderConfig, RunConfig, TrainingConfig
 from al_ray.core.evaluation import evaluation
 from al_ray.core.metrics import Counts, Extent
@@ -169,9 +171,10 @@ def begins(*_: object) -> None:
 
 def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
-    for job in (run, evaluate, demo, audit):
-        monkeypatch.setattr(job, "session", lambda _: nullcontext())
-    monkeypatch.setattr(run, "_go_on", lambda *_: None)
+    for module in (whole_run, evaluate, demo, audit):
+        monkeypatch.setattr(module, "session", lambda *_: nullcontext())
+    monkeypatch.setattr(whole_run, "deployed_world", lambda *_: nullcontext())
+    monkeypatch.setattr(loop, "run", lambda *_: iter(()))
     monkeypatch.setattr(evaluate, "measured", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(audit, "putative_drawn", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(audit, "bands_drawn", lambda *_: pytest.fail("it was taken"))
