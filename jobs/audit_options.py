@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from al_ray.core.config import ClusterConfig, refuse_beyond
+from al_ray.core.config import ClusterConfig
 from al_ray.core.errors import BadOption
+from al_ray.core.limits import refuse_beyond
 
 MOST = 1_000_000
 

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 
-from al_ray.core.config import EncoderConfig, refuse_beyond
+from al_ray.core.config import EncoderConfig
+from al_ray.core.limits import refuse_beyond
 from al_ray.data.tables import read_texts
 from al_ray.model.encoder import MINILM, Encoder
 from al_ray.model.tokens import Tokens, batches

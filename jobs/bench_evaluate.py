@@ -11,9 +11,10 @@ import torch
 from al_ray.cluster.actors import gathered
 from al_ray.cluster.evaluator import PoolEvaluator
 from al_ray.cluster.session import session
-from al_ray.core.config import ClusterConfig, EvaluationConfig, SearchConfig, generator, refuse_beyond
+from al_ray.core.config import ClusterConfig, EvaluationConfig, SearchConfig, generator
 from al_ray.core.estimate import asked_of
 from al_ray.core.evalset import EvaluationSet, stratified
+from al_ray.core.limits import refuse_beyond
 from al_ray.core.pairs import NO_KEYS, Pairs, is_in
 from al_ray.data.evaluation_sets import EvaluationSets
 from al_ray.data.synthetic import LEAST

@@ -15,7 +15,8 @@ from al_ray.cluster.prepare import pool_folder
 from al_ray.cluster.session import session
 from al_ray.cluster.world import RunWorld, deployed_world
 from al_ray.core import loop
-from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig, generator, refuse_beyond
+from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig, generator
+from al_ray.core.limits import refuse_beyond
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import Labelled, Model, State

@@ -13,7 +13,8 @@ import torch
 from al_ray.cluster.search import PoolSearch
 from al_ray.cluster.session import session
 from al_ray.cluster.world import deployed_pool
-from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig, refuse_beyond
+from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig
+from al_ray.core.limits import refuse_beyond
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.scoring import Scorer
 from al_ray.core.strategy import HIGHEST, Order

@@ -13,9 +13,10 @@ import tyro
 
 from al_ray.cluster.session import refuse_lost, session
 from al_ray.cluster.world import measured, measured_alike
-from al_ray.core.config import ClusterConfig, RunConfig, generator, refuse_beyond
+from al_ray.core.config import ClusterConfig, RunConfig, generator
 from al_ray.core.errors import BadOption
 from al_ray.core.evaluation import Comparison, Evaluation, comparison, evaluation
+from al_ray.core.limits import refuse_beyond
 from al_ray.core.metrics import Extent, counts_of
 from al_ray.data.files import refuse_folder, write_json
 from al_ray.data.run_folder import RunFolder, bound_config

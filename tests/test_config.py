@@ -27,6 +27,11 @@ def test_what_needs_no_model_spends_the_same_budget_at_once(strategy):
     assert replace(RUN, strategy=strategy).batches == (16_640,)
 
 
+@pytest.mark.parametrize("strategy", ["static", "random", "stated", "uncertainty", "adaptive"])
+def test_at_every_budget_all_have_the_same_rounds(strategy):
+    assert replace(RUN, strategy=strategy, train_every_budget=True).batches == (2048, 3072, 4608, 6912)
+
+
 @pytest.mark.parametrize(
     ("changed", "option"),
     [

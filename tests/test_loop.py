@@ -31,6 +31,10 @@ EVERY = [
     {"strategy": "static"},
     {"strategy": "random"},
     {"strategy": "stated"},
+    {"strategy": "static", "train_every_budget": True},
+    {"strategy": "static", "train_every_budget": True, "search": SearchConfig(ordered_pairs=True)},
+    {"strategy": "random", "train_every_budget": True},
+    {"strategy": "stated", "train_every_budget": True},
 ]
 
 
@@ -160,7 +164,10 @@ def test_a_round_gets_the_pairs_it_asks_for_each_once_with_its_label(task, chang
     world = Plain(config, task)
     states = states_of(config, world)
     last, split = states[-1], world.split
-    wanted = (len(stated(split)),) if config.strategy == "stated" else config.batches
+    wanted = config.batches
+    if config.strategy == "stated":
+        # All there are, with the last round.
+        wanted = (*wanted[:-1], len(stated(split)) - sum(wanted[:-1]))
     # 8 + 12 + 18, or all at once.
     assert np.bincount(last.labelled.rounds)[1:].tolist() == list(wanted)
     assert [state.round for state in states] == world.journal.complete_rounds == list(range(1, len(wanted) + 1))
@@ -221,6 +228,37 @@ def test_a_run_whose_candidates_run_out_takes_them_all_and_ends(task, changes):
     assert states_of(config, world, world.journal.last) == []
     assert world.trainer.trained == trained
     assert world.oracle.sold == len(last.labelled)
+
+
+@pytest.mark.parametrize("search", [SearchConfig(), SearchConfig(ordered_pairs=True)])
+def test_static_at_every_budget_buys_what_it_buys_at_once_in_the_same_order(task, search):
+    config = replace(RUN, strategy="static", search=search)
+    at_once, rounds = Plain(config, task), Plain(replace(config, train_every_budget=True), task)
+    whole = states_of(config, at_once)[-1].labelled
+    states = states_of(replace(config, train_every_budget=True), rounds)
+    assert [len(state.labelled) for state in states] == [8, 20, 38]
+    for state in states:
+        assert np.array_equal(state.labelled.pairs, whole.pairs[: len(state.labelled)])
+    assert np.array_equal(states[-1].labelled.labels, whole.labels)
+    assert set(states[-1].labelled.sources) == {"static"}
+    cosines = np.concatenate([batch.cosines for batch in rounds.journal.batches.values()])
+    assert np.array_equal(cosines, at_once.journal.batches[1].cosines)
+    assert rounds.trainer.trained == [(1, 8), (2, 20), (3, 38)]
+
+
+@pytest.mark.parametrize("first_batch", [8, 60])
+def test_stated_at_every_budget_buys_what_it_buys_at_once(task, first_batch):
+    config = replace(RUN, strategy="stated", first_batch=first_batch, train_every_budget=True)
+    world = Plain(config, task)
+    states, every = states_of(config, world), stated(world.split)
+    # Those that are stated end in the last round, and if they end earlier, so does the run.
+    wanted = [min(sum(config.batches[:number]), len(every)) for number in (1, 2)]
+    wanted = [*wanted, len(every)]
+    assert [len(state.labelled) for state in states] == wanted[: wanted.index(len(every)) + 1]
+    assert sorted(world.split.space.keys(states[-1].labelled.pairs).tolist()) == every.tolist()
+    first = Plain(replace(RUN, seeding="stated", first_batch=first_batch), task)
+    next(loop.run(replace(RUN, seeding="stated", first_batch=first_batch), first.split, first, State()))
+    assert np.array_equal(first.journal.batches[1].pairs, world.journal.batches[1].pairs), "as stated seeding"
 
 
 def picks(task: Task, config: RunConfig, cost: Callable[[float], float]) -> list[tuple[int, int]]:

@@ -21,6 +21,7 @@ from al_ray.core.plan import (
     cluster_of,
     cost_rows,
     plan,
+    reasons,
     setting_of,
     size_words,
     time_rows,
@@ -244,6 +245,7 @@ def plans(draw: st.DrawFn) -> tuple[RunConfig, Sizes, ClusterConfig, Constants]:
         rounds=draw(st.integers(1, 6)),
         first_batch=draw(st.integers(2, 3000)),
         growth=draw(st.floats(1, 2)),
+        train_every_budget=draw(st.booleans()),
         search=search,
         evaluation=EvaluationConfig(mode=draw(st.sampled_from(["exact", "estimate"]))),
     )
@@ -295,6 +297,21 @@ def test_a_time_is_measured_only_if_all_its_constants_are(asked):
     for name in foreseen.time.assumed:
         slower = replace(constants, **{name: Speed(getattr(constants, name).value / 1e15, False, "")})
         assert made(config, sizes, cluster, slower).time.seconds > foreseen.time.seconds
+
+
+def test_static_at_every_budget_embeds_and_searches_before_each_training_and_takes_as_long_as_adaptive():
+    rounds = replace(EXACT, rounds=2)
+    static = made(replace(rounds, strategy="static", train_every_budget=True))
+    # 2 and 3 of the 6 pairs.
+    assert [one.labels for one in static.rounds] == [0, 2, 3]
+    assert [one.times for one in static.rounds] == [
+        one.times for one in made(replace(rounds, strategy="adaptive")).rounds
+    ]
+    assert static.stage("train").seconds > made(replace(rounds, strategy="static")).stage("train").seconds
+    drawn = made(replace(rounds, strategy="random", train_every_budget=True))
+    assert [seconds(drawn, number)["search"] for number in (0, 1, 2)] == [0, 0, 0]
+    assert reasons(static, static.setting.config)[0].startswith("strategy: static; labels take")
+    assert "at once" in reasons(static, replace(rounds, strategy="static"))[0]
 
 
 def test_no_work_asks_no_constant_and_side_by_side_is_as_long_as_the_longest():

@@ -216,6 +216,14 @@ def test_a_folder_in_which_nothing_was_chosen_is_bound_anew(folder):
     assert bound_config(folder.path) == RUN
 
 
+def test_complete_rounds_are_those_that_the_state_counts(folder):
+    played(folder, 2)
+    assert [line["round"] for line in folder.complete_rounds()] == [1, 2]
+    # As a run leaves it that was interrupted just before the state of its second round.
+    (folder.path / "state.json").write_text(json.dumps({"round": 1, "labels": 5}))
+    assert [line["round"] for line in folder.complete_rounds()] == [1]
+
+
 def test_a_run_may_get_more_rounds_and_not_fewer(folder):
     folder.bind(RUN)
     folder.ledger.choose(1, batch_of(folder.task, 1))
@@ -233,6 +241,18 @@ def test_what_is_bought_at_once_cannot_be_more_afterwards(folder):
     folder.ledger.choose(1, batch_of(folder.task, 1))
     with pytest.raises(WrongFolder, match="rounds: 2 there, 3 here"):
         folder.bind(replace(RUN, strategy="static", rounds=3))
+
+
+@pytest.mark.parametrize(("strategy", "more"), [("static", True), ("random", True), ("stated", False)])
+def test_more_rounds_are_taken_where_the_last_one_took_its_share(folder, strategy, more):
+    run = replace(RUN, strategy=strategy, train_every_budget=True)
+    folder.bind(run)
+    played(folder, 2)
+    if more:
+        folder.bind(replace(run, rounds=3))
+        return
+    with pytest.raises(WrongFolder, match="rounds: 2 there, 3 here"):
+        folder.bind(replace(run, rounds=3))
 
 
 def test_an_option_that_a_folder_is_too_old_to_know_has_its_default_there(folder):

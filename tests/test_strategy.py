@@ -103,6 +103,27 @@ def test_random_takes_its_share_of_what_is_left(task):
     assert len(nothing) == 0
 
 
+def test_random_by_rounds_is_one_draw_without_repeats(task):
+    """Over many seeds every pair is as likely as any other, in the first round, the second, and both together."""
+    split, config = task.split("train"), replace(RUN, strategy="random", train_every_budget=True)
+    counts = np.zeros((2, split.space.total))
+    every = np.sort(split.space.at(np.arange(split.space.total)))
+    for seed in range(400):
+        first = drawn(replace(config, seed=seed), split, 1, NO_KEYS)
+        assert first is not None
+        second = drawn(replace(config, seed=seed), split, 2, np.sort(first))
+        assert second is not None
+        assert (len(first), len(second)) == (10, 15)
+        assert len(np.unique(np.concatenate([first, second]))) == 25
+        for number, keys in enumerate((first, second)):
+            counts[number, np.searchsorted(every, keys)] += 1
+    for times, size in ((counts[0], 10), (counts[1], 15), (counts.sum(axis=0), 25)):
+        share = size / split.space.total
+        # A count is binomial: its squares are 1 on average, of 780 pairs by 0.05 (standard error).
+        spread = np.mean((times - 400 * share) ** 2) / (400 * share * (1 - share))
+        assert 0.75 < spread < 1.25
+
+
 def test_random_draws_are_named_by_the_seed(task):
     split, config = task.split("train"), replace(RUN, strategy="random")
     one, again, other = (drawn(replace(config, seed=seed), split, 1, NO_KEYS) for seed in (0, 0, 1))
@@ -135,7 +156,7 @@ def test_stated_seeding_draws_the_first_batch_alone(task):
 
 @pytest.mark.parametrize("strategy", ["static", "random", "stated"])
 def test_stated_seeding_of_what_has_no_rounds_is_refused(strategy):
-    with pytest.raises(BadOption, match=f"--strategy {strategy} has one"):
+    with pytest.raises(BadOption, match=f"--strategy {strategy} asks none"):
         replace(RUN, strategy=strategy, seeding="stated")
 
 

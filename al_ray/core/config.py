@@ -1,6 +1,5 @@
 """Every option of a run: frozen, with its default and a sentence that is also its --help. Nothing else has defaults."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import log
@@ -9,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from al_ray.core.errors import BadOption
+from al_ray.core.limits import names_oracle, refuse_beyond
 from al_ray.core.task import SPLITS
 
 Strategy = Literal["uncertainty", "adaptive", "static", "random", "stated"]
@@ -143,6 +143,9 @@ class RunConfig:
     """A task folder made by jobs.prepare."""
     strategy: Strategy = "uncertainty"
     """How pairs are chosen (paper, 4 and 5; static, random and stated buy the whole budget at once)."""
+    train_every_budget: bool = False
+    """static, random and stated, too, buy and train round by round, so that they can be compared at equal labels. The
+    pairs are those they buy at once; the order of static stays the untrained encoder's. Others do so anyway."""
     seed: int = 0
     """Names every draw of the run."""
     rounds: int = 4
@@ -215,7 +218,7 @@ class RunConfig:
                 f"--oracle is {self.oracle!r}; give simulated, file, or module:function such as judge:label"
             )
         if self.seeding == "stated" and self.strategy in ONCE:
-            raise BadOption(f"--seeding stated is for rounds, and --strategy {self.strategy} has one; leave it out")
+            raise BadOption(f"--seeding stated starts a model, and --strategy {self.strategy} asks none; leave it out")
 
     def settled(self, pairs: int) -> "RunConfig":
         """What `auto` comes to on a training pool of so many pairs. By size alone: speed differs between machines."""
@@ -236,7 +239,12 @@ class RunConfig:
         """Labels of each round: n_1 * growth^(i-1) (5.1), or the same budget at once."""
         # Rounded before it is cut: 1000 * 1.7^2 is 2889.9999... in floats.
         sizes = tuple(int(round(self.first_batch * self.growth**number, 6)) for number in range(self.rounds))
-        return (sum(sizes),) if self.strategy in ONCE else sizes
+        return (sum(sizes),) if self.once else sizes
+
+    @property
+    def once(self) -> bool:
+        """Whether the whole budget is bought before the first training, which is the only one."""
+        return self.strategy in ONCE and not self.train_every_budget
 
 
 @dataclass(frozen=True)
@@ -282,18 +290,3 @@ class ClusterConfig:
     def device(self) -> str:
         """Where an actor computes: Ray shows it its own GPUs alone, the first of them as 0."""
         return "cuda:0" if self.gpus_per_shard else "cpu"
-
-
-def refuse_beyond(limits: Iterable[tuple[float | None, str, float, float]]) -> None:
-    """(value, option, least, most): BadOption for a value that is beyond them or no number; None is in order."""
-    for value, name, least, most in limits:
-        if value is not None and not least <= value <= most:
-            bound = f"at most {most:,.15g}" if value > most else f"at least {least:,.15g}"
-            raise BadOption(f"{name} is {value}; give {bound}")
-
-
-def names_oracle(word: str) -> bool:
-    """Whether a word is simulated, file or module:function."""
-    module, _, function = word.partition(":")
-    dotted = all(part.isidentifier() for part in module.split("."))
-    return word in ("simulated", "file") or (dotted and function.isidentifier())

@@ -64,7 +64,8 @@ def choose(config: RunConfig, split: Split, world: World, state: State, number: 
     if keys is not None:
         source = config.strategy if config.strategy in ("random", "stated") else "stated-seed"
         return Batch(split.space.pairs(keys), np.full(len(keys), np.nan), source)
-    model = state.model or world.trainer.untrained()
+    latest = None if config.strategy == "static" else state.model
+    model = latest or world.trainer.untrained()
     order = order_of(config.strategy, model)
     world.embed(model, [split.name])
     with world.stage("search"):

@@ -7,9 +7,10 @@ constants in it were measured.
 import math
 from dataclasses import dataclass, replace
 
-from al_ray.core.config import ONCE, ClusterConfig, RunConfig, refuse_beyond
+from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.footprint import Memory, memory
+from al_ray.core.limits import refuse_beyond
 from al_ray.core.speeds import CUDA, Constants, Speed, Time
 from al_ray.core.stages import (
     MOST,
@@ -171,7 +172,7 @@ def reasons(made: Plan, told: RunConfig) -> list[str]:
     kind = replace(told, search=replace(told.search, kind="auto")).settled(sizes.pairs).search.kind
     measures = sizes.evaluation_pairs, told.evaluation.exact_pairs, "--evaluation.exact-pairs"
     mode = "exact" if counts(measures[0], "auto", measures[1]) else "estimate"
-    once = "; buys its whole budget at once" if told.strategy in ONCE else ""
+    once = "; buys its whole budget at once" if told.once else ""
     return [
         f"strategy: {told.strategy}{once}; labels take no time here: people's is not known",
         f"search: {_settled(told.search.kind, kind, *searches)}",

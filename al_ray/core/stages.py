@@ -7,7 +7,8 @@ import math
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from al_ray.core.config import ClusterConfig, RunConfig, refuse_beyond
+from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.core.limits import refuse_beyond
 from al_ray.core.speeds import CUDA, Constants, Time, longest, time_of
 
 MOST = 10**12  # Of anything that is asked for: beyond all that exists.

@@ -107,18 +107,20 @@ def order_of(strategy: str, model: Model) -> Order:
 def drawn(config: RunConfig, split: Split, number: int, labelled: Keys) -> Keys | None:
     """The keys of round `number` where no model is asked: a draw of the pool or of the stated pairs; else None.
 
-    labelled: sorted. `random` takes what is left when that is less than the round's share; `stated` takes every
-    positive and every stated negative whatever the budget (5.2); stated seeding draws the first batch from those (5.7).
+    labelled: sorted. `random` takes what is left when that is less than the round's share. `stated` takes every
+    positive and every stated negative whatever the budget (5.2): by rounds in one drawn order, and in the last all that
+    are left. Stated seeding draws the first batch from those (5.7), in the same order.
     """
     if config.strategy == "random":
         left = split.space.total - len(labelled)
         rng = generator(config.seed, "random", number)
         return split.space.draw(min(config.batches[number - 1], left), labelled, rng)
-    if config.strategy == "stated":
+    if config.strategy == "stated" and config.once:
         return stated(split)
-    if config.seeding == "stated" and number == 1:
-        every = stated(split)
-        return generator(config.seed, "stated-seed").permutation(every)[: config.batches[0]]
+    if config.strategy == "stated" or (config.seeding == "stated" and number == 1):
+        every = generator(config.seed, "stated-seed").permutation(stated(split))
+        rest = config.strategy == "stated" and number == config.rounds
+        return every[~is_in(every, labelled)][: None if rest else config.batches[number - 1]]
     return None
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from tensorboardX import SummaryWriter
 
-from al_ray.core.config import ONCE, RunConfig
+from al_ray.core.config import RunConfig
 from al_ray.core.errors import BadFile, BadOption, Written, WrongFolder
 from al_ray.core.evaluation import Evaluation
 from al_ray.core.plain import as_dict, from_dict
@@ -66,7 +66,9 @@ class RunFolder:
             return
         # An option that came after the folder was made has its default there.
         stands = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
-        more = config.strategy not in ONCE and isinstance(stands["rounds"], int) and stands["rounds"] < config.rounds
+        # The last round of `stated` took all there was.
+        last = config.once or config.strategy == "stated"
+        more = not last and isinstance(stands["rounds"], int) and stands["rounds"] < config.rounds
         other = sorted(_differences({**stands, "rounds": config.rounds} if more else stands, wanted))
         if other and self.ledger.rounds:
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
@@ -173,6 +175,10 @@ class RunFolder:
             if not isinstance(line, dict) or not set(FIGURES) <= set(line) or line["round"] != number:
                 raise BadFile(f"{path}:{number} is no line of round {number}; restore it")
         return lines
+
+    def complete_rounds(self) -> list[dict[str, Any]]:
+        """The lines of the rounds that state.json counts: of one that was interrupted there may be a line more."""
+        return self.metrics()[: self.last]
 
     def _keep_figures(self, number: int, figures: Mapping[str, Any]) -> None:
         """A round that was interrupted just before state.json is written over, not twice."""
