@@ -12,6 +12,7 @@ import tyro
 
 from al_ray.cluster import run as cluster_run
 from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.core.stopping import NEVER, StopConfig, ended
 from al_ray.data.run_folder import RunFolder, bound_config
 from al_ray.oracles.service import OracleConfig
 from al_ray.storage.places import Place, place
@@ -29,6 +30,7 @@ class Options(RunConfig):
     """Run folder, a path or a URI such as s3://bucket/run: made if it is not there, gone on with if it is."""
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     asking: Annotated[OracleConfig, tyro.conf.arg(name="")] = field(default_factory=OracleConfig)
+    stop: StopConfig = NEVER
     config: PathOrUri | None = None
     """An earlier run's folder or its config.json: its options are the defaults of this one."""
 
@@ -41,12 +43,14 @@ class Options(RunConfig):
 def main() -> None:
     """Read the options, run, and print what came of it."""
     asked = parsed(sys.argv[1:])
-    folder = run(asked.run, asked.cluster, asked.out, asked.asking)
+    folder = run(asked.run, asked.cluster, asked.out, asked.asking, asked.stop)
     print(table(folder.metrics()))
     print(f"results: {folder.path}")
 
 
-def run(config: RunConfig, cluster: ClusterConfig, out: Place, asking: OracleConfig = ASKING) -> RunFolder:
+def run(
+    config: RunConfig, cluster: ClusterConfig, out: Place, asking: OracleConfig = ASKING, stop: StopConfig = NEVER
+) -> RunFolder:
     """Run to the end, from wherever the folder is, with progress and a line a round."""
     watch = Progress()
 
@@ -54,12 +58,10 @@ def run(config: RunConfig, cluster: ClusterConfig, out: Place, asking: OracleCon
         watch.close()
         print(table([line]), flush=True)
 
-    folder = cluster_run.run(config, cluster, out, asking, watch, told)
-    if folder.last < len(config.batches):
-        print(
-            f"no fresh pair after round {folder.last} of {len(config.batches)}: the run ends below its budget "
-            f"(its candidates are the {config.search.neighbours} nearest of each text: --search.neighbours)"
-        )
+    folder = cluster_run.run(config, cluster, out, asking, watch, told, stop)
+    why = ended(config, stop, folder.complete_rounds())
+    if why is not None:
+        print(why)
     return folder
 
 

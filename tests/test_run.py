@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -22,6 +23,7 @@ from al_ray.core.metrics import average_precision_of
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import State
 from al_ray.core.scoring import Scorer
+from al_ray.core.stopping import StopConfig
 from al_ray.core.strategy import HIGHEST, Order
 from al_ray.core.task import Task
 from al_ray.data.evaluation_sets import EvaluationSets
@@ -110,6 +112,34 @@ def test_a_run_stopped_after_a_round_goes_on_elsewhere_as_if_it_had_not_stopped(
         )
 
 
+@pytest.fixture(scope="module")
+def at_once(local_ray, folders, tmp_path_factory) -> Path:
+    """A run of static that buys its whole budget at once."""
+    path = tmp_path_factory.mktemp("runs") / "at-once"
+    run(config(folders["TASK"], strategy="static"), CPUS, path)
+    return path
+
+
+def test_static_stopped_between_budgets_goes_on_to_what_it_buys_at_once(at_once, folders, tmp_path, capsys):
+    asked = config(folders["TASK"], strategy="static", train_every_budget=True)
+    # The first round on one shard; then the same command, which stops again; then no limit, on two shards.
+    for _ in range(2):
+        run(asked, CPUS, tmp_path / "out", stop=StopConfig(labels=16))
+        said = capsys.readouterr().out
+        assert "stopped after round 1 of 2 by --stop.labels 16: 16 are bought" in said
+        assert [line["labels"] for line in metrics(tmp_path / "out")] == [16]
+    run(asked, replace(CPUS, shards=2), tmp_path / "out")
+    assert "stopped" not in capsys.readouterr().out
+    (whole,), parts = (
+        [table.drop_columns(["round"]) for table in tables(path) if "label" in table.column_names]
+        for path in (at_once, tmp_path / "out")
+    )
+    assert [len(part) for part in parts] == [16, 24]
+    assert pa.concat_tables(parts) == whole
+    # Trained on the same pairs, in round 2 instead of 1.
+    assert metrics(tmp_path / "out")[1]["positives"] == metrics(at_once)[0]["positives"]
+
+
 def test_a_finished_run_is_left_as_it_is(unbroken, folders):
     before = {path: path.stat().st_mtime_ns for path in unbroken.rglob("*") if path.is_file()}
     run(config(folders["TASK"]), CPUS, unbroken)
@@ -152,6 +182,9 @@ def two_sided(local_ray, folders, tmp_path_factory):
         ({"strategy": "static"}, [40]),
         ({"strategy": "random"}, [40]),
         ({"strategy": "stated"}, [None]),
+        ({"strategy": "static", "train_every_budget": True}, [16, 40]),
+        ({"strategy": "random", "train_every_budget": True}, [16, 40]),
+        ({"strategy": "stated", "train_every_budget": True}, [16, None]),
     ],
 )
 def test_every_strategy_runs(two_sided, folders, tmp_path, changes, labels):
@@ -238,6 +271,8 @@ def test_another_seed_is_refused_by_name(unbroken, folders, monkeypatch, capsys)
         (["--task", "LONELY", "--evaluation.splits", "dev"], "no positive pair to measure by"),
         (["--task", "TASK", "--config", "nowhere"], "nowhere"),
         (["--task", "TASK", "--config"], "config"),
+        (["--task", "TASK", "--stop.patience", "0"], "--stop.patience is 0; give at least 1"),
+        (["--task", "TASK", "--stop.patience", "2", "--evaluation.splits"], "give --evaluation.splits dev"),
         (["--task", "TASK", "--config=nowhere"], "nowhere"),
     ],
 )

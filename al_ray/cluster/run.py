@@ -11,7 +11,7 @@ from al_ray.core.config import ONCE, ClusterConfig, RunConfig
 from al_ray.core.errors import MissingSplit, WrongFolder
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.ports import Oracle
-from al_ray.core.records import State
+from al_ray.core.stopping import NEVER, StopConfig, why_stop
 from al_ray.core.strategy import stated
 from al_ray.data.run_folder import RunFolder, opened, refuse_inside
 from al_ray.data.tables import read_task
@@ -24,10 +24,20 @@ Told = Callable[[dict[str, Any]], None]
 
 
 def run(
-    config: RunConfig, cluster: ClusterConfig, out: Place, asking: OracleConfig, watch: Watch, told: Told
+    config: RunConfig,
+    cluster: ClusterConfig,
+    out: Place,
+    asking: OracleConfig,
+    watch: Watch,
+    told: Told,
+    stop: StopConfig = NEVER,
 ) -> RunFolder:
-    """Run to the end, from wherever the folder is; LabelsAwaited when people are to label first."""
+    """Run to the end, or to where it is to stop, from wherever the folder is; LabelsAwaited when people are to label.
+
+    `core.stopping.ended` says of the folder which of the two it was.
+    """
     refuse_lost(out)
+    stop.refuse_unmeasured(config)
     texts = place(config.task)
     refuse_inside(out, texts)
     task = read_task(texts)
@@ -41,14 +51,21 @@ def run(
         journal.bind(config)
         state = journal.state()
         journal.refuse_lost(state.round)
-        if state.round < len(config.batches):
+        if state.round < len(config.batches) and why_stop(stop, journal.complete_rounds()) is None:
             pending = journal.ledger.chosen(state.round + 1)
             if pending is not None:
                 if config.strategy in ONCE and pending.source != config.strategy:
                     raise WrongFolder(f"{out} has imported labels, and --strategy {config.strategy} takes no seed set")
                 # Before any actor is started: people may not be ready yet.
                 loop.bought(state.round + 1, journal.ledger, oracle)
-            _go_on(config, cluster, journal, oracle, state, watch, told)
+            with (
+                session(cluster, config.training.workers),
+                deployed_world(config, cluster, journal, oracle, watch) as world,
+            ):
+                for _ in loop.run(config, task.split("train"), world, state):
+                    told(journal.metrics()[-1])
+                    if why_stop(stop, journal.metrics()) is not None:
+                        break
     return journal
 
 
@@ -60,20 +77,3 @@ def oracle_of(config: RunConfig, asking: OracleConfig, journal: RunFolder, watch
     if config.oracle == "simulated":
         return ImputedOracle(journal.task.measurable("train"))
     return CallableOracle(config.oracle, journal.task, asking, config.seed, ledger.cost(), watch)
-
-
-def _go_on(
-    config: RunConfig,
-    cluster: ClusterConfig,
-    journal: RunFolder,
-    oracle: Oracle,
-    state: State,
-    watch: Watch,
-    told: Told,
-) -> None:
-    with (
-        session(cluster, config.training.workers),
-        deployed_world(config, cluster, journal, oracle, watch) as world,
-    ):
-        for _ in loop.run(config, journal.task.split("train"), world, state):
-            told(journal.metrics()[-1])
