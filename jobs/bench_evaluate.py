@@ -11,7 +11,7 @@ import torch
 from al_ray.cluster.actors import gathered
 from al_ray.cluster.evaluator import PoolEvaluator
 from al_ray.cluster.session import session
-from al_ray.core.config import ClusterConfig, EvaluationConfig, SearchConfig, generator
+from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, generator
 from al_ray.core.estimate import asked_of
 from al_ray.core.evalset import EvaluationSet, stratified
 from al_ray.core.limits import refuse_beyond
@@ -87,7 +87,8 @@ def sampled(asked: Evaluate) -> Iterator[Figure]:
     config = SearchConfig(index=asked.index)
     with given_pool(asked.texts, asked.width, config, asked.threads, 0, matched=True) as given:
         model, evalset = given.fresh(0), evaluation_set(asked, given)
-        evaluator = PoolEvaluator(given.pool, given.pool.task, EvaluationConfig(mode="estimate"), 0, EvaluationSets([]))
+        run = RunConfig(task=given.pool.task.name, evaluation=EvaluationConfig(mode="estimate"))
+        evaluator = PoolEvaluator(given.pool, given.pool.task, run, EvaluationSets([]))
         evaluator.sets[given.split.name] = evalset
         pairs = given.split.space.pairs(np.sort(np.concatenate([one.keys for one in evalset.strata])))
         slice_ = pairs[:: max(1, len(pairs) // asked.looped)]

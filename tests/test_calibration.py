@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from al_ray.core.calibration import BINS, ODDS, reliability, total_interval
+from al_ray.core.calibration import BINS, ODDS, reliability
 from al_ray.core.errors import BadFile
+from al_ray.core.intervals import total_interval
 from al_ray.core.scoring import Floats, sigmoid
 
 LOGITS = st.lists(st.tuples(st.floats(-30, 30), st.integers(0, 1)), min_size=1, max_size=20)
@@ -116,7 +117,7 @@ def test_a_calibrated_scorer_has_no_error_and_one_that_is_sure_has():
 def test_the_interval_of_a_count_is_garwoods(count, low, high):
     for weight in (1.0, 50.0):
         found = total_interval(weight * count, weight**2 * count, weight)
-        assert found == pytest.approx((weight * low, weight * high), rel=0.01)
+        assert found == pytest.approx((weight * low, weight * high), rel=0.001)
 
 
 def test_where_nothing_was_seen_and_nothing_more_can_be_there_is_nothing():

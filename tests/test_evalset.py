@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.core.errors import BadFile
-from al_ray.core.evalset import EvaluationSet, Stratum, banded, near_and_random, stratified
+from al_ray.core.evalset import EvaluationSet, Stratum, banded, stratified
 from al_ray.core.evaluation import evaluation
 from al_ray.core.metrics import Extent, average_precision, counts_of, false_positives
-from al_ray.core.pairs import NO_KEYS, PairSpace
+from al_ray.core.pairs import NO_KEYS, PairSpace, distinct
 from al_ray.core.task import Split
 
 TEXTS = 60
@@ -22,6 +22,11 @@ def split_of(texts: int, symmetric: bool, positives) -> Split:
     space = PairSpace(rows, rows, texts, symmetric)
     pairs = space.pairs(np.sort(space.at(np.array(sorted(positives), dtype=np.int64))))
     return Split("dev", space, pairs, space.pairs(NO_KEYS))
+
+
+def near_and_random(split: Split, near, random_pairs: int, rng: np.random.Generator) -> EvaluationSet:
+    """The paper's two strata (A.2); near keys repeat, in any order."""
+    return stratified(split, {"near": distinct(near)}, None, random_pairs, rng)
 
 
 @given(

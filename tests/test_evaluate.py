@@ -150,13 +150,16 @@ def test_sets_prepared_for_a_task_are_those_that_its_runs_take(trained, capsys):
     assert "near from 0.9" in told
     assert "near below 0.5" in told
     kept = EvaluationSets([task])
-    (folder,) = (path for path in (task / "evaluation").iterdir() if path.name.startswith("dev-"))
+    (folder,) = (task / "evaluation").glob("dev-*")
     about = json.loads((folder / "set.json").read_text())
     found = kept.read(read_task(task).split("dev"), about["made_from"])
     assert found is not None
     assert [(s.name, s.size <= 10, s.population) for s in found.strata][:3] == [
         (s["name"], True, s["population"]) for s in about["strata"]
     ][:3]
+    # Other vectors, other neighbours: rounded ones have a set of their own.
+    prepare_evaluation(replace(asked, vectors="fp16"))
+    assert len(list((task / "evaluation").glob("dev-*"))) == 2
     (folder / "set.json").write_text(json.dumps({**about, "made_from": {}}))
     with pytest.raises(BadFile, match="was not written for this split"):
         kept.read(read_task(task).split("dev"), about["made_from"])

@@ -16,12 +16,11 @@ from al_ray.core.metrics import (
     Counts,
     Extent,
     average_precision,
-    average_precision_of,
     counts_above,
     counts_of,
     curve,
     false_positives,
-    precision_at_recall,
+    reaching,
     thresholds_of,
 )
 
@@ -54,6 +53,11 @@ def slow_average_precision(positives, negatives, weights=None) -> float:
         area += (recall - before) * (true / (true + false)) if true else 0.0
         before = recall
     return area
+
+
+def average_precision_of(scores, labels) -> float:
+    """AP of all pairs, (n,) scores with (n,) labels."""
+    return average_precision(counts_of(scores[labels == 1], [scores[labels == 0]]), np.ones(1))
 
 
 def test_average_precision_of_a_list():
@@ -96,25 +100,24 @@ def test_weighted_counts_by_hand():
 def test_precision_at_recall_is_at_the_first_threshold_that_reaches_it():
     # Ten positives at 10, 9, ... 1 and a negative just above each but the first: recall 20% is the second, 2 of 3.
     counts = counts_of(np.arange(10.0, 0.0, -1.0), [np.arange(1.5, 10.0)])
-    assert precision_at_recall(counts, np.ones(1), 0.2) == pytest.approx(2 / 3)
+    precision = curve(counts, np.ones(1)).precision
+    assert precision[reaching(counts, 0.2)] == pytest.approx(2 / 3)
     # 0.21 needs a third positive: 3 of 5; 100% the last: 10 of 19.
-    assert precision_at_recall(counts, np.ones(1), 0.21) == pytest.approx(3 / 5)
-    assert precision_at_recall(counts, np.ones(1), 1.0) == pytest.approx(10 / 19)
+    assert precision[reaching(counts, 0.21)] == pytest.approx(3 / 5)
+    assert precision[reaching(counts, 1.0)] == pytest.approx(10 / 19)
 
 
 @pytest.mark.parametrize("positives", range(1, 101))
 def test_a_recall_that_is_reached_exactly_is_reached(positives):
-    # k of n positives have recall k / n, whatever k / n * n rounds to; precision k / (k + k) tells which k it was.
+    # k of n positives have recall k / n, whatever k / n * n rounds to.
     counts = Counts(np.arange(positives, 0.0, -1.0), np.arange(1, positives + 1), np.zeros((1, positives), np.int64))
-    counts = Counts(counts.thresholds, counts.positives, (counts.positives**2)[None])
-    for k in range(1, positives + 1):
-        assert precision_at_recall(counts, np.ones(1), k / positives) == pytest.approx(1 / (1 + k))
+    assert [reaching(counts, k / positives) for k in range(1, positives + 1)] == list(range(positives))
 
 
 @pytest.mark.parametrize("recall", [0.0, -0.1, 1.1, float("nan")])
 def test_a_recall_that_cannot_be_is_refused(recall):
     with pytest.raises(BadOption, match="recall above 0"):
-        precision_at_recall(counts_of(np.ones(3), [np.ones(3)]), np.ones(1), recall)
+        reaching(counts_of(np.ones(3), [np.ones(3)]), recall)
 
 
 @given(SCORES.filter(len), SCORES, st.sampled_from([np.float32, np.float64]))

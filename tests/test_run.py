@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.metrics import average_precision_score
 
 from al_ray.cluster.evaluator import PoolEvaluator
 from al_ray.cluster.pool import ShardedPool
@@ -19,7 +20,6 @@ from al_ray.core import loop
 from al_ray.core.calibration import reliability
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
 from al_ray.core.loop import ImputedOracle
-from al_ray.core.metrics import average_precision_of
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import State
 from al_ray.core.scoring import Scorer
@@ -231,11 +231,11 @@ def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided, tmp_pa
     split, (keys, cosines) = task.split("dev"), every_cosine(pool, task)
     labels = np.isin(keys, split.positive_keys).astype(np.uint8)
     model = replace(pool.untrained(), scorer=Scorer(weight=9.0, bias=-8.0))
-    wanted = average_precision_of(cosines, labels)
+    wanted = average_precision_score(labels, cosines)
     summed = reliability(Scorer(9.0, -8.0).logit(cosines), labels, 1.0)
     for mode in ("exact", "estimate"):
-        asked = EvaluationConfig(mode=mode, near_neighbours=3, random_pairs=10**6)
-        measured = PoolEvaluator(pool, task, asked, 0, EvaluationSets([tmp_path])).evaluate(model, "dev")
+        asked = config(tmp_path, evaluation=EvaluationConfig(mode=mode, near_neighbours=3, random_pairs=10**6))
+        measured = PoolEvaluator(pool, task, asked, EvaluationSets([tmp_path])).evaluate(model, "dev")
         assert measured.average_precision.value == pytest.approx(wanted, rel=1e-12)
         assert measured.exact
         assert measured.total_pairs == split.space.total

@@ -7,7 +7,7 @@ import numpy as np
 
 from al_ray.cluster.pool import ShardedPool
 from al_ray.cluster.search import PoolSearch
-from al_ray.core.config import EvaluationConfig, generator
+from al_ray.core.config import RunConfig, generator
 from al_ray.core.estimate import Positives, asked_of, concluded
 from al_ray.core.evalset import EvaluationSet, banded, stratified
 from al_ray.core.evaluation import Evaluation
@@ -20,11 +20,10 @@ from al_ray.data.evaluation_sets import EvaluationSets
 class PoolEvaluator:
     """The Evaluator of the loop: counts small pools, estimates large ones from an evaluation set."""
 
-    def __init__(
-        self, pool: ShardedPool, task: Task, config: EvaluationConfig, seed: int, shelf: EvaluationSets
-    ) -> None:
+    def __init__(self, pool: ShardedPool, task: Task, run: RunConfig, shelf: EvaluationSets) -> None:
         """No evaluation set is made before it is needed. shelf: where they are kept."""
-        self.pool, self.task, self.config, self.seed, self.shelf = pool, task, config, seed, shelf
+        self.pool, self.task, self.run, self.shelf = pool, task, run, shelf
+        self.config = run.evaluation
         self.sets: dict[str, EvaluationSet] = {}
 
     def exact(self, split: Split) -> bool:
@@ -44,7 +43,7 @@ class PoolEvaluator:
             evalset = self.evaluation_set(found)
             tallies, extents = self.pool.sample(model, found, evalset.strata, asked), evalset.extents
         positives = Positives(scores, None if model.scorer is None else model.scorer.logit(scores))
-        return concluded(asked, found, positives, extents, tallies, generator(self.seed, f"interval-{split}"))
+        return concluded(asked, found, positives, extents, tallies, generator(self.run.seed, f"interval-{split}"))
 
     def make_sets(self, splits: Iterable[str]) -> None:
         """Make the evaluation sets of those splits that are estimated."""
@@ -77,6 +76,7 @@ class PoolEvaluator:
             "task": self.task.digest,
             "split": split.name,
             "encoder": self.pool.untrained().digest,
+            "vectors": self.run.vectors,
             "index": [search.index, search.nprobe],
             "near_neighbours": asked.near_neighbours,
             "near_pairs": asked.near_pairs,

@@ -85,7 +85,7 @@ class RunWorld:
 def evaluator(config: RunConfig, journal: RunFolder, pool: ShardedPool) -> PoolEvaluator:
     """What measures a run's models, on evaluation sets of the task or, where it has not the ones wanted, its own."""
     sets = EvaluationSets([place(config.task), journal.path])
-    return PoolEvaluator(pool, journal.task, config.evaluation, config.seed, sets)
+    return PoolEvaluator(pool, journal.task, config, sets)
 
 
 @contextmanager
@@ -165,7 +165,7 @@ def evaluation_sets(
     """The evaluation sets of a task's splits, each made unless it is there, and kept in the task's folder."""
     folder = place(config.task)
     with deployed_pool(config, cluster, task, folder / "evaluation", watch) as pool:
-        measure = PoolEvaluator(pool, task, config.evaluation, config.seed, EvaluationSets([folder]))
+        measure = PoolEvaluator(pool, task, config, EvaluationSets([folder]))
         for split in splits:
             pool.embed(pool.untrained(), [split])
             yield measure.evaluation_set(task.measurable(split))

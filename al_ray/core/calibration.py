@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from al_ray.core.intervals import total_interval
 from al_ray.core.scoring import Floats, Labels, refuse_nan, sigmoid
 
 BINS = 15
 DECADES = (-8, 4)  # Of the odds; below and above lies one bin each.
 HALF = np.log(10) / 2  # A half decade, in logits.
 ODDS = 2 * (DECADES[1] - DECADES[0]) + 2
-Z = 1.959964  # 95% of a normal distribution are within so many deviations.
 
 
 @dataclass(frozen=True)
@@ -116,23 +116,6 @@ def reliability(logits: npt.NDArray[np.float32] | Floats, labels: Labels, weight
         for values in (None, p, labels)
     )
     return Reliability(weight * count, weight * confidence, weight * positives, weight**2 * (count - positives))
-
-
-def total_interval(total: float, squares: float, largest: float) -> tuple[float, float]:
-    """A 95% interval of a sum of weighted Poisson counts: Fay and Feuer (1997), Garwood's where all weights are 1.
-
-    total: of the weights seen; squares: of their squares; largest: the weight that one more might have. Quantiles of
-    chi squared are Wilson and Hilferty's: within 1% from five counts on, too wide below.
-    """
-    low = squares / (2 * total) * _chi_squared(2 * total**2 / squares, -Z) if squares else 0.0
-    more, spread = total + largest, squares + largest**2
-    return low, spread / (2 * more) * _chi_squared(2 * more**2 / spread, Z) if spread else total
-
-
-def _chi_squared(freedom: float, deviations: float) -> float:
-    """The quantile that lies so many normal deviations off."""
-    part = 2 / (9 * freedom)
-    return freedom * max(0.0, 1 - part + deviations * part**0.5) ** 3
 
 
 def _share_interval(positives: float, negatives: float, squares: float) -> tuple[float, float]:

@@ -73,20 +73,13 @@ class EvaluationSet:
         return tuple(stratum.extent for stratum in self.strata)
 
 
-def near_and_random(split: Split, near: Keys, random_pairs: int, rng: np.random.Generator) -> EvaluationSet:
-    """The paper's two strata (A.2): the near negatives, all of them, and at most `random_pairs` of the other negatives.
-
-    near: keys of pairs with nearby untrained embeddings, in any order; repeats and positives among them are left out.
-    """
-    return stratified(split, {"near": distinct(near)}, None, random_pairs, rng)
-
-
 def stratified(
     split: Split, parts: Mapping[str, Keys], most: int | None, random_pairs: int, rng: np.random.Generator
 ) -> EvaluationSet:
     """A stratum of each part, at most so many of its negatives, and one of the negatives in no part, called random.
 
-    parts: name -> sorted distinct keys; no pair is in two. What is no more than asked for is taken whole.
+    parts: name -> sorted distinct keys; no pair is in two. What is no more than asked for is taken whole. The paper's
+    (A.2): one part, near, the pairs with nearby untrained embeddings, all of them.
     """
     space, positives, strata = split.space, split.positive_keys, list[Stratum]()
     for name, keys in parts.items():

@@ -48,13 +48,19 @@ def false_positives_interval(counts: Counts, strata: Sequence[Extent], at: int) 
     sampled = scales > 0
     varying = float((weights_of(strata) * seen)[sampled].sum())
     variance = float((scales**2 * seen).sum())
-    low = high = value - varying
-    if varying:
-        low += gamma_quantile(varying**2 / variance, TAIL) * variance / varying
-    mean, spread = varying + float(scales.max()), variance + float(scales.max()) ** 2
-    high += gamma_quantile(mean**2 / spread, 1 - TAIL) * spread / mean
+    low, high = (value - varying + end for end in total_interval(varying, variance, float(scales.max())))
     most = sum(n + stratum.population - stratum.size for n, stratum in zip(seen.tolist(), strata, strict=True))
     return Estimate(value, min(value, max(low, float(seen.sum()))), max(value, min(high, float(most))))
+
+
+def total_interval(total: float, squares: float, largest: float) -> tuple[float, float]:
+    """The interval of a sum of weighted Poisson counts: Fay and Feuer (1997), Garwood's where all weights are 1.
+
+    total: of the weights seen; squares: of their squares; largest: the weight that one more might have.
+    """
+    low = gamma_quantile(total**2 / squares, TAIL) * squares / total if squares else 0.0
+    more, spread = total + largest, squares + largest**2
+    return low, gamma_quantile(more**2 / spread, 1 - TAIL) * spread / more if spread else total
 
 
 def precision_interval(counts: Counts, strata: Sequence[Extent], recall: float) -> Estimate:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.scoring import Floats, Labels, refuse_nan
+from al_ray.core.scoring import Floats, refuse_nan
 
 Ints = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float32] | Floats
@@ -132,22 +132,11 @@ def steps(counts: Counts) -> Floats:
     return np.diff(_recall(counts), prepend=0.0)
 
 
-def precision_at_recall(counts: Counts, weights: Floats, recall: float) -> float:
-    """Precision at the first (highest) threshold whose recall is at least `recall` in (0, 1]."""
-    at = reaching(counts, recall)
-    return float(counts.positives[at] / (counts.positives[at] + false_positives(counts, weights)[at]))
-
-
 def reaching(counts: Counts, recall: float) -> int:
     """Number of the first (highest) threshold whose recall is at least `recall` in (0, 1]."""
     if not 0 < recall <= 1:
         raise BadOption(f"precision at recall {recall}: give a recall above 0, and at most 1")
     return int(np.argmax(_recall(counts) >= recall))
-
-
-def average_precision_of(scores: Scores, labels: Labels) -> float:
-    """AP of (n,) scores of ALL pairs with (n,) labels in {0, 1}."""
-    return average_precision(counts_of(scores[labels == 1], [scores[labels == 0]]), np.ones(1))
 
 
 def _recall(counts: Counts) -> Floats:
