@@ -15,6 +15,7 @@ from al_ray.core.pairs import PairSpace, as_pairs
 from al_ray.core.resampling import (
     Questions,
     Replicates,
+    at_or_above,
     components,
     grid_of,
     poisson_weights,
@@ -80,12 +81,15 @@ def test_sums_are_those_of_a_double_loop_and_add(symmetric, seed):
     listed = np.array(pairs)
     flat = scores[listed[:, 0], listed[:, 1]]
     assert questions.of_negatives(listed, flat).tolist() == wanted.tolist()
-    # Blocks: texts 0 to 3 and 4 to 6 on the left, all on the right.
-    every, blocks = np.arange(texts), questions.nothing
-    for rows in (every[:4], every[4:]):
-        own = np.isin(listed[:, 0], rows)
-        blocks = blocks + questions.in_block(rows, every, (listed[own, 0] - rows[0], listed[own, 1]), flat[own])
-    assert blocks.tolist() == wanted.tolist()
+    # By text: how many of its pairs reach so many thresholds.
+    reached = (flat[:, None] >= questions.thresholds).sum(axis=1)
+    by_left, by_right = np.zeros((2, texts, 4), dtype=np.int64)
+    np.add.at(by_left, (listed[:, 0], reached), 1)
+    np.add.at(by_right, (listed[:, 1], reached), 1)
+    weighed = questions.weighted(np.arange(texts), by_left)
+    if symmetric:
+        weighed += questions.weighted(np.arange(texts), by_right) - by_left.sum(axis=0)
+    assert at_or_above(weighed).tolist() == wanted.tolist()
 
 
 def two_sided(rng, questions: int, answers: int = 40):

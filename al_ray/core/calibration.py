@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.intervals import total_interval
+from al_ray.core.metrics import Ints
 from al_ray.core.scoring import Floats, Labels, refuse_nan, sigmoid
 
 BINS = 15
@@ -103,17 +104,23 @@ class Reliability:
         }
 
 
-def reliability(logits: npt.NDArray[np.float32] | Floats, labels: Labels, weight: float) -> Reliability:
-    """Sums over (n,) pairs of one weight; a bin holds its lower end, the last also p = 1."""
+def reliability(
+    logits: npt.NDArray[np.float32] | Floats, labels: Labels, weight: float, numbers: Ints | None = None
+) -> Reliability:
+    """Sums over (n,) pairs of one weight; a bin holds its lower end, the last also p = 1.
+
+    numbers: (n,) how many pairs each stands for that are exactly like it; one when not given.
+    """
     refuse_nan(logits)
     logits = np.asarray(logits, dtype=np.float64)
     p = sigmoid(logits)
     # Cut to the range first: an infinite logit has no whole number.
     odds = np.floor(np.clip(logits / HALF, 2 * DECADES[0] - 1, 2 * DECADES[1])).astype(np.int64) - 2 * DECADES[0] + 1
     cells = odds * BINS + np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    every = np.ones(len(p)) if numbers is None else numbers.astype(np.float64)
     count, confidence, positives = (
         np.bincount(cells, values, minlength=ODDS * BINS).reshape(ODDS, BINS).astype(np.float64)
-        for values in (None, p, labels)
+        for values in (every, every * p, every * labels)
     )
     return Reliability(weight * count, weight * confidence, weight * positives, weight**2 * (count - positives))
 

@@ -15,13 +15,13 @@ from math import factorial
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.core.metrics import Counts, Estimate, average_precision, counts_above
+from al_ray.core.metrics import Counts, Estimate, Ints, average_precision, counts_above
 from al_ray.core.pairs import Keys, Pairs, Rows
 from al_ray.core.scoring import Floats
 from al_ray.core.task import Split
 
 REPLICATES = 200
-GRID = 512  # Thresholds of the replicates at most, evenly spaced in recall.
+GRID = 256  # Thresholds of the replicates at most, evenly spaced in recall.
 BLOCK = 2**17  # Pairs weighted at a time.
 # Poisson(1) is at most k with these probabilities; beyond 12 it goes less than once in 10^10 times.
 _LADDER = np.cumsum([np.exp(-1) / factorial(k) for k in range(13)])
@@ -75,23 +75,17 @@ class Questions:
         places, weights = _hashed(len(self.units), self.seed).of(self.units[texts])
         return weights[places]
 
-    def in_block(self, left: Rows, right: Rows, places: tuple[Rows, Rows], scores: Floats) -> Floats:
-        """(replicates, g) weighted counts of pairs at or above each threshold: those of a block of texts by texts.
-
-        left (b,), right (c,): the texts; places (n,), (n,) and scores (n,): the pairs among them.
-        """
-        if not len(scores):
-            return self.nothing
-        reached = np.searchsorted(self.thresholds[::-1], scores, side="right")
-        found = self._by_text(left, places[0], reached)
-        if not self.symmetric:
-            return _above(found)
-        total = np.bincount(reached, minlength=len(self.thresholds) + 1)
-        return _above(found + self._by_text(right, places[1], reached) - total)
+    def weighted(self, texts: Rows, numbers: Ints) -> Floats:
+        """(n,) texts, (n, g + 1) numbers of their pairs that reach just so many thresholds -> (replicates, g + 1)."""
+        weights = self.weights(texts)
+        # Whole numbers below 2^24 are exact in float32, which takes half the time.
+        few = int(numbers[:, 1:].sum()) * int(weights.max(initial=0)) < 2**24
+        kind = np.float32 if few else np.float64
+        return (weights.T.astype(kind) @ numbers.astype(kind)).astype(np.float64)
 
     def of_positives(self, pairs: Pairs, scores: Floats) -> Floats:
         """(replicates, g) weighted counts of (n, 2) positives at or above each threshold."""
-        return _above(self._by_pair(pairs[:, 0], np.searchsorted(self.thresholds[::-1], scores, side="right")))
+        return at_or_above(self._by_pair(pairs[:, 0], np.searchsorted(self.thresholds[::-1], scores, side="right")))
 
     def of_negatives(self, pairs: Pairs, scores: Floats) -> Floats:
         """(replicates, g) the same of (n, 2) negatives that come in no block."""
@@ -101,10 +95,10 @@ class Questions:
         if self.symmetric:
             total = np.bincount(reached, minlength=len(self.thresholds) + 1)
             found += self._by_pair(pairs[:, 1], reached) - total
-        return _above(found)
+        return at_or_above(found)
 
     def _by_pair(self, texts: Rows, reached: Rows) -> Floats:
-        """(n,) a text of each pair, (n,) how many thresholds it reaches -> (replicates, g + 1) as `_by_text`.
+        """(n,) a text of each pair, (n,) how many thresholds it reaches -> (replicates, g + 1) as `weighted`.
 
         Quicker than that where most texts are in few pairs: it looks each pair's weights up, and adds them.
         """
@@ -117,12 +111,6 @@ class Questions:
                 here = order[first : min(first + BLOCK, end)]
                 found[number] += weights[places[here]].sum(axis=0, dtype=np.uint32)
         return found.T
-
-    def _by_text(self, texts: Rows, places: Rows, reached: Rows) -> Floats:
-        """(replicates, g + 1) weighted numbers of pairs that reach just so many thresholds."""
-        width = len(self.thresholds) + 1
-        numbers = np.bincount(places * width + reached, minlength=len(texts) * width).reshape(len(texts), width)
-        return self.weights(texts).astype(np.float64).T @ numbers
 
 
 class _Hashed:
@@ -223,10 +211,10 @@ def _weighed(reached: Rows, weights: npt.NDArray[np.integer], thresholds: int) -
     found = np.empty((len(weights), thresholds + 1))
     for replicate, line in enumerate(weights):
         found[replicate] = np.bincount(reached, line, minlength=thresholds + 1)
-    return _above(found)
+    return at_or_above(found)
 
 
-def _above(numbers: Floats) -> Floats:
+def at_or_above(numbers: Floats) -> Floats:
     """(r, g + 1) numbers of pairs that reach just so many thresholds -> (r, g) those at or above each, descending."""
     return np.cumsum(numbers[:, :0:-1], axis=1)
 

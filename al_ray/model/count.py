@@ -3,19 +3,24 @@
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from al_ray.core.calibration import reliability
-from al_ray.core.estimate import Asked, Tally, nothing
-from al_ray.core.metrics import counts_above
+from al_ray.core.estimate import Asked, Tally
+from al_ray.core.metrics import Ints, counts_above
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows
-from al_ray.core.scoring import Floats, Scorer
+from al_ray.core.resampling import REPLICATES, at_or_above
+from al_ray.core.scoring import Floats, Scorer, refuse_nan
 from al_ray.core.strategy import MARGIN
 from al_ray.model.encoder import Vectors
 from al_ray.model.join import Block
 from al_ray.model.nearest import AT_ONCE, settled
 from al_ray.model.vectors import single
 
-COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 16 MB an array.
+COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 8 MB an array.
+# Cosines from -REACH to REACH are sorted into intervals this wide: wider than MARGIN by more than sorting rounds.
+REACH, CELL = 1.05, 1.1 * MARGIN
+CELLS = int(2 * REACH / CELL) + 2
 
 
 @dataclass(frozen=True)
@@ -29,25 +34,89 @@ class Stands:
 def counted(queries: Block, held: Block, hidden: Pairs, asked: Asked, scorer: Scorer | None) -> Tally:
     """Count ALL pairs of two blocks but the `hidden` (k, 2): the exact false positives.
 
-    Cells of the float32 product within MARGIN of a threshold are settled by float64 products, so that the count does
-    not depend on blocks or shards. In a symmetric task only pairs left < right are counted.
+    Pairs whose float32 product is within MARGIN of a threshold are settled in float64, so that the count does not
+    depend on blocks or shards. In a symmetric task only pairs left < right are counted. The reliability takes each
+    probability from the middle of an interval of cosines CELL wide: a logit is moved by at most w * CELL / 2.
     """
-    rows, found = single(queries.vectors), nothing(asked)
+    count, rows = _Count(queries, asked), single(queries.vectors)
+    symmetric = asked.questions.symmetric
     # In a symmetric task no text on the right comes before the first on the left.
-    first = np.searchsorted(held.rows, queries.rows[:1]).sum() if asked.questions.symmetric else 0
+    first = np.searchsorted(held.rows, queries.rows[:1]).sum() if symmetric else 0
     for start in range(int(first), len(held.rows), COLUMNS):
         columns = Block(held.rows[start : start + COLUMNS], held.vectors[start : start + COLUMNS])
-        product = (rows @ single(columns.vectors).T).numpy()
-        shown = _shown(queries.rows, columns.rows, hidden, asked.questions.symmetric)
-        seen = None
+        product = rows @ single(columns.vectors).T
+        _hide(product.numpy(), queries.rows, columns.rows, hidden, symmetric)
+        count.add(product, columns)
+    return count.tally(scorer)
+
+
+class _Count:
+    """The pairs of a block of left texts with one block of right texts after another, by how high they score.
+
+    A cosine falls into one of CELLS intervals, and a table says how many of the questions' thresholds that one reaches:
+    looking up costs a third of the product, comparing costs many times it. Where the table says `close`, which is no
+    number of thresholds, pairs are settled.
+    """
+
+    def __init__(self, queries: Block, asked: Asked) -> None:
+        """No pair yet."""
+        self.queries, self.asked = queries, asked
+        thresholds = asked.questions.thresholds
+        self.close, self.marked = len(thresholds) + 1, _marked(asked.thresholds)
+        reach = np.cumsum(np.bincount(_cell(thresholds), minlength=CELLS), dtype=np.int16)
+        reach[self.marked] = self.close
+        self.reach = torch.from_numpy(reach)
+        # Memory that every block uses again: fresh pages cost as much as what is done with them.
+        self.room = torch.empty(len(queries.rows) * COLUMNS, dtype=torch.int32)
+        self.numbers = torch.zeros(CELLS, dtype=torch.int64)
+        self.by_left = np.zeros((len(queries.rows), len(thresholds) + 2), dtype=np.int64)
+        self.by_right = np.zeros((REPLICATES, len(thresholds) + 1))
+        self.settled = np.zeros(len(asked.thresholds), dtype=np.int64)
+
+    def add(self, product: torch.Tensor, columns: Block) -> None:
+        """Count a product (b, c), which is written over; what is hidden of it is in the lowest interval."""
+        refuse_nan(product.numpy())
+        cells = self.room[: product.numel()].copy_(product.mul_(1 / CELL).add_(REACH / CELL).view(-1))
+        self.numbers += torch.bincount(cells, minlength=CELLS)
+        reached = self.reach.index_select(0, cells).view(product.shape)
+        left, right = np.divmod(np.flatnonzero(reached.view(-1).numpy() == self.close), len(columns.rows))
+        scores = settled(self.queries.vectors, left, columns.vectors, right)
+        self.settled += counts_above(self.asked.thresholds, np.sort(scores))
+        questions = self.asked.questions
+        exactly = np.searchsorted(questions.thresholds[::-1], scores, side="right")
+        self.by_left += self._by_text(reached, 0, left, exactly)
+        if questions.symmetric:
+            by_right = self._by_text(reached, 1, right, exactly)
+            self.by_right += questions.weighted(columns.rows, by_right[:, : self.close])
+
+    def _by_text(self, reached: torch.Tensor, side: int, texts: Rows, exactly: Rows) -> Ints:
+        """(b, c) how many thresholds each pair reaches -> numbers of pairs by text of a side and that, the close apart.
+
+        texts, exactly: of the close ones, which are counted by what they reach in truth besides.
+        """
+        count, width = reached.shape[side], self.close + 1
+        starts = torch.arange(count, dtype=torch.int32) * width
+        places = self.room[: reached.numel()]
+        torch.add(reached, starts.view((-1, 1) if side == 0 else (1, -1)), out=places.view(reached.shape))
+        numbers = torch.bincount(places, minlength=count * width).view(count, width).numpy()
+        np.add.at(numbers, (texts, exactly), 1)
+        return numbers
+
+    def tally(self, scorer: Scorer | None) -> Tally:
+        """Of all that was added."""
+        numbers, summed = self.numbers.numpy(), None
+        numbers[0] = 0
         if scorer is not None:
-            logits = scorer.logit(product[shown])
-            seen = reliability(logits, np.zeros(len(logits), dtype=np.uint8), 1.0)
-        product[~shown] = -np.inf
-        scores, places = _settled(product, queries, columns, asked.thresholds)
-        replicates = asked.questions.in_block(queries.rows, columns.rows, places, scores)
-        found += Tally(counts_above(asked.thresholds, scores), seen, replicates)
-    return found
+            seen = np.flatnonzero(numbers)
+            logits = scorer.logit((seen + 0.5) * CELL - REACH)
+            summed = reliability(logits, np.zeros(len(seen), dtype=np.uint8), 1.0, numbers[seen])
+        numbers[self.marked] = 0
+        above = self.settled + np.cumsum(numbers[::-1])[::-1][_cell(self.asked.thresholds)]
+        by_left = self.by_left[:, : self.close]
+        weighed = self.asked.questions.weighted(self.queries.rows, by_left)
+        if self.asked.questions.symmetric:
+            weighed += self.by_right - by_left.sum(axis=0)
+        return Tally(above, summed, at_or_above(weighed))
 
 
 def scored(queries: Block, held: Block, pairs: Pairs, thresholds: Floats) -> Floats:
@@ -61,19 +130,22 @@ def scored(queries: Block, held: Block, pairs: Pairs, thresholds: Floats) -> Flo
         here = slice(start, start + AT_ONCE)
         ones, others = queries.vectors[left[here]], held.vectors[right[here]]
         cosines[here] = np.vecdot(ones.astype(np.float32, copy=False), others.astype(np.float32, copy=False))
-    near = np.flatnonzero(_near(cosines, thresholds))
+    near = np.flatnonzero(_marked(thresholds)[_cell(cosines)])
     cosines[near] = settled(queries.vectors, left[near], held.vectors, right[near])
     return cosines
 
 
-def _near(cosines: Floats, thresholds: Floats) -> Mask:
-    """(n,) whether a cosine may be within MARGIN of a threshold: a table of cells that wide, as quick for any (t,)."""
-    cells = int(2.1 / MARGIN)
-    marked = np.zeros(cells + 3, dtype=np.bool_)
-    at = np.clip((thresholds + 1.05) / MARGIN, 1, cells).astype(np.int64)
+def _cell(cosines: Floats) -> Rows:
+    """(n,) cosines -> the intervals they fall into; the ends hold what lies beyond."""
+    return np.clip((cosines + REACH) / CELL, 1, CELLS - 2).astype(np.int64)
+
+
+def _marked(thresholds: Floats) -> Mask:
+    """(CELLS,) in which intervals a float32 product may lie on the wrong side of a threshold."""
+    marked, cells = np.zeros(CELLS, dtype=np.bool_), _cell(thresholds)
     for step in (-1, 0, 1):
-        marked[at + step] = True
-    return marked[np.clip((cosines + 1.05) / MARGIN, 0, cells).astype(np.int64)]
+        marked[cells + step] = True
+    return marked
 
 
 def within(keys: Keys, left: Rows, width: int) -> Keys:
@@ -82,20 +154,10 @@ def within(keys: Keys, left: Rows, width: int) -> Keys:
     return np.concatenate([NO_KEYS, *(keys[begin:end] for begin, end in ends)])
 
 
-def _shown(left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> Mask:
-    """Which cells of a block (b, c) are pairs to count."""
-    shown = left[:, None] < right[None, :] if symmetric else np.ones((len(left), len(right)), dtype=np.bool_)
+def _hide(product: Vectors, left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> None:
+    """Put the cells (b, c) that are no pairs to count into the lowest interval, where no cosine is."""
+    if symmetric and len(right) and right[0] <= left[-1]:
+        product[left[:, None] >= right[None, :]] = -REACH
     for turned in (hidden, hidden[:, ::-1]) if symmetric else (hidden,):
         here = turned[np.isin(turned[:, 0], left) & np.isin(turned[:, 1], right)]
-        shown[np.searchsorted(left, here[:, 0]), np.searchsorted(right, here[:, 1])] = False
-    return shown
-
-
-def _settled(product: Vectors, queries: Block, columns: Block, thresholds: Floats) -> tuple[Floats, tuple[Rows, Rows]]:
-    """The scores of a block that may reach the lowest threshold, those near any in float64, and their places in it."""
-    rising = thresholds[::-1]
-    left, right = np.nonzero(product >= rising[0] - MARGIN)
-    scores = product[left, right].astype(np.float64)
-    close = np.flatnonzero(_near(scores, thresholds))
-    scores[close] = settled(queries.vectors, left[close], columns.vectors, right[close])
-    return scores, (left, right)
+        product[np.searchsorted(left, here[:, 0]), np.searchsorted(right, here[:, 1])] = -REACH
