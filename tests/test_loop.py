@@ -13,6 +13,7 @@ from al_ray.core import loop
 from al_ray.core.config import EvaluationConfig, RunConfig, SearchConfig
 from al_ray.core.errors import LabelsAwaited, TrainingFailed
 from al_ray.core.evaluation import Evaluation, evaluation
+from al_ray.core.examples import Examples
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.metrics import Counts, Extent
 from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs
@@ -22,7 +23,7 @@ from al_ray.core.strategy import Candidates, Order, stated
 from al_ray.core.task import Split, Task
 
 BOUNDARY = 0.3
-RUN = RunConfig(task="task", first_batch=8, rounds=3, evaluation=EvaluationConfig(splits=("dev", "train")))
+RUN = RunConfig(task="task", first_batch=8, rounds=3, evaluation=EvaluationConfig(splits=("dev", "train"), examples=0))
 EVERY = [
     {"strategy": "uncertainty"},
     {"strategy": "adaptive"},
@@ -86,6 +87,9 @@ class Flat:
         counts = Counts(np.array([0.5]), np.array([1]), np.array([[1]]))
         return evaluation(split, counts, [Extent("all", 1, 1)], None, np.random.default_rng(0))
 
+    def examples(self, model: Model, split: str) -> Examples:
+        raise AssertionError("nobody asked for examples")
+
 
 @dataclass
 class Memory:
@@ -120,7 +124,8 @@ class Memory:
         assert not (self.said[number] == OPEN).any()
         self.sealed.append(number)
 
-    def complete(self, state: State, evaluations: Mapping[str, Evaluation]) -> None:
+    def complete(self, state: State, evaluations: Mapping[str, Evaluation], examples: Examples | None) -> None:
+        assert examples is None
         assert list(evaluations) == ["dev", "train"]
         assert state.round in self.sealed
         self.complete_rounds.append(state.round)
@@ -141,7 +146,7 @@ class Plain:
         pass
 
     def stage(self, name: str) -> nullcontext[None]:
-        assert name in ("embed", "search", "label", "train", "evaluate")
+        assert name in ("embed", "search", "label", "train", "evaluate", "examples")
         return nullcontext()
 
 

@@ -15,10 +15,11 @@ from sklearn.metrics import average_precision_score
 from al_ray.cluster.evaluator import PoolEvaluator
 from al_ray.cluster.pool import ShardedPool
 from al_ray.cluster.search import PoolSearch
-from al_ray.cluster.world import RunWorld, TrainerActor, deployed_world
+from al_ray.cluster.world import RunWorld, TrainerActor, deployed_pool, deployed_world
 from al_ray.core import loop
 from al_ray.core.calibration import reliability
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
+from al_ray.core.examples import KINDS
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import State
@@ -27,6 +28,7 @@ from al_ray.core.stopping import StopConfig
 from al_ray.core.strategy import HIGHEST, Order
 from al_ray.core.task import Task
 from al_ray.data.evaluation_sets import EvaluationSets
+from al_ray.data.examples import read_examples
 from al_ray.data.run_folder import opened
 from al_ray.data.tables import read_task, write_task
 from jobs import run as run_job
@@ -199,6 +201,50 @@ def test_every_strategy_runs(two_sided, folders, tmp_path, changes, labels):
     assert [len(state.labelled) for state in states] == [everything if n is None else n for n in labels]
     assert [line["labels"] for line in metrics(tmp_path / "out")] == [len(state.labelled) for state in states]
     assert all(0 < line["average_precision"] <= 1 for line in metrics(tmp_path / "out"))
+
+
+def test_every_round_keeps_pairs_of_dev_to_look_at(unbroken, folders):
+    task = read_task(folders["TASK"])
+    positives = set(task.split("dev").positive_keys.tolist())
+    for number in (1, 2):
+        rows = read_examples(unbroken / f"round-{number:03d}")
+        made = json.loads((unbroken / f"round-{number:03d}" / "record.json").read_text())
+        scorer = Scorer(made["model"]["weight"], made["model"]["bias"])
+        assert [row["kind"] for row in rows] == [kind for kind in KINDS for _ in range(20)]
+        for row in rows:
+            assert row["split"] == "dev"
+            assert row["label"] == (row["left"] * len(task.right) + row["right"] in positives)
+            assert (row["left_text"], row["right_text"]) == (
+                task.left.texts[row["left"]],
+                task.right.texts[row["right"]],
+            )
+            assert row["p"] == pytest.approx(float(scorer.probability(np.array([row["cosine"]]))[0]))
+        assert {row["label"] for row in rows[:20]} == {0}
+        assert {row["label"] for row in rows[20:40]} == {1}
+        assert "examples" in made["seconds"]
+
+
+@pytest.mark.parametrize("search", [{"kind": "exact"}, {"kind": "exact", "ordered_pairs": True}, {"neighbours": 5}])
+def test_the_examples_of_a_split_are_its_extremes(local_ray, folders, tmp_path, search):
+    kept = EvaluationConfig(examples=4)
+    asked = config(folders["TASK"], search=SearchConfig(block=16, **search), evaluation=kept)
+    task = read_task(folders["TASK"])
+    split = task.split("dev")
+    with deployed_pool(asked, CPUS, task, tmp_path / "out", quiet) as pool:
+        model = replace(pool.untrained(), scorer=Scorer(weight=9.0, bias=-8.0))
+        measure = PoolEvaluator(pool, task, asked, EvaluationSets([tmp_path]))
+        found = measure.examples(model, "dev")
+        keys, cosines = every_cosine(pool, task)
+    positive = np.isin(keys, split.positive_keys)
+    highest = sorted(np.flatnonzero(~positive), key=lambda at: (-cosines[at], keys[at]))[:4]
+    lowest = sorted(np.flatnonzero(positive), key=lambda at: (cosines[at], keys[at]))[:4]
+    nearest = sorted(range(len(keys)), key=lambda at: (abs(cosines[at] - 8 / 9), keys[at]))[:4]
+    here = split.space.keys(found.pairs).tolist()
+    assert here[:8] == keys[[*highest, *lowest]].tolist()
+    # Of the five nearest of each text alone, other pairs may be nearest the boundary.
+    assert here[8:] == keys[nearest].tolist() or "neighbours" in search
+    assert found.kinds == tuple(kind for kind in KINDS for _ in range(4))
+    assert found.labels.tolist() == np.isin(here, split.positive_keys).tolist()
 
 
 def every_cosine(pool: ShardedPool, task: Task) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
 """The evaluator over shards: average precision by counts, of every pair or of a weighted sample."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from al_ray.core.config import RunConfig, generator
 from al_ray.core.estimate import Positives, asked_of, concluded
 from al_ray.core.evalset import EvaluationSet, banded, stratified
 from al_ray.core.evaluation import Evaluation
+from al_ray.core.examples import Examples, chosen
 from al_ray.core.metrics import Extent
+from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import Model
+from al_ray.core.strategy import HIGHEST, order_of
 from al_ray.core.task import Split, Task
 from al_ray.data.evaluation_sets import EvaluationSets
 
@@ -44,6 +48,17 @@ class PoolEvaluator:
             tallies, extents = self.pool.sample(model, found, evalset.strata, asked), evalset.extents
         positives = Positives(scores, None if model.scorer is None else model.scorer.logit(scores))
         return concluded(asked, found, positives, extents, tallies, generator(self.run.seed, f"interval-{split}"))
+
+    def examples(self, model: Model, split: str) -> Examples:
+        """The pairs of a split that people want to look at, found by the run's own kind of search."""
+        assert model.scorer is not None
+        found = self.task.split(split)
+        search, count = PoolSearch(self.pool, found), self.config.examples
+        # In a symmetric task (a, b) and (b, a) are one example, even where both are bought.
+        search.config = replace(search.config, ordered_pairs=False)
+        highest = search.least(model, HIGHEST, count, found.positive_keys)
+        nearest = search.least(model, order_of("uncertainty", model), count, NO_KEYS)
+        return chosen(found, model.scorer, self.pool.cosines(model, found, found.positives), (highest, nearest))
 
     def make_sets(self, splits: Iterable[str]) -> None:
         """Make the evaluation sets of those splits that are estimated."""

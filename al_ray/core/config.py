@@ -133,6 +133,8 @@ class EvaluationConfig:
     """Size of the random stratum (A.2), less where the pool is smaller."""
     seed: int = 0
     """Names the draw of the sampled pairs: the same for runs that are to be compared."""
+    examples: int = 20
+    """Pairs of each kind to keep for people to look at: highest negatives, lowest positives, nearest the boundary."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,7 @@ class RunConfig:
             (self.evaluation.near_pairs, "--evaluation.near-pairs", 1, 2**40),
             (self.evaluation.random_pairs, "--evaluation.random-pairs", 1, 2**40),
             (self.evaluation.seed, "--evaluation.seed", 0, 2**63 - 1),
+            (self.evaluation.examples, "--evaluation.examples", 0, 10_000),
         ))  # fmt: skip
         # In logarithms: the sum itself may be no float any more.
         if log(self.first_batch) + (self.rounds - 1) * log(self.growth) > log(MOST_LABELS):
@@ -272,15 +275,13 @@ class ClusterConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, before any work."""
-        refuse_beyond(
-            (
-                (self.shards, "--shards", 1, 1_000),
-                (self.cpus_per_shard, "--cpus-per-shard", 0.01, 1_000),
-                (self.gpus_per_shard, "--gpus-per-shard", 0, 100),
-                (self.timeout, "--timeout", 1, 1e6),
-                (self.mapped_above, "--mapped-above", 0, 1e9),
-            )
-        )
+        refuse_beyond((
+            (self.shards, "--shards", 1, 1_000),
+            (self.cpus_per_shard, "--cpus-per-shard", 0.01, 1_000),
+            (self.gpus_per_shard, "--gpus-per-shard", 0, 100),
+            (self.timeout, "--timeout", 1, 1e6),
+            (self.mapped_above, "--mapped-above", 0, 1e9),
+        ))  # fmt: skip
         for value, name in ((self.cpus_per_shard, "--cpus-per-shard"), (self.gpus_per_shard, "--gpus-per-shard")):
             # Ray shares out parts of one, and beyond that only whole ones.
             if (value > 1 and value % 1) or 0 < value < 0.01:

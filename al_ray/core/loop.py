@@ -7,9 +7,10 @@ import numpy as np
 
 from al_ray.core.config import RunConfig
 from al_ray.core.errors import TrainingFailed
+from al_ray.core.examples import Examples, first_of
 from al_ray.core.pairs import Rows
 from al_ray.core.ports import Ledger, Oracle, World
-from al_ray.core.records import OPEN, Answers, Batch, State, answers
+from al_ray.core.records import OPEN, Answers, Batch, Model, State, answers
 from al_ray.core.scoring import Labels
 from al_ray.core.strategy import drawn, order_of
 from al_ray.core.task import Split
@@ -35,8 +36,10 @@ def run(config: RunConfig, split: Split, world: World, state: State) -> Iterator
         world.embed(model, config.evaluation.splits)
         with world.stage("evaluate"):
             evaluations = {name: world.evaluator.evaluate(model, name) for name in config.evaluation.splits}
+        with world.stage("examples"):
+            examples = shown(config, world, model)
         state = State(number, labelled, model)
-        world.journal.complete(state, evaluations)
+        world.journal.complete(state, evaluations, examples)
         yield state
 
 
@@ -75,6 +78,14 @@ def choose(config: RunConfig, split: Split, world: World, state: State, number: 
         found.cosines,
         "seed" if state.model is None and config.strategy != "static" else config.strategy,
     )
+
+
+def shown(config: RunConfig, world: World, model: Model) -> Examples | None:
+    """What people look at of a round, of the split that the run is told by; None where none is asked or measured."""
+    split = first_of(config.evaluation.splits)
+    if split is None or not config.evaluation.examples:
+        return None
+    return world.evaluator.examples(model, split)
 
 
 class ImputedOracle:

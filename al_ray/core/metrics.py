@@ -68,6 +68,11 @@ class Curve:
     recall: Floats
     precision: Floats
 
+    def as_dict(self, most: int = 200) -> dict[str, list[float]]:
+        """For a picture, as record.json holds it: `most` points of it at most, evenly over its thresholds."""
+        at = np.unique(np.linspace(0, len(self.recall) - 1, min(most, len(self.recall))).round().astype(np.int64))
+        return {"recall": self.recall[at].tolist(), "precision": self.precision[at].tolist()}
+
 
 @dataclass(frozen=True)
 class Estimate:

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from al_ray.core.evaluation import Evaluation
+from al_ray.core.examples import Examples
 from al_ray.core.pairs import Keys, Pairs, Rows
 from al_ray.core.records import Answers, Batch, Labelled, Model, State
 from al_ray.core.scoring import Floats, Labels
@@ -37,6 +38,10 @@ class Evaluator(Protocol):
 
     def evaluate(self, model: Model, split: str) -> Evaluation:
         """Average precision and the rest on a split."""
+        ...
+
+    def examples(self, model: Model, split: str) -> Examples:
+        """The pairs of a split that people want to look at."""
         ...
 
 
@@ -95,7 +100,7 @@ class Journal(Protocol):
         """What was bought."""
         ...
 
-    def complete(self, state: State, evaluations: Mapping[str, Evaluation]) -> None:
+    def complete(self, state: State, evaluations: Mapping[str, Evaluation], examples: Examples | None) -> None:
         """Keep a round; from here on it is not done again."""
         ...
 
@@ -133,5 +138,5 @@ class World(Protocol):
         ...
 
     def stage(self, name: str) -> AbstractContextManager[None]:
-        """Count the seconds of a stage: embed, search, label, train or evaluate."""
+        """Count the seconds of a stage: embed, search, label, train, evaluate or examples."""
         ...

@@ -5,7 +5,8 @@ state.json                         the last complete round; replaced last, in on
 metrics.jsonl                      one line a complete round
 round-NNN/*.parquet                what the round bought, see data/ledger.py
 round-NNN/search.json              what the index found of the truly nearest (knn)
-round-NNN/record.json              figures of the round, its model's digest and scorer
+round-NNN/record.json              figures of the round, its model's digest and scorer, each split's evaluation
+round-NNN/examples.parquet         pairs to look at, see data/examples.py
 round-NNN/model/                   weights and scorer.json (al_ray/model writes it; thresholds come in here)
 events/                            the same figures for TensorBoard
 """
@@ -24,10 +25,12 @@ from tensorboardX import SummaryWriter
 from al_ray.core.config import RunConfig
 from al_ray.core.errors import BadFile, BadOption, Written, WrongFolder
 from al_ray.core.evaluation import Evaluation
+from al_ray.core.examples import Examples, first_of
 from al_ray.core.plain import as_dict, from_dict
 from al_ray.core.records import YES, Labelled, Model, State
 from al_ray.core.scoring import Scorer
 from al_ray.core.task import Task
+from al_ray.data.examples import write_examples
 from al_ray.data.files import read_json, write_json, write_text
 from al_ray.data.ledger import Ledger
 from al_ray.storage.lock import locked
@@ -113,8 +116,8 @@ class RunFolder:
         if number and not list((self.round(number) / "model").glob("*.safetensors")):
             raise BadFile(f"{self.round(number) / 'model'} has no weights (*.safetensors) any more; restore it")
 
-    def complete(self, state: State, evaluations: Mapping[str, Evaluation]) -> None:
-        """Write the round's record, its line of metrics, and last of all state.json."""
+    def complete(self, state: State, evaluations: Mapping[str, Evaluation], examples: Examples | None = None) -> None:
+        """Write the round's examples and record, its line of metrics, and last of all state.json."""
         assert state.model is not None
         assert state.model.scorer is not None
         scorer = state.model.scorer
@@ -130,7 +133,9 @@ class RunFolder:
             "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
         }
         made = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
-        splits = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
+        splits = {name: {**one.as_dict(), "curve": one.curve.as_dict()} for name, one in evaluations.items()}
+        if examples is not None:
+            write_examples(self.round(state.round), examples, self.task)
         write_json(self.round(state.round) / "record.json", {**figures, "model": made, "evaluations": splits})
         self._keep_figures(state.round, figures)
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
@@ -231,9 +236,10 @@ def _write_events(folder: Path, figures: Mapping[str, Any]) -> None:
 
 def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
     """The figures of dev where it was measured, else of the first split, else none."""
-    if not evaluations:
+    split = first_of(evaluations)
+    if split is None:
         return {"average_precision": None, "precision_at_recall_20": None, "calibration_error": None}
-    first = evaluations.get("dev") or next(iter(evaluations.values()))
+    first = evaluations[split]
     return {
         "average_precision": first.average_precision.value,
         "precision_at_recall_20": first.precision_at_recall_20.value,
