@@ -56,7 +56,7 @@ def run(
 
     def told(line: dict[str, Any]) -> None:
         watch.close()
-        print(table([line]), flush=True)
+        print(of_round(line), flush=True)
 
     folder = cluster_run.run(config, cluster, out, asking, watch, told, stop)
     why = ended(config, stop, folder.complete_rounds())
@@ -77,6 +77,11 @@ def parsed(arguments: list[str]) -> Options:
         default = Options(**{f.name: getattr(kept, f.name) for f in fields(RunConfig)}, out=tyro.MISSING)
     about = "One active-learning run; the same command goes on where an earlier one stopped."
     return options(Options, "run", about, arguments, default)
+
+
+def of_round(line: dict[str, Any]) -> str:
+    """A round's figures, and what is to be told of them."""
+    return "\n".join([table([line]), *(f"warning: {said}" for said in line["warnings"])])
 
 
 def table(lines: list[dict[str, Any]]) -> str:

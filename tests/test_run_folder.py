@@ -17,12 +17,13 @@ import pytest
 from al_ray.core.config import RunConfig, SearchConfig
 from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
 from al_ray.core.evaluation import Evaluation, evaluation
-from al_ray.core.metrics import Counts, Extent
+from al_ray.core.metrics import Counts, Extent, counts_of
 from al_ray.core.records import Batch, Model, State, answers
 from al_ray.core.scoring import Labels, Scorer
 from al_ray.core.task import Task
 from al_ray.data import files
 from al_ray.data.run_folder import RunFolder, bound_config, opened
+from jobs.run import of_round
 
 RUN = RunConfig(task="task", rounds=2, first_batch=5)
 
@@ -104,6 +105,7 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
         "boundary": pytest.approx(10 / 22),
         "calibration_error": None,
         "index_recall": None,
+        "warnings": [],
         "seconds": {"train": 1.235},
     }
     assert list(first) == list(second)
@@ -112,6 +114,19 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
     curve = {"recall": [0.5, 1.0], "precision": [1.0, 0.5]}
     assert record["evaluations"]["test"] == {**evaluated("test").as_dict(), "curve": curve}
     assert record["model"] == {"digest": "dd", "weight": 22.0, "bias": -10.0, "loss": 0.25, "outcome": "fitted"}
+
+
+def test_what_few_sampled_pairs_carry_is_told_with_the_round(folder):
+    batch, labels = batch_of(folder.task, 1), np.ones(5, dtype=np.uint8)
+    buy(folder, 1, batch, labels)
+    # Ten positives with two sampled negatives of 900 among them.
+    counts = counts_of(np.arange(10.0, 0.0, -1.0), [np.array([4.5, 6.5])])
+    made = evaluation("dev", counts, [Extent("random", 2, 900)], None, np.random.default_rng(0))
+    state = State().labelled.extended(batch.pairs, labels, 1, "random")
+    folder.complete(State(1, state, Model("", "d", Scorer(20.0, -10.0, 0.25))), {"dev": made})
+    (line,) = folder.metrics()
+    assert [said.partition(" is carried by ")[0] for said in line["warnings"]] == ["dev: AP", "dev: P@R20"]
+    assert of_round(line).splitlines()[2:] == [f"warning: {said}" for said in line["warnings"]]
 
 
 def test_a_boundary_without_slope_and_a_run_without_splits_are_null_in_valid_json(folder):

@@ -130,6 +130,7 @@ class RunFolder:
             **_headline(evaluations),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
             "index_recall": self._index_recall(state.round),
+            "warnings": [f"{name}: {said}" for name, made in evaluations.items() for said in made.warnings],
             "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
         }
         made = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
