@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from al_ray.core import loop
-from al_ray.core.config import EvaluationConfig, RunConfig, SearchConfig
+from al_ray.core.config import EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import LabelsAwaited, TrainingFailed
 from al_ray.core.evaluation import Evaluation, evaluation
 from al_ray.core.examples import Examples
@@ -69,13 +69,15 @@ class Fixed:
 
     def __init__(self, breaks: int = 0) -> None:
         self.breaks, self.trained = breaks, list[tuple[int, int]]()
+        self.starts = list[Model | None]()
 
     def untrained(self) -> Model:
         return Model("", "base")
 
-    def train(self, labelled: Labelled, number: int) -> Model:
+    def train(self, labelled: Labelled, number: int, start: Model | None) -> Model:
         if number == self.breaks:
             raise KeyboardInterrupt
+        self.starts.append(start)
         self.trained.append((number, len(labelled)))
         return Model(f"round-{number}", "w" * number, Scorer(10.0, -10.0 * BOUNDARY))
 
@@ -394,3 +396,12 @@ def test_a_run_of_which_nothing_is_known_does_not_train(task):
     world.oracle = Nobody()
     with pytest.raises(TrainingFailed, match="no label says yes or no"):
         states_of(RUN, world)
+
+
+def test_a_round_starts_from_the_pretrained_weights_or_from_those_of_the_round_before(task):
+    for start in ("pretrained", "previous"):
+        config = config_of({"rounds": 3, "training": TrainingConfig(start=start)})
+        world = Plain(config, task)
+        models = [state.model for state in states_of(config, world)]
+        assert len(models) == 3
+        assert world.trainer.starts == ([None] * 3 if start == "pretrained" else [None, *models[:-1]])

@@ -238,35 +238,55 @@ def labelled(task: Task, flipped: int = 0) -> Labelled:
 def test_a_trainer_makes_a_model_once_and_again_for_other_labels(pool_folder, letters, make_task, tmp_path):
     task, folder = make_task(False), tmp_path / "round-001" / "model"
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, replace(FAST, worst_loss=9.0), seed=0, symmetric=False))
-    *steps, first = trainer.train(labelled(task), 1, str(folder))
+    *steps, first = trainer.train(labelled(task), 1, None, str(folder))
     assert isinstance(first, Model)
     assert first.scorer is not None
     assert len(steps) == 2 * (len(labelled(task)) // 8)
     assert Encoder.saved(str(folder), letters).digest() == first.digest
     assert read_model(folder) == first
-    assert list(trainer.train(labelled(task), 1, str(folder))) == [first]
-    *steps, other = trainer.train(labelled(task, flipped=3), 1, str(folder))
+    assert list(trainer.train(labelled(task), 1, None, str(folder))) == [first]
+    *steps, other = trainer.train(labelled(task, flipped=3), 1, None, str(folder))
     assert steps
     assert isinstance(other, Model)
     assert other.digest != first.digest
     assert read_model(folder) == other
     assert [path.name for path in folder.parent.iterdir()] == ["model"], "what was written aside is gone"
     for spec in (replace(trainer.spec, seed=1), replace(trainer.spec, training=replace(FAST, worst_loss=8.0))):
-        assert len(list(Trainer(spec).train(labelled(task, flipped=3), 1, str(folder)))) > 1
+        assert len(list(Trainer(spec).train(labelled(task, flipped=3), 1, None, str(folder)))) > 1
+
+
+def test_a_training_goes_on_from_the_weights_of_another_model(pool_folder, letters, make_task, tmp_path):
+    task, known = make_task(False), labelled(make_task(False))
+    trainer = Trainer(TrainerSpec(str(pool_folder), letters, replace(FAST, worst_loss=9.0), seed=0, symmetric=False))
+    *_, first = trainer.train(known, 1, None, str(tmp_path / "first"))
+    *_, anew = trainer.train(known, 2, None, str(tmp_path / "second"))
+    assert isinstance(first, Model)
+    assert isinstance(anew, Model)
+    *steps, further = trainer.train(known, 2, first, str(tmp_path / "second"))
+    assert steps, "another start is another model"
+    assert isinstance(further, Model)
+    encoder = Encoder.saved(first.path, letters)
+    sides = tokens_of(encoder, task.left.texts), tokens_of(encoder, task.right.texts)
+    for _ in train(encoder, sides, (known.pairs, known.labels), FAST, [0, 0, 2]):
+        pass
+    assert further.digest == encoder.digest() != anew.digest
+    (tmp_path / "first" / "model.safetensors").write_bytes((tmp_path / "second" / "model.safetensors").read_bytes())
+    with pytest.raises(BadFile, match="are not those the run made"):
+        list(trainer.train(known, 3, first, str(tmp_path / "third")))
 
 
 def test_a_loss_above_the_worst_three_times_fails_with_the_cure(pool_folder, letters, make_task, tmp_path):
     config = replace(FAST, worst_loss=0.0, tries=3)
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, config, seed=0, symmetric=False))
     with pytest.raises(TrainingFailed, match=r"round 2: 3 trainings on .* --training\.worst-loss 0\.0; label more"):
-        list(trainer.train(labelled(make_task(False)), 2, str(tmp_path / "model")))
+        list(trainer.train(labelled(make_task(False)), 2, None, str(tmp_path / "model")))
     assert not (tmp_path / "model").exists()
 
 
 def test_every_try_is_a_training_in_another_order(pool_folder, letters, make_task, tmp_path):
     config = replace(FAST, worst_loss=0.0, tries=3)
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, config, seed=0, symmetric=False))
-    steps, training = [], trainer.train(labelled(make_task(False)), 2, str(tmp_path / "model"))
+    steps, training = [], trainer.train(labelled(make_task(False)), 2, None, str(tmp_path / "model"))
     with pytest.raises(TrainingFailed):
         steps.extend(training)
     per_try = steps[0].steps
@@ -278,7 +298,7 @@ def test_a_training_that_leaves_the_numbers_fails_as_one(pool_folder, letters, m
     config = replace(FAST, learning_rate=1e30, clip_norm=1e30, tries=2)
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, config, seed=0, symmetric=False))
     with pytest.raises(TrainingFailed, match="refitted losses inf, inf"):
-        list(trainer.train(labelled(make_task(False)), 1, str(tmp_path / "model")))
+        list(trainer.train(labelled(make_task(False)), 1, None, str(tmp_path / "model")))
 
 
 @pytest.mark.parametrize("label", [0, 1])
@@ -287,7 +307,7 @@ def test_labels_of_one_kind_pass(pool_folder, letters, make_task, tmp_path, labe
     known = Labelled().extended(pairs, np.full(len(pairs), label, dtype=np.uint8), 1, "seed")
     config = replace(FAST, worst_loss=0.0)
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, config, seed=0, symmetric=False))
-    *_, model = trainer.train(known, 1, str(tmp_path / "model"))
+    *_, model = trainer.train(known, 1, None, str(tmp_path / "model"))
     assert isinstance(model, Model)
     assert model.scorer is not None
     assert model.scorer.outcome == "one-class"

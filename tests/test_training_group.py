@@ -63,13 +63,13 @@ def together(spec: TrainerSpec, known: Labelled, folder: Path) -> Generator[Step
     first = Trainer(spec)
     place = first.meet("127.0.0.1")
     others = [
-        PROCESSES.Process(target=Trainer(replace(spec, rank=rank)).follow, args=(known, 1, str(folder), place))
+        PROCESSES.Process(target=Trainer(replace(spec, rank=rank)).follow, args=(known, 1, None, str(folder), place))
         for rank in range(1, spec.training.workers)
     ]
     for process in others:
         process.start()
     try:
-        yield from first.train(known, 1, str(folder), place)
+        yield from first.train(known, 1, None, str(folder), place)
         for process in others:
             process.join(60)
         assert [process.exitcode for process in others] == [0] * len(others)
@@ -102,7 +102,7 @@ def test_workers_take_the_steps_of_one_with_the_batch_of_all(
 ):
     known = labelled(small, count)
     alone = Trainer(spec_of(pool_folder, letters, workers=1, batch=workers * FAST.batch))
-    wanted, one, fitted = ended(alone.train(known, 1, str(tmp_path / "one" / "model")))
+    wanted, one, fitted = ended(alone.train(known, 1, None, str(tmp_path / "one" / "model")))
     spec = spec_of(pool_folder, letters, workers=workers)
     taken, made, scorer = ended(together(spec, known, tmp_path / "several" / "model"))
     assert [(step.step, step.steps) for step in taken] == [(n + 1, steps) for n in range(steps)]
@@ -151,4 +151,4 @@ def test_fewer_pairs_than_workers_are_refused_with_the_cure(pool_folder, letters
     trainer = Trainer(spec_of(pool_folder, letters, workers=workers))
     wanted = f"{pairs} labelled pairs are too few to train on by {workers} workers; give .* fewer --training.workers"
     with pytest.raises(TrainingFailed, match=wanted):
-        list(trainer.train(labelled(small, pairs), 1, str(tmp_path / "model")))
+        list(trainer.train(labelled(small, pairs), 1, None, str(tmp_path / "model")))

@@ -103,7 +103,7 @@ def test_what_only_a_worker_can_see_is_said_by_its_own_words(local_ray, letters,
     # Rank 0 alone reads it, and the other misses rank 0.
     wanted = pytest.raises(BadFile, match=r"scorer\.json cannot be read")
     with deployed_training(spec_of(letters, tmp_path), WHERE) as training, wanted:
-        list(training(Labelled(), 1, str(tmp_path)))
+        list(training(Labelled(), 1, None, str(tmp_path)))
 
 
 @pytest.mark.faults

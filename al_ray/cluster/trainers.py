@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 GRACE = 10.0  # Seconds in which the one that left says why, after the others have missed it.
 
-Training = Callable[[Labelled, int, str], Iterator[Step | Model]]
+Training = Callable[[Labelled, int, Model | None, str], Iterator[Step | Model]]
 """model.trainer.Trainer.train, wherever it runs."""
 
 
@@ -48,7 +48,7 @@ class TrainerGroup:
         self.restarts = RESTARTS
         self.actors = self._started()
 
-    def train(self, labelled: Labelled, number: int, folder: str) -> Iterator[Step | Model]:
+    def train(self, labelled: Labelled, number: int, start: Model | None, folder: str) -> Iterator[Step | Model]:
         """What rank 0 yields; steps again from the last checkpoint, when all had to start again.
 
         They start again when one of them has died, and when a step of theirs has failed by a RuntimeError, as those of
@@ -57,7 +57,7 @@ class TrainerGroup:
         asked = ray.put(labelled)
         while True:
             try:
-                yield from self._together(asked, number, folder)
+                yield from self._together(asked, number, start, folder)
                 return
             except (Lost, RuntimeError) as error:
                 if not self.restarts:
@@ -77,13 +77,13 @@ class TrainerGroup:
         self.places.await_start([actor.stand.remote(self.places.config.device) for actor in actors])
         return actors
 
-    def _together(self, asked: Any, number: int, folder: str) -> Iterator[Step | Model]:
+    def _together(self, *asked: Any) -> Iterator[Step | Model]:
         """One training by all. One that leaves fails the others: its own words, or its death, go before theirs."""
         first, *others = self.actors
         host = gathered(first.__ray_call__.remote(lambda _: get_node_ip_address()))
         meeting = gathered(first.meet.remote(host))
-        stream = first.train.options(num_returns="streaming").remote(asked, number, folder, meeting)
-        waiting = [stream, *(other.follow.remote(asked, number, folder, meeting) for other in others)]
+        stream = first.train.options(num_returns="streaming").remote(*asked, meeting)
+        waiting = [stream, *(other.follow.remote(*asked, meeting) for other in others)]
         missed = None
         while waiting:
             call = first_of(waiting, None if missed is None else GRACE)

@@ -41,12 +41,12 @@ class TrainerActor:
         """The pre-trained encoder."""
         return self.pool.untrained()
 
-    def train(self, labelled: Labelled, number: int) -> Model:
+    def train(self, labelled: Labelled, number: int, start: Model | None) -> Model:
         """A model of round `number`."""
         folder = (self.journal.round(number) / "model").resolve()
         made = None
         # To its very end: Ray takes a stream that is left before it for a task that failed.
-        for news in self.training(labelled, number, str(folder)):
+        for news in self.training(labelled, number, start, str(folder)):
             if isinstance(news, Model):
                 made = news
             else:

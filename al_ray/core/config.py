@@ -64,7 +64,9 @@ class TrainingConfig:
     """The recipe of CosineBERT (paper, A.1 and Table 7; the last five from the authors' program)."""
 
     epochs: int = 2
-    """Passes over the labelled pairs, every round from the pre-trained weights (Table 7)."""
+    """Passes over all labelled pairs, every round (Table 7)."""
+    start: Literal["pretrained", "previous"] = "pretrained"
+    """The weights a round's training starts from: the pre-trained ones (A.1), or those of the round before."""
     batch: int = 16
     """Pairs of a worker in a step; a last partial batch is dropped (Table 7)."""
     workers: int = 1

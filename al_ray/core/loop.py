@@ -32,7 +32,8 @@ def run(config: RunConfig, split: Split, world: World, state: State) -> Iterator
                 f"round {number}: no label says yes or no; answer more than unsure, or give more labels"
             )
         with world.stage("train"):
-            model = world.trainer.train(labelled.told, number)
+            start = state.model if config.training.start == "previous" else None
+            model = world.trainer.train(labelled.told, number, start)
         world.embed(model, config.evaluation.splits)
         with world.stage("evaluate"):
             evaluations = {name: world.evaluator.evaluate(model, name) for name in config.evaluation.splits}

@@ -22,14 +22,14 @@ class Retriever(Protocol):
 
 
 class Trainer(Protocol):
-    """Trains from the pre-trained weights."""
+    """Trains an encoder and its scorer."""
 
     def untrained(self) -> Model:
         """The pre-trained encoder, which has no scorer."""
         ...
 
-    def train(self, labelled: Labelled, number: int) -> Model:
-        """A model of round `number`."""
+    def train(self, labelled: Labelled, number: int, start: Model | None) -> Model:
+        """A model of round `number`, trained from the weights of `start`; from the pre-trained ones without it."""
         ...
 
 

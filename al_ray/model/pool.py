@@ -14,14 +14,13 @@ import numpy as np
 import torch
 
 from al_ray.core.config import EncoderConfig, SearchConfig
-from al_ray.core.errors import BadFile
 from al_ray.core.estimate import Asked, Tally, tallied
 from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, is_in
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import Candidates
 from al_ray.model.count import COLUMNS, Stands, counted, scored, within
-from al_ray.model.encoder import Encoder
+from al_ray.model.encoder import Encoder, load
 from al_ray.model.join import Block, LeastPairs, Wanted
 from al_ray.model.nearest import Near, Request, Shortlist, members, nearest, select, settled, shortlist
 from al_ray.model.neighbours import NONE, Bytes, Neighbours, sample_size, set_threads, trained
@@ -261,11 +260,3 @@ class Visit:
 def _sorted(own: list[Rows]) -> Rows:
     """The rows of batches, sorted."""
     return np.sort(np.concatenate(own)) if own else np.empty(0, dtype=np.int64)
-
-
-def load(model: Model, config: EncoderConfig, device: str) -> Encoder:
-    """The encoder of a model: the pre-trained one when it has no path. BadFile when its weights are not those named."""
-    encoder = Encoder.saved(model.path, config, device) if model.path else Encoder.base(config, device)
-    if encoder.digest() != model.digest:
-        raise BadFile(f"weights in {model.path or config.name} are not those the run made; restore the folder")
-    return encoder

@@ -19,7 +19,7 @@ from al_ray.core.errors import BadFile, TrainingFailed, Written
 from al_ray.core.records import Labelled, Model
 from al_ray.core.scoring import Scorer
 from al_ray.model.checkpoint import NAME, Checkpoint
-from al_ray.model.encoder import Encoder
+from al_ray.model.encoder import Encoder, load
 from al_ray.model.group import ALONE, Group, Meeting, joined, opened
 from al_ray.model.tokens import Tokens
 from al_ray.model.training import Step, fit, pair_cosines, train
@@ -44,7 +44,7 @@ class TrainerSpec:
 
 
 class Trainer:
-    """Trains from the pre-trained weights every time (paper, A.1)."""
+    """Trains from the pre-trained weights every time (paper, A.1), or goes on from those of another model."""
 
     def __init__(self, spec: TrainerSpec) -> None:
         """Fix the threads."""
@@ -57,28 +57,30 @@ class Trainer:
         return host, self.store.port
 
     def train(
-        self, labelled: Labelled, number: int, folder: str, meeting: Meeting | None = None
+        self, labelled: Labelled, number: int, start: Model | None, folder: str, meeting: Meeting | None = None
     ) -> Iterator[Step | Model]:
-        """Train for round `number`, save into `folder`, and yield steps and at last the model.
+        """Train for round `number` from the weights of `start`, save into `folder`, and yield steps and the model.
 
         A folder that holds the model of these labels and options is not made again. A training whose refitted loss
         stays above `worst_loss` is repeated in another order; TrainingFailed after the last try. With several workers
         each calls it with the place that rank 0 opened, and yields the same; rank 0 alone reads and writes files.
         """
         if meeting is None:
-            yield from self._train(labelled, number, place(folder), ALONE)
+            yield from self._train(labelled, number, start, place(folder), ALONE)
             return
         with joined(
             meeting if self.spec.rank else self.store, self.spec.rank, self.spec.training.workers, self.spec.device
         ) as group:
-            yield from self._train(labelled, number, place(folder), group)
+            yield from self._train(labelled, number, start, place(folder), group)
 
-    def follow(self, labelled: Labelled, number: int, folder: str, meeting: Meeting) -> None:
+    def follow(self, labelled: Labelled, number: int, start: Model | None, folder: str, meeting: Meeting) -> None:
         """`train` of a rank above 0, to its end."""
-        deque(self.train(labelled, number, folder, meeting), maxlen=0)
+        deque(self.train(labelled, number, start, folder, meeting), maxlen=0)
 
-    def _train(self, labelled: Labelled, number: int, folder: Place, group: Group) -> Iterator[Step | Model]:
-        made_from = self._made_from(labelled, number)
+    def _train(
+        self, labelled: Labelled, number: int, start: Model | None, folder: Place, group: Group
+    ) -> Iterator[Step | Model]:
+        made_from = self._made_from(labelled, number, start)
         done = group.once(lambda: read_model(folder, made_from))
         if done is not None:
             yield done
@@ -88,7 +90,7 @@ class Trainer:
         right = left if self.spec.symmetric else Tokens.read(near / "right")
         config, losses = self.spec.training, list[float]()
         for attempt in range(config.tries):
-            encoder = Encoder.base(self.spec.encoder, self.spec.device)
+            encoder = load(start, self.spec.encoder, self.spec.device)
             seed = [self.spec.seed, attempt, number]
             checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
             yield from train(encoder, (left, right), (labelled.pairs, labelled.labels), config, seed, checkpoint, group)
@@ -105,10 +107,10 @@ class Trainer:
             f"{config.worst_loss}; label more pairs, or change --training.learning-rate or --training.worst-loss"
         )
 
-    def _made_from(self, labelled: Labelled, number: int) -> str:
+    def _made_from(self, labelled: Labelled, number: int, start: Model | None) -> str:
         """Digest of all that decides the weights."""
         content = hashlib.sha256(json.dumps([asdict(self.spec.encoder), asdict(self.spec.training)]).encode())
-        content.update(json.dumps([self.spec.seed, number]).encode())
+        content.update(json.dumps([self.spec.seed, number, start and start.digest]).encode())
         content.update(np.ascontiguousarray(labelled.pairs).data)
         content.update(np.ascontiguousarray(labelled.labels).data)
         return content.hexdigest()
