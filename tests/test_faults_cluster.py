@@ -3,7 +3,6 @@
 Nodes and GPUs are made up (ray.cluster_utils), processes and their deaths are real.
 """
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyarrow.parquet as pq
 import pytest
 import ray
 from ray.cluster_utils import Cluster
@@ -25,6 +23,7 @@ from jobs import run as run_job
 from jobs.evaluate import Options, of_run
 from jobs.progress import Progress
 from jobs.run import run
+from tests.outcomes import results
 
 pytestmark = pytest.mark.faults
 
@@ -62,9 +61,7 @@ def asked(make_task, tmp_path_factory) -> RunConfig:
 def ended(asked: RunConfig, path: Path, where: ClusterConfig = WHERE) -> tuple[list, list]:
     """The labels of a run and its figures, times aside."""
     run(asked, where, path)
-    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    labels = [pq.ParquetFile(file).read().to_pylist() for file in sorted(path.glob("round-*/labels.parquet"))]
-    return labels, [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+    return results(path)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ Nodes and GPUs are made up (ray.cluster_utils).
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from jobs import entry
 from jobs import run as run_job
 from jobs.progress import Progress
 from jobs.run import run
+from tests.outcomes import results
 
 pytestmark = pytest.mark.faults
 
@@ -82,10 +84,8 @@ def test_a_node_that_is_gone_for_good_ends_the_run_and_another_lets_it_go_on(clu
     assert told, "it went in mid-search"
     cluster.add_node(num_cpus=3, num_gpus=3, object_store_memory=10**8)
     done = run(asked, WHERE, tmp_path / "run")
-    timeless = [[{**line, "seconds": None} for line in folder.metrics()] for folder in (done, quiet)]
-    assert timeless[0] == timeless[1]
-    ours, theirs = done.state().labelled, quiet.state().labelled
-    assert (ours.pairs.tolist(), ours.labels.tolist()) == (theirs.pairs.tolist(), theirs.labels.tolist())
+    assert results(tmp_path / "run") == results(Path(str(quiet.path)))
+    assert done.last == quiet.last
 
 
 def test_memory_that_is_never_enough_ends_the_run_with_its_cure(cluster, asked, tmp_path, monkeypatch, capsys):

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-import pyarrow.parquet as pq
 import pytest
 from ray.cluster_utils import Cluster
 
 from al_ray.core.task import Task
 from al_ray.data.tables import write_task
+from tests.outcomes import results
 
 pytestmark = pytest.mark.faults
 
@@ -97,11 +97,9 @@ def finished(place: Path, **environment: str) -> tuple[list, list]:
     """Labels and figures of a run that has ended."""
     done = ended(place, "-m", "jobs.run", **environment)
     assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in (place / "run" / "metrics.jsonl").read_text().splitlines()]
-    figures = [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+    labels, measured = results(place / "run")
     records = [json.loads(path.read_text())["model"] for path in sorted(place.glob("run/round-*/record.json"))]
-    labels = [pq.ParquetFile(path).read().to_pylist() for path in sorted(place.glob("run/round-*/labels.parquet"))]
-    return labels, [*figures, *records]
+    return labels, [*measured, *records]
 
 
 def bought_once(place: Path) -> bool:

@@ -34,6 +34,7 @@ from al_ray.data.tables import read_task, write_task
 from jobs import run as run_job
 from jobs.entry import job
 from jobs.run import run
+from tests.outcomes import figures
 
 CPUS = ClusterConfig(timeout=120)
 
@@ -77,11 +78,6 @@ def unbroken(local_ray, folders, tmp_path_factory) -> Path:
     return path
 
 
-def metrics(path: Path) -> list[dict]:
-    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
-
-
 def tables(path: Path) -> list:
     # Answers hold NaN where there is no confidence, and are no part of the promise.
     kept = [*path.glob("round-*/batch.parquet"), *path.glob("round-*/labels.parquet")]
@@ -99,11 +95,11 @@ def test_a_run_stopped_after_a_round_goes_on_elsewhere_as_if_it_had_not_stopped(
         ) as world:
             state = next(loop.run(asked, task.split("train"), world, State()))
             assert state.round == 1
-    assert len(metrics(out)) == 1
+    assert len(figures(out)) == 1
     went_on = run(asked, replace(CPUS, shards=3), out)
     assert went_on.state().round == 2
     assert tables(out) == tables(unbroken)
-    for here, there in zip(metrics(out), metrics(unbroken), strict=True):
+    for here, there in zip(figures(out), figures(unbroken), strict=True):
         # Sums of p over pairs are added in another order.
         assert here.pop("calibration_error") == pytest.approx(there.pop("calibration_error"), rel=1e-6)
         assert here == there
@@ -129,7 +125,7 @@ def test_static_stopped_between_budgets_goes_on_to_what_it_buys_at_once(at_once,
         run(asked, CPUS, tmp_path / "out", stop=StopConfig(labels=16))
         said = capsys.readouterr().out
         assert "stopped after round 1 of 2 by --stop.labels 16: 16 are bought" in said
-        assert [line["labels"] for line in metrics(tmp_path / "out")] == [16]
+        assert [line["labels"] for line in figures(tmp_path / "out")] == [16]
     run(asked, replace(CPUS, shards=2), tmp_path / "out")
     assert "stopped" not in capsys.readouterr().out
     (whole,), parts = (
@@ -139,7 +135,7 @@ def test_static_stopped_between_budgets_goes_on_to_what_it_buys_at_once(at_once,
     assert [len(part) for part in parts] == [16, 24]
     assert pa.concat_tables(parts) == whole
     # Trained on the same pairs, in round 2 instead of 1.
-    assert metrics(tmp_path / "out")[1]["positives"] == metrics(at_once)[0]["positives"]
+    assert figures(tmp_path / "out")[1]["positives"] == figures(at_once)[0]["positives"]
 
 
 def test_a_finished_run_is_left_as_it_is(unbroken, folders):
@@ -161,7 +157,7 @@ def test_what_a_run_bought_is_labelled_as_its_task_says(unbroken, folders):
         bought += [(row["left"], row["right"]) for row in rows]
     assert len(set(bought)) == 40
     assert split.space.holds(np.array(bought)).all()
-    assert metrics(unbroken)[-1]["positives"] == sum(pair in positives for pair in bought)
+    assert figures(unbroken)[-1]["positives"] == sum(pair in positives for pair in bought)
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +195,8 @@ def test_every_strategy_runs(two_sided, folders, tmp_path, changes, labels):
         world = RunWorld(asked, two_sided.pool, trainer, journal, ImputedOracle(split))
         states = list(loop.run(asked, split, world, State()))
     assert [len(state.labelled) for state in states] == [everything if n is None else n for n in labels]
-    assert [line["labels"] for line in metrics(tmp_path / "out")] == [len(state.labelled) for state in states]
-    assert all(0 < line["average_precision"] <= 1 for line in metrics(tmp_path / "out"))
+    assert [line["labels"] for line in figures(tmp_path / "out")] == [len(state.labelled) for state in states]
+    assert all(0 < line["average_precision"] <= 1 for line in figures(tmp_path / "out"))
 
 
 def test_every_round_keeps_pairs_of_dev_to_look_at(unbroken, folders):

@@ -17,6 +17,7 @@ from al_ray.data.tables import write_task
 from al_ray.storage import lock
 from al_ray.storage.places import place
 from jobs import entry, evaluate, labels, run
+from tests.outcomes import timeless
 from tests.s3 import Server, served
 
 HERE = Path(__file__).resolve().parent
@@ -70,12 +71,11 @@ def of_bucket(server: Server, run: str) -> dict[str, bytes]:
 
 def results(files: dict[str, bytes]) -> tuple[list, list, list]:
     """The labels of a run, its figures, times aside, and its models."""
-    lines = [json.loads(line) for line in files["metrics.jsonl"].splitlines()]
     bought = [files[name] for name in sorted(files) if name.endswith("/labels.parquet")]
     records = [json.loads(files[name]) for name in sorted(files) if name.endswith("/record.json")]
     return (
         [pq.ParquetFile(pa.BufferReader(content)).read().to_pylist() for content in bought],
-        [{name: value for name, value in line.items() if name != "seconds"} for line in lines],
+        timeless(files["metrics.jsonl"].decode()),
         [(record["model"], record["evaluations"]) for record in records],
     )
 
