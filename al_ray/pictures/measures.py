@@ -1,19 +1,16 @@
 """Pictures of how good a scorer is: reliability, and precision over recall; axes for where matches are rare."""
 
-import io
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from al_ray.core.calibration import Bin
 from al_ray.core.metrics import Curve
+from al_ray.pictures.figures import files_of
 
-KINDS = ("png", "svg")
 LEAST = 1e-8  # A mean p below it, of the pairs that are surely no match, is drawn in its place.
 
 
@@ -50,7 +47,7 @@ def reliability_plot(table: Sequence[Bin]) -> dict[str, bytes]:
     for axes in (upper, lower):
         _decades(axes)
     upper.legend(frameon=False)
-    return _files(figure)
+    return files_of(figure)
 
 
 def precision_recall_plot(curves: Mapping[str, Curve]) -> dict[str, bytes]:
@@ -67,7 +64,7 @@ def precision_recall_plot(curves: Mapping[str, Curve]) -> dict[str, bytes]:
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), yscale="log", ylim=(min(least, 0.5) / 1.5, 1.1))
     axes.grid(color="0.9")
     axes.legend(frameon=False)
-    return _files(figure)
+    return files_of(figure)
 
 
 def _decades(axes: Axes) -> None:
@@ -75,15 +72,3 @@ def _decades(axes: Axes) -> None:
     axes.xaxis.set_major_locator(LogLocator(numticks=99))
     axes.grid(color="0.9")
     axes.set_axisbelow(True)
-
-
-def _files(figure: Figure) -> dict[str, bytes]:
-    """The content of a figure's files by kind; the same figure has the same bytes."""
-    FigureCanvasAgg(figure)
-    found: dict[str, bytes] = {}
-    with rc_context({"svg.hashsalt": "al_ray"}):
-        for kind in KINDS:
-            file = io.BytesIO()
-            figure.savefig(file, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-            found[kind] = file.getvalue()
-    return found

@@ -1,0 +1,91 @@
+"""What the paper printed, to stand beside our figures: BERT-base, all of QQP and WikiQA, means over three seeds.
+
+Mussmann, Jia and Liang (2020), https://aclanthology.org/2020.findings-emnlp.305/. Shares are of 1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+WHOSE = "paper: BERT-base, full data"
+
+
+@dataclass(frozen=True)
+class Result:
+    """Test figures of a strategy (Tables 3 and 5) and the positives it found (Table 4; None where not printed)."""
+
+    precision_at_recall_20: float
+    average_precision: float
+    positives: int | None = None
+
+
+@dataclass(frozen=True)
+class Size:
+    """A split (Table 1); `pairs` as printed."""
+
+    positives: int
+    pairs: str
+    stated_negatives: int
+    near_negatives: int | None = None
+
+
+@dataclass(frozen=True)
+class Efficiency:
+    """Section 5.6, on dev: the AP of static retrieval with all labels, and where uncertainty sampling surpassed it."""
+
+    static: float
+    uncertainty: float
+    labels: int
+
+
+@dataclass(frozen=True)
+class Published:
+    """All of a data set."""
+
+    sizes: Mapping[str, Size]
+    results: Mapping[str, Result]
+    labels: int
+    efficiency: Efficiency | None = None
+
+
+PAPER: Mapping[str, Published] = {
+    "qqp": Published(
+        sizes={  # Table 1
+            "train": Size(124_625, "38B", 132_796),
+            "dev": Size(60_510, "8.8B", 61_645, 13_100_000),
+            "test": Size(43_413, "8.5B", 60_575, 12_800_000),
+        },
+        results={  # Tables 3, 4 and 5
+            "random": Result(0.047, 0.028, 1),
+            "stated": Result(0.293, 0.154),
+            "static": Result(0.492, 0.251, 16_422),
+            "adaptive": Result(0.591, 0.324, 103_181),
+            "uncertainty": Result(0.602, 0.325, 87_594),
+            "stratified-match": Result(0.351, 0.190),
+            "stratified-all": Result(0.416, 0.222),
+        },
+        labels=232_100,  # Table 4, last row
+        efficiency=Efficiency(0.219, 0.226, 16_640),  # 5.6
+    ),
+    "wikiqa": Published(
+        sizes={  # Table 1
+            "train": Size(1_040, "56M", 19_320),
+            "dev": Size(140, "7.8M", 2_593, 29_511),
+            "test": Size(293, "17M", 5_872, 63_136),
+        },
+        results={  # Tables 3, 4 and 5
+            "random": Result(0.013, 0.013, 1),
+            "stated": Result(0.007, 0.022),
+            "static": Result(0.139, 0.082, 169),
+            "adaptive": Result(0.271, 0.151, 757),
+            "uncertainty": Result(0.324, 0.201, 742),
+            "stratified-match": Result(0.132, 0.085),
+            "stratified-all": Result(0.137, 0.091),
+        },
+        labels=16_640,  # Table 4, last row
+    ),
+}
+
+
+def published(task: str) -> Published | None:
+    """What the paper printed of a task of this name; None for any other."""
+    return PAPER.get(task.lower())

@@ -1,0 +1,177 @@
+"""Run and grid folders -> runs as a report takes them. Nothing is written, and no task folder is needed."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from al_ray.core.calibration import Bin
+from al_ray.core.config import ONCE, RunConfig
+from al_ray.core.errors import AlRayError, BadFile, BadOption, WrongFolder
+from al_ray.core.metrics import Estimate
+from al_ray.core.plain import as_dict, from_dict
+from al_ray.core.runs import Facts, Measured, Round, Run, Shown
+from al_ray.core.scoring import Scorer
+from al_ray.data.examples import read_examples
+from al_ray.data.files import read_json, read_parquet
+from al_ray.data.run_folder import bound_config
+from al_ray.data.tables import read_about
+from al_ray.storage.places import Place, place
+
+GRID, CONFIG = "grid.json", "config.json"
+
+
+def read_runs(folder: Place) -> list[Run]:
+    """The runs of a folder: its own, or all cells of a grid, also those that came to nothing."""
+    if (folder / GRID).exists():
+        return _of_grid(folder)
+    if (folder / CONFIG).exists():
+        return [read_run(folder, folder.resolve().name)]
+    raise WrongFolder(
+        f"{folder} holds neither {CONFIG} nor {GRID}; give folders that jobs.run or jobs.grid made (--out)"
+    )
+
+
+def read_run(folder: Place, name: str) -> Run:
+    """A run with its complete rounds; what is wrong with it, or not there yet, is in its `trouble`.
+
+    BadFile where even its options cannot be read.
+    """
+    config = bound_config(folder)
+    run = Run(name, config, _facts(config, read_json(folder / CONFIG, ["task_digest"])["task_digest"]))
+    rounds, planned, state = list[Round](), len(config.batches), folder / "state.json"
+    try:
+        last = read_json(state, ["round"])["round"] if state.exists() else 0
+        for number in range(1, last + 1):
+            rounds.append(_round(folder, number, config, rounds))
+    except AlRayError as error:
+        return replace(run, rounds=tuple(rounds), trouble=f"cannot be read after round {len(rounds)}: {error}")
+    if not rounds:
+        return replace(run, trouble="no round is complete")
+    trouble = "" if len(rounds) >= planned else f"ended after round {len(rounds)} of {planned}"
+    return replace(run, rounds=tuple(rounds), trouble=trouble)
+
+
+def _of_grid(folder: Place) -> list[Run]:
+    """Every cell of grid.json, in its order; of one that has no run folder, the options are those of its like."""
+    path, name = folder / GRID, folder.resolve().name
+    about = read_json(path, ["options", "cells"])
+    cells, found = about["cells"], dict[str, Run]()
+    needed = {"name", "strategy", "seed"}
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) and needed <= set(cell) for cell in cells):
+        raise BadFile(f"{path}: its cells are no list of cells; restore it")
+    trouble = dict[str, str]()
+    for cell in cells:
+        home = folder / "runs" / str(cell["name"])
+        try:
+            if (home / CONFIG).exists():
+                found[cell["name"]] = read_run(home, f"{name}/{cell['name']}")
+            else:
+                trouble[cell["name"]] = "failed or not begun: it has no run folder"
+        except AlRayError as error:
+            trouble[cell["name"]] = f"cannot be read: {error}"
+    return [
+        found.get(cell["name"])
+        or _missing(path, about["options"], cell, f"{name}/{cell['name']}", cells, found, trouble)
+        for cell in cells
+    ]
+
+
+def _missing(
+    path: Place,
+    options: Any,
+    cell: Mapping[str, Any],
+    name: str,
+    cells: Sequence[Mapping[str, Any]],
+    found: Mapping[str, Run],
+    trouble: Mapping[str, str],
+) -> Run:
+    """A cell without a run, placed beside a run of the same encoder and budget where there is one."""
+    axes = ("encoder", "budget")
+    like = [
+        found[one["name"]] for one in cells if one["name"] in found and all(one.get(a) == cell.get(a) for a in axes)
+    ]
+    try:
+        if like:
+            base, task = like[0].config, like[0].task
+        else:
+            known = {key: value for key, value in options.items() if key in as_dict(RunConfig(task="-"))}
+            base = replace(from_dict(RunConfig, known), encoder=cell.get("encoder", known.get("encoder", "")))
+            task = _facts(base, str(options.get("task_digest", "")))
+        config = replace(base, strategy=cell["strategy"], seed=cell["seed"])
+    except (BadOption, AttributeError, TypeError) as error:
+        raise BadFile(f"{path}: the options of {cell['name']} cannot be read ({error}); restore it") from error
+    return Run(name, config, task, trouble=trouble[cell["name"]])
+
+
+def _facts(config: RunConfig, digest: str) -> Facts:
+    """What a run's task is: with the counts of its folder where that is still there and the same."""
+    home = place(config.task)
+    try:
+        about = read_about(home)
+    except AlRayError:
+        return Facts(digest, home.name)
+    same = not digest or about["digest"] == digest
+    return Facts(about["digest"] if same else digest, about["name"], about["splits"] if same else {})
+
+
+def _round(folder: Place, number: int, config: RunConfig, before: Sequence[Round]) -> Round:
+    home = folder / f"round-{number:03d}"
+    path = home / "record.json"
+    record = read_json(path, ["labels", "positives", "batch_positives", "seconds", "evaluations"])
+    try:
+        examples = read_examples(home)
+        return Round(
+            number=number,
+            labels=int(record["labels"]),
+            positives=int(record["positives"]),
+            batch=int(record["labels"]) - (before[-1].labels if before else 0),
+            batch_positives=int(record["batch_positives"]),
+            seconds={str(stage): float(seconds) for stage, seconds in record["seconds"].items()},
+            splits={str(split): _measured(one) for split, one in record["evaluations"].items()},
+            batch_p=_batch_p(folder, number) if number > 1 and config.strategy not in ONCE else None,
+            boundary=record.get("boundary"),
+            index_recall=record.get("index_recall"),
+            examples=tuple(Shown(**{k: v for k, v in row.items() if k != "split"}) for row in examples),
+            examples_of=examples[0]["split"] if examples else "",
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadFile(f"{path} is no record of a round ({error!r}); restore it") from error
+
+
+def _measured(content: Mapping[str, Any]) -> Measured:
+    curve = content.get("curve") or {"recall": [], "precision": []}
+    return Measured(
+        average_precision=_estimate(content["average_precision"]),
+        precision_at_recall_20=_estimate(content["precision_at_recall_20"]),
+        positives=int(content["positives"]),
+        total_pairs=int(content["total_pairs"]),
+        exact=bool(content["exact"]),
+        near=sum(near) if (near := [one["population"] for one in content["strata"] if "near" in one["name"]]) else None,
+        calibration_error=content.get("calibration_error"),
+        reliability=tuple(_bin(row) for row in content.get("reliability") or ()),
+        recall=tuple(map(float, curve["recall"])),
+        precision=tuple(map(float, curve["precision"])),
+    )
+
+
+def _estimate(content: Mapping[str, float]) -> Estimate:
+    return Estimate(float(content["value"]), float(content["low"]), float(content["high"]))
+
+
+def _bin(row: Mapping[str, Any]) -> Bin:
+    share = _estimate(row["share"])
+    return Bin(row["low"], row["high"], row["weight"], row["mean_p"], share.value, share.low, share.high)
+
+
+def _batch_p(folder: Place, number: int) -> float | None:
+    """The mean p of a round's batch by the model that chose it, the one before; None where no cosine was kept."""
+    model = read_json(folder / f"round-{number - 1:03d}" / "record.json", ["model"])["model"]
+    # Without the schema: the first batches had no column `source`.
+    table = read_parquet(folder / f"round-{number:03d}" / "batch.parquet")
+    cosines = pc.fill_null(table["cosine"], math.nan).to_numpy()
+    known = cosines[~np.isnan(cosines)]
+    return float(Scorer(model["weight"], model["bias"]).probability(known).mean()) if len(known) else None

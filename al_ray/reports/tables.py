@@ -1,0 +1,117 @@
+"""The tables of runs that are alike but for method and seed, in the paper's layout: Tables 1, 3, 4 and 5."""
+
+from collections.abc import Sequence
+
+from al_ray.core.published import published
+from al_ray.core.runs import Method, Run, Setting, measured, sizes
+from al_ray.core.task import SPLITS
+from al_ray.reports.table import (
+    FIGURES,
+    HEADS,
+    NOTHING,
+    SPREAD,
+    Columns,
+    Row,
+    Table,
+    by_method,
+    counts,
+    percent,
+    percents,
+)
+
+
+def task_sizes(setting: Setting, tag: str) -> Table:
+    """Table 1."""
+    own, paper = sizes(max(setting.runs, key=lambda run: len(sizes(run)))), published(setting.task.name)
+    columns = Columns(
+        ("positives", "pairs", "one in", "stated negatives", "near negatives"),
+        ("positives", "pairs", "stated negatives", "near negatives") if paper else (),
+    )
+    rows: list[Row] = []
+    for split in SPLITS:
+        if split not in own:
+            continue
+        known = own[split]
+        ratio = f"{known['pairs'] / known['positives']:,.0f}" if known["positives"] else NOTHING
+        others = [_counted(known.get(name)) for name in ("stated_negatives", "near_negatives")]
+        printed: tuple[str, ...] = ()
+        if paper:
+            size = paper.sizes[split]
+            negatives = size.stated_negatives, size.near_negatives
+            printed = f"{size.positives:,}", size.pairs, *map(_counted, negatives)
+        rows.append(Row((split, f"{known['positives']:,}", f"{known['pairs']:,}", ratio, *others, *printed)))
+    told = ["Near negatives are told where a sample of negatives was weighted; else every pair was counted."]
+    if not setting.task.counts:
+        told.append("The task's folder is not there: counts are those of the evaluations.")
+    title = f"The task {setting.task.name} (Table 1)"
+    return Table(f"{tag}-task", title, ("split", *columns.head), tuple(rows), tuple(told), paper=columns.grey(1))
+
+
+def results(setting: Setting, tag: str) -> Table:
+    """Table 3: what the last round of complete runs is worth."""
+    return _results(setting, setting.methods, f"{tag}-results", "Main results, after the last round (Table 3)")
+
+
+def stratified(setting: Setting, tag: str) -> Table | None:
+    """Table 5: the stratified methods beside the adaptive ones; None where no stratified run is there."""
+    told = ("stratified-match", "stratified-all", "adaptive", "uncertainty")
+    methods = [method for method in setting.methods if method.strategy in told]
+    if not any(method.strategy.startswith("stratified") for method in methods):
+        return None
+    return _results(setting, methods, f"{tag}-stratified", "Stratified sampling, by what nobody knows (Table 5)")
+
+
+def _results(setting: Setting, methods: Sequence[Method], name: str, title: str) -> Table:
+    paper = published(setting.task.name)
+    heads = tuple(f"{split} {head}" for split in setting.splits for head in HEADS)
+    columns = Columns(("labels", *heads), tuple(f"test {head}" for head in HEADS) if paper else ())
+    figures: dict[Method, tuple[str, ...]] = {}
+    for method in methods:
+        runs = setting.of(method)
+        cells = [counts([run.rounds[-1].labels for run in runs])]
+        cells += [percents(_values(runs, split, figure)) for split in setting.splits for figure in FIGURES]
+        if paper:
+            printed = paper.results.get(method.strategy) if method.seeding == "retrieval" else None
+            cells += [percent(None if printed is None else getattr(printed, figure)) for figure in FIGURES]
+        figures[method] = tuple(cells)
+    notes = [SPREAD] if setting.splits else ["No run measured a split (--evaluation.splits): there is no AP to show."]
+    if any(not one.exact for run in setting.runs for part in run.rounds for one in part.splits.values()):
+        notes.append(
+            "AP is estimated from a sample of negatives (A.2); the intervals of each run are in its list below."
+        )
+    rows = by_method(setting, figures, len(columns.head), methods)
+    return Table(name, title, ("method", "seeds", *columns.head), rows, tuple(notes), 2, columns.grey(2))
+
+
+def positives(setting: Setting, tag: str) -> Table:
+    """Table 4."""
+    paper, known = published(setting.task.name), setting.task.counts.get("train", {}).get("positives")
+    columns = Columns(("positives found", "% of the labels", "labels"), ("positives",) if paper else ())
+    figures: dict[Method, tuple[str, ...]] = {}
+    for method in setting.methods:
+        last = [run.rounds[-1] for run in setting.of(method)]
+        cells = [counts([one.positives for one in last])]
+        cells.append(percents([one.positives / one.labels for one in last if one.labels]))
+        cells.append(counts([one.labels for one in last]))
+        if paper:
+            printed = paper.results.get(method.strategy) if method.seeding == "retrieval" else None
+            cells.append(NOTHING if printed is None or printed.positives is None else f"{printed.positives:,}")
+        figures[method] = tuple(cells)
+    notes = [SPREAD]
+    if known is not None:
+        notes.append(f"There are {known:,} in the training pool.")
+    if paper:
+        notes.append(f"The paper's are of {paper.labels:,} labels.")
+    rows = by_method(setting, figures, len(columns.head))
+    head = ("method", "seeds", *columns.head)
+    return Table(f"{tag}-positives", "Positives found (Table 4)", head, rows, tuple(notes), 2, columns.grey(2))
+
+
+def _counted(number: int | None) -> str:
+    return NOTHING if number is None else f"{number:,}"
+
+
+def _values(runs: Sequence[Run], split: str, figure: str) -> list[float]:
+    """A figure of the last round of each run that measured the split."""
+    found = [one for run in runs for one in [measured(run, split)] if one is not None]
+    return [getattr(one, figure).value for one in found]
