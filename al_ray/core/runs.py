@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, cast
 
 from al_ray.core.calibration import Bin
 from al_ray.core.config import ONCE, RunConfig
@@ -83,7 +83,7 @@ class Facts:
 
     digest: str
     name: str
-    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,8 @@ def _title(task: Facts, options: RunConfig) -> str:
 def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in content.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+        inner = _flat(cast(dict[str, Any], value), f"{prefix}{name}.") if isinstance(value, dict) else None
+        found |= {f"{prefix}{name}": value} if inner is None else inner
     return found
 
 

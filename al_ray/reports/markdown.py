@@ -12,7 +12,7 @@ def markdown(made: Report, figures: str) -> str:
     """All tables of a report. figures: the folder of its pictures, as seen from the file."""
     lines = ["# Report", "", *_table(made.runs)]
     for number, section in enumerate(made.sections, start=1):
-        lines += [f"## {number}. {_plain(section.title)}", ""]
+        lines += [f"## {number}. {_plain(section.title)}", "", _plain(section.words), ""]
         for chapter in section.chapters:
             if chapter.tables or chapter.pictures:
                 lines += [f"### {chapter.title}", ""]

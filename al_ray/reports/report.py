@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from al_ray.core.runs import Run, Setting, measured, settings
 from al_ray.pictures import curves
@@ -26,10 +27,11 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Section:
-    """What is said of runs that can be compared."""
+    """What is said of runs that can be compared. words: in short."""
 
     name: str
     title: str
+    words: str
     chapters: tuple[Chapter, ...]
 
 
@@ -101,7 +103,28 @@ def _section(setting: Setting, tag: str, examples: int) -> Section:
         ),
     ]
     filled = tuple(one for one in chapters if one.tables or one.pictures or one.looked)
-    return Section(tag, setting.words, filled)
+    return Section(tag, setting.words, in_short(setting), filled)
+
+
+def in_short(setting: Setting) -> str:
+    """What runs there are, and which method ends with the highest AP."""
+    whole = [run for run in setting.runs if not run.trouble]
+    seeds = {run.config.seed for run in whole}
+    words = f"{len(setting.runs)} run{'s' if len(setting.runs) > 1 else ''}, {len(whole)} complete."
+    if not setting.splits:
+        return f"{words} None has measured a split (--evaluation.splits): there is no average precision."
+    split, means = setting.splits[0], dict[str, float]()
+    for method in setting.methods:
+        found = [one.average_precision.value for run in setting.of(method) if (one := measured(run, split)) is not None]
+        if found:
+            means[setting.name(method)] = fmean(found)
+    if len(means) > 1:
+        best, *others = sorted(means, key=lambda name: -means[name])
+        told = ", ".join(f"{name} {percent(means[name])}%" for name in others)
+        words += f" AP on {split} after the last round is highest for {best}: {percent(means[best])}% ({told})."
+    if len(seeds) == 1:
+        words += " It is one seed: what another would have given is not known."
+    return words
 
 
 def _chapter(

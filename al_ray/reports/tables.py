@@ -104,7 +104,7 @@ def positives(setting: Setting, tag: str) -> Table:
         notes.append(f"The paper's are of {paper.labels:,} labels.")
     rows = by_method(setting, figures, len(columns.head))
     head = ("method", "seeds", *columns.head)
-    return Table(f"{tag}-positives", "Positives found (Table 4)", head, rows, tuple(notes), 2, columns.grey(2))
+    return Table(f"{tag}-found", "Positives found (Table 4)", head, rows, tuple(notes), 2, columns.grey(2))
 
 
 def _counted(number: int | None) -> str:
