@@ -39,7 +39,7 @@ def folders(tmp_path_factory, make_task) -> tuple[Path, ...]:
     return grid, other
 
 
-def reported(*arguments: str | Path, monkeypatch, capsys) -> tuple[int, str, str]:
+def reported(*arguments: str | Path | int, monkeypatch, capsys) -> tuple[int, str, str]:
     """Exit code, output and errors of a job."""
     monkeypatch.setattr(sys, "argv", ["report", *map(str, arguments)])
     code = 0

@@ -21,7 +21,7 @@ def test_seeds_strategies_and_seed_sets_of_one_setting_stand_together():
     assert [only.name(method) for method in only.methods] == [
         "static",
         "uncertainty",
-        "uncertainty, seeded with stated pairs",
+        "uncertainty (stated seed)",
     ]
     assert [one.config.seed for one in only.of(Method("uncertainty"))] == [1, 3]
 
@@ -58,7 +58,7 @@ def test_only_complete_runs_are_a_methods_unless_asked_for():
 def test_how_often_a_method_trains_is_said_where_it_is_there_both_ways():
     once, rounds = Method("static", once=True), Method("static")
     assert once.words([once]) == "static"
-    assert [one.words([once, rounds]) for one in (once, rounds)] == ["static, trained once", "static"]
+    assert [one.words([once, rounds]) for one in (once, rounds)] == ["static (trained once)", "static"]
     assert run(strategy="static").method == once
     assert run(strategy="static", rounds=1).method == rounds
 

@@ -129,8 +129,8 @@ class Method:
     def words(self, others: Sequence["Method"] = ()) -> str:
         """Its name, with how often it trains where `others` have it both ways."""
         both = any((one.strategy, one.seeding) == (self.strategy, self.seeding) and one != self for one in others)
-        seeded = ", seeded with stated pairs" if self.seeding == "stated" else ""
-        return self.strategy + seeded + (", trained once" if self.once and both else "")
+        seeded = " (stated seed)" if self.seeding == "stated" else ""
+        return self.strategy + seeded + (" (trained once)" if self.once and both else "")
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,8 @@ def draw(axes: Axes, points: Mapping[int, Spread], method: Method, name: str, wh
     colour, marker = LOOKS.get(method.strategy, OTHER)
     style = ("-" if method.seeding == "retrieval" else "-.") if whole else "--"
     x = list(points)
-    axes.plot(x, [one.mean for one in points.values()], color=colour, marker=marker, linestyle=style, label=name)
+    means, face = [one.mean for one in points.values()], colour if method.seeding == "retrieval" else "none"
+    axes.plot(x, means, color=colour, marker=marker, markerfacecolor=face, linestyle=style, label=name)
     if len(points) > 1:
         low, high = [one.low for one in points.values()], [one.high for one in points.values()]
         axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)

@@ -47,7 +47,7 @@ def looked_at(setting: Setting, count: int) -> list[Looked]:
     """Of each method, the first seed's run that has any; at most `count` pairs of a kind, and as many that left."""
     made: list[Looked] = []
     # The adaptive ones first: they are what is mostly looked for.
-    for method in reversed(setting.methods):
+    for method in sorted(setting.methods, key=lambda method: (-method.rank[0], method.rank)):
         runs = [*setting.of(method), *setting.of(method, complete=False)]
         found = next((run for run in runs if run.last is not None and run.last.examples), None)
         if found is not None:

@@ -19,6 +19,11 @@ class Row:
     cells: tuple[str, ...]
     broken: bool = False
 
+    @property
+    def filled(self) -> int:
+        """How many cells there are up to the last that says anything."""
+        return max((place for place, cell in enumerate(self.cells, start=1) if cell), default=0)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -104,5 +109,5 @@ def _digits(share: float) -> int:
 def _words(found: Spread | None, words: Callable[[float, float], str]) -> str:
     if found is None:
         return NOTHING
-    deviation = f" ± {words(found.deviation, found.mean)}" if found.count > 1 else ""
+    deviation = f" ± {words(found.deviation, found.mean)}" if found.low < found.high else ""
     return words(found.mean, found.mean) + deviation
