@@ -163,7 +163,13 @@ def test_a_cell_whose_options_cannot_be_read_says_so_and_a_grid_without_any_run_
 def test_what_is_no_folder_of_runs_is_refused_and_so_is_a_grid_that_cannot_be_read(tmp_path):
     with pytest.raises(WrongFolder, match=r"holds neither config\.json nor grid\.json"):
         read_runs(tmp_path)
-    for content in ("{", "{}", '{"options": {}, "cells": [1]}', '{"options": {}, "cells": [{"name": "a"}]}'):
+    for content in (
+        "{",
+        "{}",
+        '{"options": {}, "cells": 5}',
+        '{"options": {}, "cells": [1]}',
+        '{"options": {}, "cells": [{"name": "a"}]}',
+    ):
         (tmp_path / "grid.json").write_text(content)
         with pytest.raises(BadFile, match="restore it"):
             read_runs(tmp_path)

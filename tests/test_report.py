@@ -146,12 +146,17 @@ def test_a_task_is_told_by_its_splits_beside_the_papers():
 
 
 def test_a_row_of_labels_holds_the_methods_that_were_measured_there():
-    table = by_labels(setting(), "s1", "dev")
+    # Of what is not complete there is no row.
+    table = by_labels(setting([*RUNS, run("uncertainty", 2, 0.1, labels=(12,), trouble="ended")]), "s1", "dev")
     assert table is not None
-    assert table.head == ("labels", "static (2)", "adaptive (1 of 2)", "uncertainty (2)")
+    assert table.head == ("labels", "static (2)", "adaptive (1 of 2)", "uncertainty (2 of 3)")
+    assert list(cells(table)) == ["8", "20", "38"]
     assert cells(table)["20"] == ("-", "20.0", "35.0 ± 7.1")
     assert cells(table)["38"] == ("40.0 ± 14.1", "40.0", "50.0 ± 14.1")
-    assert table.notes[-1] == "Not averaged, for they are not complete: adaptive-s1 (ended after round 1 of 3)."
+    assert (
+        table.notes[-1]
+        == "Not averaged, for they are not complete: adaptive-s1 (ended after round 1 of 3); uncertainty-s2 (ended)."
+    )
 
 
 def test_an_index_that_nobody_measured_has_no_table():
@@ -191,9 +196,11 @@ def test_pairs_to_look_at_say_which_are_wrong_and_which_are_new_by_hand():
     assert [(pair.shown.left, pair.new) for pair in negatives.pairs] == [(2, False), (5, True)]
     assert [one.left for one in negatives.gone] == [1]
     assert negatives.words == (
-        "Of the 2 kept, 1 are on the wrong side of p = 1/2. New since the round before: 1; no more among them: 1."
+        "Of the 2 kept, 1 on the wrong side of p = 1/2. New since the round before: 1; no more among them: 1."
     )
     assert [(pair.shown.left, pair.new) for pair in misses.pairs] == [(3, False)]
+    # A match at p = 0.6 is no miss.
+    assert misses.words.startswith("Of the 1 kept, 0 on the wrong side of p = 1/2.")
     # In a first round nothing is new.
     (first,) = looked_at(setting([replace(RUNS[2], rounds=tuple(rounds[:1]))]), 1)
     assert [(pair.shown.left, pair.new) for pair in first.groups[0].pairs] == [(1, False)]

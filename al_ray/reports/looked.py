@@ -74,7 +74,7 @@ def _group(kind: str, examples: Sequence[Shown], before: Sequence[Shown], count:
     words = f"{len(here)} kept."
     if kind != NEAR_BOUNDARY:
         wrong = sum((one.p > 0.5) != bool(one.label) for one in here)
-        words = f"Of the {len(here)} kept, {wrong} are on the wrong side of p = 1/2."
+        words = f"Of the {len(here)} kept, {wrong} on the wrong side of p = 1/2."
     if there:
         words += f" New since the round before: {sum(pair.new for pair in pairs)}; no more among them: {len(gone)}."
     return Group(TITLES[kind], words, pairs[:count], gone[:count])

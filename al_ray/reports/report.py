@@ -143,12 +143,12 @@ def _every_run(parts: Sequence[Setting]) -> Table:
     splits = tuple(split for split in ("dev", "test", "train") if any(split in part.splits for part in parts))
     rows: list[Row] = []
     for number, part in enumerate(parts, start=1):
-        for run in part.runs:
+        for run in (run for method in part.methods for run in part.of(method, complete=None)):
             last = run.last
             figures = (str(last.number), f"{last.labels:,}", f"{last.positives:,}") if last else ("0", NOTHING, NOTHING)
-            words = (run.name, str(number), part.name(run.method), str(run.config.seed), run.trouble or "complete")
+            words = (run.name, run.trouble or "complete", str(number), part.name(run.method), str(run.config.seed))
             rows.append(Row((*words, *figures, *(_estimate(run, split) for split in splits)), bool(run.trouble)))
-    heads = ("run", "section", "method", "seed", "state", "round", "labels", "positives")
+    heads = ("run", "state", "section", "method", "seed", "round", "labels", "positives")
     notes = ("AP after the last complete round; in brackets, where a sample was weighted, its 95% interval.",)
     return Table("runs", "All runs", (*heads, *(f"{split} AP %" for split in splits)), tuple(rows), notes, words=5)
 
