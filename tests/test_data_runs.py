@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -148,6 +149,43 @@ def test_every_cell_of_a_grid_is_there_whatever_came_of_it(task, config, tmp_pat
     # Beside its like: the options are theirs.
     assert missing.config == replace(config, strategy="random", seed=1)
     assert missing.task.digest == task.digest
+
+
+def test_a_grid_says_why_a_cell_failed_and_that_another_ended_early_as_it_was_told(task, config, tmp_path):
+    half = ((3, 9), (1, 4))
+    cells = {
+        "uncertainty-s0": half,
+        "uncertainty-s1": half,
+        "uncertainty-s2": half,
+        "random-s0": None,
+        "static-s0": ((1, 2),),
+    }
+    grid = made_grid(tmp_path / "grid", task, cells, config)
+    standings = [
+        ("complete", ""),
+        ("failed", "out of memory"),
+        ("incomplete", ""),
+        ("failed", "no node"),
+        ("failed", "late"),
+    ]
+    rows = [
+        {"name": name, "standing": standing, "error": error}
+        for name, (standing, error) in zip(cells, standings, strict=True)
+    ]
+    write_parquet(grid / "summary.parquet", pa.Table.from_pylist(rows))
+    assert [run.trouble for run in read_runs(grid)] == [
+        "",
+        "ended after round 2 of 3: failed: out of memory",
+        "ended after round 2 of 3",
+        "failed: no node",
+        "",
+    ]
+    # What cannot be read is not complete, whatever was found before.
+    (grid / "runs" / "uncertainty-s0" / "round-002" / "record.json").write_text("{")
+    assert read_runs(grid)[0].trouble.startswith("cannot be read after round 1")
+    write_parquet(grid / "summary.parquet", pa.table({"name": ["a"]}))
+    with pytest.raises(BadFile, match="has no columns name, standing and error"):
+        read_runs(grid)
 
 
 def test_a_cell_whose_options_cannot_be_read_says_so_and_a_grid_without_any_run_has_its_cells(task, config, tmp_path):

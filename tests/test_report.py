@@ -159,6 +159,17 @@ def test_a_row_of_labels_holds_the_methods_that_were_measured_there():
     )
 
 
+def test_where_runs_ended_early_it_is_told_how_many_were_measured():
+    short = [run("uncertainty", 0, 0.1, 0.4, 0.6), run("uncertainty", 1, 0.1, 0.3)]
+    table = by_labels(setting(short), "s1", "dev")
+    assert table is not None
+    assert [row.cells for row in table.rows] == [("8", "10.0"), ("20", "35.0 ± 7.1"), ("38", "60.0 (1)")]
+    # And the curve ends where the first run does.
+    (picture,) = [one for one in report(short, 10).pictures if one.name == "s1-ap-dev"]
+    assert "uncertainty: 10.0% at 8 to 35.0% at 20" in picture.words
+    assert cells(results(setting(short), "s1"))["uncertainty"][1] == "29 ± 13"
+
+
 def test_an_index_that_nobody_measured_has_no_table():
     assert recall(setting(), "s1") is None
     known = [replace(one, rounds=tuple(replace(part, index_recall=0.9) for part in one.rounds)) for one in RUNS[2:4]]

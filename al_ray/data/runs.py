@@ -22,6 +22,7 @@ from al_ray.data.tables import read_about
 from al_ray.storage.places import Place, place
 
 GRID, CONFIG = "grid.json", "config.json"
+UNREADABLE = "cannot be read"
 
 
 def read_runs(folder: Place) -> list[Run]:
@@ -48,7 +49,7 @@ def read_run(folder: Place, name: str) -> Run:
         for number in range(1, last + 1):
             rounds.append(_round(folder, number, config, rounds))
     except AlRayError as error:
-        return replace(run, rounds=tuple(rounds), trouble=f"cannot be read after round {len(rounds)}: {error}")
+        return replace(run, rounds=tuple(rounds), trouble=f"{UNREADABLE} after round {len(rounds)}: {error}")
     if not rounds:
         return replace(run, trouble="no round is complete")
     trouble = "" if len(rounds) >= planned else f"ended after round {len(rounds)} of {planned}"
@@ -63,21 +64,42 @@ def _of_grid(folder: Place) -> list[Run]:
     needed = {"name", "strategy", "seed"}
     if not isinstance(cells, list) or not all(isinstance(cell, dict) and needed <= set(cell) for cell in cells):
         raise BadFile(f"{path}: its cells are no list of cells; restore it")
-    trouble = dict[str, str]()
+    told, trouble = _told(folder), dict[str, str]()
     for cell in cells:
-        home = folder / "runs" / str(cell["name"])
+        key, home = cell["name"], folder / "runs" / str(cell["name"])
+        standing, error = told.get(key, ("", ""))
         try:
             if (home / CONFIG).exists():
-                found[cell["name"]] = read_run(home, f"{name}/{cell['name']}")
+                run = read_run(home, f"{name}/{key}")
+                found[key] = replace(run, trouble=_settled(run, standing, error))
             else:
-                trouble[cell["name"]] = "failed or not begun: it has no run folder"
-        except AlRayError as error:
-            trouble[cell["name"]] = f"cannot be read: {error}"
+                trouble[key] = f"failed: {error}" if error else "failed or not begun: it has no run folder"
+        except AlRayError as problem:
+            trouble[key] = f"{UNREADABLE}: {problem}"
     return [
         found.get(cell["name"])
         or _missing(path, about["options"], cell, f"{name}/{cell['name']}", cells, found, trouble)
         for cell in cells
     ]
+
+
+def _told(folder: Place) -> dict[str, tuple[str, str]]:
+    """Cell -> its standing and its error, as the grid's last start found them; nothing before it came to an end."""
+    path = folder / "summary.parquet"
+    if not path.exists():
+        return {}
+    table = read_parquet(path)
+    if not {"name", "standing", "error"} <= set(table.column_names):
+        raise BadFile(f"{path} has no columns name, standing and error; run the grid again, or restore it")
+    rows = table.select(["name", "standing", "error"]).to_pylist()
+    return {str(row["name"]): (str(row["standing"]), str(row["error"] or "")) for row in rows}
+
+
+def _settled(run: Run, standing: str, error: str) -> str:
+    """What is wrong with a cell's run: nothing where it ended early as it was told to (--stop), and why where known."""
+    if not run.trouble or (standing == "complete" and run.rounds and not run.trouble.startswith(UNREADABLE)):
+        return ""
+    return f"{run.trouble}: failed: {error}" if error else run.trouble
 
 
 def _missing(

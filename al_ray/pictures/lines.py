@@ -91,13 +91,11 @@ def parts(setting: Setting, method: Method) -> list[tuple[tuple[Run, ...], str, 
 
 
 def series(runs: Sequence[Run], plot: Plot, value: Value) -> dict[int, Spread]:
-    """Where -> the spread of the runs that have the value there."""
-    found: dict[int, list[float]] = {}
-    for one in (one for run in runs for one in run.rounds):
-        known = value(one)
-        if known is not None:
-            found.setdefault(plot.where(one), []).append(known)
-    spreads = {place: spread(values) for place, values in sorted(found.items())}
+    """Where -> the spread of the runs that have the value, wherever all of those have it: no seed leaves on the way."""
+    found = [{plot.where(one): known for one in run.rounds if (known := value(one)) is not None} for run in runs]
+    found = [points for points in found if points]
+    places = sorted(set.intersection(*map(set, found))) if found else []
+    spreads = {place: spread([points[place] for points in found]) for place in places}
     return {place: one for place, one in spreads.items() if one is not None}
 
 

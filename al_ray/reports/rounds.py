@@ -14,10 +14,9 @@ def by_labels(setting: Setting, tag: str, split: str) -> Table | None:
         return None
     rows: list[Row] = []
     for labels in steps:
-        ours = [_values_at(setting.of(method), split, labels) for method in setting.methods]
-        rows.append(Row((f"{labels:,}", *(percents(values) for values in ours))))
+        rows.append(Row((f"{labels:,}", *(_at(setting.of(method), split, labels) for method in setting.methods))))
     head = ("labels", *(f"{setting.name(method)} ({seeds(setting, method)})" for method in setting.methods))
-    notes = (f"{SPREAD} In brackets, how many those are.", *left_out(setting.runs))
+    notes = (f"{SPREAD} In brackets, how many those are, or how many of them got so far.", *left_out(setting.runs))
     return Table(f"{tag}-labels-{split}", f"AP % on {split} by labels (Figure 4a)", head, tuple(rows), notes)
 
 
@@ -76,6 +75,8 @@ def recall(setting: Setting, tag: str) -> Table | None:
     return Table(f"{tag}-recall", "What the index finds of the truly nearest", head, rows, (index,), 2)
 
 
-def _values_at(runs: Sequence[Run], split: str, labels: int) -> list[float]:
+def _at(runs: Sequence[Run], split: str, labels: int) -> str:
+    """The AP of those runs that were measured with so many labels."""
     found = [one for run in runs for one in [run.at(labels)] if one is not None and split in one.splits]
-    return [one.splits[split].average_precision.value for one in found]
+    words = percents([one.splits[split].average_precision.value for one in found])
+    return words if len(found) in (0, len(runs)) else f"{words} ({len(found)})"
