@@ -198,6 +198,18 @@ def test_a_cell_whose_options_cannot_be_read_says_so_and_a_grid_without_any_run_
     assert second.task.name == "small"
 
 
+@pytest.mark.parametrize(("first", "growth"), [(1, 1.0), (7, 1.5), (123, 1.7), (1024, 1.5)])
+def test_a_cell_without_its_like_has_the_first_batch_of_its_budget(task, config, tmp_path, first, growth):
+    grid = made_grid(tmp_path / "grid", task, {"static-s0": None}, config)
+    about = json.loads((grid / "grid.json").read_text())
+    wanted = replace(config, first_batch=first, growth=growth)
+    about["options"] |= {"growth": growth}
+    about["cells"][0]["budget"] = sum(wanted.batches)
+    (grid / "grid.json").write_text(json.dumps(about))
+    (run,) = read_runs(grid)
+    assert run.config.batches == replace(wanted, strategy="static").batches
+
+
 def test_what_is_no_folder_of_runs_is_refused_and_so_is_a_grid_that_cannot_be_read(tmp_path):
     with pytest.raises(WrongFolder, match=r"holds neither config\.json nor grid\.json"):
         read_runs(tmp_path)

@@ -63,6 +63,14 @@ def test_how_often_a_method_trains_is_said_where_it_is_there_both_ways():
     assert run(strategy="static", rounds=1).method == rounds
 
 
+def test_training_at_every_budget_parts_what_is_bought_at_once_and_nothing_else():
+    often = [run(strategy=name, train_every_budget=True) for name in ("static", "uncertainty")]
+    (only,) = settings([run(strategy="static"), run(), *often])
+    assert [only.name(method) for method in only.methods] == ["static", "static (trained once)", "uncertainty"]
+    assert len(only.of(Method("uncertainty"))) == 2
+    assert only.reference == Method("static")
+
+
 def test_methods_stand_as_in_the_papers_tables_and_strange_ones_after_them():
     names = ["uncertainty", "unheard-of", "random", "static", "adaptive", "stated"]
     ranked = sorted((Method(name) for name in names), key=lambda method: method.rank)

@@ -121,12 +121,22 @@ def _missing(
             base, task = like[0].config, like[0].task
         else:
             known = {key: value for key, value in options.items() if key in as_dict(RunConfig(task="-"))}
-            base = replace(from_dict(RunConfig, known), encoder=cell.get("encoder", known.get("encoder", "")))
+            told = replace(from_dict(RunConfig, known), encoder=cell.get("encoder", known.get("encoder", "")))
+            base = _with_budget(told, cell.get("budget", sum(told.batches)))
             task = _facts(base, str(options.get("task_digest", "")))
         config = replace(base, strategy=cell["strategy"], seed=cell["seed"])
     except (BadOption, AttributeError, TypeError) as error:
         raise BadFile(f"{path}: the options of {cell['name']} cannot be read ({error}); restore it") from error
     return Run(name, config, task, trouble=trouble[cell["name"]])
+
+
+def _with_budget(config: RunConfig, labels: int) -> RunConfig:
+    """The config with the first batch of which all rounds together buy so many labels, where there is one."""
+    each = sum(config.growth**number for number in range(config.rounds))
+    # A round's share is rounded down: all of them together lose less than a label a round.
+    tried = range(max(1, int(labels / each)), int((labels + config.rounds) / each) + 2)
+    made = (replace(config, first_batch=first) for first in tried)
+    return next((one for one in made if sum(one.batches) == labels), config)
 
 
 def _facts(config: RunConfig, digest: str) -> Facts:

@@ -111,6 +111,8 @@ def in_short(setting: Setting) -> str:
     whole = [run for run in setting.runs if not run.trouble]
     seeds = {run.config.seed for run in whole}
     words = f"{len(setting.runs)} run{'s' if len(setting.runs) > 1 else ''}, {len(whole)} complete."
+    if not any(run.rounds for run in setting.runs):
+        return f"{words} None has a complete round."
     if not setting.splits:
         return f"{words} None has measured a split (--evaluation.splits): there is no average precision."
     split, means = setting.splits[0], dict[str, float]()
