@@ -111,7 +111,11 @@ def test_p_is_of_the_model_before_and_of_batches_that_a_model_chose(task, config
 
 def test_a_damaged_round_is_trouble_and_those_before_it_stand(task, config, tmp_path):
     path = made_run(tmp_path / "run", task, config)
+    start = '{"labels": 9, "positives": 1, "batch_positives": 0, "evaluations": '
     for content in (
+        '{"labels": 1e999, "positives": 1, "batch_positives": 0, "seconds": {}, "evaluations": {}}',
+        start + '{}, "seconds": {}, "boundary": "x"}',
+        start + '{}, "seconds": {"train": 1e999}}',
         "{",
         '{"labels": 1}',
         '{"labels": "x", "positives": 1, "batch_positives": 0, "seconds": [], "evaluations": {}}',
@@ -233,3 +237,19 @@ def test_a_run_folder_without_readable_options_is_refused(tmp_path):
     (Path(tmp_path) / "config.json").write_text("{")
     with pytest.raises(BadFile):
         read_runs(tmp_path)
+
+
+def test_a_state_that_counts_no_rounds_is_trouble(task, config, tmp_path):
+    path = made_run(tmp_path / "run", task, config)
+    for content in ('{"round": "x"}', '{"round": -1}', "{"):
+        (path / "state.json").write_text(content)
+        (run,) = read_runs(path)
+        assert run.trouble.startswith("cannot be read after round 0: ")
+
+
+def test_a_split_that_no_task_has_is_trouble(task, config, tmp_path):
+    path = made_run(tmp_path / "run", task, config)
+    home = path / "round-001" / "record.json"
+    home.write_text(home.read_text().replace('"dev": {', '"all": {'))
+    (run,) = read_runs(path)
+    assert run.trouble.startswith("cannot be read after round 0: ")

@@ -81,11 +81,7 @@ class RunFolder:
     @property
     def last(self) -> int:
         """The last complete round, 0 before the first."""
-        path = self.path / "state.json"
-        last = read_json(path, ["round"])["round"] if path.exists() else 0
-        if not isinstance(last, int) or isinstance(last, bool) or last < 0:
-            raise BadFile(f"{path} counts {last!r} rounds; restore it")
-        return last
+        return last_round(self.path)
 
     def state(self) -> State:
         """The run after its last complete round."""
@@ -215,6 +211,15 @@ def opened(path: Place, task: Task) -> Iterator[RunFolder]:
     """A run folder for writing, by one process at a time: the lock ends with the process, however that ends."""
     with locked(path):
         yield RunFolder(path, task)
+
+
+def last_round(path: Place) -> int:
+    """The last complete round of a run folder, 0 before the first."""
+    state = path / "state.json"
+    last = read_json(state, ["round"])["round"] if state.exists() else 0
+    if not isinstance(last, int) or isinstance(last, bool) or last < 0:
+        raise BadFile(f"{state} counts {last!r} rounds; restore it")
+    return last
 
 
 def bound_config(path: Place) -> RunConfig:

@@ -15,9 +15,10 @@ from al_ray.core.metrics import Estimate
 from al_ray.core.plain import as_dict, from_dict
 from al_ray.core.runs import Facts, Measured, Round, Run, Shown
 from al_ray.core.scoring import Scorer
+from al_ray.core.task import SPLITS
 from al_ray.data.examples import read_examples
 from al_ray.data.files import read_json, read_parquet
-from al_ray.data.run_folder import bound_config
+from al_ray.data.run_folder import bound_config, last_round
 from al_ray.data.tables import read_about
 from al_ray.storage.places import Place, place
 
@@ -42,11 +43,10 @@ def read_run(folder: Place, name: str) -> Run:
     BadFile where even its options cannot be read.
     """
     config = bound_config(folder)
-    run = Run(name, config, _facts(config, read_json(folder / CONFIG, ["task_digest"])["task_digest"]))
-    rounds, planned, state = list[Round](), len(config.batches), folder / "state.json"
+    run = Run(name, config, _facts(config, str(read_json(folder / CONFIG, ["task_digest"])["task_digest"])))
+    rounds, planned = list[Round](), len(config.batches)
     try:
-        last = read_json(state, ["round"])["round"] if state.exists() else 0
-        for number in range(1, last + 1):
+        for number in range(1, last_round(folder) + 1):
             rounds.append(_round(folder, number, config, rounds))
     except AlRayError as error:
         return replace(run, rounds=tuple(rounds), trouble=f"{UNREADABLE} after round {len(rounds)}: {error}")
@@ -162,15 +162,15 @@ def _round(folder: Place, number: int, config: RunConfig, before: Sequence[Round
             positives=int(record["positives"]),
             batch=int(record["labels"]) - (before[-1].labels if before else 0),
             batch_positives=int(record["batch_positives"]),
-            seconds={str(stage): float(seconds) for stage, seconds in record["seconds"].items()},
-            splits={str(split): _measured(one) for split, one in record["evaluations"].items()},
+            seconds={str(stage): _finite(seconds) for stage, seconds in record["seconds"].items()},
+            splits={SPLITS[SPLITS.index(split)]: _measured(one) for split, one in record["evaluations"].items()},
             batch_p=_batch_p(folder, number) if number > 1 and config.strategy not in ONCE else None,
-            boundary=record.get("boundary"),
-            index_recall=record.get("index_recall"),
+            boundary=_number(record.get("boundary")),
+            index_recall=_number(record.get("index_recall")),
             examples=tuple(Shown(**{k: v for k, v in row.items() if k != "split"}) for row in examples),
             examples_of=examples[0]["split"] if examples else "",
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFile(f"{path} is no record of a round ({error!r}); restore it") from error
 
 
@@ -183,20 +183,25 @@ def _measured(content: Mapping[str, Any]) -> Measured:
         total_pairs=int(content["total_pairs"]),
         exact=bool(content["exact"]),
         near=sum(near) if (near := [one["population"] for one in content["strata"] if "near" in one["name"]]) else None,
-        calibration_error=content.get("calibration_error"),
+        calibration_error=_number(content.get("calibration_error")),
         reliability=tuple(_bin(row) for row in content.get("reliability") or ()),
-        recall=tuple(map(float, curve["recall"])),
-        precision=tuple(map(float, curve["precision"])),
+        recall=tuple(map(_finite, curve["recall"])),
+        precision=tuple(map(_finite, curve["precision"])),
     )
 
 
 def _estimate(content: Mapping[str, float]) -> Estimate:
-    return Estimate(float(content["value"]), float(content["low"]), float(content["high"]))
+    return Estimate(_finite(content["value"]), _finite(content["low"]), _finite(content["high"]))
 
 
 def _bin(row: Mapping[str, Any]) -> Bin:
     share = _estimate(row["share"])
-    return Bin(row["low"], row["high"], row["weight"], row["mean_p"], share.value, share.low, share.high)
+    low, high, weight, mean_p = (_finite(row[name]) for name in ("low", "high", "weight", "mean_p"))
+    return Bin(low, high, weight, mean_p, share.value, share.low, share.high)
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else _finite(value)
 
 
 def _batch_p(folder: Place, number: int) -> float | None:
@@ -207,3 +212,11 @@ def _batch_p(folder: Place, number: int) -> float | None:
     cosines = pc.fill_null(table["cosine"], math.nan).to_numpy()
     known = cosines[~np.isnan(cosines)]
     return float(Scorer(model["weight"], model["bias"]).probability(known).mean()) if len(known) else None
+
+
+def _finite(value: Any) -> float:
+    """A number that can be drawn; ValueError for anything else."""
+    found = float(value)
+    if not math.isfinite(found):
+        raise ValueError(f"{value} is no finite number")
+    return found
