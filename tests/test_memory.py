@@ -49,6 +49,11 @@ def test_a_call_that_runs_out_of_memory_ends_its_process(call, words):
         getattr(sparing(Hungry)(), call)()
 
 
+def test_so_does_one_that_its_class_inherits():
+    with pytest.raises(SystemExit, match=r"^out of memory in Hungrier.bytes"):
+        sparing(type("Hungrier", (Hungry,), {}))().bytes()
+
+
 def test_so_does_one_that_yields():
     stream = sparing(Hungry)().tensors()
     assert next(stream) == 1

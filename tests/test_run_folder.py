@@ -241,6 +241,16 @@ def test_complete_rounds_are_those_that_the_state_counts(folder):
     assert [line["round"] for line in folder.complete_rounds()] == [1]
 
 
+def test_labels_are_those_of_complete_rounds_and_of_the_one_under_way(folder):
+    assert folder.labels == 0
+    played(folder, 1)
+    assert folder.labels == 5
+    folder.ledger.choose(2, batch_of(folder.task, 2))
+    folder.ledger.keep(2, answers(np.arange(3), np.array([1, 0, 2], dtype=np.uint8), "test"))
+    # An unsure answer was bought too.
+    assert folder.labels == 8
+
+
 def test_a_run_may_get_more_rounds_and_not_fewer(folder):
     folder.bind(RUN)
     folder.ledger.choose(1, batch_of(folder.task, 1))

@@ -27,8 +27,8 @@ def sparing(plain: type) -> type:
     """The class, whose public methods end their process when memory runs out in them."""
     methods = {
         name: sparing_call(method, f"{plain.__name__}.{name}")
-        for name, method in vars(plain).items()
-        if inspect.isfunction(method) and not name.startswith("_")
+        for name, method in inspect.getmembers(plain, inspect.isfunction)
+        if not name.startswith("_")
     }
     return type(plain.__name__, (plain,), methods)
 

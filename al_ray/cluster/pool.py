@@ -9,6 +9,7 @@ import numpy as np
 import ray
 
 from al_ray.cluster.actors import gathered, streamed
+from al_ray.cluster.metrics import PAIRS
 from al_ray.core.config import SearchConfig
 from al_ray.core.estimate import Asked, Tally, nothing
 from al_ray.core.evalset import Stratum
@@ -130,13 +131,20 @@ class ShardedPool:
             block = self.shards[place.shard].block.remote(model, part, place.start, place.stop)
             waiting.append((len(place.rows), ask(place, block)))
             while len(waiting) > (0 if first_alone and not done else ahead):
-                done += waiting[0][0]
-                yield from _answered(waiting.popleft()[1])
-                self.watch(stage, done, total)
+                size, asked = waiting.popleft()
+                done += size
+                yield from _answered(asked)
+                self._tell(stage, split, size, done, total)
         while waiting:
-            done += waiting[0][0]
-            yield from _answered(waiting.popleft()[1])
-            self.watch(stage, done, total)
+            size, asked = waiting.popleft()
+            done += size
+            yield from _answered(asked)
+            self._tell(stage, split, size, done, total)
+
+    def _tell(self, stage: str, split: Split, size: int, done: int, total: int) -> None:
+        if stage == "search":
+            PAIRS.inc(split.space.total * size / total)
+        self.watch(stage, done, total)
 
     def places(self, part: str) -> Iterator[Place]:
         """The blocks of a part."""

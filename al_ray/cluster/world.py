@@ -9,6 +9,7 @@ import numpy as np
 
 from al_ray.cluster.actors import deployed
 from al_ray.cluster.evaluator import PoolEvaluator
+from al_ray.cluster.metrics import LABELS, SECONDS, counted
 from al_ray.cluster.pool import ShardedPool, Watch
 from al_ray.cluster.prepare import parts_of, pool_folder, prepared
 from al_ray.cluster.search import PoolSearch
@@ -68,13 +69,16 @@ class RunWorld:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the seconds of a stage to the round's record."""
+        """Add the seconds of a stage to the round's record, and tell them; after label, how many labels there are."""
         started = time.monotonic()
         try:
             yield
         finally:
-            seconds = self.journal.seconds
-            seconds[name] = seconds.get(name, 0.0) + time.monotonic() - started
+            took, seconds = time.monotonic() - started, self.journal.seconds
+            seconds[name] = seconds.get(name, 0.0) + took
+            SECONDS.inc(took, {"stage": name, "run": self.journal.path.name})
+        if name == "label":
+            LABELS.set(self.journal.labels, {"run": self.journal.path.name})
 
     def embed(self, model: Model, splits: Iterable[str]) -> None:
         """See to it that the shards hold the vectors of these splits."""
@@ -104,7 +108,7 @@ def deployed_pool(
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
-    with deployed(PoolShard, specs, cluster) as shards:
+    with deployed(counted(PoolShard), specs, cluster) as shards:
         yield ShardedPool(shards, parts_of(task), task, config.search, watch)
 
 

@@ -27,7 +27,7 @@ from al_ray.core.errors import BadFile, BadOption, Written, WrongFolder
 from al_ray.core.evaluation import Evaluation
 from al_ray.core.examples import Examples, first_of
 from al_ray.core.plain import as_dict, from_dict
-from al_ray.core.records import YES, Labelled, Model, State
+from al_ray.core.records import OPEN, YES, Labelled, Model, State
 from al_ray.core.scoring import Scorer
 from al_ray.core.task import Task
 from al_ray.data.examples import write_examples
@@ -82,6 +82,13 @@ class RunFolder:
     def last(self) -> int:
         """The last complete round, 0 before the first."""
         return last_round(self.path)
+
+    @property
+    def labels(self) -> int:
+        """Labels of the complete rounds and of the one under way."""
+        before, batch = self.complete_rounds(), self.ledger.chosen(self.last + 1)
+        under_way = 0 if batch is None else int((self.ledger.labels(self.last + 1) != OPEN).sum())
+        return (before[-1]["labels"] if before else 0) + under_way
 
     def state(self) -> State:
         """The run after its last complete round."""

@@ -87,6 +87,7 @@ class PoolShard:
                 with self._shelf.made(part, key, (len(rows), encoder.dimension)) as vectors:
                     for batch in own:
                         vectors[np.searchsorted(rows, batch)] = encoder.embed(tokens, batch)
+                        self.embedded(len(batch))
                         yield len(batch)
                 self._vectors[part] = Block(rows, vectors)
                 return
@@ -94,6 +95,9 @@ class PoolShard:
         # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
         for batch in own:
             yield len(batch)
+
+    def embedded(self, count: int) -> None:
+        """Hears of so many texts as they have been encoded; who counts them says so (cluster/metrics.py)."""
 
     def block(self, model: Model, part: str, start: int, stop: int) -> Block:
         """The shard's texts number start to stop of a part, with their vectors."""

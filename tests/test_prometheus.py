@@ -1,0 +1,80 @@
+"""A run's figures are at its node's Prometheus endpoint while it works: those that its folder has."""
+
+import json
+import re
+import time
+from collections import Counter
+from dataclasses import replace
+from urllib.request import urlopen
+
+import pytest
+import ray
+
+from al_ray.cluster.memory import sparing
+from al_ray.cluster.metrics import counted
+from al_ray.cluster.world import deployed_world
+from al_ray.core import loop
+from al_ray.core.config import ClusterConfig, RunConfig, SearchConfig, TrainingConfig
+from al_ray.core.loop import ImputedOracle
+from al_ray.core.records import State
+from al_ray.data.run_folder import opened
+from al_ray.data.tables import read_task, write_task
+from al_ray.model.pool import PoolShard
+
+RUN = RunConfig(
+    task="task", rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8,
+    threads=1, search=SearchConfig(neighbours=5, block=16),
+    training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
+)  # fmt: skip
+
+
+def scraped() -> Counter[tuple[str, str, str]]:
+    """What the node serves of ours, as (name, stage, run) -> value, summed over its processes."""
+    (node,) = ray.nodes()
+    with urlopen(f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    found = Counter[tuple[str, str, str]]()
+    for line in lines:
+        sample = re.fullmatch(r"ray_al_ray_(\w+)\{(.*)\} (\S+)", line)
+        if sample is not None:
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', sample[2]))
+            found[sample[1], labels.get("stage", ""), labels.get("run", "")] += float(sample[3])
+    return found
+
+
+@pytest.mark.parametrize("kind", ["knn", "exact"])
+def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp_path, kind):
+    write_task(make_task(True), tmp_path / "task", {})
+    task, run = read_task(tmp_path / "task"), f"run-{kind}"
+    asked = replace(RUN, task=str(tmp_path / "task"), search=replace(RUN.search, kind=kind))
+    train, dev = (len(task.split(name).space.left) for name in ("train", "dev"))
+    before = scraped()
+    with (
+        opened(tmp_path / run, task) as journal,
+        deployed_world(
+            asked, ClusterConfig(shards=2, timeout=120), journal, ImputedOracle(task.split("train")), lambda *_: None
+        ) as world,
+    ):
+        list(loop.run(asked, task.split("train"), world, State()))
+        wanted = {
+            # Both rounds search the pool and measure dev, under other weights each time.
+            ("pairs_searched_total", "", ""): 2 * task.split("train").space.total,
+            ("texts_embedded_total", "", ""): 2 * (train + dev),
+            ("labels_bought", "", run): 40,
+        }
+        lines = [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
+        for stage in ("embed", "search", "label", "train", "evaluate"):
+            wanted["stage_seconds_total", stage, run] = sum(line["seconds"][stage] for line in lines)
+        deadline, seen = time.monotonic() + 60, {}
+        # A process tells its node once a second (tests/conftest.py).
+        while time.monotonic() < deadline and seen != pytest.approx(wanted, abs=0.01):
+            time.sleep(0.2)
+            now = scraped()
+            seen = {name: now[name] - before[name] for name in wanted}
+    assert seen == pytest.approx(wanted, abs=0.01)
+
+
+def test_a_counting_shard_still_spares_memory_and_bears_its_name():
+    shard = counted(PoolShard)
+    assert shard.__name__ == "PoolShard"
+    assert sparing(shard).embed.__wrapped__ is PoolShard.embed
