@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections import Counter
+from collections import defaultdict
 from dataclasses import replace
 from urllib.request import urlopen
 
@@ -28,12 +28,12 @@ RUN = RunConfig(
 )  # fmt: skip
 
 
-def scraped() -> Counter[tuple[str, str, str]]:
+def scraped() -> dict[tuple[str, str, str], float]:
     """What the node serves of ours, as (name, stage, run) -> value, summed over its processes."""
     (node,) = ray.nodes()
     with urlopen(f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics", timeout=30) as answer:
         lines = answer.read().decode().splitlines()
-    found = Counter[tuple[str, str, str]]()
+    found = defaultdict[tuple[str, str, str], float](float)
     for line in lines:
         sample = re.fullmatch(r"ray_al_ray_(\w+)\{(.*)\} (\S+)", line)
         if sample is not None:
