@@ -1,0 +1,129 @@
+"""The very commands of the README's section on clusters, on a head of this machine with a token."""
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from al_ray.data.tables import write_task
+from tests.heads import ROOT, Head, environment_of, started
+
+pytestmark = pytest.mark.slow
+
+SMALL = (
+    "--rounds 2 --first-batch 16 --encoder random-bert --encoder-layers 1 --max-length 24 --encoder-batch 8 "
+    "--threads 1 --search.neighbours 5 --training.epochs 1 --training.batch 4 --training.worst-loss 100"
+)
+# What is added to a command of the README, by its job: small, and for jobs.run an oracle that waits between the rounds.
+MORE = {"run": f"{SMALL} --oracle judge:label", "grid": SMALL}
+# What a job leaves of which everything is there.
+LAST = {"run": "round-002/model/scorer.json", "grid": "summary.md"}
+JUDGE = """
+import time
+from pathlib import Path
+
+def label(left, right):
+    # The second round's labels are sold when somebody has read the line of the first.
+    begun = Path({folder!r}, "runs", "first", "metrics.jsonl").exists()
+    deadline = time.monotonic() + 60
+    while begun and not Path({folder!r}, "seen").exists():
+        if time.monotonic() > deadline:
+            raise SystemExit("nobody has read the first round's line")
+        time.sleep(0.1)
+    return [len(set(one) & set(other)) > 0.7 * len(set(one)) for one, other in zip(left, right)]
+"""
+
+
+def readme() -> list[str]:
+    """The commands of the section, without comments."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").partition("## On a cluster")[2]
+    block = re.search(r"```\n(.*?)```", section, re.DOTALL)
+    assert block is not None
+    return [line.partition("#")[0].strip() for line in block[1].splitlines()]
+
+
+SUBMITTED = {re.search(r"jobs\.(\w+)", line)[1]: line for line in readme() if "job submit" in line}  # type: ignore[index]
+
+
+@pytest.fixture(scope="module")
+def data(make_task, tmp_path_factory) -> Path:
+    """What stands for /data: a task, and a module of somebody's own."""
+    folder = tmp_path_factory.mktemp("data")
+    write_task(make_task(True), folder / "tasks" / "wikiqa", {})
+    (folder / "judge.py").write_text(JUDGE.format(folder=str(folder)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def head(data, tmp_path_factory) -> Iterator[Head]:
+    """The README's commands up to the first job, in their order."""
+    exported, generate, start, *_ = readme()
+    name, value = exported.removeprefix("export ").split("=")
+    home = tmp_path_factory.mktemp("home")
+    environment = environment_of(home, **{name: value}, PYTHONPATH=str(data))
+    subprocess.run(shlex.split(generate), env=environment, check=True, capture_output=True, timeout=60)
+    assert [path.name for path in (home / ".ray").iterdir()] == ["auth_token"]
+    with started(start, environment, "--num-cpus=4") as made:
+        yield made
+
+
+def command(line: str, data: Path, more: str = "") -> list[str]:
+    return shlex.split(f"{line} {more}".replace("/data/", f"{data}/"))
+
+
+def test_the_readme_submits_a_run():
+    assert "run" in SUBMITTED
+    assert {job for job in SUBMITTED if not (ROOT / "jobs" / f"{job}.py").exists()} == set()
+    assert set(SUBMITTED) <= set(MORE)
+
+
+@pytest.mark.parametrize("job", SUBMITTED)
+def test_a_submitted_job_streams_its_lines_and_leaves_what_it_should(head, data, job):
+    said: list[str] = []
+    with subprocess.Popen(
+        command(SUBMITTED[job], data, MORE[job]), cwd=ROOT, env=head.environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True,
+    ) as client:  # fmt: skip
+        assert client.stdout is not None
+        for line in client.stdout:
+            said.append(line)
+            if re.match(r" +1 +16 ", line):
+                # The job goes on from here only.
+                (data / "seen").touch()
+    assert client.returncode == 0, "".join(said)
+    out = Path(command(SUBMITTED[job], data)[command(SUBMITTED[job], data).index("--out") + 1])
+    assert (out / LAST[job]).is_file()
+    if job == "run":
+        assert f"results: {out}\n" in said
+        assert (data / "seen").exists()
+
+
+def test_a_relative_folder_is_refused_and_a_job_that_fails_fails_its_command(head, data):
+    before = set(ROOT.iterdir())
+    ended = head.ended(*command(SUBMITTED["run"].replace("--out /data/", "--out "), data))
+    assert ended.returncode == 1
+    assert "error: --out runs/first is relative, and a submitted job's folder is thrown away" in ended.stdout
+    assert "exit code 2" in ended.stdout
+    assert set(ROOT.iterdir()) == before
+
+
+def test_who_has_no_token_is_refused(head, data, tmp_path):
+    ended = head.ended(*command(SUBMITTED["run"], data), HOME=str(tmp_path), RAY_AUTH_MODE="disabled")
+    assert ended.returncode == 1
+    assert "Missing authentication token" in ended.stdout
+
+
+def test_the_submitted_run_worked_on_the_head_whose_nodes_serve_its_figures(head):
+    """Not on a Ray of its own, which a job that finds none would start."""
+    (services,) = json.loads((head.folder / "prom_metrics_service_discovery.json").read_text())
+    served = ""
+    for target in services["targets"]:
+        with urlopen(f"http://{target}/metrics", timeout=30) as answer:
+            served += answer.read().decode()
+    assert re.search(r'^ray_al_ray_stage_seconds_total\{.*run="first",stage="search"', served, re.MULTILINE)
+    assert re.search(r"^ray_al_ray_texts_embedded_total\{", served, re.MULTILINE)
