@@ -17,6 +17,11 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).resolve().parents[1]
+# Of the environment of these tests. The last would hide that a job keeps its lines to itself.
+NOT_THEIRS = ("RAY_ADDRESS", "PYTHONPATH", "PYTHONUNBUFFERED")
+
+# Of the figures of autoscaler and dashboard: whichever is free, for another Ray may have the usual ones.
+PORTS = {"AUTOSCALER_METRIC_PORT": "0", "DASHBOARD_METRIC_PORT": "0"}
 
 
 @dataclass
@@ -37,7 +42,7 @@ class Head:
 
 def environment_of(home: Path, **more: str) -> dict[str, str]:
     """A user's, with a home of its own (where tokens lie), this Python's commands, and no Ray found already."""
-    ours = {name: value for name, value in os.environ.items() if name not in ("RAY_ADDRESS", "PYTHONPATH")}
+    ours = {name: value for name, value in os.environ.items() if name not in NOT_THEIRS}
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return {**ours, "PATH": path, "HOME": str(home), "NO_COLOR": "1", "RAY_COLOR_PREFIX": "0", **more}
 
@@ -62,7 +67,7 @@ def started(command: str, environment: dict[str, str], *more: str) -> Iterator[H
     ]
     log = (folder / "head.log").open("w")
     process = subprocess.Popen(
-        [*shlex.split(command), *own, *more], env=environment, stdout=log, stderr=subprocess.STDOUT,
+        [*shlex.split(command), *own, *more], env={**environment, **PORTS}, stdout=log, stderr=subprocess.STDOUT,
         start_new_session=True,
     )  # fmt: skip
     head = Head({**environment, "RAY_API_SERVER_ADDRESS": f"http://127.0.0.1:{port}"}, folder)
