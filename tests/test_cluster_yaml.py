@@ -1,6 +1,7 @@
 """cluster.yaml is what Ray takes, and what al_ray needs: checked without a cloud, for `ray up` sees mistakes late."""
 
 import copy
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -15,6 +16,11 @@ from ray.autoscaler._private.util import prepare_config, validate_config
 ROOT = Path(__file__).resolve().parents[1]
 Config = dict[str, Any]
 SETUP = ("initialization_commands", "head_setup_commands", "worker_setup_commands")
+# What a node's configuration must say by itself: the machine, its disk's image, and who it is to the bucket.
+WANTED = {
+    "aws": ("InstanceType", "ImageId", "IamInstanceProfile"),
+    "gcp": ("machineType", "disks", "serviceAccounts"),
+}
 START = ("head_start_ray_commands", "worker_start_ray_commands")
 
 
@@ -33,12 +39,10 @@ def complaints(config: Config) -> list[str]:
 def nodes(full: Config) -> list[str]:
     types = full["available_node_types"]
     workers = {name: node for name, node in types.items() if name != full["head_node_type"]}
-    found = [
-        f"{name} has no {key}"
-        for name, node in types.items()
-        for key in ("InstanceType", "ImageId")
-        if key not in node["node_config"]
-    ]
+    wanted = WANTED[full["provider"]["type"]]
+    found = [f"{name} has no {key}" for name, node in types.items() for key in wanted if key not in node["node_config"]]
+    if full["provider"]["type"] == "aws" and any("InstanceMarketOptions" in n["node_config"] for n in types.values()):
+        found.append("nodes may be taken away unasked")
     if types[full["head_node_type"]]["resources"].get("CPU") != 0:
         found.append("the head takes work")
     if any(node["min_workers"] for node in workers.values()):
@@ -105,6 +109,36 @@ def test_cluster_yaml_is_sound(config: Config):
     assert complaints(config) == []
 
 
+def test_what_the_guide_changes_for_gcp_is_sound_too(config: Config):
+    guide = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    changed = yaml.safe_load(block)
+    assert changed["provider"]["type"] == "gcp"
+    assert complaints({**config, **changed}) == []
+    (types,) = (changed["available_node_types"],)
+    # GCP does not tell Ray what a machine has.
+    assert types["gpu_worker"]["resources"]["GPU"] == 4
+    del types["gpu_worker"]["node_config"]["serviceAccounts"]
+    assert complaints({**config, **changed}) == ["gpu_worker has no serviceAccounts"]
+
+
+def test_the_guides_commands_name_what_stands_in_cluster_yaml(config: Config):
+    guide = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
+    roles = {node["node_config"]["IamInstanceProfile"]["Name"] for node in config["available_node_types"].values()}
+    made = re.search(r"^for role in (.*); do$", guide, re.MULTILINE)
+    assert made is not None
+    assert set(made[1].split()) == roles
+    # What the head hands to a worker it must be allowed to hand on.
+    assert f"role/{worker(config)['node_config']['IamInstanceProfile']['Name']}" in guide
+    for policy in re.findall(r"'(\{.*?\})'", guide, re.DOTALL):
+        assert json.loads(policy)["Version"] == "2012-10-17"
+    # The README's commands are the guide's.
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("## On a cluster")[2]
+    for line in ("export RAY_AUTH_MODE=token", "ray get-auth-token --generate", "ray start --head"):
+        assert line in readme
+        assert line in guide
+
+
 def head(config: Config) -> Config:
     return config["available_node_types"]["head"]
 
@@ -122,6 +156,11 @@ def replaced(config: Config, key: str, old: str, new: str) -> None:
 BROKEN: dict[str, tuple[Callable[[Config], Any], str]] = {
     "instance-type": (lambda c: worker(c)["node_config"].pop("InstanceType"), "gpu_worker has no InstanceType"),
     "machine-image": (lambda c: head(c)["node_config"].pop("ImageId"), "head has no ImageId"),
+    "no-role": (lambda c: worker(c)["node_config"].pop("IamInstanceProfile"), "gpu_worker has no IamInstanceProfile"),
+    "spot": (
+        lambda c: worker(c)["node_config"].update(InstanceMarketOptions={"MarketType": "spot"}),
+        "nodes may be taken away unasked",
+    ),
     "busy-head": (lambda c: head(c).update(resources={}), "the head takes work"),
     "idle-workers": (lambda c: worker(c).update(min_workers=1), "workers stay when nobody works"),
     "max-workers": (lambda c: c.update(max_workers=8), "max_workers is not the sum of the node types'"),

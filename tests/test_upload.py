@@ -59,7 +59,7 @@ def packed(folder: Path, place: Path) -> Iterator[tuple[str, int]]:
     """What Ray's command packs of a folder, as (name, bytes): by the same functions, without a head to send it to."""
     place.mkdir()
 
-    def upload(working_dir: str, excludes: list[str], is_file: bool = False) -> None:
+    def upload(working_dir: str, excludes: list[str] | None, is_file: bool | None = False) -> None:
         assert not is_file
         create_package(working_dir, place / "package.zip", include_gitignore=True, excludes=excludes)
 
