@@ -66,10 +66,12 @@ class RunWorld:
         self.pool, self.trainer, self.journal, self.oracle = pool, trainer, journal, oracle
         self.retriever = PoolSearch(pool, journal.task.split("train"), journal.keep_recall)
         self.evaluator = evaluator(config, journal, pool)
+        # Those of complete rounds: what people said before any actor was started counts as the round's all the same.
+        self.labels = sum(line["labels"] for line in journal.complete_rounds()[-1:])
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the seconds of a stage to the round's record, and tell them; after label, how many labels there are."""
+        """Add the seconds of a stage to the round's record, and tell them; after label, the labels that came, too."""
         started = time.monotonic()
         try:
             yield
@@ -78,7 +80,8 @@ class RunWorld:
             seconds[name] = seconds.get(name, 0.0) + took
             SECONDS.inc(took, {"stage": name, "run": self.journal.path.name})
         if name == "label":
-            LABELS.set(self.journal.labels, {"run": self.journal.path.name})
+            before, self.labels = self.labels, self.journal.labels
+            LABELS.inc(self.labels - before, {"run": self.journal.path.name})
 
     def embed(self, model: Model, splits: Iterable[str]) -> None:
         """See to it that the shards hold the vectors of these splits."""
