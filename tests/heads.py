@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Of the environment of these tests. The last would hide that a job keeps its lines to itself.
 NOT_THEIRS = ("RAY_ADDRESS", "PYTHONPATH", "PYTHONUNBUFFERED")
 
-# Of the figures of autoscaler and dashboard: whichever is free, for another Ray may have the usual ones.
-PORTS = {"AUTOSCALER_METRIC_PORT": "0", "DASHBOARD_METRIC_PORT": "0"}
+# Where autoscaler and dashboard serve their figures: another Ray may have the usual ports.
+FIGURES = ("AUTOSCALER_METRIC_PORT", "DASHBOARD_METRIC_PORT")
 
 
 @dataclass
@@ -65,9 +65,10 @@ def started(command: str, environment: dict[str, str], *more: str) -> Iterator[H
         ),
         *(f"--temp-dir={folder}", "--object-store-memory=100000000"),
     ]
+    its = {**environment, **{name: str(free_port()) for name in FIGURES}}
     log = (folder / "head.log").open("w")
     process = subprocess.Popen(
-        [*shlex.split(command), *own, *more], env={**environment, **PORTS}, stdout=log, stderr=subprocess.STDOUT,
+        [*shlex.split(command), *own, *more], env=its, stdout=log, stderr=subprocess.STDOUT,
         start_new_session=True,
     )  # fmt: skip
     head = Head({**environment, "RAY_API_SERVER_ADDRESS": f"http://127.0.0.1:{port}"}, folder)

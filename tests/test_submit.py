@@ -85,8 +85,10 @@ def test_the_readme_submits_a_run():
 @pytest.mark.parametrize("job", SUBMITTED)
 def test_a_submitted_job_streams_its_lines_and_leaves_what_it_should(head, data, job):
     said: list[str] = []
+    # As at a terminal: into a pipe Ray's command would write by blocks. The job has its environment from the head.
+    environment = {**head.environment, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        command(SUBMITTED[job], data, MORE[job]), cwd=ROOT, env=head.environment, stdout=subprocess.PIPE,
+        command(SUBMITTED[job], data, MORE[job]), cwd=ROOT, env=environment, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True,
     ) as client:  # fmt: skip
         assert client.stdout is not None
