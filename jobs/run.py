@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from al_ray.cluster import run as cluster_run
+from al_ray.cluster.run import Work
 from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.stopping import NEVER, StopConfig, ended
 from al_ray.data.run_folder import RunFolder, bound_config
@@ -58,7 +59,7 @@ def run(
         watch.close()
         print(of_round(line), flush=True)
 
-    folder = cluster_run.run(config, cluster, out, asking, watch, told, stop)
+    folder = cluster_run.run(Work(config, cluster, asking, stop), out, watch, told)
     why = ended(config, stop, folder.complete_rounds())
     if why is not None:
         print(why)

@@ -115,7 +115,7 @@ def moved(width: int) -> float:
 
 
 def rounded(vectors: Vectors) -> Vectors:
-    with Shelf("fp16", inf, None, 0, 1).made("left", "", vectors.shape) as shelf:
+    with Shelf("fp16", inf, {}, 0, 1).made("left", "", vectors.shape) as shelf:
         shelf[:] = vectors
     return shelf
 
@@ -278,9 +278,9 @@ def mapped(vectors: Vectors) -> bool:
 def test_what_goes_beyond_the_memory_allowed_is_mapped_and_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     # Room for 100 numbers of 4 bytes.
-    shelf = Shelf("fp32", 400 / GIB, None, 0, 1)
-    for weights in ("untrained-a", "trained-b"):
-        shelf.want(weights)
+    shelf = Shelf("fp32", 400 / GIB, {}, 0, 1)
+    for kind in ("untrained", "trained"):
+        shelf.want(kind, "a")
         for shape, elsewhere in (((6, 10), False), ((5, 10), True), ((4, 10), False), ((1, 1), True), ((0, 9), False)):
             with shelf.made("left", "", shape) as vectors:
                 assert not list(tmp_path.iterdir())
@@ -293,7 +293,7 @@ def test_what_goes_beyond_the_memory_allowed_is_mapped_and_leaves_no_file(tmp_pa
 def test_a_disk_without_room_is_told_of(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere" / "at all"))
     (tmp_path / "nowhere").write_text("a file")
-    with pytest.raises(BadFile, match="cannot be written"), Shelf("fp32", 0, None, 0, 1).made("left", "", (2, 3)):
+    with pytest.raises(BadFile, match="cannot be written"), Shelf("fp32", 0, {}, 0, 1).made("left", "", (2, 3)):
         pass
 
 
@@ -309,10 +309,10 @@ def test_a_shard_without_texts_keeps_no_file(tmp_path, letters, task):
 @pytest.mark.parametrize(("shard", "shards", "left"), [(1, 12, ["11-of-12"]), (0, 2, ["1-of-2"])])
 def test_a_shard_is_known_by_its_whole_name(tmp_path, shard, shards, left):
     for place in ((1, 12), (11, 12), (1, 2)):
-        shelf = Shelf("fp32", 0, tmp_path, *place)
-        shelf.want("trained-a")
+        shelf = Shelf("fp32", 0, {"trained": tmp_path}, *place)
+        shelf.want("trained", "a")
         with shelf.made("left", "", (1, 1)):
             pass
     assert len(list(tmp_path.iterdir())) == 3
-    Shelf("fp32", 0, tmp_path, shard, shards).want("trained-b")
+    Shelf("fp32", 0, {"trained": tmp_path}, shard, shards).want("trained", "b")
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"trained-a-left-{place}.npy" for place in left]

@@ -28,23 +28,31 @@ RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory 
 
 
 @dataclass(frozen=True)
+class Room:
+    """Bundles of a placement group that somebody else keeps, a worker each, by number."""
+
+    group: PlacementGroup
+    bundles: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Places:
     """Room for so many workers of a kind, which Ray keeps; after a node's death it looks for other room."""
 
     name: str
     count: int
     config: ClusterConfig
-    group: PlacementGroup
+    room: Room
 
     def await_all(self) -> None:
         """Wait until all are there; NoPlace after the config's timeout."""
         # Ray cuts off what is beyond whole seconds.
-        if not self.group.wait(math.ceil(self.config.timeout)):
+        if not self.room.group.wait(math.ceil(self.config.timeout)):
             raise NoPlace(
                 f"{self.count} {self.name} workers of {self.config.cpus_per_shard} CPUs and "
                 f"{self.config.gpus_per_shard} GPUs were not placed in {self.config.timeout:.0f} s; the cluster has "
-                f"{_room()}: ask for fewer --shards or --training.workers, less --cpus-per-shard or --gpus-per-shard, "
-                "give a longer --timeout, or add nodes; the same command goes on"
+                f"{room_of_nodes()}: ask for fewer --shards or --training.workers, less --cpus-per-shard or "
+                "--gpus-per-shard, give a longer --timeout, or add nodes; the same command goes on"
             )
 
     def await_start(self, ready: list[Any]) -> None:
@@ -61,7 +69,9 @@ class Places:
         return {
             "num_cpus": self.config.cpus_per_shard,
             "num_gpus": self.config.gpus_per_shard,
-            "scheduling_strategy": PlacementGroupSchedulingStrategy(self.group, placement_group_bundle_index=number),
+            "scheduling_strategy": PlacementGroupSchedulingStrategy(
+                self.room.group, placement_group_bundle_index=self.room.bundles[number]
+            ),
         }
 
 
@@ -69,24 +79,36 @@ class Places:
 _kept: list[Places] = []
 
 
+def asked_of(config: ClusterConfig) -> dict[str, float]:
+    """What one worker asks of Ray: the bundle of a placement group."""
+    return {"CPU": config.cpus_per_shard, **({"GPU": config.gpus_per_shard} if config.gpus_per_shard else {})}
+
+
 @contextmanager
-def kept(name: str, count: int, config: ClusterConfig, strategy: str = "SPREAD") -> Iterator[Places]:
-    """Places for `count` workers, given back at the end; NoPlace when the cluster has no room in time."""
-    one = {"CPU": config.cpus_per_shard, **({"GPU": config.gpus_per_shard} if config.gpus_per_shard else {})}
-    places = Places(name, count, config, placement_group([one] * count, strategy=strategy))
+def kept(
+    name: str, count: int, config: ClusterConfig, strategy: str = "SPREAD", room: Room | None = None
+) -> Iterator[Places]:
+    """Places for `count` workers, given back at the end; NoPlace when the cluster has no room in time.
+
+    room: where they are to be, which stays when they go; a placement group of their own when it is not given.
+    """
+    own = room is None
+    room = room or Room(placement_group([asked_of(config)] * count, strategy=strategy), tuple(range(count)))
+    places = Places(name, count, config, room)
     try:
         places.await_all()
         _kept.append(places)
         yield places
     finally:
         _kept[:] = [other for other in _kept if other is not places]
-        remove_placement_group(places.group)
+        if own:
+            remove_placement_group(room.group)
 
 
 @contextmanager
-def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig) -> Iterator[list[Any]]:
+def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig, room: Room | None = None) -> Iterator[list[Any]]:
     """One actor of a plain class for each spec, killed at the end; NoPlace when the cluster has no room in time."""
-    with kept(plain.__name__, len(specs), config) as places:
+    with kept(plain.__name__, len(specs), config, room=room) as places:
         made, bounds = ray.remote(standing(plain)), {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
         actors = [made.options(**bounds, **places.options(number)).remote(spec) for number, spec in enumerate(specs)]
         try:
@@ -96,10 +118,12 @@ def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig) -> Iterat
             release(actors)
 
 
-def done_by_worker(function: Callable[..., Any], *arguments: Any, config: ClusterConfig) -> Any:
+def done_by_worker(
+    function: Callable[..., Any], *arguments: Any, config: ClusterConfig, room: Room | None = None
+) -> Any:
     """What a function returns that a worker calls, which needs no GPU; as patient and as careful as an actor."""
     name = function.__name__
-    with kept(name, 1, replace(config, gpus_per_shard=0.0)) as places:
+    with kept(name, 1, replace(config, gpus_per_shard=0.0), room=room) as places:
         task = ray.remote(sparing_call(function, name)).options(max_retries=RESTARTS, **places.options(0))
         return gathered(task.remote(*arguments))
 
@@ -161,7 +185,7 @@ def _refuse_unplaced() -> None:
     logger.info("no answer for %.0f s; every actor has its place, so the wait goes on", _patience() or 0)
 
 
-def _room() -> str:
+def room_of_nodes() -> str:
     """What the nodes that are alive have, one by one: an actor must fit into one of them."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     held = [", ".join(f"{node.get(name, 0):g} {name}s" for name in ("CPU", "GPU")) for node in nodes]

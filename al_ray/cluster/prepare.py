@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from al_ray.cluster.actors import done_by_worker
+from al_ray.cluster.actors import Room, done_by_worker
 from al_ray.core.config import ClusterConfig, EncoderConfig
 from al_ray.core.errors import Written
 from al_ray.core.pairs import Rows
@@ -40,11 +40,18 @@ def pool_folder(task: Task, encoder: EncoderConfig, out: Place) -> Place:
     return out.resolve() / "pool" / hashlib.sha256(decides.encode()).hexdigest()[:16]
 
 
-def prepared(task_folder: Place, task: Task, encoder: EncoderConfig, out: Place, cluster: ClusterConfig) -> Place:
+def prepared(
+    task_folder: Place,
+    task: Task,
+    encoder: EncoderConfig,
+    out: Place,
+    cluster: ClusterConfig,
+    room: Room | None = None,
+) -> Place:
     """The pool folder, made by a worker if it is not there."""
     folder = pool_folder(task, encoder, out)
     if not (folder / LAST if isinstance(folder, Uri) else folder).exists():
-        done_by_worker(write_pool, str(task_folder.resolve()), encoder, str(folder), config=cluster)
+        done_by_worker(write_pool, str(task_folder.resolve()), encoder, str(folder), config=cluster, room=room)
     return folder
 
 

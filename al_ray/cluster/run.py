@@ -1,10 +1,12 @@
 """A whole run on Ray, from wherever its folder is to its end: what jobs.run does, and each trial of a grid."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from al_ray.cluster.pool import Watch
 from al_ray.cluster.session import refuse_lost, session
+from al_ray.cluster.trial import Trial
 from al_ray.cluster.world import deployed_world
 from al_ray.core import loop
 from al_ray.core.config import ONCE, ClusterConfig, RunConfig
@@ -21,21 +23,25 @@ from al_ray.storage.places import Place, place
 
 Told = Callable[[dict[str, Any]], None]
 """Hears a round's line of metrics.jsonl, once the round is complete."""
+PATIENCE = 60.0  # Seconds that a trial waits for the lock of the one it takes the place of, whose process is ending.
 
 
-def run(
-    config: RunConfig,
-    cluster: ClusterConfig,
-    out: Place,
-    asking: OracleConfig,
-    watch: Watch,
-    told: Told,
-    stop: StopConfig = NEVER,
-) -> RunFolder:
+@dataclass(frozen=True)
+class Work:
+    """All that the options of a run say: what it is to find out, where it works, how people are asked, when it ends."""
+
+    config: RunConfig
+    cluster: ClusterConfig
+    asking: OracleConfig = field(default_factory=OracleConfig)
+    stop: StopConfig = NEVER
+
+
+def run(work: Work, out: Place, watch: Watch, told: Told, trial: Trial | None = None) -> RunFolder:
     """Run to the end, or to where it is to stop, from wherever the folder is; LabelsAwaited when people are to label.
 
-    `core.stopping.ended` says of the folder which of the two it was.
+    `core.stopping.ended` says of the folder which of the two it was. trial: its part of a grid, if it is of one.
     """
+    config, cluster, stop = work.config, work.cluster, work.stop
     refuse_lost(out)
     stop.refuse_unmeasured(config)
     texts = place(config.task)
@@ -46,8 +52,8 @@ def run(
         task.measurable(name)
     if "stated" in (config.strategy, config.seeding) and not len(stated(task.split("train"))):
         raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")
-    with opened(out, task) as journal:
-        oracle = oracle_of(config, asking, journal, watch)
+    with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
+        oracle = oracle_of(config, work.asking, journal, watch)
         journal.bind(config)
         state = journal.state()
         journal.refuse_lost(state.round)
@@ -60,7 +66,7 @@ def run(
                 loop.bought(state.round + 1, journal.ledger, oracle)
             with (
                 session(cluster, config.training.workers),
-                deployed_world(config, cluster, journal, oracle, watch) as world,
+                deployed_world(config, cluster, journal, oracle, watch, trial) as world,
             ):
                 for _ in loop.run(config, task.split("train"), world, state):
                     told(journal.metrics()[-1])

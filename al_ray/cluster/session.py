@@ -13,11 +13,17 @@ from al_ray.core.errors import BadOption, NoPlace
 from al_ray.storage.places import Place
 
 
+def local() -> bool:
+    """Whether a session has no cluster to find, and starts a Ray on this machine."""
+    return "RAY_ADDRESS" not in os.environ
+
+
 @contextmanager
-def session(config: ClusterConfig, trainers: int = 1) -> Iterator[None]:
+def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator[None]:
     """Ray for the length of a job: the cluster that RAY_ADDRESS or a session names, or else a local one.
 
-    A local Ray gets logical CPUs enough for the config and so many trainers; real threads are the encoder's option.
+    A local Ray gets logical CPUs enough for so many runs at a time, each with the config's shards and so many trainers;
+    real threads are the encoder's option.
     """
     if trainers > 1 and 0 < config.gpus_per_shard < 1:
         raise BadOption(
@@ -25,7 +31,7 @@ def session(config: ClusterConfig, trainers: int = 1) -> Iterator[None]:
             "exchange gradients, wants a GPU for each; give --gpus-per-shard 1 or --training.workers 1"
         )
     found = ray.is_initialized()
-    if not found and "RAY_ADDRESS" in os.environ:
+    if not found and not local():
         ray.init(logging_level=logging.WARNING)
     elif not found:
         # Without a word Ray 2.60 writes a token into the home folder, and later clusters there demand it.
@@ -34,7 +40,7 @@ def session(config: ClusterConfig, trainers: int = 1) -> Iterator[None]:
         # Threads that wait by spinning stand in the way of those they wait for as soon as another process computes too:
         # on two shared cores a small encoder was thirty times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        wanted = int((config.shards + trainers) * config.cpus_per_shard) + 1
+        wanted = int(runs * (config.shards + trainers) * config.cpus_per_shard) + 1
         ray.init(
             address="local",
             num_cpus=max(os.cpu_count() or 1, wanted), include_dashboard=False, logging_level=logging.WARNING,
@@ -42,7 +48,7 @@ def session(config: ClusterConfig, trainers: int = 1) -> Iterator[None]:
     try:
         gpus = ray.cluster_resources().get("GPU", 0)
         # A local Ray does not grow: nobody should wait for what will not come.
-        if not found and "RAY_ADDRESS" not in os.environ and config.gpus_per_shard * (config.shards + trainers) > gpus:
+        if not found and local() and config.gpus_per_shard * (config.shards + trainers) > gpus:
             raise NoPlace(
                 f"{config.shards} shards and {'a trainer' if trainers == 1 else f'{trainers} trainers'} ask for "
                 f"{config.gpus_per_shard:g} GPUs each, and this machine has {gpus:g}: lower --gpus-per-shard, --shards "

@@ -9,7 +9,18 @@ from typing import Any
 import ray
 from ray.util import get_node_ip_address
 
-from al_ray.cluster.actors import RESTARTS, Places, deployed, first_of, gathered, kept, release, standing, streamed
+from al_ray.cluster.actors import (
+    RESTARTS,
+    Places,
+    Room,
+    deployed,
+    first_of,
+    gathered,
+    kept,
+    release,
+    standing,
+    streamed,
+)
 from al_ray.core.config import ClusterConfig
 from al_ray.core.errors import Lost
 from al_ray.core.records import Labelled, Model
@@ -25,13 +36,13 @@ Training = Callable[[Labelled, int, Model | None, str], Iterator[Step | Model]]
 
 
 @contextmanager
-def deployed_training(spec: TrainerSpec, config: ClusterConfig) -> Iterator[Training]:
+def deployed_training(spec: TrainerSpec, config: ClusterConfig, room: Room | None = None) -> Iterator[Training]:
     """What trains, by as many actors as the spec has workers; they end with the context. NoPlace as for shards."""
     if spec.training.workers == 1:
-        with deployed(Trainer, [spec], config) as (actor,):
+        with deployed(Trainer, [spec], config, room) as (actor,):
             yield lambda *asked: streamed(actor.train.options(num_returns="streaming").remote(*asked))
         return
-    with kept(Trainer.__name__, spec.training.workers, config, "PACK") as places:
+    with kept(Trainer.__name__, spec.training.workers, config, "PACK", room) as places:
         group = TrainerGroup(spec, places)
         try:
             yield group.train

@@ -15,12 +15,13 @@ from al_ray.cluster.prepare import parts_of, pool_folder, prepared
 from al_ray.cluster.search import PoolSearch
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.trainers import Training, deployed_training
+from al_ray.cluster.trial import SeededSearch, Trial, room_of, shared_by
 from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.evalset import EvaluationSet
 from al_ray.core.evaluation import Evaluation
 from al_ray.core.heuristics import Stated
-from al_ray.core.ports import Oracle
+from al_ray.core.ports import Oracle, Retriever
 from al_ray.core.records import Labelled, Model
 from al_ray.core.task import Task
 from al_ray.data.evaluation_sets import EvaluationSets
@@ -60,11 +61,18 @@ class RunWorld:
     """All that a run's loop asks for."""
 
     def __init__(
-        self, config: RunConfig, pool: ShardedPool, trainer: TrainerActor, journal: RunFolder, oracle: Oracle
+        self,
+        config: RunConfig,
+        pool: ShardedPool,
+        trainer: TrainerActor,
+        journal: RunFolder,
+        oracle: Oracle,
+        trial: Trial | None = None,
     ) -> None:
         """Put the parts together."""
         self.pool, self.trainer, self.journal, self.oracle = pool, trainer, journal, oracle
-        self.retriever = PoolSearch(pool, journal.task.split("train"), journal.keep_recall)
+        search = PoolSearch(pool, journal.task.split("train"), journal.keep_recall)
+        self.retriever: Retriever = search if trial is None else SeededSearch(search, config, journal, trial.shared)
         self.evaluator = evaluator(config, journal, pool)
         # Those of complete rounds: what people said before any actor was started counts as the round's all the same.
         self.labels = sum(line["labels"] for line in journal.complete_rounds()[-1:])
@@ -97,7 +105,7 @@ def evaluator(config: RunConfig, journal: RunFolder, pool: ShardedPool) -> PoolE
 
 @contextmanager
 def deployed_pool(
-    config: RunConfig, cluster: ClusterConfig, task: Task, out: Place, watch: Watch
+    config: RunConfig, cluster: ClusterConfig, task: Task, out: Place, watch: Watch, trial: Trial | None = None
 ) -> Iterator[ShardedPool]:
     """Start the shards of a run on the Ray of this process; they end with the context."""
     texts, search = place(config.task), config.search
@@ -107,22 +115,29 @@ def deployed_pool(
             f"--search.neighbours is {search.neighbours:,}, and Faiss on a GPU gives {WIDEST:,}, {SPARE + 1} of them "
             f"spare: give at most {WIDEST - SPARE - 1:,}, or --search.kind exact, or leave out --gpus-per-shard"
         )
-    folder = prepared(texts, task, config.encoding, out, cluster)
-    where = cluster.device, cluster.mapped_above, cluster.keep_vectors
+    # Before there are shards the first one's place is free.
+    first = room_of(trial, 0, 1)
+    folder = prepared(texts, task, config.encoding, shared_by(trial, out), cluster, first)
+    where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
-    with deployed(counted(PoolShard), specs, cluster) as shards:
+    with deployed(counted(PoolShard), specs, cluster, room_of(trial, 0, cluster.shards)) as shards:
         yield ShardedPool(shards, parts_of(task), task, config.search, watch)
 
 
 @contextmanager
 def deployed_world(
-    config: RunConfig, cluster: ClusterConfig, journal: RunFolder, oracle: Oracle, watch: Watch
+    config: RunConfig,
+    cluster: ClusterConfig,
+    journal: RunFolder,
+    oracle: Oracle,
+    watch: Watch,
+    trial: Trial | None = None,
 ) -> Iterator[RunWorld]:
     """Start all actors of a run; they end with the context."""
     task = journal.task
-    with deployed_pool(config, cluster, task, journal.path, watch) as pool:
-        folder = str(pool_folder(task, config.encoding, journal.path))
+    with deployed_pool(config, cluster, task, journal.path, watch, trial) as pool:
+        folder = str(pool_folder(task, config.encoding, shared_by(trial, journal.path)))
         spec = TrainerSpec(
             folder,
             config.encoding,
@@ -132,8 +147,9 @@ def deployed_world(
             cluster.device,
             cluster.checkpoint_seconds,
         )
-        with deployed_training(spec, cluster) as training:
-            world = RunWorld(config, pool, TrainerActor(training, pool, journal, watch), journal, oracle)
+        room = room_of(trial, cluster.shards, config.training.workers)
+        with deployed_training(spec, cluster, room) as training:
+            world = RunWorld(config, pool, TrainerActor(training, pool, journal, watch), journal, oracle, trial)
             # Before any training: the near pairs are the untrained encoder's, whose vectors the first search needs too.
             world.evaluator.make_sets(config.evaluation.splits)
             yield world

@@ -13,23 +13,21 @@ events/                            the same figures for TensorBoard
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tensorboardX import SummaryWriter
 
 from al_ray.core.config import RunConfig
-from al_ray.core.errors import BadFile, BadOption, Written, WrongFolder
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.evaluation import Evaluation
 from al_ray.core.examples import Examples, first_of
 from al_ray.core.plain import as_dict, from_dict
 from al_ray.core.records import OPEN, YES, Labelled, Model, State
 from al_ray.core.scoring import Scorer
 from al_ray.core.task import Task
+from al_ray.data.events import add_events
 from al_ray.data.examples import write_examples
 from al_ray.data.files import read_json, write_json, write_text
 from al_ray.data.ledger import Ledger
@@ -72,7 +70,7 @@ class RunFolder:
         # The last round of `stated` took all there was.
         last = config.once or config.strategy == "stated"
         more = not last and isinstance(stands["rounds"], int) and stands["rounds"] < config.rounds
-        other = sorted(_differences({**stands, "rounds": config.rounds} if more else stands, wanted))
+        other = sorted(differences({**stands, "rounds": config.rounds} if more else stands, wanted))
         if other and self.ledger.rounds:
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
         if more or other:
@@ -194,15 +192,7 @@ class RunFolder:
         lines = [line for line in self.metrics() if line["round"] < number]
         text = "".join(json.dumps(line) + "\n" for line in [*lines, figures])
         write_text(self.path / "metrics.jsonl", text)
-        folder = self.path / "events"
-        if isinstance(folder, Path):
-            _write_events(folder, figures)
-            return
-        with tempfile.TemporaryDirectory(prefix="al_ray-") as local:
-            _write_events(Path(local), figures)
-            for path in Path(local).iterdir():
-                # Its name tells the second, in which two rounds may end.
-                (folder / f"{path.name}.{number:03d}").put(path)
+        add_events(self.path / "events", figures)
 
 
 def refuse_inside(path: Place, task: Place) -> None:
@@ -214,9 +204,12 @@ def refuse_inside(path: Place, task: Place) -> None:
 
 
 @contextmanager
-def opened(path: Place, task: Task) -> Iterator[RunFolder]:
-    """A run folder for writing, by one process at a time: the lock ends with the process, however that ends."""
-    with locked(path):
+def opened(path: Place, task: Task, patience: float = 0.0) -> Iterator[RunFolder]:
+    """A run folder for writing, by one process at a time: the lock ends with the process, however that ends.
+
+    patience: seconds to wait for another process that has it.
+    """
+    with locked(path, patience):
         yield RunFolder(path, task)
 
 
@@ -240,13 +233,6 @@ def bound_config(path: Place) -> RunConfig:
         raise BadFile(f"{path / 'config.json'}: {error} (restore it)") from error
 
 
-def _write_events(folder: Path, figures: Mapping[str, Any]) -> None:
-    with Written(folder), SummaryWriter(str(folder)) as events:
-        for name, value in figures.items():
-            if isinstance(value, int | float) and name != "labels":
-                events.add_scalar(name, value, figures["labels"])
-
-
 def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
     """The figures of dev where it was measured, else of the first split, else none."""
     split = first_of(evaluations)
@@ -260,11 +246,11 @@ def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
     }
 
 
-def _differences(stands: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def differences(stands: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """`option: there, here` for each option that is not the same."""
     for name in {**stands, **wanted}:
         there, here = stands.get(name), wanted.get(name)
         if isinstance(there, dict) and isinstance(here, dict):
-            yield from _differences(there, here, f"{prefix}{name}.")
+            yield from differences(there, here, f"{prefix}{name}.")
         elif there != here:
             yield f"{prefix}{name}: {there!r} there, {here!r} here"

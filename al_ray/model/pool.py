@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from al_ray.model.join import Block, LeastPairs, Wanted
 from al_ray.model.nearest import Near, Request, Shortlist, members, nearest, select, settled, shortlist
 from al_ray.model.neighbours import NONE, Bytes, Neighbours, sample_size, set_threads, trained
 from al_ray.model.tokens import Tokens, batches
-from al_ray.model.vectors import Shelf, single
+from al_ray.model.vectors import TRAINED, UNTRAINED, Shelf, single
 from al_ray.storage.near import fetched
 from al_ray.storage.places import place
 
@@ -37,6 +38,8 @@ class ShardSpec:
     folder, a path or URI: token ids (`left/`, `right/`), rows (`NAME.npy`) of each part; its name begins with its side;
     and `vectors/`, if they are kept, which of a URI lie in the node's copy.
     mapped_above, keep_vectors: as in ClusterConfig.
+    sharer: the name of the run, where several share the folder: vectors of the untrained encoder are kept for all of
+    them, and those of its models, if they are kept, are its own.
     """
 
     folder: str
@@ -47,6 +50,15 @@ class ShardSpec:
     device: str = "cpu"
     mapped_above: float = math.inf
     keep_vectors: bool = False
+    sharer: str = ""
+
+    @property
+    def shelves(self) -> dict[str, Path]:
+        """Kind of weights -> where its vectors are kept, if they are."""
+        if not (self.keep_vectors or self.sharer):
+            return {}
+        folder = fetched(place(self.folder)) / "vectors"
+        return {UNTRAINED: folder, **({TRAINED: folder / self.sharer} if self.keep_vectors else {})}
 
 
 class PoolShard:
@@ -61,8 +73,7 @@ class PoolShard:
         self._encoder: Encoder | None = None
         self._vectors: dict[str, Block] = {}
         self._indexes: dict[str, Neighbours] = {}
-        folder = fetched(place(spec.folder)) / "vectors" if spec.keep_vectors else None
-        self._shelf = Shelf(spec.encoder.vectors, spec.mapped_above, folder, spec.shard, spec.shards)
+        self._shelf = Shelf(spec.encoder.vectors, spec.mapped_above, spec.shelves, spec.shard, spec.shards)
 
     def untrained(self) -> Model:
         """The pre-trained encoder, a model without scorer."""
@@ -224,7 +235,7 @@ class PoolShard:
             self._held, self._encoder = model.digest, None
             self._vectors.clear()
             self._indexes.clear()
-            self._shelf.want(f"{'trained' if model.path else 'untrained'}-{model.digest[:16]}")
+            self._shelf.want(TRAINED if model.path else UNTRAINED, model.digest[:16])
 
     def _key(self, model: Model, part: str) -> str:
         """All that decides the shard's vectors of a part. The model's digest is of weights and encoder options."""

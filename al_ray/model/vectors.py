@@ -11,7 +11,7 @@ import logging
 import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +24,7 @@ from al_ray.core.config import Precision
 from al_ray.core.errors import Written
 from al_ray.model.encoder import Vectors
 
+TRAINED, UNTRAINED = "trained", "untrained"  # Kinds of weights.
 NUMBERS = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
 GIB = 2**30
 SEAL = hashlib.sha256().digest_size
@@ -38,25 +39,29 @@ class Shelf:
     nearest (ties to even), and never again.
     """
 
-    def __init__(self, numbers: Precision, mapped_above: float, folder: Path | None, shard: int, shards: int) -> None:
-        """mapped_above: GiB in memory; what would go beyond is mapped. folder: where files are kept, if they are."""
-        self.dtype, self.limit, self.folder = NUMBERS[numbers], mapped_above * GIB, folder
+    def __init__(
+        self, numbers: Precision, mapped_above: float, folders: Mapping[str, Path], shard: int, shards: int
+    ) -> None:
+        """mapped_above: GiB in memory; what would go beyond is mapped. folders: where files of a kind are kept."""
+        self.dtype, self.limit, self.folders = NUMBERS[numbers], mapped_above * GIB, folders
         self.shard, self.shards = shard, shards
+        self.folder: Path | None = None
         self._weights, self._held = "", 0
 
-    def want(self, weights: str) -> None:
-        """Turn to weights, called KIND-DIGEST: nothing is in memory any more, and kept files of others of KIND go.
+    def want(self, kind: str, digest: str) -> None:
+        """Turn to weights of a kind: nothing is in memory any more, and kept files of others of this kind go.
 
         Only the shard's own, and those of runs with another number of shards: what another shard maps stays.
         """
-        self._weights, self._held = weights, 0
+        self._weights, self._held = f"{kind}-{digest}", 0
+        self.folder = self.folders.get(kind)
         if self.folder is None or not self.folder.is_dir():
             return
         with Written(self.folder):
-            for path in self.folder.glob(f"{weights.partition('-')[0]}-*"):
+            for path in self.folder.glob(f"{kind}-*"):
                 own = f"-{self.shard}-of-{self.shards}.npy" in path.name
                 strange = f"-of-{self.shards}.npy" not in path.name
-                if (own or strange) and not path.name.startswith(f"{weights}-"):
+                if (own or strange) and not path.name.startswith(f"{self._weights}-"):
                     path.unlink(missing_ok=True)
 
     def kept(self, part: str, key: str, texts: int) -> Vectors | None:

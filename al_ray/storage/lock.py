@@ -25,15 +25,18 @@ BEATS = 3  # Without one for so many beats its owner is held for dead.
 
 
 @contextmanager
-def locked(folder: Place) -> Iterator[None]:
-    """The folder, made if it is not there, for one process at a time; FolderInUse when another has it."""
+def locked(folder: Place, patience: float = 0.0) -> Iterator[None]:
+    """The folder, made if it is not there, for one process at a time; FolderInUse when another has it.
+
+    patience: seconds to wait for that other one; a lease has a patience of its own.
+    """
     if isinstance(folder, Uri):
         with Lease(folder):
             yield
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / NAME, timeout=0)
+        lock = FileLock(folder / NAME, timeout=patience)
         lock.acquire()
     except Timeout as error:
         raise _in_use(folder, "another process") from error

@@ -73,7 +73,7 @@ class Uri:
         """All objects of a folder, however deep: each with its size and the time (ns) at which it was written."""
         with _Reached(self):
             wanted = fs.FileSelector(self.path, allow_not_found=True, recursive=True)
-            found = self._store.get_file_info(wanted)
+            found = self.store.get_file_info(wanted)
         for one in sorted(found, key=lambda one: one.path):
             if one.type == fs.FileType.File:
                 yield Uri(self.scheme, one.path, self.query), one.size, one.mtime_ns
@@ -81,7 +81,7 @@ class Uri:
     def glob(self, pattern: str) -> Iterator["Uri"]:
         """The objects that lie in the folder itself and whose names fit the pattern."""
         with _Reached(self):
-            found = self._store.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+            found = self.store.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
         for one in found:
             if one.type == fs.FileType.File and fnmatch(one.base_name, pattern):
                 yield self / one.base_name
@@ -90,11 +90,11 @@ class Uri:
         """A file to read from, piece by piece."""
         assert mode == "rb"
         with _Reached(self):
-            return self._store.open_input_file(self.path)
+            return self.store.open_input_file(self.path)
 
     def read_bytes(self) -> bytes:
         """What the object holds."""
-        with _Reached(self), self._store.open_input_stream(self.path) as file:
+        with _Reached(self), self.store.open_input_stream(self.path) as file:
             return file.read()
 
     def read_text(self, encoding: str = "utf-8") -> str:
@@ -116,29 +116,30 @@ class Uri:
 
     def get(self, local: Path) -> None:
         """Write the object's content into a new local file."""
-        with _Reached(self), self._store.open_input_stream(self.path) as source, local.open("wb") as file:
+        with _Reached(self), self.store.open_input_stream(self.path) as source, local.open("wb") as file:
             shutil.copyfileobj(source, file, 1 << 23)
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Take the object away."""
         with _Reached(self):
             try:
-                self._store.delete_file(self.path)
+                self.store.delete_file(self.path)
             except FileNotFoundError:
                 if not missing_ok:
                     raise
 
     def _put(self, content: pa.Buffer) -> None:
-        with _Reached(self, "written"), self._store.open_output_stream(self.path) as file:
+        with _Reached(self, "written"), self.store.open_output_stream(self.path) as file:
             # In one call: a stream that is closed in the middle would leave half an object.
             file.write(content)
 
     def _kind(self) -> fs.FileType:
         with _Reached(self):
-            return self._store.get_file_info(self.path).type
+            return self.store.get_file_info(self.path).type
 
     @property
-    def _store(self) -> fs.FileSystem:
+    def store(self) -> fs.FileSystem:
+        """The object store itself, in which `path` leads here; BadOption when it is none."""
         return _store(self.scheme, self.path.partition("/")[0], self.query)
 
 

@@ -1,0 +1,75 @@
+"""What a run is given as a trial of a grid: bundles of its trial's placement group, and what all trials share."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ray.util.placement_group import PlacementGroup
+
+from al_ray.cluster.actors import Room, asked_of
+from al_ray.cluster.search import PoolSearch
+from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.core.pairs import Keys
+from al_ray.core.plain import as_dict
+from al_ray.core.records import Model
+from al_ray.core.strategy import HIGHEST, Candidates, Order
+from al_ray.core.task import Task
+from al_ray.data.run_folder import RunFolder
+from al_ray.data.seed_sets import SeedSets
+from al_ray.storage.places import Place
+
+
+def bundles_of(config: ClusterConfig, trainers: int) -> list[dict[str, float]]:
+    """What the actors of a run ask of Ray, a bundle each: those of its shards, then those of its trainers."""
+    return [asked_of(config)] * (config.shards + trainers)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run's part of its grid.
+
+    name: the cell's; shared: the folder of what all trials share; group: what `bundles_of` gives, in that order, or
+    None where the actors are to have groups of their own.
+    """
+
+    name: str
+    shared: Place
+    group: PlacementGroup | None = None
+
+    def room(self, first: int, count: int) -> Room | None:
+        """The bundles from `first` on, for so many workers."""
+        return None if self.group is None else Room(self.group, tuple(range(first, first + count)))
+
+
+def seeds_from(config: RunConfig, task: Task, untrained: Model) -> dict[str, Any]:
+    """All that decides what a search under the untrained encoder finds."""
+    search = as_dict(config.search)
+    return {"task": task.digest, "encoder": untrained.digest, "vectors": config.vectors, "search": search}
+
+
+class SeededSearch:
+    """The Retriever of a trial: what is asked under the untrained encoder was found before, for all trials at once."""
+
+    def __init__(self, search: PoolSearch, config: RunConfig, journal: RunFolder, shared: Place) -> None:
+        """search: finds everything else."""
+        self.search, self.config, self.journal, self.seeds = search, config, journal, SeedSets(shared)
+
+    def least(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
+        """As PoolSearch.least."""
+        if model.scorer is None and order == HIGHEST:
+            kept = self.seeds.read(seeds_from(self.config, self.journal.task, model))
+            found = None if kept is None else kept.least(count, labelled)
+            if kept is not None and found is not None:
+                if kept.recall is not None:
+                    self.journal.keep_recall(kept.recall)
+                return found
+        return self.search.least(model, order, count, labelled)
+
+
+def room_of(trial: Trial | None, first: int, count: int) -> Room | None:
+    """Where workers of a run are to be; None for one that is no trial."""
+    return None if trial is None else trial.room(first, count)
+
+
+def shared_by(trial: Trial | None, out: Place) -> Place:
+    """The folder with a run's token ids and untrained vectors: its own, or its grid's."""
+    return out if trial is None else trial.shared

@@ -1,0 +1,67 @@
+"""A grid of runs: python -m jobs.grid --task TASK --out GRID --strategies uncertainty,static --seeds 0,1,2
+
+Every option of jobs.run, with strategies, seeds, encoders and budgets as axes. The same command goes on where an
+earlier one stopped, and tries again what failed. Every option: --help.
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from al_ray.cluster.grid import checked, places_of, run_grid
+from al_ray.core.grid import Cell
+from al_ray.core.summary import Outcome, markdown, table, unfinished
+from al_ray.data.grid_folder import GridFolder
+from jobs.entry import aligned, job
+from jobs.grid_options import parsed
+from jobs.progress import Progress
+
+
+def main() -> None:
+    """Read the options, run, and print what came of it; exit code 1 when a run is not complete."""
+    asked = parsed(sys.argv[1:])
+    grid = asked.grid
+    if asked.dry_run:
+        checked(grid)
+        print(planned(grid.cells))
+        print(f"{places_of(grid)} runs at a time have room, each with {len(grid.bundles)} actors")
+        return
+    watch = Progress()
+
+    def hear(cell: Cell, line: Mapping[str, Any]) -> None:
+        watch.close()
+        print(told(cell, line), flush=True)
+
+    outcomes, folder = run_grid(grid, watch, hear), GridFolder(grid.out)
+    sittings = [f"sitting {number}: {sitting}" for number, sitting in enumerate(folder.sittings(), start=1)]
+    folder.write_summary(outcomes, markdown(outcomes, sittings))
+    print("\n".join([aligned(table(outcomes)), *unfinished(outcomes), *sittings, f"results: {grid.out}"]))
+    if failed(outcomes):
+        sys.exit(1)
+
+
+def failed(outcomes: list[Outcome]) -> bool:
+    """Whether some run is not complete."""
+    return any(outcome.standing != "complete" for outcome in outcomes)
+
+
+def told(cell: Cell, line: Mapping[str, Any]) -> str:
+    """A line a round."""
+    precision = "-" if line["average_precision"] is None else f"{100 * line['average_precision']:.1f}"
+    return (
+        f"{cell.name}: round {line['round']} of {len(cell.config.batches)}, {line['labels']:,} labels, "
+        f"{line['positives']:,} positives, AP {precision}%, {sum(line['seconds'].values()):.0f} s"
+    )
+
+
+def planned(cells: tuple[Cell, ...]) -> str:
+    """A line a run: what it costs."""
+    rows: list[tuple[str, ...]] = [("run", "labels", "trainings", "after")]
+    rows += [(cell.name, f"{cell.labels:,}", str(len(cell.config.batches)), cell.after or "-") for cell in cells]
+    total = sum(cell.labels for cell in cells), sum(len(cell.config.batches) for cell in cells)
+    rows.append((f"{len(cells)} runs", f"{total[0]:,}", str(total[1]), ""))
+    return aligned(rows)
+
+
+if __name__ == "__main__":
+    job(main)

@@ -1,0 +1,100 @@
+"""The options of jobs.grid."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import Annotated, Any
+
+import tyro
+from tyro.constructors import PrimitiveConstructorSpec
+
+from al_ray.cluster.run import Work
+from al_ray.cluster.tuning import Grid
+from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.grid import Axes, GridConfig
+from al_ray.core.plain import from_dict
+from al_ray.core.stopping import NEVER, StopConfig
+from al_ray.data.grid_folder import read_grid_file
+from al_ray.oracles.service import OracleConfig
+from al_ray.storage.places import Place, place
+from jobs.entry import PathOrUri, options
+
+
+def listed(kind: Callable[[str], Any], name: str) -> Any:
+    """An option that takes several values, parted by commas or spaces."""
+    return PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=f"{name}[,{name}...]",
+        instance_from_str=lambda words: tuple(kind(one) for one in " ".join(words).replace(",", " ").split()),
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: [",".join(map(str, value))],
+    )
+
+
+Words = Annotated[tuple[str, ...], listed(str, "NAME")]
+Numbers = Annotated[tuple[int, ...], listed(int, "N")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(RunConfig):
+    """A grid of runs, resumable by the same command."""
+
+    out: PathOrUri
+    """Grid folder, a path or a URI such as s3://bucket/grid: made if it is not there, gone on with if it is."""
+    strategies: Words = ()
+    """Axis: strategies; --strategy alone when not given."""
+    seeds: Numbers = ()
+    """Axis: seeds; --seed alone when not given."""
+    encoders: Words = ()
+    """Axis: encoders; --encoder alone when not given."""
+    budgets: Numbers = ()
+    """Axis: total labels of a run. n_1 is the largest first batch with which the rounds do not exceed it."""
+    cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
+    asking: Annotated[OracleConfig, tyro.conf.arg(name="")] = field(default_factory=OracleConfig)
+    stop: StopConfig = NEVER
+    how: Annotated[GridConfig, tyro.conf.arg(name="")] = field(default_factory=GridConfig)
+    dry_run: bool = False
+    """Say which runs there would be and what each costs, and whether they have room; start nothing."""
+    file: PathOrUri | None = None
+    """A grid file, TOML with [axes] and [options], or an earlier grid.json: its values are the defaults of these."""
+
+    @property
+    def grid(self) -> Grid:
+        """What is asked for; places are whole, for trials work in other folders."""
+        config = RunConfig(**{f.name: getattr(self, f.name) for f in fields(RunConfig)})
+        axes = Axes(
+            self.strategies or (config.strategy,),
+            self.seeds or (config.seed,),
+            self.encoders or (config.encoder,),
+            self.budgets,
+        )
+        return Grid(axes, Work(config, self.cluster, self.asking, self.stop), self.how, self.out.resolve())
+
+
+def parsed(arguments: list[str]) -> Options:
+    """The options of a command line; those of --file stand where the line is silent."""
+    default = None
+    named = [value for option, value in pairwise(arguments) if option == "--file"]
+    named += [argument.removeprefix("--file=") for argument in arguments if argument.startswith("--file=")]
+    if named:
+        kept, axes = grid_file(place(named[-1]))
+        options_there = {f.name: getattr(kept, f.name) for f in fields(RunConfig)}
+        default = Options(**options_there, **axes, out=tyro.MISSING)
+    about = "A grid of runs; the same command goes on where an earlier one stopped, and tries again what failed."
+    return options(Options, "grid", about, arguments, default)
+
+
+def grid_file(path: Place) -> tuple[RunConfig, dict[str, Any]]:
+    """What a grid file holds: options, and values of axes by name; BadFile when they are none."""
+    content = read_grid_file(path)
+    kinds = {"strategies": str, "seeds": int, "encoders": str, "budgets": int}
+    for name, values in content["axes"].items():
+        kind = kinds.get(name)
+        if kind is None or not isinstance(values, list) or not all(type(value) is kind for value in values):
+            raise BadFile(f"{path}: {name} = {values!r} is no axis; [axes] may hold lists {', '.join(kinds)}")
+    try:
+        config = from_dict(RunConfig, content["options"])
+    except BadOption as error:
+        raise BadFile(f"{path}: {error}") from error
+    return config, {name: tuple(values) for name, values in content["axes"].items()}
