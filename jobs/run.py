@@ -4,7 +4,7 @@ The same command goes on where an earlier one stopped. Every option: --help.
 """
 
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from al_ray.cluster import run as cluster_run
 from al_ray.cluster.run import Work
 from al_ray.core.config import ClusterConfig, RunConfig
 from al_ray.core.stopping import NEVER, StopConfig, ended
-from al_ray.data.run_folder import RunFolder, bound_config
+from al_ray.data.run_folder import RunFolder, bought_by, bound_config
 from al_ray.oracles.service import OracleConfig
 from al_ray.storage.places import Place, place
 from jobs.entry import PathOrUri, aligned, job, options
@@ -32,6 +32,8 @@ class Options(RunConfig):
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
     asking: Annotated[OracleConfig, tyro.conf.arg(name="")] = field(default_factory=OracleConfig)
     stop: StopConfig = NEVER
+    match: PathOrUri | None = None
+    """Of stratified-match: a run at its end, of which it draws as many positives and negatives."""
     config: PathOrUri | None = None
     """An earlier run's folder or its config.json: its options are the defaults of this one."""
 
@@ -44,7 +46,8 @@ class Options(RunConfig):
 def main() -> None:
     """Read the options, run, and print what came of it."""
     asked = parsed(sys.argv[1:])
-    folder = run(asked.run, asked.cluster, asked.out, asked.asking, asked.stop)
+    config = asked.run if asked.match is None else replace(asked.run, matched=bought_by(asked.match))
+    folder = run(config, asked.cluster, asked.out, asked.asking, asked.stop)
     print(table(folder.metrics()))
     print(f"results: {folder.path}")
 

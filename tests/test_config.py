@@ -22,7 +22,7 @@ def test_rounds_grow_by_half_to_the_papers_budgets():
     assert qqp.batches[-1] == 78_732
 
 
-@pytest.mark.parametrize("strategy", ["static", "random", "stated"])
+@pytest.mark.parametrize("strategy", ["static", "random", "stated", "stratified-match", "stratified-all"])
 def test_what_needs_no_model_spends_the_same_budget_at_once(strategy):
     assert replace(RUN, strategy=strategy).batches == (16_640,)
 
@@ -69,7 +69,8 @@ def test_a_config_comes_back_from_json():
         encoder_layers=2,
         search=SearchConfig(neighbours=7),
         training=TrainingConfig(epochs=1),
-        evaluation=EvaluationConfig(splits=("dev", "test")),
+        evaluation=EvaluationConfig(splits=("dev", "test"), bands=(0.9, 0.5)),
+        matched=(3, 4),
     )
     assert from_dict(RunConfig, json.loads(json.dumps(as_dict(config)))) == config
 
@@ -78,6 +79,25 @@ def test_a_config_comes_back_from_json():
 def test_an_option_of_another_version_is_named(content):
     with pytest.raises(BadOption, match="no option colour"):
         from_dict(RunConfig, content)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"matched": (-1, 5)}, "--matched is -1 5; give how many positives and negatives"),
+        ({"matched": (0, 0)}, "--matched is 0 0"),
+        ({"strategy": "stratified-all", "oracle": "file"}, "--strategy stratified-all knows all positives"),
+    ],
+)
+def test_what_stratified_draws_cannot_be_asked_is_refused(changed, words):
+    with pytest.raises(BadOption, match=words):
+        replace(RUN, **changed)
+
+
+@pytest.mark.parametrize("matched", [[1], [1, 2, 3], [1, "2"], [1.5, 2]])
+def test_a_tuple_of_another_kind_is_refused(matched):
+    with pytest.raises(BadOption, match=r"matched is .*, which is no value of it"):
+        from_dict(RunConfig, {"task": "t", "matched": matched})
 
 
 def test_each_purpose_and_round_has_its_own_stream():

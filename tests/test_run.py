@@ -19,6 +19,7 @@ from al_ray.cluster.world import RunWorld, TrainerActor, deployed_pool, deployed
 from al_ray.core import loop
 from al_ray.core.calibration import reliability
 from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
+from al_ray.core.errors import BadOption
 from al_ray.core.examples import KINDS
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.pairs import NO_KEYS
@@ -158,6 +159,21 @@ def test_what_a_run_bought_is_labelled_as_its_task_says(unbroken, folders):
     assert len(set(bought)) == 40
     assert split.space.holds(np.array(bought)).all()
     assert figures(unbroken)[-1]["positives"] == sum(pair in positives for pair in bought)
+
+
+def test_stratified_match_draws_as_many_of_each_kind_as_a_run_bought(unbroken, folders, tmp_path, monkeypatch, capsys):
+    asked = ["--task", str(folders["TASK"]), "--out", str(tmp_path / "out"), "--config", str(unbroken)]
+    monkeypatch.setattr(sys, "argv", ["run", *asked, "--strategy", "stratified-match", "--match", str(unbroken)])
+    run_job.main()
+    (line,), bought = figures(tmp_path / "out"), figures(unbroken)[-1]
+    assert (line["labels"], line["positives"]) == (bought["labels"], bought["positives"])
+    assert {row["source"] for table in tables(tmp_path / "out") for row in table.to_pylist()} == {"stratified-match"}
+    (unbroken / "state.json").rename(tmp_path / "state.json")
+    with pytest.raises(BadOption, match=r"has 0 of 2 rounds; run it to its end first"):
+        run_job.main()
+    (tmp_path / "state.json").rename(unbroken / "state.json")
+    with pytest.raises(BadOption, match="give --match RUN"):
+        run(config(folders["TASK"], strategy="stratified-match"), CPUS, tmp_path / "other")
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import Model
 from al_ray.core.scoring import Scorer
 from al_ray.core.strategy import HIGHEST, NOTHING, Candidates, Order, drawn, found, order_of, stated
+from al_ray.core.task import Split
 
 RUN = RunConfig(task="task", first_batch=10, rounds=2)
 COSINES = st.sampled_from([-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0])
@@ -163,3 +164,45 @@ def test_stated_seeding_of_what_has_no_rounds_is_refused(strategy):
 @pytest.mark.parametrize("strategy", ["uncertainty", "adaptive", "static"])
 def test_what_asks_a_model_draws_nothing(task, strategy):
     assert drawn(replace(RUN, strategy=strategy), task.split("train"), 1, NO_KEYS) is None
+
+
+def parts_of(split: Split, keys) -> tuple[set[int], set[int]]:
+    """The positives and the negatives of drawn keys, none of which comes twice."""
+    assert len(set(keys.tolist())) == len(keys)
+    positive = np.isin(keys, split.positive_keys)
+    assert split.space.holds(split.space.pairs(keys)).all()
+    return set(keys[positive].tolist()), set(keys[~positive].tolist())
+
+
+def test_stratified_match_draws_so_many_positives_and_so_many_negatives(task):
+    split, config = task.split("train"), replace(RUN, strategy="stratified-match", matched=(7, 20))
+    assert config.batches == (27,)
+    positives, negatives = parts_of(split, drawn(config, split, 1, NO_KEYS))
+    assert (len(positives), len(negatives)) == (7, 20)
+    others = parts_of(split, drawn(replace(config, seed=1), split, 1, NO_KEYS))
+    assert others != (positives, negatives)
+    with pytest.raises(BadOption, match=rf"asks for 9,999 positives, and train has {len(split.positives):,}"):
+        drawn(replace(config, matched=(9_999, 20)), split, 1, NO_KEYS)
+
+
+@pytest.mark.parametrize("positive", [True, False])
+def test_stratified_draws_are_uniform_among_each_kind(task, positive):
+    split, config = task.split("train"), replace(RUN, strategy="stratified-match", matched=(7, 20))
+    counts: dict[int, int] = {}
+    for seed in range(400):
+        for key in parts_of(split, drawn(replace(config, seed=seed), split, 1, NO_KEYS))[0 if positive else 1]:
+            counts[key] = counts.get(key, 0) + 1
+    size = len(split.positives) if positive else split.space.total - len(split.positives)
+    share = (7 if positive else 20) / size
+    times = np.array([*counts.values(), *[0] * (size - len(counts))])
+    assert 0.7 < np.mean((times - 400 * share) ** 2) / (400 * share * (1 - share)) < 1.4
+
+
+@pytest.mark.parametrize("first_batch", [1, 80])
+def test_stratified_all_takes_all_positives_and_the_rest_of_the_budget_or_as_many_negatives(task, first_batch):
+    split, config = task.split("train"), replace(RUN, strategy="stratified-all", first_batch=first_batch)
+    positives, negatives = parts_of(split, drawn(config, split, 1, NO_KEYS))
+    assert positives == set(split.positive_keys.tolist())
+    rest = sum(config.batches) - len(positives)
+    assert (rest > len(positives)) == (first_batch == 80), "both of the paper's cases"
+    assert len(negatives) == max(rest, len(positives))

@@ -10,7 +10,7 @@ from al_ray.cluster.trial import Trial
 from al_ray.cluster.world import deployed_world
 from al_ray.core import loop
 from al_ray.core.config import ONCE, ClusterConfig, RunConfig
-from al_ray.core.errors import MissingSplit, WrongFolder
+from al_ray.core.errors import BadOption, MissingSplit, WrongFolder
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.ports import Oracle
 from al_ray.core.stopping import NEVER, StopConfig, why_stop
@@ -52,6 +52,8 @@ def run(work: Work, out: Place, watch: Watch, told: Told, trial: Trial | None = 
         task.measurable(name)
     if "stated" in (config.strategy, config.seeding) and not len(stated(task.split("train"))):
         raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")
+    if config.strategy == "stratified-match" and config.matched is None:
+        raise BadOption("--strategy stratified-match draws as many positives and negatives as a run; give --match RUN")
     with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
         oracle = oracle_of(config, work.asking, journal, watch)
         journal.bind(config)

@@ -23,7 +23,7 @@ from al_ray.core.grid import Axes, Cell, GridConfig, cells
 from al_ray.core.plain import as_dict
 from al_ray.data.files import read_json, write_json
 from al_ray.data.grid_folder import GridFolder
-from al_ray.data.run_folder import RunFolder
+from al_ray.data.run_folder import RunFolder, bought_by
 from al_ray.data.tables import read_task
 from al_ray.storage.places import Place, Uri, place
 
@@ -102,7 +102,10 @@ def conduct(
     out = folder.run(cell)
     for line in RunFolder(out, read_task(texts)).complete_rounds()[told:]:
         report(line)
-    run(replace(grid.work, config=cell.config), out, _unwatched, report, Trial(cell.name, folder.shared, group))
+    config = cell.config
+    if cell.after is not None:
+        config = replace(config, matched=bought_by(grid.out / "runs" / cell.after, ended=True))
+    run(replace(grid.work, config=config), out, _unwatched, report, Trial(cell.name, folder.shared, group))
 
 
 def _unwatched(stage: str, done: int, total: int) -> None:

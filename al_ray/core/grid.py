@@ -10,7 +10,7 @@ from al_ray.core.config import MOST_LABELS, RunConfig, Strategy
 from al_ray.core.errors import BadOption
 from al_ray.core.limits import refuse_beyond
 
-NEEDS: Mapping[str, str] = {}
+NEEDS: Mapping[str, str] = {"stratified-match": "uncertainty"}
 """Strategies that learn from another one's run of the same seed, encoder and budget, which goes before."""
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from al_ray.core.config import RunConfig
+from al_ray.core.config import ONCE, RunConfig
 from al_ray.core.errors import TrainingFailed
 from al_ray.core.examples import Examples, first_of
 from al_ray.core.pairs import Rows
@@ -66,7 +66,7 @@ def choose(config: RunConfig, split: Split, world: World, state: State, number: 
     labelled = np.sort(space.keys(state.labelled.pairs))
     keys = drawn(config, split, number, labelled)
     if keys is not None:
-        source = config.strategy if config.strategy in ("random", "stated") else "stated-seed"
+        source = config.strategy if config.strategy in ONCE else "stated-seed"
         return Batch(split.space.pairs(keys), np.full(len(keys), np.nan), source)
     latest = None if config.strategy == "static" else state.model
     model = latest or world.trainer.untrained()

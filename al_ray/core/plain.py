@@ -51,7 +51,13 @@ def fits(value: Any, kind: Any) -> bool:
     if origin is UnionType:
         return any(fits(value, one) for one in get_args(kind))
     if origin is tuple:
-        return isinstance(value, tuple) and all(isinstance(one, str) for one in cast(tuple[Any, ...], value))
+        return isinstance(value, tuple) and _all_fit(cast(tuple[Any, ...], value), get_args(kind))
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _all_fit(values: tuple[Any, ...], kinds: tuple[Any, ...]) -> bool:
+    """Whether the members of a tuple are of their types: of one, as many as there are, or of each of several."""
+    each = kinds[:1] * len(values) if kinds[1:] == (...,) else kinds
+    return len(values) == len(each) and all(fits(value, kind) for value, kind in zip(values, each, strict=True))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.core.config import RunConfig
+from al_ray.core.config import STRATIFIED, RunConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.limits import refuse_beyond
 
@@ -49,7 +49,7 @@ def ended(config: RunConfig, stop: StopConfig, metrics: Sequence[Mapping[str, An
     if limit is not None:
         return f"stopped after {rounds} by {limit}; with a higher limit, or none, the same command goes on"
     said = f"no fresh pair after {rounds}: the run ends below its budget"
-    if config.search.kind == "exact" or config.strategy in ("random", "stated"):
+    if config.search.kind == "exact" or config.strategy in ("random", "stated", *STRATIFIED):
         return said
     return f"{said} (its candidates are the {config.search.neighbours} nearest of each text: --search.neighbours)"
 

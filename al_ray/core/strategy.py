@@ -1,7 +1,7 @@
 """How pairs are chosen: a strategy is an order on pairs, or a draw; never a loop over them (paper, 4.1 and 5.2).
 
 `uncertainty` takes the pairs whose cosine is nearest the boundary -b/w, where p = 1/2; `adaptive` and `static` take the
-highest cosines; `random` and `stated` need no model.
+highest cosines; `random`, `stated` and `stratified-*` need no model.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.core.config import RunConfig, generator
+from al_ray.core.config import STRATIFIED, RunConfig, generator
+from al_ray.core.errors import BadOption
 from al_ray.core.pairs import NO_KEYS, Keys, is_in
 from al_ray.core.records import Model
 from al_ray.core.scoring import Cosines, Floats
@@ -115,6 +116,8 @@ def drawn(config: RunConfig, split: Split, number: int, labelled: Keys) -> Keys 
         left = split.space.total - len(labelled)
         rng = generator(config.seed, "random", number)
         return split.space.draw(min(config.batches[number - 1], left), labelled, rng)
+    if config.strategy in STRATIFIED:
+        return stratified(config, split)
     if config.strategy == "stated" and config.once:
         return stated(split)
     if config.strategy == "stated" or (config.seeding == "stated" and number == 1):
@@ -122,6 +125,23 @@ def drawn(config: RunConfig, split: Split, number: int, labelled: Keys) -> Keys 
         rest = config.strategy == "stated" and number == config.rounds
         return every[~is_in(every, labelled)][: None if rest else config.batches[number - 1]]
     return None
+
+
+def stratified(config: RunConfig, split: Split) -> Keys:
+    """Positives and negatives drawn apart, each uniformly (5.4): as many as were told, or all positives.
+
+    To all positives the rest of the budget is added, or as many negatives where that is more: the paper's WikiQA and
+    its QQP.
+    """
+    known = split.positive_keys
+    every = len(known), max(sum(config.batches) - len(known), len(known))
+    positives, negatives = every if config.strategy == "stratified-all" or config.matched is None else config.matched
+    if positives > len(known):
+        raise BadOption(f"--matched asks for {positives:,} positives, and {split.name} has {len(known):,}")
+    rng = generator(config.seed, "stratified")
+    some = rng.choice(known, positives, replace=False)
+    others = split.space.draw(min(negatives, split.space.total - len(known)), known, rng)
+    return rng.permutation(np.concatenate([some, others]))
 
 
 def stated(split: Split) -> Keys:

@@ -31,8 +31,9 @@ from al_ray.data.events import add_events
 from al_ray.data.examples import write_examples
 from al_ray.data.files import read_json, write_json, write_text
 from al_ray.data.ledger import Ledger
+from al_ray.data.tables import read_task
 from al_ray.storage.lock import locked
-from al_ray.storage.places import Place, Uri
+from al_ray.storage.places import Place, Uri, place
 
 # Of a line of metrics.jsonl: what jobs read.
 FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
@@ -231,6 +232,18 @@ def bound_config(path: Place) -> RunConfig:
         return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
     except BadOption as error:
         raise BadFile(f"{path / 'config.json'}: {error} (restore it)") from error
+
+
+def bought_by(path: Place, ended: bool = False) -> tuple[int, int]:
+    """How many positives and negatives a run bought; BadOption for one that is not at its end.
+
+    ended: it is known to be, though it may have fewer rounds than it was told.
+    """
+    config = bound_config(path)
+    lines = RunFolder(path, read_task(place(config.task))).complete_rounds()
+    if not lines or (len(lines) < len(config.batches) and not ended):
+        raise BadOption(f"{path} has {len(lines)} of {len(config.batches)} rounds; run it to its end first")
+    return int(lines[-1]["positives"]), int(lines[-1]["labels"] - lines[-1]["positives"])
 
 
 def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
