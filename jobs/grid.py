@@ -24,7 +24,10 @@ def main() -> None:
     if asked.dry_run:
         checked(grid)
         print(planned(grid.cells))
-        print(f"{places_of(grid)} runs at a time have room, each with {len(grid.bundles)} actors")
+        places = places_of(grid)
+        print(f"{places} runs at a time have room, each with {len(grid.bundles)} actors")
+        if not places:
+            sys.exit(1)
         return
     watch = Progress()
 

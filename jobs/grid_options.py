@@ -82,7 +82,12 @@ def parsed(arguments: list[str]) -> Options:
         options_there = {f.name: getattr(kept, f.name) for f in fields(RunConfig)}
         default = Options(**options_there, **axes, out=tyro.MISSING)
     about = "A grid of runs; the same command goes on where an earlier one stopped, and tries again what failed."
-    return options(Options, "grid", about, arguments, default)
+    made = options(Options, "grid", about, arguments, default)
+    given = {argument.partition("=")[0] for argument in arguments}
+    for one, axis in (("strategy", "strategies"), ("seed", "seeds"), ("encoder", "encoders")):
+        if f"--{one}" in given and getattr(made, axis):
+            raise BadOption(f"--{one} is given, and so is the axis --{axis}; give --{axis} alone")
+    return made
 
 
 def grid_file(path: Place) -> tuple[RunConfig, dict[str, Any]]:

@@ -17,7 +17,7 @@ from al_ray.cluster import grid as cluster_grid
 from al_ray.cluster.grid import run_grid
 from al_ray.cluster.trial import SeededSearch, seeds_from
 from al_ray.cluster.tuning import Grid, conduct
-from al_ray.core.errors import NoPlace
+from al_ray.core.errors import BadOption, NoPlace
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import Model
 from al_ray.core.scoring import Scorer
@@ -147,6 +147,17 @@ def test_a_trial_that_starts_again_reports_what_was_not_reported(alone, task, tm
         assert [line["round"] for line in reported] == rounds
 
 
+def test_a_run_that_matches_another_draws_what_that_one_bought(local_ray, task, tmp_path):
+    grid = asked(task, tmp_path / "grid", "--strategies", "uncertainty,stratified-match")
+    uncertain, matched = grid.cells
+    assert matched.after == uncertain.name
+    lines = list[Mapping[str, Any]]()
+    for cell in (uncertain, matched):
+        conduct(grid, cell, lines.append, 0, None)
+    assert [line["round"] for line in lines] == [1, 2, 1]
+    assert [(line["labels"], line["positives"]) for line in lines[1:]] == [(40, lines[1]["positives"])] * 2
+
+
 class Refuses:
     """A search that is not to be asked."""
 
@@ -198,6 +209,15 @@ def test_a_dry_run_says_what_each_run_costs_and_starts_none(local_ray, task, tmp
     # 6 CPUs, two for a run, and two runs.
     assert said.splitlines()[4] == "2 runs at a time have room, each with 2 actors"
     assert not grid.out.exists()
+    code, said = ended(grid, task, monkeypatch, capsys, "--dry-run", "--gpus-per-shard", "1")
+    assert code == 1
+    assert said.splitlines()[4] == "0 runs at a time have room, each with 2 actors"
+
+
+@pytest.mark.parametrize("one", [["--strategy", "random"], ["--seed=3"], ["--encoder", "random-bert"]])
+def test_an_option_beside_its_axis_is_refused(task, tmp_path, one):
+    with pytest.raises(BadOption, match=rf"^{one[0].partition('=')[0]} is given, and so is the axis"):
+        asked(task, tmp_path / "grid", "--encoders", "random-bert", *one)
 
 
 @pytest.mark.parametrize(
