@@ -4,11 +4,14 @@ import json
 import shlex
 import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from al_ray.cluster import run as whole_run
+from al_ray.core import loop
 from al_ray.core.config import EncoderConfig
 from al_ray.core.task import Corpus
 from al_ray.data.tables import sealed, write_task
@@ -49,6 +52,13 @@ def go(monkeypatch, line: str) -> None:
     entry.job(run.main)
 
 
+def begins(monkeypatch, line: str) -> None:
+    """The same up to its first actor."""
+    monkeypatch.setattr(whole_run, "deployed_world", lambda *_: nullcontext())
+    monkeypatch.setattr(loop, "run", lambda *_: iter(()))
+    go(monkeypatch, line)
+
+
 def refused(monkeypatch, capsys, line: str) -> str:
     capsys.readouterr()
     with pytest.raises(SystemExit) as stop:
@@ -82,8 +92,7 @@ def test_what_an_actor_refuses_leaves_the_folder_to_the_right_command(
     assert words.format(here=here) in said
     assert not list((here / "out").glob("round-*"))
     assert not list((here / "out").glob("pool/*.*")), "nothing half-made"
-    monkeypatch.setattr(run, "_go_on", lambda *_: None)
-    go(monkeypatch, SOUND)
+    begins(monkeypatch, SOUND)
     assert json.loads((here / "out" / "config.json").read_text())["encoder"] == "random-bert"
 
 
@@ -120,8 +129,7 @@ def test_a_run_that_goes_on_finds_what_is_damaged(world, tmp_path, monkeypatch, 
     said = refused(monkeypatch, capsys, "--config run --out run --rounds 2")
     assert words in said
     path.write_bytes(whole)
-    monkeypatch.setattr(run, "_go_on", lambda *_: None)
-    go(monkeypatch, "--config run --out run --rounds 2")
+    begins(monkeypatch, "--config run --out run --rounds 2")
     assert json.loads((here / "run" / "config.json").read_text())["rounds"] == 2
 
 
