@@ -75,7 +75,7 @@ def test_the_optimiser_is_adam_by_hand(letters, bias_correction, weight_decay):
     encoder.transformer = encoder.transformer.double()
     parameters = [*encoder.transformer.parameters(), *head.parameters()]
     rates = [0.01] * (len(parameters) - 2) + [0.07] * 2
-    optimiser, rng = Optimiser(encoder, head, config, steps=10), np.random.default_rng(0)
+    optimiser, rng = Optimiser.of(encoder, head, config, steps=10), np.random.default_rng(0)
     start = [p.detach().numpy().copy() for p in parameters]
     # The first gradients are beyond the largest norm, the last within it.
     gradients = [[rng.standard_normal(p.shape) * 10.0 ** -(2 + t // 2) for p in parameters] for t in range(10)]
@@ -93,7 +93,7 @@ def test_with_correction_and_no_schedule_the_optimiser_is_torchs(letters):
     parameters = [*encoder.transformer.parameters(), *head.parameters()]
     twins = [torch.nn.Parameter(p.detach().clone()) for p in parameters]
     theirs = torch.optim.AdamW(twins, lr=0.01, eps=config.epsilon, weight_decay=0.0)
-    ours, chance = Optimiser(encoder, head, config, steps=4), torch.Generator().manual_seed(0)
+    ours, chance = Optimiser.of(encoder, head, config, steps=4), torch.Generator().manual_seed(0)
     for taken in range(4):
         for parameter, twin in zip(parameters, twins, strict=True):
             parameter.grad = torch.randn(parameter.shape, generator=chance)
@@ -108,7 +108,7 @@ def test_with_correction_and_no_schedule_the_optimiser_is_torchs(letters):
 def test_the_rate_climbs_over_the_warm_up_and_falls_to_the_last_step(letters):
     # 20 steps, 10% of them warm: thirds up to the peak, then eighteenths down to one.
     config = TrainingConfig()
-    optimiser = Optimiser(Encoder.base(letters), Head(config), config, steps=20)
+    optimiser = Optimiser.of(Encoder.base(letters), Head(config), config, steps=20)
     shares = [optimiser.factor() for optimiser.taken in range(20)]
     assert shares == pytest.approx([1 / 3, 2 / 3, *(left / 18 for left in range(18, 0, -1))])
 
@@ -116,7 +116,7 @@ def test_the_rate_climbs_over_the_warm_up_and_falls_to_the_last_step(letters):
 def test_the_head_learns_ten_thousand_times_faster(letters):
     config = TrainingConfig(learning_rate=2e-5)
     encoder, head = Encoder.base(letters), Head(config)
-    optimiser = Optimiser(encoder, head, config, steps=1)
+    optimiser = Optimiser.of(encoder, head, config, steps=1)
     for parameter in (*encoder.transformer.parameters(), *head.parameters()):
         parameter.grad = torch.ones_like(parameter)
     optimiser.step()

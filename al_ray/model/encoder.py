@@ -41,8 +41,9 @@ class Encoder:
 
     def __init__(self, transformer: Any, tokenizer: Any, config: EncoderConfig, device: str = "cpu") -> None:
         """Hold the parts; see `base` and `saved`, which load them."""
-        limit = getattr(transformer.config, "max_position_embeddings", config.max_length)
-        if config.max_length > limit:
+        # XLNet says -1: its positions are relative, and have no end.
+        limit = getattr(transformer.config, "max_position_embeddings", -1)
+        if 0 <= limit < config.max_length:
             raise BadOption(f"--max-length {config.max_length} is beyond {config.name}'s {limit} positions; lower it")
         self.transformer = transformer.to(device).eval()
         self.tokenizer = tokenizer
@@ -57,14 +58,14 @@ class Encoder:
             return Encoder(_random_bert(2 if config.layers is None else config.layers), _letters(), config, device)
         folder = _minilm() if config.name == MINILM else config.name
         cure = f"give a folder with safetensors, a hub name, or {MINILM}"
-        with _Loading(f"encoder {folder!r}", BadOption, cure):
+        with Loading(f"encoder {folder!r}", BadOption, cure):
             parts = _load(folder, config.layers)
         return Encoder(*parts, config, device)
 
     @staticmethod
     def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Encoder":
         """An encoder that `save` wrote, from a path or a URI."""
-        with _Loading(f"the model in {folder}", BadFile, "restore the folder"):
+        with Loading(f"the model in {folder}", BadFile, "restore the folder"):
             parts = _load(str(fetched(place(folder))), None)
         return Encoder(*parts, config, device)
 
@@ -98,16 +99,11 @@ class Encoder:
 
     def digest(self) -> str:
         """Of everything that decides a vector before it is rounded: weights, tokenizer, options."""
-        content = hashlib.sha256(json.dumps([str(self.config), self.tokenizer_digest()]).encode())
-        for name, tensor in sorted(self.transformer.state_dict().items()):
-            content.update(name.encode())
-            content.update(tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().data)
-        return content.hexdigest()
+        return digest_of([str(self.config), self.tokenizer_digest()], self.transformer)
 
     def tokenizer_digest(self) -> str:
         """Of what decides a text's token ids."""
-        rules = self.tokenizer.backend_tokenizer.to_str() if self.tokenizer.is_fast else repr(self.tokenizer)
-        return hashlib.sha256(f"{rules} {self.config.max_length}".encode()).hexdigest()
+        return rules_digest(self.tokenizer, self.config.max_length)
 
     def save(self, folder: Path) -> None:
         """Write a folder that sentence_transformers.SentenceTransformer(folder) loads; it exists and is empty."""
@@ -130,6 +126,21 @@ class Encoder:
         for name, content in parts.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(json.dumps(content, indent=2) + "\n")
+
+
+def digest_of(about: list[str], module: torch.nn.Module) -> str:
+    """Of words and a module's weights."""
+    content = hashlib.sha256(json.dumps(about).encode())
+    for name, tensor in sorted(module.state_dict().items()):
+        content.update(name.encode())
+        content.update(tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().data)
+    return content.hexdigest()
+
+
+def rules_digest(tokenizer: Any, max_length: int) -> str:
+    """Of a tokenizer that was not called yet, and the longest text."""
+    rules = tokenizer.backend_tokenizer.to_str() if tokenizer.is_fast else repr(tokenizer)
+    return hashlib.sha256(f"{rules} {max_length}".encode()).hexdigest()
 
 
 def _load(folder: str, layers: int | None) -> tuple[Any, Any]:
@@ -168,7 +179,7 @@ def _load(folder: str, layers: int | None) -> tuple[Any, Any]:
     return transformer, tokenizer
 
 
-class _Loading:
+class Loading:
     """Around the loaders of transformers, which raise whatever a damaged folder makes of them: AlRayError in words."""
 
     def __init__(self, what: str, kind: type[AlRayError], cure: str) -> None:
@@ -221,7 +232,9 @@ def _letters() -> PreTrainedTokenizerFast:
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", pieces["[CLS]"]), ("[SEP]", pieces["[SEP]"])]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", pieces["[CLS]"]), ("[SEP]", pieces["[SEP]"])],
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",

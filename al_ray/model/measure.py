@@ -95,7 +95,7 @@ def _beyond(whole: float, part: float) -> float:
 
 def _optimiser(encoder: Encoder) -> float:
     """Seconds of one move."""
-    optimiser = Optimiser(encoder, Head(TrainingConfig()).to(encoder.device), TrainingConfig(), 100)
+    optimiser = Optimiser.of(encoder, Head(TrainingConfig()).to(encoder.device), TrainingConfig(), 100)
 
     def move() -> None:
         for parameter in optimiser.all:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -122,7 +123,19 @@ def _refitted(
     return fit(pair_cosines(encoder, *tokens, labelled.pairs), labelled.labels, config)
 
 
-def write_model(encoder: Encoder, scorer: Scorer, folder: Place, made_from: str) -> Model:
+class Kept(Protocol):
+    """What is saved as a model: an encoder or a cross-encoder."""
+
+    def digest(self) -> str:
+        """Of everything that decides what it computes."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Into a folder that exists and is empty."""
+        ...
+
+
+def write_model(encoder: Kept, scorer: Scorer, folder: Place, made_from: str) -> Model:
     """Save weights and scorer beside the folder and rename, or put them, scorer last: what stands there is whole."""
     model = Model(str(folder), encoder.digest(), scorer)
     content = {

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,16 +76,21 @@ class BatchLoss(torch.nn.Module):
 
 
 class Optimiser:
-    """AdamW with the encoder's and the head's rates, a linear warm-up and decay, and clipped gradients (Table 7)."""
+    """AdamW with a peak rate for each part, a linear warm-up and decay, and clipped gradients (Table 7)."""
 
-    def __init__(self, encoder: Encoder, head: Head, config: TrainingConfig, steps: int) -> None:
-        """Prepare for so many steps."""
+    def __init__(self, parts: Sequence[tuple[torch.nn.Module, float]], config: TrainingConfig, steps: int) -> None:
+        """Prepare for so many steps. parts: modules, each with its peak rate."""
         self.config, self.steps, self.taken = config, steps, 0
-        self.rates = (config.learning_rate, config.learning_rate * config.head_rate)
-        self.parameters = [p for p in encoder.transformer.parameters() if p.requires_grad]
-        groups = [{"params": self.parameters}, {"params": list(head.parameters())}]
+        self.rates = tuple(rate for _, rate in parts)
+        groups = [{"params": [p for p in part.parameters() if p.requires_grad]} for part, _ in parts]
+        self.all = [p for group in groups for p in group["params"]]
         self.adam = torch.optim.AdamW(groups, betas=BETAS, weight_decay=config.weight_decay, fused=True)
-        self.all = self.parameters + list(head.parameters())
+
+    @staticmethod
+    def of(encoder: Encoder, head: Head, config: TrainingConfig, steps: int) -> "Optimiser":
+        """The bi-encoder's: the head learns so many times faster."""
+        rate = config.learning_rate
+        return Optimiser([(encoder.transformer, rate), (head, rate * config.head_rate)], config, steps)
 
     def factor(self) -> float:
         """Share of the peak rate at the coming step: up over the warm-up, then down to 0."""
@@ -132,7 +137,7 @@ def train(
     refuse_few(len(pairs), config.workers)
     per_epoch = len(pairs) // size
     head = Head(config).to(encoder.device)
-    optimiser = Optimiser(encoder, head, config, config.epochs * per_epoch)
+    optimiser = Optimiser.of(encoder, head, config, config.epochs * per_epoch)
     if checkpoint is not None:
         optimiser.taken, parts = group.once(checkpoint.read)
         if optimiser.taken:
