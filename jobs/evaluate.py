@@ -18,12 +18,13 @@ from al_ray.core.errors import BadOption
 from al_ray.core.evaluation import Comparison, Evaluation, comparison, evaluation
 from al_ray.core.limits import refuse_beyond
 from al_ray.core.metrics import Extent, counts_of
+from al_ray.data.concat_folder import is_concat
 from al_ray.data.files import refuse_folder, write_json
 from al_ray.data.run_folder import RunFolder, bound_config
 from al_ray.data.scores import read_scores
 from al_ray.data.tables import read_task
 from al_ray.storage.places import Place, place
-from jobs import evaluate_calibration, evaluate_heuristic, evaluate_words
+from jobs import evaluate_calibration, evaluate_concat, evaluate_heuristic, evaluate_words
 from jobs.entry import PathOrUri, job, options
 from jobs.progress import Progress
 
@@ -33,7 +34,7 @@ class Options:
     """Measure a round of a run, or scores made elsewhere."""
 
     run: PathOrUri | None = None
-    """Run folder."""
+    """Run folder, or the folder of a concatenation model (jobs.train)."""
     against: PathOrUri | None = None
     """Another run of the same task: the difference in average precision, on the same pairs."""
     split: Literal["train", "dev", "test"] = "dev"
@@ -68,6 +69,9 @@ def main() -> None:
     )
     refuse_mixed(asked)
     rules = evaluate_calibration.rules_of(asked.threshold_for, asked.split)
+    if asked.run is not None and is_concat(asked.run):
+        of_concat(asked, asked.run)
+        return
     if asked.heuristic:
         evaluate_heuristic.told(*heuristic(asked))
         return
@@ -108,6 +112,30 @@ def refuse_mixed(asked: Options) -> None:
         raise BadOption("--threshold-for goes with --run RUN, and not with --heuristic or --against")
     if asked.heuristic and asked.against is not None:
         raise BadOption("--against compares average precision over all pairs; leave it out with --heuristic")
+
+
+def of_concat(asked: Options, path: Place) -> None:
+    """Measure a concatenation model, print, write."""
+    if asked.round is not None or asked.exact or asked.threshold_for:
+        raise BadOption(f"{path} holds a concatenation model: leave out --round, --exact and --threshold-for")
+    other = None if asked.against is None else complete_round(asked, asked.against)
+    bench = evaluate_concat.bench_of(path, asked.cluster, asked.random_pairs)
+    bench.task.split(asked.split)
+    with session(asked.cluster, asked.cluster.shards):
+        if asked.heuristic:
+            found = evaluate_concat.of_stated(bench, asked.split)
+            evaluate_heuristic.told(found, asked.out or path / f"heuristic-{asked.split}.json")
+            return
+        if other is None:
+            made = evaluate_concat.over_all_pairs(bench, asked.split)
+            evaluate_words.tell(made)
+            out = asked.out or path / f"evaluation-{asked.split}.json"
+        else:
+            made = evaluate_concat.less(bench, *other, asked.split)
+            evaluate_words.tell_difference(made)
+            out = asked.out or path / f"evaluation-{asked.split}-against-{other[1].path.resolve().name}.json"
+    write_json(out, made.as_dict())
+    print(f"wrote {out}")
 
 
 def of_run(asked: Options, path: Place) -> tuple[Evaluation, Place]:

@@ -1,5 +1,7 @@
 """jobs.run, but the driver kills itself as a stage tells of a block: dying.py STAGE WHEN LOG and the job's arguments.
 
+Where these name --labels the job is jobs.train.
+
 WHEN is `first` (the stage's first word) or `last` (the word before its last one). LOG gets the stage, what was done of
 it, and what there is.
 """
@@ -11,6 +13,8 @@ from pathlib import Path
 
 from al_ray.storage import lock
 from jobs import run as job_of_run
+from jobs import train as job_of_train
+from jobs import train_concat
 from jobs.entry import job
 from jobs.progress import Progress
 
@@ -33,7 +37,7 @@ class Dying(Progress):
 
 
 if __name__ == "__main__":
-    job_of_run.Progress = Dying
+    job_of_run.Progress = train_concat.Progress = Dying
     # What a lease of the dead is waited for.
     lock.BEAT = 0.2
-    job(job_of_run.main)
+    job(job_of_train.main if "--labels" in sys.argv else job_of_run.main)

@@ -1,5 +1,6 @@
-"""Concatenation models of four families: what a pair becomes, training by its twin, what is kept, and what is refused."""
+"""Concatenation models of four families: what a pair becomes, training, what is kept, and what is refused."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +20,12 @@ from transformers import (
 
 from al_ray.core.config import EncoderConfig, TrainingConfig
 from al_ray.core.errors import BadFile, BadOption, TrainingFailed
+from al_ray.core.records import Model
 from al_ray.core.scoring import cross_entropy
 from al_ray.model.crossencoder import CrossEncoder, PairShard, PairShardSpec
 from al_ray.model.pairtrainer import PairTrainer, PairTrainerSpec
 from al_ray.model.trainer import read_model
+from al_ray.model.training import Step
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 PAIRS = [("ab", "c"), ("hello there", "you"), ("a", "b"), ("what now", "nothing much at all"), ("x y z", "")]
@@ -38,7 +41,7 @@ FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3)
 
 
 def tokenizer_of(family: str) -> PreTrainedTokenizerFast:
-    """A letter is a word piece; XLNet pads on the left, ends with its [CLS] and has a segment for it and for padding."""
+    """A letter is a word piece; XLNet pads on the left, and ends with its [CLS], which is a segment of its own."""
     pieces = {piece: number for number, piece in enumerate([*SPECIAL, *map(chr, range(97, 123))])}
     tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]", continuing_subword_prefix=""))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -77,8 +80,14 @@ def trained(base: EncoderConfig, folder: Path, config: TrainingConfig = FAST, se
     pairs = (PAIRS * 2)[:count]
     labels = np.tile(LABELS, 2)[:count]
     labels.setflags(write=False)
-    *steps, model = PairTrainer(PairTrainerSpec(base, config, seed)).train(pairs, labels, str(folder))
-    return model, steps
+    return ended(PairTrainer(PairTrainerSpec(base, config, seed)).train(pairs, labels, str(folder)))
+
+
+def ended(stream: Iterator[Step | Model]) -> tuple[Model, list[Step]]:
+    """What a training yields at last, and before."""
+    news = list(stream)
+    assert isinstance(news[-1], Model)
+    return news[-1], [step for step in news if isinstance(step, Step)]
 
 
 def test_every_family_scores_a_pair_alone_as_in_a_batch(base):
@@ -119,6 +128,7 @@ def test_every_family_learns(base, tmp_path):
     assert [step.step for step in steps] == list(range(1, 81))
     scores = CrossEncoder.saved(model.path).scores(PAIRS, 4)
     assert cross_entropy(scores, LABELS) < 0.2
+    assert model.scorer is not None
     assert model.scorer.loss == pytest.approx(np.mean([step.loss for step in steps[-2:]]))
     assert model.scorer.logit(scores).tolist() == scores.tolist()
 
@@ -130,9 +140,8 @@ def test_a_training_that_was_cut_off_ends_with_the_same_weights_and_losses(base,
     cut = PairTrainer(spec).train(pairs, labels, str(tmp_path / "cut" / "model"))
     for _ in range(3):
         next(cut)
-    cut.close()
     assert (tmp_path / "cut" / "training.safetensors").exists()
-    *again, model = PairTrainer(spec).train(pairs, labels, str(tmp_path / "cut" / "model"))
+    model, again = ended(PairTrainer(spec).train(pairs, labels, str(tmp_path / "cut" / "model")))
     assert (model.digest, model.scorer) == (whole.digest, whole.scorer)
     assert again == steps
     assert not (tmp_path / "cut" / "training.safetensors").exists()
@@ -202,12 +211,12 @@ def test_more_word_pieces_than_positions_are_refused(base):
 
 
 def test_a_folder_that_is_no_concatenation_model_is_refused(base, tmp_path):
-    with pytest.raises(BadFile, match="lacks [0-9]+ weights|has not one logit"):
+    with pytest.raises(BadFile, match=r"lacks [0-9]+ weights|has not one logit"):
         CrossEncoder.saved(base.name)
     with pytest.raises(BadFile, match="cannot be loaded"):
         CrossEncoder.saved(str(tmp_path))
 
 
 def test_a_loss_that_is_no_number_ends_the_training(letters, tmp_path):
-    with pytest.raises(TrainingFailed, match="lower --training.learning-rate"):
+    with pytest.raises(TrainingFailed, match="lower --training"):
         trained(letters, tmp_path / "model", TrainingConfig(epochs=50, batch=4, learning_rate=1e6, clip_norm=1e30))

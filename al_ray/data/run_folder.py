@@ -228,6 +228,8 @@ def bound_config(path: Place) -> RunConfig:
     if not (path / "config.json").is_file():
         raise WrongFolder(f"{path} holds no config.json; give the folder of a run (made by: python -m jobs.run)")
     content = read_json(path / "config.json", ["task_digest"])
+    if "labels_digest" in content:
+        raise WrongFolder(f"{path} holds a concatenation model (jobs.train); give the folder of a run")
     try:
         return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
     except BadOption as error:
