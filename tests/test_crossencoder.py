@@ -22,8 +22,9 @@ from al_ray.core.config import EncoderConfig, TrainingConfig
 from al_ray.core.errors import BadFile, BadOption, TrainingFailed
 from al_ray.core.records import Model
 from al_ray.core.scoring import cross_entropy
+from al_ray.model.checkpoint import Checkpoint
 from al_ray.model.crossencoder import CrossEncoder, PairShard, PairShardSpec
-from al_ray.model.pairtrainer import PairTrainer, PairTrainerSpec
+from al_ray.model.pairtrainer import PairTrainer, PairTrainerSpec, train
 from al_ray.model.trainer import read_model
 from al_ray.model.training import Step
 
@@ -154,6 +155,22 @@ def test_the_seed_decides_head_order_and_dropout(base, tmp_path):
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_dropout_is_on_and_drawn_by_the_trainings_own_seed_alone(letters, tmp_path):
+    digests = []
+    for ambient, drops in ((1, True), (2, True), (2, False)):
+        model = CrossEncoder.base(letters, 0)
+        if not drops:
+            for part in model.transformer.modules():
+                if isinstance(part, torch.nn.Dropout):
+                    part.p = 0.0
+        checkpoint = Checkpoint(tmp_path / "none", "", 1e6)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(ambient)
+            assert len(list(train(model, (PAIRS * 2, np.tile(LABELS, 2)), FAST, 0, checkpoint))) == 4
+        digests.append(model.digest())
+    assert digests[0] == digests[1] != digests[2]
+
+
 def test_a_gradient_is_that_of_the_mean_loss_of_a_batch(base):
     one, twin, labels = CrossEncoder.base(base, 0), CrossEncoder.base(base, 0), LABELS
     loss = one.gradients(PAIRS * 2, np.tile(labels, 2))
@@ -169,9 +186,9 @@ def test_a_gradient_is_that_of_the_mean_loss_of_a_batch(base):
 
 def test_the_longer_text_of_a_long_pair_is_cut(letters):
     model = CrossEncoder.base(replace(letters, max_length=10), 0)
+    before = model.digest()
     # [CLS] 5 letters [SEP] 2 letters [SEP]: 10 pieces.
     assert model.encoded([("abcdefgh", "xy")])["input_ids"] == model.encoded([("abcde", "xy")])["input_ids"]
-    before = model.digest()
     model.scores([("abcdefgh", "xy")], 1)
     assert model.digest() == before, "scoring leaves nothing behind"
 
