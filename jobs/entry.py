@@ -16,7 +16,20 @@ from tyro.constructors import PrimitiveConstructorSpec
 from al_ray.core.errors import AlRayError, LabelsAwaited
 from al_ray.storage.places import Place, Uri, place
 
-PATHS = {"--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"}
+PATHS = {
+    "--task",
+    "--audit",
+    "--out",
+    "--run",
+    "--source",
+    "--left",
+    "--right",
+    "--labels",
+    "--scores",
+    "--config",
+    "--rerank",
+    "--like",
+}
 # An option that takes a path or a URI.
 PathOrUri = Annotated[
     Place,

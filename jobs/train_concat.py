@@ -57,6 +57,8 @@ def concat(
         # Beside the shards of a pool as many score pairs.
         with session(cluster, cluster.shards):
             work.trained(bench, labelled)
+            if not config.evaluation.splits:
+                return
             sets = work.evaluation_sets(bench, config.evaluation.splits)
             with work.deployed_scorer(bench) as scorer:
                 for split, evalset in sets.items():

@@ -19,7 +19,7 @@ from al_ray.core.estimate import estimated
 from al_ray.core.evalset import EvaluationSet
 from al_ray.core.evaluation import Comparison, Evaluation, comparison
 from al_ray.core.heuristics import Stated
-from al_ray.core.pairs import NO_KEYS, Keys, Pairs
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct
 from al_ray.core.records import Labelled, Model
 from al_ray.core.rerank import reranked
 from al_ray.core.scoring import Floats
@@ -87,7 +87,7 @@ class ShardedPairScorer:
     def scores(self, split: Split, pairs: Pairs) -> Floats:
         """(n, 2) pairs of a split -> (n,) logits."""
         wanted = split.space.keys(pairs)
-        keys = np.unique(wanted)
+        keys = distinct(wanted)
         found = np.empty(len(keys))
         for start, part in self._slices(split, keys):
             found[start : start + len(part)] = part
@@ -142,7 +142,6 @@ def evaluation_sets(bench: Bench, splits: Sequence[str]) -> dict[str, Evaluation
     with deployed_pool(config, bench.cluster, bench.task, bench.folder.path, bench.watch) as pool:
         measure, made = PoolEvaluator(pool, bench.task, config, shelf), dict[str, EvaluationSet]()
         for split in splits:
-            pool.embed(pool.untrained(), [split])
             made[split] = measure.evaluation_set(bench.task.measurable(split))
     return made
 

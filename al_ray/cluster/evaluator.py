@@ -79,6 +79,7 @@ class PoolEvaluator:
 
     def _made(self, split: Split) -> EvaluationSet:
         asked, untrained = self.config, self.pool.untrained()
+        self.pool.embed(untrained, [split.name])
         near = PoolSearch(self.pool, split).near(untrained, asked.near_neighbours)
         cosines = self.pool.cosines(untrained, split, split.space.pairs(near)) if asked.bands else np.empty(0)
         rng = generator(asked.seed, f"evaluation-set-{split.name}")

@@ -190,7 +190,6 @@ def evaluation_sets(
     with deployed_pool(config, cluster, task, folder / "evaluation", watch) as pool:
         measure = PoolEvaluator(pool, task, config, EvaluationSets([folder]))
         for split in splits:
-            pool.embed(pool.untrained(), [split])
             yield measure.evaluation_set(task.measurable(split))
 
 
