@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -293,7 +294,15 @@ def test_of_two_that_come_at_once_the_last_to_write_has_it(bucket: Uri, monkeypa
     assert (bucket / ".lock").exists(), "it is the other's"
 
 
-def test_a_lease_is_renewed_and_its_owner_stopped_when_another_took_it(bucket: Uri, monkeypatch):
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["in front", "behind"])
+def interruptions(request: pytest.FixtureRequest) -> Iterator[object]:
+    """What a shell lets a process in front of it hear, and one behind it."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield request.param
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_lease_is_renewed_and_its_owner_stopped_when_another_took_it(bucket: Uri, monkeypatch, interruptions):
     monkeypatch.setattr(lock, "BEAT", 0.05)
     lease, slept_on = Lease(bucket), list[bool]()
 
@@ -309,4 +318,5 @@ def test_a_lease_is_renewed_and_its_owner_stopped_when_another_took_it(bucket: U
     with pytest.raises(FolderInUse, match="far-away"), lease:
         held_up()
     assert not slept_on
+    assert signal.getsignal(signal.SIGINT) == interruptions
     assert (bucket / ".lock").exists()

@@ -64,7 +64,7 @@ class Lease:
         """The folder that is wanted; nothing is asked yet."""
         self.folder, self.at = folder, folder / NAME
         self.owner = f"process {os.getpid()} on {socket.gethostname()}"
-        self.name, self.beats, self.lost = uuid.uuid4().hex, 0, ""
+        self.name, self.beats, self.lost, self.deaf = uuid.uuid4().hex, 0, "", False
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._live, daemon=True)
 
@@ -75,15 +75,30 @@ class Lease:
         other = self._other()
         if other:
             raise _in_use(self.folder, other)
+        self._listen()
         self.thread.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.ended.set()
         self.thread.join(BEAT)
+        if self.deaf:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         if self.lost:
             raise _in_use(self.folder, self.lost) from error
         if not self._other():
             self.at.unlink(missing_ok=True)
+
+    def _listen(self) -> None:
+        """See to it that an interruption of ours is heard: a shell starts what it puts behind it deaf to Ctrl+C."""
+        self.deaf = threading.current_thread() is threading.main_thread() and (
+            signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        )
+        if self.deaf:
+            signal.signal(signal.SIGINT, self._interrupted)
+
+    def _interrupted(self, *_: object) -> None:
+        if self.lost:
+            raise KeyboardInterrupt
 
     def _refuse_living(self) -> None:
         """FolderInUse when there is a lease whose number rises; else it is no more than a dead one's."""
