@@ -1,5 +1,6 @@
 """A grid as values: which runs it has, what they are called and may buy, which waits for which, and its summary."""
 
+import json
 import shlex
 from dataclasses import replace
 
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 
 from al_ray.cluster.grid import room_for
 from al_ray.cluster.trial import bundles_of
-from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.config import ClusterConfig, EvaluationConfig, RunConfig, TrainingConfig
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.grid import Axes, Cell, GridConfig, cells, first_batch, phases
 from al_ray.core.strategy import HIGHEST, Candidates
 from al_ray.core.summary import Outcome, Sitting, markdown, spread, table, unfinished
@@ -218,6 +219,17 @@ def test_a_grid_with_other_options_is_refused_by_name(tmp_path):
     folder.bind(axes(), CONFIG, made)
     with pytest.raises(Exception, match=r"axes.seeds: \[0, 1\] there, \[0\] here; options.growth: 1.5 there, 2 here"):
         folder.bind(axes(seeds=(0,)), replace(CONFIG, growth=2), made)
+    # Of a version that had one option less.
+    content = json.loads((folder.path / "grid.json").read_text())
+    del content["options"]["training"]["start"]
+    (folder.path / "grid.json").write_text(json.dumps(content))
+    folder.bind(axes(), CONFIG, made)
+    with pytest.raises(WrongFolder, match=r"options.training.start: 'pretrained' there, 'previous' here"):
+        folder.bind(axes(), replace(CONFIG, training=TrainingConfig(start="previous")), made)
+    content["options"]["training"]["rates"] = 1
+    (folder.path / "grid.json").write_text(json.dumps(content))
+    with pytest.raises(BadFile, match=r"grid\.json: TrainingConfig has no option rates"):
+        folder.bind(axes(), CONFIG, made)
 
 
 def test_axes_are_parted_by_commas_or_spaces():

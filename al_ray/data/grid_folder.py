@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from al_ray.core.config import RunConfig
-from al_ray.core.errors import BadFile, WrongFolder
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.grid import Axes, Cell
 from al_ray.core.plain import as_dict, from_dict
 from al_ray.core.summary import Outcome, Sitting, Standing
@@ -50,6 +50,11 @@ class GridFolder:
             return
         names = ["axes", "options"]
         stands = {name: value for name, value in read_json(path, [*names, "cells"]).items() if name in names}
+        try:
+            # An option that came after the folder was made has its default there.
+            stands["options"] = as_dict(from_dict(RunConfig, stands["options"]))
+        except BadOption as error:
+            raise BadFile(f"{path}: {error} (restore it)") from error
         other = sorted(differences(stands, {name: wanted[name] for name in names}))
         if other:
             raise WrongFolder(f"{self.path} is a grid with other options ({'; '.join(other)}); give another --out")
