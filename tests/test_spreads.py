@@ -95,7 +95,7 @@ def test_what_is_reached_is_between_the_rounds_around_it(figures, target):
     assert (found is None) == (max(figures) < target)
     if found is not None:
         after = next(labels for labels, figure in points if figure >= target)
-        assert after - 100 < found.labels <= after or found == Reached(100, at_most=True)
+        assert after - 100 <= found.labels <= after or found == Reached(100, at_most=True)
         assert (
             np.interp(found.labels, [labels for labels, _ in points], figures) == pytest.approx(target) or found.at_most
         )
