@@ -32,7 +32,7 @@ MOMENTS = {
     "round-001/answers-00001.parquet": (Ledger, "keep"),
     "round-001/labels.parquet": (Ledger, "seal"),
     "round-001/model": (world.TrainerActor, "train"),
-    "round-001/record.json": (RunFolder, "complete"),
+    "round-001/examples.parquet": (RunFolder, "complete"),
     "metrics.jsonl": (RunFolder, "_keep_figures"),
 }
 LINE = (
