@@ -166,10 +166,8 @@ def starver(stage: str, actor: str) -> type[Killing]:
     return Starver
 
 
-@pytest.mark.parametrize(
-    ("stage", "call"),
-    [("embed", "PoolShard."), ("search", "PoolShard."), ("train", "Trainer.train")],
-)
+# Not in embed, which is so short here that memory may run out after it, in Ray's own reading of what a call is given.
+@pytest.mark.parametrize(("stage", "call"), [("search", "PoolShard."), ("train", "Trainer.train")])
 def test_an_actor_out_of_memory_in_mid_stage_costs_time_alone(
     cluster, asked, quiet, tmp_path, monkeypatch, stage, call
 ):
