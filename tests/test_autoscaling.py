@@ -45,7 +45,7 @@ ray.init(log_to_driver=False)
 seen = [nodes()]
 with kept("PoolShard", 5, ClusterConfig(shards=5, cpus_per_shard=8, gpus_per_shard=1, timeout=90)) as places:
     seen.append(nodes())
-    assert len(places.group.bundle_specs) == 5
+    assert len(places.room.group.bundle_specs) == 5
 deadline = time.monotonic() + 60
 while len(nodes()) > 1 and time.monotonic() < deadline:
     time.sleep(0.5)
