@@ -220,14 +220,15 @@ def test_a_grid_with_other_options_is_refused_by_name(tmp_path):
     with pytest.raises(Exception, match=r"axes.seeds: \[0, 1\] there, \[0\] here; options.growth: 1.5 there, 2 here"):
         folder.bind(axes(seeds=(0,)), replace(CONFIG, growth=2), made)
     # Of a version that had one option less.
-    content = json.loads((folder.path / "grid.json").read_text())
+    kept = tmp_path / "grid.json"
+    content = json.loads(kept.read_text())
     del content["options"]["training"]["start"]
-    (folder.path / "grid.json").write_text(json.dumps(content))
+    kept.write_text(json.dumps(content))
     folder.bind(axes(), CONFIG, made)
     with pytest.raises(WrongFolder, match=r"options.training.start: 'pretrained' there, 'previous' here"):
         folder.bind(axes(), replace(CONFIG, training=TrainingConfig(start="previous")), made)
     content["options"]["training"]["rates"] = 1
-    (folder.path / "grid.json").write_text(json.dumps(content))
+    kept.write_text(json.dumps(content))
     with pytest.raises(BadFile, match=r"grid\.json: TrainingConfig has no option rates"):
         folder.bind(axes(), CONFIG, made)
 
