@@ -199,7 +199,7 @@ def test_a_cost_that_is_none_stops_the_run_at_once_and_keeps_the_labels(cost: st
     + [(answer, UNSURE) for answer in (None, "unsure", (None, 0.5), ["UNSURE", np.float32(0.5)])]
     + [(answer, OPEN) for answer in ("", "perhaps", 2, -1, 0.5, float("nan"), b"yes", {}, (), (1,), (1, 1, 1))]
     + [(("yes", confidence), OPEN) for confidence in (-0.1, 1.1, float("nan"), None, "0.9", True)]
-    + [((("yes", 1), 1), OPEN), (object(), OPEN), (np.array([1, 0]), OPEN)],
+    + [((("yes", 1), 1), OPEN), (object, OPEN), (np.array([1, 0]), OPEN)],
     ids=repr,
 )  # fmt: skip
 def test_an_answer_is_a_number_a_word_or_nothing(answer: object, label: int):
