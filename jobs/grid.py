@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from al_ray.cluster.grid import checked, places_of, run_grid
+from al_ray.cluster.tuning import Grid
 from al_ray.core.grid import Cell
 from al_ray.core.summary import Outcome, markdown, table, unfinished
 from al_ray.data.grid_folder import GridFolder
@@ -29,6 +30,12 @@ def main() -> None:
         if not places:
             sys.exit(1)
         return
+    if failed(carried_out(grid)):
+        sys.exit(1)
+
+
+def carried_out(grid: Grid) -> list[Outcome]:
+    """Run what is not complete, print a line a round and then the table, write the summary; what came of every cell."""
     watch = Progress()
 
     def hear(cell: Cell, line: Mapping[str, Any]) -> None:
@@ -39,8 +46,7 @@ def main() -> None:
     sittings = [f"sitting {number}: {sitting}" for number, sitting in enumerate(folder.sittings(), start=1)]
     folder.write_summary(outcomes, markdown(outcomes, sittings))
     print("\n".join([aligned(table(outcomes)), *unfinished(outcomes), *sittings, f"results: {grid.out}"]))
-    if failed(outcomes):
-        sys.exit(1)
+    return outcomes
 
 
 def failed(outcomes: list[Outcome]) -> bool:

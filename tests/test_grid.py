@@ -219,6 +219,16 @@ def test_a_grid_with_other_options_is_refused_by_name(tmp_path):
     folder.bind(axes(), CONFIG, made)
     with pytest.raises(Exception, match=r"axes.seeds: \[0, 1\] there, \[0\] here; options.growth: 1.5 there, 2 here"):
         folder.bind(axes(seeds=(0,)), replace(CONFIG, growth=2), made)
+    # It grows by seeds and by strategies, and by nothing else, and never shrinks.
+    more = axes(seeds=(2, 1, 0), strategies=("random", *axes().strategies))
+    folder.bind(more, CONFIG, cells(CONFIG, more))
+    assert folder.axes() == more
+    with pytest.raises(WrongFolder, match=r"axes.seeds: \[2, 1, 0\] there, \[0, 1\] here"):
+        folder.bind(axes(), CONFIG, made)
+    with pytest.raises(WrongFolder, match=r"axes\.encoders"):
+        folder.bind(replace(more, encoders=("one", "two")), CONFIG, made)
+    (tmp_path / "grid.json").unlink()
+    folder.bind(axes(), CONFIG, made)
     # Of a version that had one option less.
     kept = tmp_path / "grid.json"
     content = json.loads(kept.read_text())

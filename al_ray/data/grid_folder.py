@@ -27,6 +27,8 @@ from al_ray.data.files import read_json, write_json, write_parquet, write_text
 from al_ray.data.run_folder import RunFolder, differences
 from al_ray.storage.places import Place
 
+GROWING = ("strategies", "seeds")  # Axes whose other values change no cell's name.
+
 
 class GridFolder:
     """The folder of a grid."""
@@ -40,7 +42,10 @@ class GridFolder:
         return self.path / "runs" / cell.name
 
     def bind(self, axes: Axes, config: RunConfig, made: Sequence[Cell]) -> None:
-        """Write grid.json, or hold what is asked against what stands there: WrongFolder names the differences."""
+        """Write grid.json, or hold what is asked against what stands there: WrongFolder names the differences.
+
+        A grid grows by strategies and seeds: axes that have all of its own, and more, take their place.
+        """
         path = self.path / "grid.json"
         wanted = {"axes": as_dict(axes), "options": as_dict(config), "cells": [cell.as_dict() for cell in made]}
         if (self.path / "config.json").exists():
@@ -50,6 +55,9 @@ class GridFolder:
             return
         names = ["axes", "options"]
         stands = {name: value for name, value in read_json(path, [*names, "cells"]).items() if name in names}
+        there = self.axes() or axes
+        grown = [name for name in GROWING if set(getattr(there, name)) <= set(getattr(axes, name))]
+        stands["axes"] = as_dict(there) | {name: wanted["axes"][name] for name in grown}
         try:
             # An option that came after the folder was made has its default there.
             stands["options"] = as_dict(from_dict(RunConfig, stands["options"]))
@@ -58,6 +66,17 @@ class GridFolder:
         other = sorted(differences(stands, {name: wanted[name] for name in names}))
         if other:
             raise WrongFolder(f"{self.path} is a grid with other options ({'; '.join(other)}); give another --out")
+        write_json(path, wanted)
+
+    def axes(self) -> Axes | None:
+        """Those of the grid that stands here; None where none does, BadFile where they cannot be read."""
+        path = self.path / "grid.json"
+        if not path.exists():
+            return None
+        try:
+            return from_dict(Axes, read_json(path, ["axes"])["axes"])
+        except BadOption as error:
+            raise BadFile(f"{path}: {error} (restore it)") from error
 
     def outcome(self, cell: Cell, task: Task, ended: bool, error: str) -> Outcome:
         """What came of a cell. ended: whether its run came to its end; error: why it failed, if it did."""
