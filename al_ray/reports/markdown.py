@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from al_ray.core.published import WHOSE
+from al_ray.pictures.lines import Picture
 from al_ray.reports.report import Report
 from al_ray.reports.table import Table
 
@@ -20,6 +21,15 @@ def markdown(made: Report, figures: str) -> str:
                 lines += _table(table)
             for picture in chapter.pictures:
                 lines += [f"![{_plain(picture.words)}]({figures}/{picture.name}.svg)", ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def page(title: str, tables: Sequence[Table], pictures: Sequence[Picture], figures: str) -> str:
+    """Tables and pictures that are no report."""
+    lines = [f"# {title}", ""]
+    for table in tables:
+        lines += _table(table)
+    lines += [f"![{_plain(picture.words)}]({figures}/{picture.name}.svg)\n" for picture in pictures]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
