@@ -80,9 +80,10 @@ def options(kind: Any, name: str, description: str, arguments: Sequence[str] | N
             return tyro.cli(kind, prog=f"python -m jobs.{name}", description=description, args=arguments, **silent)
     except SystemExit as stop:
         if stop.code == 2:
-            # tyro draws a box: its words are the lines without the frame, up to the hint on --help.
-            lines = [line.strip("│ ") for line in said.getvalue().splitlines() if line.startswith("│")]
-            words = " ".join(" ".join(line for line in lines if line.strip("─")).split())
+            # tyro draws a box, and where the encoding has none only rules under a title: its words are what is within.
+            lines = said.getvalue().splitlines()
+            within = [line.strip("│") for line in lines if line.startswith("│")] or lines[1:]
+            words = " ".join(" ".join(line for line in within if line.strip(" ─-")).split())
             fail(words or said.getvalue())
         raise
 

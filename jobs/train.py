@@ -26,7 +26,7 @@ from al_ray.data.own_options import named
 from al_ray.data.rows import BadRows, Report
 from al_ray.data.run_folder import bound_config, opened, refuse_inside
 from al_ray.data.sheet import Faults
-from al_ray.data.tablefiles import Reading
+from al_ray.data.tablefiles import Format, Reading
 from al_ray.data.tables import read_task
 from al_ray.storage.places import Place, place
 from jobs import train_concat
@@ -47,6 +47,8 @@ class Options(TrainConfig):
     """K: pairs that --rerank retrieves."""
     columns: str = "left_id,right_id,label"
     """Columns of a table of labels: the two ids and the label (1/0, yes/no). Two columns: all are matches."""
+    format: Format = "auto"
+    """Of a table of labels: by its file's extension when not given."""
     delimiter: str | None = None
     """What parts the columns of a CSV or TSV file; a comma or a tab, by extension, when not given."""
     encoding: str = "utf-8"
@@ -78,13 +80,13 @@ def train(asked: Options) -> None:
     for split in asked.evaluation.splits:
         task.measurable(split)
     faults = Faults(asked.bad_rows)
-    reading = Reading(delimiter=asked.delimiter, encoding=asked.encoding)
+    reading = Reading(asked.format, asked.delimiter, encoding=asked.encoding)
     labelled = given(asked.labels, task, columns_of(asked.columns), reading, faults)
-    for line in (*Report(tuple(faults.skipped)).lines(), *plan(asked, task, labelled)):
-        print(line, flush=True)
     if asked.like is not None:
         bound_config(place(asked.like))
     rerank = train_concat.Rerank.of(asked.rerank, asked.top, task)
+    for line in (*Report(tuple(faults.skipped)).lines(), *plan(asked, task, labelled)):
+        print(line, flush=True)
     if asked.dry_run:
         return
     if asked.model == "cosine":

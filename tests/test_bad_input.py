@@ -25,10 +25,11 @@ from al_ray.core.records import Batch, State, answers
 from al_ray.core.scoring import Scorer
 from al_ray.data.audit import Asked, AuditFolder, Drawn, Reached, Record, Scored
 from al_ray.data.run_folder import RunFolder, opened
+from al_ray.data.synthetic import synthetic_task
 from al_ray.data.tables import read_task, sealed, write_task
 from al_ray.model.encoder import Encoder
 from al_ray.model.trainer import write_model
-from jobs import audit, bench, demo, entry, evaluate, labels, prepare, run
+from jobs import audit, bench, demo, entry, evaluate, grid, labels, prepare, report, reproduce, run, train
 from tests.bad_cases import OF_RUN, RUN, SCORES
 from tests.bad_lines import (
     DAMAGED_JUDGED,
@@ -48,6 +49,7 @@ from tests.bad_lines import (
     WIKI,
     parquet,
 )
+from tests.bad_models import GRID, OF_MODELS, REPRODUCE, TRAIN
 
 JOBS = {
     "audit": audit,
@@ -57,6 +59,10 @@ JOBS = {
     "prepare": prepare,
     "demo": demo,
     "bench": bench,
+    "train": train,
+    "reproduce": reproduce,
+    "grid": grid,
+    "report": report,
 }
 ROOT = Path(__file__).resolve().parents[1]
 JUDGE = (
@@ -75,6 +81,7 @@ CASES = [
     *(("prepare", *case) for case in OF_PREPARE),
     *((job, {}, line, words) for job, line, words in OF_REST),
     *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
+    *OF_MODELS,
 ]
 # What the folder still takes after each refusal.
 SOUND = {
@@ -85,6 +92,10 @@ SOUND = {
     "prepare": "qqp --source p.tsv --out made",
     "demo": "--out made --encoder random-bert --texts 100",
     "bench": "encode --task task --encoder random-bert --texts 4 --repeats 1",
+    "train": f"{TRAIN} --dry-run",
+    "reproduce": f"{REPRODUCE} --dry-run",
+    "grid": f"{GRID} --dry-run",
+    "report": "run --out made",
 }
 
 
@@ -97,6 +108,7 @@ def world(tmp_path_factory, make_task) -> Path:
     lonely = sealed("lonely", True, lonely.left, lonely.right, bare)
     for name, task in {"task": make_task(True), "two": make_task(False), "lonely": lonely}.items():
         write_task(task, here / name, {})
+    write_task(synthetic_task(100, 0), here / "synthetic", {})
     files = {"judge.py": JUDGE, "broken.py": "1 / 0\n", "p.tsv": QQP + QQP_ROW, "l.csv": LABELS}
     (here / "wiki").mkdir()
     for name, question in (("train", "Q1"), ("dev", "Q2"), ("test", "Q4")):
@@ -178,6 +190,7 @@ def no_ray(monkeypatch) -> None:
     monkeypatch.setattr(evaluate, "measured", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(audit, "putative_drawn", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(audit, "bands_drawn", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(grid, "places_of", lambda _: 1)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
 

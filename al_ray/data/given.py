@@ -34,6 +34,8 @@ def given(words: str, task: Task, columns: tuple[str, ...], reading: Reading, fa
         return _of_run(path, task)
     if not isinstance(path, Path):
         raise BadOption(f"--labels {words} holds no config.json, and a table is read from a local path; copy it near")
+    if not path.exists():
+        raise BadFile(f"--labels {words} is not there; give the folder of a run, a table of labels, or {STATED}")
     if path.is_dir():
         raise BadFile(f"{words} holds no config.json; give the folder of a run, a table of labels, or {STATED}")
     said = read_said(path, columns, reading, task, faults)
