@@ -173,7 +173,7 @@ def test_a_grid_says_why_a_cell_failed_and_that_another_ended_early_as_it_was_to
         ("failed", "late"),
     ]
     rows = [
-        {"name": name, "standing": standing, "error": error}
+        {"name": name, "standing": standing, "error": error, "rounds": len(cells[name] or ())}
         for name, (standing, error) in zip(cells, standings, strict=True)
     ]
     write_parquet(grid / "summary.parquet", pa.Table.from_pylist(rows))
@@ -184,11 +184,16 @@ def test_a_grid_says_why_a_cell_failed_and_that_another_ended_early_as_it_was_to
         "failed: no node",
         "",
     ]
+    # A run that has come further since is not what it was then.
+    before = [{**row, "rounds": row["rounds"] - 1} for row in rows]
+    write_parquet(grid / "summary.parquet", pa.Table.from_pylist(before))
+    assert [run.trouble for run in read_runs(grid)][:2] == ["ended after round 2 of 3"] * 2
+    write_parquet(grid / "summary.parquet", pa.Table.from_pylist(rows))
     # What cannot be read is not complete, whatever was found before.
     (grid / "runs" / "uncertainty-s0" / "round-002" / "record.json").write_text("{")
     assert read_runs(grid)[0].trouble.startswith("cannot be read after round 1")
     write_parquet(grid / "summary.parquet", pa.table({"name": ["a"]}))
-    with pytest.raises(BadFile, match="has no columns name, standing and error"):
+    with pytest.raises(BadFile, match="has no columns name, standing, error and rounds"):
         read_runs(grid)
 
 

@@ -67,11 +67,13 @@ def _of_grid(folder: Place) -> list[Run]:
     told, trouble = _told(folder), dict[str, str]()
     for cell in cells:
         key, home = cell["name"], folder / "runs" / str(cell["name"])
-        standing, error = told.get(key, ("", ""))
+        standing, error, rounds = told.get(key, ("", "", 0))
         try:
             if (home / CONFIG).exists():
                 run = read_run(home, f"{name}/{key}")
-                found[key] = replace(run, trouble=_settled(run, standing, error))
+                # Where it has come further since, that start knows nothing of it.
+                known = (standing, error) if len(run.rounds) == rounds else ("", "")
+                found[key] = replace(run, trouble=_settled(run, *known))
             else:
                 trouble[key] = f"failed: {error}" if error else "failed or not begun: it has no run folder"
         except AlRayError as problem:
@@ -83,16 +85,16 @@ def _of_grid(folder: Place) -> list[Run]:
     ]
 
 
-def _told(folder: Place) -> dict[str, tuple[str, str]]:
-    """Cell -> its standing and its error, as the grid's last start found them; nothing before it came to an end."""
+def _told(folder: Place) -> dict[str, tuple[str, str, int]]:
+    """Cell -> its standing, its error and its complete rounds, as the grid's last start that came to an end left it."""
     path = folder / "summary.parquet"
     if not path.exists():
         return {}
     table = read_parquet(path)
-    if not {"name", "standing", "error"} <= set(table.column_names):
-        raise BadFile(f"{path} has no columns name, standing and error; run the grid again, or restore it")
-    rows = table.select(["name", "standing", "error"]).to_pylist()
-    return {str(row["name"]): (str(row["standing"]), str(row["error"] or "")) for row in rows}
+    if not {"name", "standing", "error", "rounds"} <= set(table.column_names):
+        raise BadFile(f"{path} has no columns name, standing, error and rounds; run the grid again, or restore it")
+    rows = table.select(["name", "standing", "error", "rounds"]).to_pylist()
+    return {str(row["name"]): (str(row["standing"]), str(row["error"] or ""), row["rounds"]) for row in rows}
 
 
 def _settled(run: Run, standing: str, error: str) -> str:
