@@ -16,7 +16,7 @@ from al_ray.core.errors import Written
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Task
 from al_ray.data.tables import read_task
-from al_ray.model.encoder import Encoder
+from al_ray.model.encoders import learn_words, untrained
 from al_ray.model.tokens import Tokens
 from al_ray.storage.places import Place, Uri, place, put_folder
 
@@ -57,28 +57,31 @@ def prepared(
 
 def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
     """Tokenise the task's texts and write them with the rows of its parts; written aside, then renamed, or put."""
-    task, base, to = read_task(place(task_folder)), Encoder.base(encoder), place(folder)
+    task, to = read_task(place(task_folder)), place(folder)
     if isinstance(to, Uri):
         with Written(to), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
-            _write(task, base, Path(local))
+            _write(task, encoder, Path(local))
             put_folder(Path(local), to, LAST)
         return
     aside = Path(f"{folder}.{os.getpid()}")
     try:
         with Written(folder):
             shutil.rmtree(aside, ignore_errors=True)
-            _write(task, base, aside)
+            aside.mkdir(parents=True)
+            _write(task, encoder, aside)
             _settle(aside, to)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _write(task: Task, base: Encoder, aside: Path) -> None:
+def _write(task: Task, encoder: EncoderConfig, aside: Path) -> None:
     """What a pool folder holds."""
+    learn_words(_trained_on(task), encoder, aside)
+    base = untrained(encoder, aside)
     for side, corpus in (("left", task.left), ("right", task.right)):
         if side == "right" and task.symmetric:
             continue
-        (aside / side).mkdir(parents=True)
+        (aside / side).mkdir()
         tokens = Tokens.of([ids for block in base.tokenise(corpus.texts) for ids in block])
         limit = base.config.max_length
         full = int((tokens.lengths(np.arange(len(tokens))) >= limit).sum())
@@ -87,6 +90,15 @@ def _write(task: Task, base: Encoder, aside: Path) -> None:
     for (split, side), part in parts_of(task).items():
         space = task.splits[split].space
         np.save(aside / f"{part}.npy", space.left if side == "left" else space.right)
+
+
+def _trained_on(task: Task) -> list[str]:
+    """The texts of the train split, the left ones first, each side in order of rows; a symmetric task has one side."""
+    if "train" not in task.splits:
+        return []
+    space = task.splits["train"].space
+    texts = [task.left.texts[row] for row in space.left]
+    return texts if task.symmetric else [*texts, *(task.right.texts[row] for row in space.right)]
 
 
 def _settle(aside: Path, folder: Path) -> None:

@@ -23,7 +23,6 @@ from transformers.utils import logging as transformers_logging
 from al_ray.core.config import EncoderConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
 from al_ray.core.pairs import Rows
-from al_ray.core.records import Model
 from al_ray.model.tokens import Tokens
 from al_ray.storage.near import fetched
 from al_ray.storage.places import place
@@ -68,6 +67,11 @@ class Encoder:
         with Loading(f"the model in {folder}", BadFile, "restore the folder"):
             parts = _load(str(fetched(place(folder))), None)
         return Encoder(*parts, config, device)
+
+    @property
+    def network(self) -> torch.nn.Module:
+        """What is trained."""
+        return self.transformer
 
     @property
     def dimension(self) -> int:
@@ -239,13 +243,3 @@ def _letters() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
     )  # fmt: skip
-
-
-def load(model: Model | None, config: EncoderConfig, device: str) -> Encoder:
-    """The encoder of a model: the pre-trained one when it has no path. BadFile when its weights are not those named."""
-    if model is None:
-        return Encoder.base(config, device)
-    encoder = Encoder.saved(model.path, config, device) if model.path else Encoder.base(config, device)
-    if encoder.digest() != model.digest:
-        raise BadFile(f"weights in {model.path or config.name} are not those the run made; restore the folder")
-    return encoder

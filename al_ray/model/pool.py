@@ -21,7 +21,7 @@ from al_ray.core.records import Model
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import Candidates
 from al_ray.model.count import COLUMNS, Stands, counted, scored, within
-from al_ray.model.encoder import Encoder, load
+from al_ray.model.encoders import TextEncoder, load, untrained
 from al_ray.model.join import Block, LeastPairs, Wanted
 from al_ray.model.nearest import Near, Request, Shortlist, members, nearest, select, settled, shortlist
 from al_ray.model.neighbours import NONE, Bytes, Neighbours, sample_size, set_threads, trained
@@ -70,14 +70,14 @@ class PoolShard:
         set_threads(spec.encoder.threads)
         self.spec = spec
         self._held = ""
-        self._encoder: Encoder | None = None
+        self._encoder: TextEncoder | None = None
         self._vectors: dict[str, Block] = {}
         self._indexes: dict[str, Neighbours] = {}
         self._shelf = Shelf(spec.encoder.vectors, spec.mapped_above, spec.shelves, spec.shard, spec.shards)
 
     def untrained(self) -> Model:
         """The pre-trained encoder, a model without scorer."""
-        return Model(path="", digest=Encoder.base(self.spec.encoder, self.spec.device).digest())
+        return Model(path="", digest=untrained(self.spec.encoder, place(self.spec.folder), self.spec.device).digest())
 
     def rows(self, part: str) -> Rows:
         """The sorted rows of a part that are this shard's."""
@@ -244,9 +244,9 @@ class PoolShard:
         texts = place(spec.folder).name, part, spec.shard, spec.shards
         return json.dumps([model.digest, spec.encoder.vectors, *texts, *computed])
 
-    def _encoder_of(self, model: Model) -> Encoder:
+    def _encoder_of(self, model: Model) -> TextEncoder:
         if self._encoder is None:
-            self._encoder = load(model, self.spec.encoder, self.spec.device)
+            self._encoder = load(model, self.spec.encoder, place(self.spec.folder), self.spec.device)
         return self._encoder
 
     def _tokens(self, part: str) -> Tokens:

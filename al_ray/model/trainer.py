@@ -20,7 +20,7 @@ from al_ray.core.errors import BadFile, TrainingFailed, Written
 from al_ray.core.records import Labelled, Model
 from al_ray.core.scoring import Scorer
 from al_ray.model.checkpoint import NAME, Checkpoint
-from al_ray.model.encoder import Encoder, load
+from al_ray.model.encoders import TextEncoder, load
 from al_ray.model.group import ALONE, Group, Meeting, joined, opened
 from al_ray.model.tokens import Tokens
 from al_ray.model.training import Step, fit, pair_cosines, train
@@ -91,7 +91,7 @@ class Trainer:
         right = left if self.spec.symmetric else Tokens.read(near / "right")
         config, losses = self.spec.training, list[float]()
         for attempt in range(config.tries):
-            encoder = load(start, self.spec.encoder, self.spec.device)
+            encoder = load(start, self.spec.encoder, near, self.spec.device)
             seed = [self.spec.seed, attempt, number]
             checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
             yield from train(encoder, (left, right), (labelled.pairs, labelled.labels), config, seed, checkpoint, group)
@@ -118,7 +118,7 @@ class Trainer:
 
 
 def _refitted(
-    encoder: Encoder, tokens: tuple[Tokens, Tokens], labelled: Labelled, config: TrainingConfig
+    encoder: TextEncoder, tokens: tuple[Tokens, Tokens], labelled: Labelled, config: TrainingConfig
 ) -> tuple[Scorer, bool]:
     return fit(pair_cosines(encoder, *tokens, labelled.pairs), labelled.labels, config)
 

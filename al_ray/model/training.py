@@ -13,7 +13,7 @@ from al_ray.core.errors import TrainingFailed
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scoring import Floats, Labels, Scorer, refit
 from al_ray.model.checkpoint import Checkpoint, restored
-from al_ray.model.encoder import Encoder
+from al_ray.model.encoders import TextEncoder
 from al_ray.model.group import ALONE, Group
 from al_ray.model.tokens import Tokens, batches
 
@@ -60,10 +60,10 @@ class BatchLoss(torch.nn.Module):
     one forward pass a step, as DistributedDataParallel wants it.
     """
 
-    def __init__(self, encoder: Encoder, tokens: tuple[Tokens, Tokens], head: Head, group: Group) -> None:
+    def __init__(self, encoder: TextEncoder, tokens: tuple[Tokens, Tokens], head: Head, group: Group) -> None:
         """Hold the parts; the weights are the encoder's and the head's own."""
         super().__init__()
-        self.transformer, self.head = encoder.transformer, head
+        self.network, self.head = encoder.network, head
         self.encoder, self.tokens, self.group = encoder, tokens, group
 
     def forward(self, pairs: Pairs, labels: Labels) -> torch.Tensor:
@@ -87,10 +87,10 @@ class Optimiser:
         self.adam = torch.optim.AdamW(groups, betas=BETAS, weight_decay=config.weight_decay, fused=True)
 
     @staticmethod
-    def of(encoder: Encoder, head: Head, config: TrainingConfig, steps: int) -> "Optimiser":
+    def of(encoder: TextEncoder, head: Head, config: TrainingConfig, steps: int) -> "Optimiser":
         """The bi-encoder's: the head learns so many times faster."""
         rate = config.learning_rate
-        return Optimiser([(encoder.transformer, rate), (head, rate * config.head_rate)], config, steps)
+        return Optimiser([(encoder.network, rate), (head, rate * config.head_rate)], config, steps)
 
     def factor(self) -> float:
         """Share of the peak rate at the coming step: up over the warm-up, then down to 0."""
@@ -117,7 +117,7 @@ class Optimiser:
 
 
 def train(
-    encoder: Encoder,
+    encoder: TextEncoder,
     tokens: tuple[Tokens, Tokens],
     labelled: tuple[Pairs, Labels],
     config: TrainingConfig,
@@ -141,7 +141,7 @@ def train(
     if checkpoint is not None:
         optimiser.taken, parts = group.once(checkpoint.read)
         if optimiser.taken:
-            encoder.transformer.load_state_dict(parts["encoder"])
+            encoder.network.load_state_dict(parts["encoder"])
             head.load_state_dict(parts["head"])
             restored(optimiser.adam, parts["optimiser"])
         # Told again, for a stream that is asked for again must be as long as it was; their losses are not known.
@@ -159,7 +159,7 @@ def train(
         optimiser.step()
         head.keep_rising()
         if checkpoint is not None and group.rank == 0 and checkpoint.due():
-            parts = {"encoder": encoder.transformer.state_dict(), "head": head.state_dict()}
+            parts = {"encoder": encoder.network.state_dict(), "head": head.state_dict()}
             checkpoint.write(parts, optimiser.adam, optimiser.taken)
         yield Step(optimiser.taken, optimiser.steps, float(loss.detach()))
 
@@ -172,12 +172,12 @@ def refuse_few(pairs: int, workers: int) -> None:
         raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give a larger --first-batch{cure}")
 
 
-def batch_cosines(encoder: Encoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:
+def batch_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:
     """(b, 2) pairs -> (b,) cosines with gradients."""
     return torch.cosine_similarity(_forward(encoder, left, pairs[:, 0]), _forward(encoder, right, pairs[:, 1]))
 
 
-def _forward(encoder: Encoder, tokens: Tokens, rows: Rows) -> torch.Tensor:
+def _forward(encoder: TextEncoder, tokens: Tokens, rows: Rows) -> torch.Tensor:
     """(b,) rows -> (b, d) in passes of texts of like length; a GPU takes them in one."""
     if encoder.device != "cpu":
         return encoder.forward(tokens, rows)
@@ -186,7 +186,7 @@ def _forward(encoder: Encoder, tokens: Tokens, rows: Rows) -> torch.Tensor:
     return torch.cat(parts)[torch.from_numpy(np.argsort(order))]
 
 
-def pair_cosines(encoder: Encoder, left: Tokens, right: Tokens, pairs: Pairs) -> Floats:
+def pair_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> Floats:
     """(n, 2) pairs -> (n,) cosines, each distinct text encoded once."""
     cosines = np.empty(len(pairs), dtype=np.float64)
     sides = []

@@ -1,0 +1,87 @@
+"""What pool and trainer need of an encoder, and which one a name means."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from al_ray.core.config import EncoderConfig
+from al_ray.core.errors import BadFile
+from al_ray.core.pairs import Rows
+from al_ray.core.records import Model
+from al_ray.model.cnn import Cnn, is_cnn
+from al_ray.model.encoder import Encoder, Vectors
+from al_ray.model.tokens import Tokens
+from al_ray.model.words import Vocabulary
+from al_ray.storage.near import fetched
+from al_ray.storage.places import Place, place
+
+
+class TextEncoder(Protocol):
+    """Texts -> token ids -> vectors; model.encoder.Encoder and model.cnn.Cnn say what each does."""
+
+    config: EncoderConfig
+    device: str
+
+    @property
+    def network(self) -> torch.nn.Module:
+        """What is trained."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector."""
+        ...
+
+    def tokenise(self, texts: Sequence[str], block: int = 4096) -> Iterator[list[list[int]]]:
+        """Texts -> lists of token ids, at most max_length each, `block` texts at a time."""
+        ...
+
+    def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
+        """(r,) rows -> their vectors (r, d), not of unit length; gradients flow if they are on."""
+        ...
+
+    def embed(self, tokens: Tokens, rows: Rows) -> Vectors:
+        """(r,) rows, encoded as one batch -> unit vectors (r, d)."""
+        ...
+
+    def digest(self) -> str:
+        """Of everything that decides a vector before it is rounded."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that `saved` loads; it exists and is empty."""
+        ...
+
+
+def learn_words(texts: Sequence[str], config: EncoderConfig, pool: Path) -> None:
+    """Write what an encoder must know of a task's texts into the pool folder; nothing for one that comes with it all.
+
+    texts: those of the train split. What is not trained on has no words of its own.
+    """
+    if is_cnn(config.name):
+        Vocabulary.of(texts).write(pool)
+
+
+def untrained(config: EncoderConfig, pool: Place, device: str = "cpu") -> TextEncoder:
+    """The encoder by name, as every round starts from it; BadOption or BadFile when there is none."""
+    if is_cnn(config.name):
+        return Cnn.base(config, Vocabulary.read(fetched(pool)), device)
+    return Encoder.base(config, device)
+
+
+def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> TextEncoder:
+    """An encoder that its `save` wrote, from a path or a URI."""
+    if is_cnn(config.name):
+        return Cnn.saved(fetched(place(folder)), config, device)
+    return Encoder.saved(folder, config, device)
+
+
+def load(model: Model | None, config: EncoderConfig, pool: Place, device: str) -> TextEncoder:
+    """The encoder of a model: the untrained one when it has no path. BadFile when its weights are not those named."""
+    trained = model is not None and model.path
+    encoder = saved(model.path, config, device) if trained else untrained(config, pool, device)
+    if model is not None and encoder.digest() != model.digest:
+        raise BadFile(f"weights in {model.path or config.name} are not those the run made; restore the folder")
+    return encoder
