@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable
@@ -11,11 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 from al_ray.core.errors import BadFile
+from al_ray.core.words import WORD, words_of
 
 FILE = "vocab.json"
 WORDS, BINS = 50_000, 5_000
-# Of a text in lower case; the paper does not say what a word is.
-WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -77,8 +75,3 @@ class Vocabulary:
     def _number(self, word: str) -> int:
         # CRC-32 is the same in every process and version, as Python's own hash is not.
         return self.numbers.get(word) or 1 + zlib.crc32(word.encode("utf-8", "surrogatepass")) % self.bins
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text: runs of letters and digits in lower case, and every other sign by itself."""
-    return WORD.findall(text.lower())

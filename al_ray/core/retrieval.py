@@ -1,0 +1,78 @@
+"""Question paraphrase retrieval (paper 002): batches of pairs, and the figures that a search is measured by."""
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.core.errors import BadOption
+from al_ray.core.pairs import Rows
+from al_ray.core.scoring import Floats
+
+Ranks = npt.NDArray[np.int64]
+DEPTH = 20
+"""Questions that a search is measured by (4.2)."""
+
+
+def shuffled(pairs: int, size: int, rng: np.random.Generator) -> list[Rows]:
+    """Batches of exactly `size` of the pairs in random order; a last partial batch is dropped.
+
+    Fewer pairs than that make one batch; BadOption for fewer than two, among which there is no negative.
+    """
+    size = min(size, pairs)
+    _refuse_alone(size)
+    order = rng.permutation(pairs)
+    return [order[start : start + size] for start in range(0, pairs - size + 1, size)]
+
+
+def dealt_apart(component: Rows, size: int, rng: np.random.Generator) -> list[Rows]:
+    """(n,) components of pairs -> batches of exactly `size` pairs in random order, no two of one component.
+
+    So no q2_j of a batch is a paraphrase of another q1_i that we know of. A component with more pairs than there are
+    batches gives a random part of them, another one in every epoch; fewer components than `size` make smaller batches.
+    """
+    _, inverse, counts = np.unique(component, return_inverse=True, return_counts=True)
+    size = min(size, len(counts))
+    _refuse_alone(size)
+    batches = len(component) // size
+    while (fewer := int(np.minimum(counts, batches).sum()) // size) < batches:
+        batches = fewer
+    # Pairs in random order, but those of a component together, and the components in random order.
+    turn, order = rng.permutation(len(counts)), rng.permutation(len(component))
+    line = order[np.argsort(turn[inverse[order]], kind="stable")]
+    counts = counts[np.argsort(turn)]
+    within = np.arange(len(line)) - np.repeat(np.cumsum(counts) - counts, counts)
+    # Dealt like cards, round and round: at most `batches` in a row are of one component.
+    return list(line[within < batches][: size * batches].reshape(size, batches).T)
+
+
+def _refuse_alone(size: int) -> None:
+    if size < 2:
+        raise BadOption("a batch needs two pairs of different clusters, and the train split has fewer; give it more")
+
+
+def first_match(found: Rows, matches: npt.NDArray[np.bool_]) -> Ranks:
+    """(q, k) rows found, -1 where there is none, and which are paraphrases -> (q,) the first one's rank, from 1; 0: none."""
+    right = matches & (found >= 0)
+    return np.where(right.any(axis=1), right.argmax(axis=1) + 1, 0)
+
+
+def precision_at(ranks: Ranks, count: int) -> float:
+    """P@N: the share of queries with at least one paraphrase among the first N (4.2, Evaluation)."""
+    return float(((ranks > 0) & (ranks <= count)).mean())
+
+
+def mean_reciprocal_rank(ranks: Ranks) -> float:
+    """MRR: the mean of 1 / rank of the first paraphrase, 0 where none was found (4.2, Evaluation)."""
+    return float(np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0).mean())
+
+
+def roc_auc(positives: Floats, negatives: Floats) -> float:
+    """The share of (positive, negative) pairs of scores in which the positive's is higher; equal scores count half."""
+    ordered = np.sort(negatives)
+    below = np.searchsorted(ordered, positives, "left") + np.searchsorted(ordered, positives, "right")
+    return float(below.sum() / (2 * len(positives) * len(negatives)))
+
+
+def unrelated(component: Rows, count: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """(n,) components of questions, two at least -> (about `count`, 2) random pairs of different components."""
+    pairs = rng.integers(len(component), size=(count, 2))
+    return pairs[component[pairs[:, 0]] != component[pairs[:, 1]]]

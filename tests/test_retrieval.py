@@ -1,0 +1,96 @@
+"""Batches of pairs and the figures of paraphrase retrieval, against values worked by hand and slow, obvious twins."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from al_ray.core.errors import BadOption
+from al_ray.core.retrieval import (
+    dealt_apart,
+    first_match,
+    mean_reciprocal_rank,
+    precision_at,
+    roc_auc,
+    shuffled,
+    unrelated,
+)
+from al_ray.core.words import same_text, words_of
+
+COMPONENTS = st.lists(st.integers(0, 6), min_size=2, max_size=60).filter(lambda drawn: len(set(drawn)) > 1)
+
+
+@given(component=COMPONENTS, size=st.integers(2, 9), seed=st.integers(0, 99))
+def test_no_batch_holds_two_pairs_of_one_component_and_no_pair_comes_twice(component, size, seed):
+    component = np.array(component)
+    batches = dealt_apart(component, size, np.random.default_rng(seed))
+    assert {len(batch) for batch in batches} == {min(size, len(set(component.tolist())))}
+    assert all(len(set(component[batch].tolist())) == len(batch) for batch in batches)
+    dealt = np.concatenate(batches)
+    assert len(set(dealt.tolist())) == len(dealt)
+
+
+def test_as_many_batches_are_dealt_as_can_be():
+    # 4 pairs of component 0 and one each of 1, 2, 3: three batches of 2 take three of 0's.
+    batches = dealt_apart(np.array([0, 0, 0, 0, 1, 2, 3]), 2, np.random.default_rng(0))
+    assert len(batches) == 3
+    # With two pairs of other components there are two such batches, and two pairs of 0 wait for another epoch.
+    batches = dealt_apart(np.array([0, 0, 0, 0, 1, 2]), 2, np.random.default_rng(0))
+    assert len(batches) == 2
+
+
+def test_every_pair_of_a_large_component_has_its_turn_over_the_epochs():
+    component, rng = np.array([0] * 9 + [1, 2, 3]), np.random.default_rng(1)
+    seen = {int(row) for _ in range(60) for batch in dealt_apart(component, 2, rng) for row in batch}
+    assert seen == set(range(12))
+
+
+def test_shuffled_batches_hold_each_pair_once_but_for_a_last_partial_batch():
+    batches = shuffled(11, 4, np.random.default_rng(0))
+    assert [len(batch) for batch in batches] == [4, 4]
+    assert len(set(np.concatenate(batches).tolist())) == 8
+    assert [len(batch) for batch in shuffled(3, 512, np.random.default_rng(0))] == [3]
+
+
+def test_a_batch_without_a_negative_is_refused():
+    with pytest.raises(BadOption, match="two pairs of different clusters"):
+        dealt_apart(np.array([5, 5, 5]), 2, np.random.default_rng(0))
+    with pytest.raises(BadOption, match="two pairs"):
+        shuffled(1, 2, np.random.default_rng(0))
+
+
+def test_precision_and_reciprocal_rank_are_those_worked_by_hand():
+    found = np.array([[4, 5, 6], [4, 5, 6], [4, 5, -1], [4, -1, -1]])
+    matches = np.array([[True, False, True], [False, False, True], [False, False, True], [False, True, True]])
+    ranks = first_match(found, matches)
+    # The marks in places where nothing was found do not count.
+    assert ranks.tolist() == [1, 3, 0, 0]
+    assert precision_at(ranks, 1) == 1 / 4
+    assert precision_at(ranks, 2) == 1 / 4
+    assert precision_at(ranks, 3) == 2 / 4
+    assert mean_reciprocal_rank(ranks) == pytest.approx((1 + 1 / 3) / 4)
+
+
+@given(
+    positives=st.lists(st.integers(0, 5), min_size=1, max_size=20),
+    negatives=st.lists(st.integers(0, 5), min_size=1, max_size=20),
+)
+def test_roc_auc_is_the_share_of_pairs_in_the_right_order_with_ties_half(positives, negatives):
+    pairs = [(one > other) + (one == other) / 2 for one in positives for other in negatives]
+    assert roc_auc(np.array(positives, float), np.array(negatives, float)) == pytest.approx(np.mean(pairs))
+
+
+def test_unrelated_pairs_are_of_different_components():
+    component = np.array([0, 0, 0, 1, 2])
+    pairs = unrelated(component, 500, np.random.default_rng(0))
+    assert (component[pairs[:, 0]] != component[pairs[:, 1]]).all()
+    # 1 - (9 + 1 + 1) / 25 of all draws: 280 of 500.
+    assert 240 < len(pairs) < 320
+
+
+def test_texts_that_differ_in_case_and_space_alone_are_the_same():
+    assert same_text(["Who is  it?", "who is it? ", "Who is he?"]).tolist() == [0, 0, 1]
+
+
+def test_words_are_runs_of_letters_and_digits_and_each_other_sign():
+    assert words_of("What's C++ 17?") == ["what", "'", "s", "c", "+", "+", "17", "?"]
