@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from al_ray.core.errors import BadOption
 from al_ray.core.retrieval import (
     dealt_apart,
+    askable,
     first_match,
     mean_reciprocal_rank,
+    others,
     precision_at,
     roc_auc,
     shuffled,
@@ -46,17 +48,17 @@ def test_every_pair_of_a_large_component_has_its_turn_over_the_epochs():
 
 
 def test_shuffled_batches_hold_each_pair_once_but_for_a_last_partial_batch():
-    batches = shuffled(11, 4, np.random.default_rng(0))
+    batches = shuffled(np.arange(11), 4, np.random.default_rng(0))
     assert [len(batch) for batch in batches] == [4, 4]
     assert len(set(np.concatenate(batches).tolist())) == 8
-    assert [len(batch) for batch in shuffled(3, 512, np.random.default_rng(0))] == [3]
+    assert [len(batch) for batch in shuffled(np.zeros(3), 512, np.random.default_rng(0))] == [3]
 
 
 def test_a_batch_without_a_negative_is_refused():
     with pytest.raises(BadOption, match="two pairs of different clusters"):
         dealt_apart(np.array([5, 5, 5]), 2, np.random.default_rng(0))
     with pytest.raises(BadOption, match="two pairs"):
-        shuffled(1, 2, np.random.default_rng(0))
+        shuffled(np.arange(1), 2, np.random.default_rng(0))
 
 
 def test_precision_and_reciprocal_rank_are_those_worked_by_hand():
@@ -94,3 +96,17 @@ def test_texts_that_differ_in_case_and_space_alone_are_the_same():
 
 def test_words_are_runs_of_letters_and_digits_and_each_other_sign():
     assert words_of("What's C++ 17?") == ["what", "'", "s", "c", "+", "+", "17", "?"]
+
+
+def test_the_query_and_its_very_text_under_another_row_are_no_answer():
+    # Rows 0 and 3 are one text. Query 0 finds itself, 3, 2; query 2 finds itself, 0 and then nothing.
+    same = np.array([0, 1, 2, 0])
+    found = others(np.array([[0, 3, 2], [2, 0, -1]]), np.array([0, 2]), same, 2)
+    assert found.tolist() == [[2, -1], [0, -1]]
+
+
+def test_a_question_is_asked_when_another_text_is_its_paraphrase():
+    # Component 0: rows 0 and 1 of two texts; 1: rows 2 and 3 of one text; 2: row 4 alone.
+    component, same = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 2, 2, 3])
+    assert askable(component, same, np.arange(5)).tolist() == [0, 1]
+    assert askable(component, same, np.array([1, 4])).tolist() == [1]

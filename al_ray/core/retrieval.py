@@ -12,15 +12,15 @@ DEPTH = 20
 """Questions that a search is measured by (4.2)."""
 
 
-def shuffled(pairs: int, size: int, rng: np.random.Generator) -> list[Rows]:
-    """Batches of exactly `size` of the pairs in random order; a last partial batch is dropped.
+def shuffled(component: Rows, size: int, rng: np.random.Generator) -> list[Rows]:
+    """(n,) components of pairs, whatever they are -> batches of exactly `size` pairs in random order.
 
-    Fewer pairs than that make one batch; BadOption for fewer than two, among which there is no negative.
+    A last partial batch is dropped; fewer pairs than `size` make one batch. BadOption for fewer than two.
     """
-    size = min(size, pairs)
+    size = min(size, len(component))
     _refuse_alone(size)
-    order = rng.permutation(pairs)
-    return [order[start : start + size] for start in range(0, pairs - size + 1, size)]
+    order = rng.permutation(len(component))
+    return [order[start : start + size] for start in range(0, len(order) - size + 1, size)]
 
 
 def dealt_apart(component: Rows, size: int, rng: np.random.Generator) -> list[Rows]:
@@ -49,8 +49,24 @@ def _refuse_alone(size: int) -> None:
         raise BadOption("a batch needs two pairs of different clusters, and the train split has fewer; give it more")
 
 
+def others(found: Rows, queries: Rows, same: Rows, count: int) -> Rows:
+    """(q, k) rows found for (q,) rows -> (q, count) the first of them that are not the query itself, -1 where none.
+
+    same: (n,) a number for each text. Another row with the very text of the query is the query, too.
+    """
+    itself = (same[found] == same[queries][:, None]) | (found < 0)
+    order = np.argsort(itself, axis=1, kind="stable")[:, :count]
+    return np.where(np.take_along_axis(itself, order, axis=1), -1, np.take_along_axis(found, order, axis=1))
+
+
+def askable(component: Rows, same: Rows, rows: Rows) -> Rows:
+    """Those of the rows of which some other text is a paraphrase: (n,) components and (n,) numbers of texts."""
+    each = np.unique(np.stack([component, same], axis=1), axis=0)[:, 0]
+    return rows[np.isin(component[rows], each[1:][each[1:] == each[:-1]])]
+
+
 def first_match(found: Rows, matches: npt.NDArray[np.bool_]) -> Ranks:
-    """(q, k) rows found, -1 where there is none, and which are paraphrases -> (q,) the first one's rank, from 1; 0: none."""
+    """(q, k) rows found, -1 where there is none, and which are paraphrases -> (q,) rank of the first one, or 0."""
     right = matches & (found >= 0)
     return np.where(right.any(axis=1), right.argmax(axis=1) + 1, 0)
 

@@ -1,15 +1,19 @@
-"""Nearest neighbours by Faiss, the one module that imports it: inner product on unit vectors (paper, 4.2.2)."""
+"""Nearest neighbours by Faiss, the one module that imports it: inner product on unit vectors (paper, 4.2.2).
+
+And squared distance of any vectors, which question paraphrase retrieval is by (paper 002, 2.1.2).
+"""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import faiss
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Rows
 from al_ray.model.encoder import Vectors
 
@@ -56,6 +60,52 @@ class Neighbours:
         return np.where(places == NONE, -np.inf, cosines).astype(np.float32), places
 
 
+class ByDistance:
+    """An index by squared Euclidean distance; `place` in it is the row of the vectors it was built from."""
+
+    def __init__(self, index: Any) -> None:
+        """Hold a Faiss index; see `of` and `read`, which make one."""
+        self.index = index
+
+    @staticmethod
+    def of(vectors: Vectors, factory: str, nprobe: int) -> "ByDistance":
+        """(n, d) vectors, n at least 1, and a Faiss index-factory string; BadOption when Faiss refuses it.
+
+        nprobe: cells that an IVF index looks into for each query; without meaning for others.
+        """
+        with _worded(factory, len(vectors), "--index"):
+            index = _made(factory, vectors, faiss.METRIC_L2)
+            for start in range(0, len(vectors), ADDED):
+                index.add(_single(vectors[start : start + ADDED]))
+            if hasattr(index, "nprobe"):
+                index.nprobe = nprobe
+        return ByDistance(index)
+
+    def __len__(self) -> int:
+        """How many vectors it holds."""
+        return int(self.index.ntotal)
+
+    def nearest(self, queries: Vectors, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
+        """(q, d) -> squared distances (q, k) and places (q, k), best first; inf and -1 where fewer are found.
+
+        k: `count`, or what the index holds.
+        """
+        apart, places = self.index.search(_single(queries), min(count, len(self)))
+        return np.where(places == NONE, np.inf, apart).astype(np.float32), places
+
+    def write(self, path: Path) -> None:
+        """Write it with its vectors."""
+        faiss.write_index(self.index, str(path))
+
+    @staticmethod
+    def read(path: Path) -> "ByDistance":
+        """What `write` wrote; BadFile when it is not there or damaged."""
+        try:
+            return ByDistance(faiss.read_index(str(path)))
+        except RuntimeError as error:
+            raise BadFile(f"{path} cannot be read as a Faiss index; make it again: jobs.paraphrase index") from error
+
+
 def set_threads(count: int) -> None:
     """Threads that Faiss uses in this process."""
     faiss.omp_set_num_threads(count)
@@ -77,8 +127,8 @@ def trained(sample: Vectors, factory: str) -> Bytes:
         return faiss.serialize_index(_made(factory, sample))
 
 
-def _made(factory: str, sample: Vectors) -> Any:
-    index: Any = faiss.index_factory(sample.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+def _made(factory: str, sample: Vectors, metric: int = faiss.METRIC_INNER_PRODUCT) -> Any:
+    index: Any = faiss.index_factory(sample.shape[1], factory, metric)
     if not index.is_trained:
         index.train(_single(sample))
     return index
@@ -90,10 +140,10 @@ def _single(vectors: Vectors) -> npt.NDArray[np.float32]:
 
 
 @contextmanager
-def _worded(factory: str, size: int) -> Iterator[None]:
+def _worded(factory: str, size: int, option: str = "--search.index") -> Iterator[None]:
     """What Faiss says of an index, as an error that a person can mend."""
     try:
         yield
     except RuntimeError as error:
         reason = str(error).split("Error: ")[-1].strip().splitlines()[0]
-        raise BadOption(f"--search.index {factory!r} on {size:,} vectors: {reason}; try Flat") from error
+        raise BadOption(f"{option} {factory!r} on {size:,} vectors: {reason}; try Flat") from error

@@ -174,15 +174,15 @@ def refuse_few(pairs: int, workers: int) -> None:
 
 def batch_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:
     """(b, 2) pairs -> (b,) cosines with gradients."""
-    return torch.cosine_similarity(_forward(encoder, left, pairs[:, 0]), _forward(encoder, right, pairs[:, 1]))
+    return torch.cosine_similarity(forward(encoder, left, pairs[:, 0]), forward(encoder, right, pairs[:, 1]))
 
 
-def _forward(encoder: TextEncoder, tokens: Tokens, rows: Rows) -> torch.Tensor:
-    """(b,) rows -> (b, d) in passes of texts of like length; a GPU takes them in one."""
+def forward(encoder: TextEncoder, tokens: Tokens, rows: Rows, size: int = PASS) -> torch.Tensor:
+    """(b,) rows -> (b, d) in passes of `size` texts of like length; a GPU takes them in one."""
     if encoder.device != "cpu":
         return encoder.forward(tokens, rows)
     order = np.argsort(tokens.lengths(rows), kind="stable")
-    parts = [encoder.forward(tokens, rows[order[start : start + PASS]]) for start in range(0, len(rows), PASS)]
+    parts = [encoder.forward(tokens, rows[order[start : start + size]]) for start in range(0, len(rows), size)]
     return torch.cat(parts)[torch.from_numpy(np.argsort(order))]
 
 

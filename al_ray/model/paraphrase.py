@@ -1,0 +1,127 @@
+"""Training an encoder on pairs of paraphrases by metric learning, with early stopping (paper 002, 3 and 4.2)."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from al_ray.core.config import generator
+from al_ray.core.errors import BadFile
+from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.paraphrase import Epoch, ParaphraseConfig, best, stopped
+from al_ray.core.retrieval import dealt_apart, roc_auc, shuffled
+from al_ray.core.scoring import Floats
+from al_ray.model.checkpoint import Checkpoint, restored
+from al_ray.model.encoder import Vectors
+from al_ray.model.encoders import TextEncoder
+from al_ray.model.metric import distances, hard_negatives, random_negatives, sdml, triplet
+from al_ray.model.tokens import Tokens, batches
+from al_ray.model.training import forward
+
+
+@dataclass(frozen=True)
+class Paraphrases:
+    """What is learnt from and watched.
+
+    pairs: (n, 2) rows of paraphrases; component: (n,) the cluster of each pair. positives, negatives: (p, 2) and (q, 2)
+    pairs of dev that the ROC AUC tells apart.
+    """
+
+    pairs: Pairs
+    component: Rows
+    positives: Pairs
+    negatives: Pairs
+
+
+class MetricTraining:
+    """Trains an encoder in place."""
+
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        tokens: Tokens,
+        known: Paraphrases,
+        config: ParaphraseConfig,
+        watch: Callable[[str, int, int], None],
+    ) -> None:
+        """Hold the parts. watch is told of a stage, the steps taken, and how many there are."""
+        self.encoder, self.tokens, self.known, self.config, self.watch = encoder, tokens, known, config, watch
+
+    def epochs(self, past: list[Epoch], checkpoint: Checkpoint) -> Iterator[Epoch]:
+        """Train until it gets no better, and leave the best epoch's weights in the encoder; yields what is new.
+
+        past: what earlier epochs came to. Those that the checkpoint holds are gone on from, any others made again.
+        """
+        network = self.encoder.network
+        adam = torch.optim.Adam(network.parameters(), lr=self.config.learning_rate, fused=True)
+        taken, parts = checkpoint.read()
+        if len(past) < taken:
+            raise BadFile(f"{checkpoint.path} is of epoch {taken}, and metrics.jsonl beside it ends before; restore it")
+        done, kept = past[:taken], parts.get("best", {})
+        if taken:
+            network.load_state_dict(parts["encoder"])
+            restored(adam, parts["optimiser"])
+        while not stopped(done, self.config):
+            done.append(self._epoch(adam, len(done) + 1))
+            if best(done) is done[-1]:
+                kept = {name: value.detach().clone() for name, value in network.state_dict().items()}
+            # Told before it is kept: a line too many is cut off again, one that is missing could not be made.
+            yield done[-1]
+            checkpoint.write({"encoder": network.state_dict(), "best": kept}, adam, len(done))
+        network.load_state_dict(kept)
+
+    def _epoch(self, adam: torch.optim.Optimizer, number: int) -> Epoch:
+        started, known, seed = time.perf_counter(), self.known, self.config.seed
+        order, draws = (generator(seed, f"paraphrase-{purpose}", number) for purpose in ("order", "negatives"))
+        dealt = (shuffled if self.config.same_cluster else dealt_apart)(known.component, self.config.batch, order)
+        total = 0.0
+        for step, rows in enumerate(dealt, start=1):
+            adam.zero_grad(set_to_none=True)
+            loss = self.loss(known.pairs[rows], draws)
+            loss.backward()
+            adam.step()
+            total += float(loss.detach())
+            self.watch(f"epoch {number}", step, len(dealt))
+        auc = self.roc_auc()
+        seconds = round(time.perf_counter() - started, 3)
+        return Epoch(number, total / len(dealt), auc, len(dealt), sum(map(len, dealt)), seconds)
+
+    def loss(self, pairs: Pairs, draws: np.random.Generator) -> torch.Tensor:
+        """(N, 2) pairs of one batch -> the loss that the config names."""
+        config = self.config
+        vectors = forward(self.encoder, self.tokens, pairs.T.ravel(), config.encoder_batch)
+        apart = distances(vectors[: len(pairs)], vectors[len(pairs) :], config.distance == "squared")
+        if config.loss == "sdml":
+            return sdml(apart, config.smoothing)
+        if config.loss == "triplet-hard":
+            return triplet(apart, hard_negatives(apart), config.margin)
+        negatives = torch.from_numpy(random_negatives(len(pairs), draws)).to(apart.device)
+        return triplet(apart, negatives, config.margin)
+
+    def roc_auc(self) -> float:
+        """How well distances tell dev's paraphrases from its other pairs."""
+        both = (self.known.positives, self.known.negatives)
+        rows = np.unique(np.concatenate(both))
+        vectors = embedded(self.encoder, self.tokens, rows)
+        near, far = (-squared(vectors, np.searchsorted(rows, pairs)) for pairs in both)
+        return roc_auc(near, far)
+
+
+@torch.inference_mode()
+def embedded(encoder: TextEncoder, tokens: Tokens, rows: Rows) -> Vectors:
+    """(r,) sorted rows -> their vectors (r, d), not of unit length, encoded in fixed batches."""
+    vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
+    for batch in batches(tokens, rows, encoder.config.batch):
+        vectors[np.searchsorted(rows, batch)] = encoder.forward(tokens, batch).cpu().numpy()
+    return vectors
+
+
+def squared(vectors: Vectors, places: Pairs) -> Floats:
+    """(n, d) vectors and (k, 2) places -> (k,) squared distances, in float64."""
+    found = np.empty(len(places))
+    for start in range(0, len(places), 4096):
+        one, other = vectors[places[start : start + 4096]].astype(np.float64).transpose(1, 0, 2)
+        found[start : start + 4096] = ((one - other) ** 2).sum(axis=1)
+    return found
