@@ -1,4 +1,4 @@
-"""Make a task folder: python -m jobs.prepare {qqp|wikiqa|synthetic|pairs} --out TASK ...
+"""Make a task folder: python -m jobs.prepare {qqp|wikiqa|synthetic|pairs|logs} --out TASK ...
 
 Or evaluation sets of a task: python -m jobs.prepare evaluation --task TASK
 """
@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from al_ray.core.errors import BadOption
+from al_ray.core.limits import refuse_beyond
 from al_ray.core.task import Task
 from al_ray.data.clusters import Shares, check_shares
+from al_ray.data.logs import QuestionLogs, read_logs
 from al_ray.data.own import read_own
 from al_ray.data.own_options import OwnTexts
 from al_ray.data.qqp import read_qqp
@@ -37,11 +39,15 @@ class Qqp:
     """Names the draw that splits the questions."""
     split: str = "0.5,0.25,0.25"
     """Shares of the questions that train, dev and test get; components of stated pairs stay whole."""
+    held_out_pairs: int | None = None
+    """For jobs.paraphrase, instead of --split: dev and test get clusters with about so many positives each (the paper
+    on question paraphrase retrieval: 5000), train all other questions. What occurs in train is in no other split."""
     bad_rows: BadRows = "fail"
     """What to do with a malformed row: fail at its line, or skip, count and list it."""
 
     def read(self) -> tuple[Task, Report]:
-        return read_qqp(self.source, self.bad_rows, self.seed, shares(self.split))
+        refuse_beyond([(self.held_out_pairs, "--held-out-pairs", 1, 2**40)])
+        return read_qqp(self.source, self.bad_rows, self.seed, shares(self.split), self.held_out_pairs)
 
 
 @dataclass(frozen=True)
@@ -85,10 +91,21 @@ class Pairs(OwnTexts):
         return read_own(self, shares(self.split if self.split is not None else EVEN_SHARES))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Logs(QuestionLogs):
+    """Logs of questions with their answers: questions of one answer are paraphrases, if they are coherent."""
+
+    out: entry.PathOrUri
+    """Task folder to make: a path or a URI."""
+
+    def read(self) -> tuple[Task, Report]:
+        return read_logs(self, shares(self.split))
+
+
 def main() -> None:
     """Read the source, write the task folder, say what is in it."""
     options = entry.options(
-        Qqp | Wikiqa | Synthetic | Pairs | Evaluation,
+        Qqp | Wikiqa | Synthetic | Pairs | Logs | Evaluation,
         "prepare",
         "Make a task folder of pairs, with what is known of them; or a task's evaluation sets.",
     )

@@ -11,7 +11,7 @@ from al_ray.core.config import generator
 from al_ray.core.errors import BadOption
 from al_ray.core.pairs import as_pairs
 from al_ray.core.task import SPLITS, Corpus
-from al_ray.data.clusters import components, deal, pairs_within, symmetric_task
+from al_ray.data.clusters import components, deal, hold_out, pairs_within, symmetric_task, unseen
 
 TEXTS = 12
 EDGES = st.lists(
@@ -111,3 +111,26 @@ def test_pairs_that_cross_splits_belong_to_none():
     assert task.splits["train"].positives.tolist() == [[0, 1]]
     assert task.splits["train"].stated_negatives.tolist() == [[0, 3]]
     assert len(task.splits["dev"].positives) == len(task.splits["dev"].stated_negatives) == 0
+
+
+@given(EDGES, st.integers(0, 9), st.integers(0, 12))
+def test_dev_and_test_hold_out_no_more_pairs_than_asked_and_whole_components(edges, seed, count):
+    component = components(TEXTS, pairs_of(edges))
+    split_of = hold_out(component, count, generator(seed, "held-out"))
+    assert all(len(set(split_of[component == c].tolist())) == 1 for c in set(component.tolist()))
+    pairs = {split: [pair for pair in pairs_within(component) if split_of[pair[0]] == split] for split in range(3)}
+    sizes = {c: int((component == c).sum()) for c in set(component.tolist())}
+    for split in (1, 2):
+        assert len(pairs[split]) <= count
+        # What is in train would have been too much, as far as it has pairs.
+        for c, size in sizes.items():
+            if size > 1 and split_of[component == c][0] == 0:
+                assert len(pairs[split]) + size * (size - 1) // 2 > count
+    alone = [row for row in range(TEXTS) if sizes[int(component[row])] == 1]
+    assert not split_of[alone].any()
+
+
+def test_a_held_out_text_that_occurs_in_train_is_in_no_split():
+    # Texts: a a b c c; splits: train dev dev test dev. Only the second a occurs in train.
+    found = unseen(np.array([0, 1, 1, 2, 1]), np.array([0, 0, 1, 2, 2]))
+    assert found.tolist() == [0, -1, 1, 2, 1]

@@ -49,6 +49,24 @@ def test_a_stated_negative_ties_two_components_to_one_split(tmp_path):
         assert homes == {frozenset({0, 1, 2}), frozenset({3, 4, 5, 6})}
 
 
+def test_dev_and_test_hold_out_so_many_pairs_and_nothing_that_occurs_in_train(tmp_path):
+    # Clusters 1-2-3 (3 pairs), 4-5 and 6-7 (1 each); 8 is a lone question with the very text of 4.
+    path = write(tmp_path / "q.tsv", [*ROWS, ("6", "8", "1", "Four ", "one?", "0")])
+    seen = set()
+    for seed in range(8):
+        task, report = read_qqp(path, "fail", seed, held_out=1)
+        splits = {name: split.positives.tolist() for name, split in task.splits.items()}
+        assert splits["train"] == [[0, 1], [0, 2], [1, 2]]
+        home = next(name for name, positives in splits.items() if positives in ([],) and name != "train")
+        # The pair of the question that train has too is gone, and its partner stays in its split.
+        assert splits["test" if home == "dev" else "dev"] == [[5, 6]]
+        assert task.splits[home].space.left.tolist() == [4]
+        assert task.splits["train"].space.left.tolist() == [0, 1, 2, 7]
+        assert "questions of dev and test that occur in train (in no split): 1" in report.lines()
+        seen.add(home)
+    assert seen == {"dev", "test"}
+
+
 def test_the_layout_of_glue_is_the_same_task_and_its_test_file_is_ignored(tmp_path):
     whole, _ = read_qqp(write(tmp_path / "q.tsv", ROWS), "fail", 0)
     write(tmp_path / "glue" / "train.tsv", ROWS[:4], end="\r\n")

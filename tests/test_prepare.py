@@ -85,7 +85,7 @@ def test_skipped_rows_are_counted_and_listed(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "Expected one of {qqp, wikiqa, synthetic, pairs, evaluation}"),
+        ((), "Expected one of {qqp, wikiqa, synthetic, pairs, logs, evaluation}"),
         (("wikiqa", "--out", "t"), "--source"),
         (("wikiqa", "--source", "nowhere", "--out", "t"), "nowhere/WikiQA-train.tsv cannot be read"),
         (("wikiqa", "--source", ".", "--out", "t", "--bad-rows", "mend"), "invalid choice 'mend'"),

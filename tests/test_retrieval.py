@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from al_ray.core.errors import BadOption
 from al_ray.core.retrieval import (
-    dealt_apart,
     askable,
+    dealt_apart,
     first_match,
     mean_reciprocal_rank,
     others,

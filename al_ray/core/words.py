@@ -1,7 +1,7 @@
 """What a word is, for the encoder that knows words and for the coherence of clusters."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -21,3 +21,12 @@ def same_text(texts: Iterable[str]) -> Rows:
     folded = (" ".join(text.casefold().split()) for text in texts)
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(text, len(numbers)) for text in folded], dtype=np.int64)
+
+
+def coherence(questions: Sequence[str]) -> float:
+    """How much the questions of a cluster have in common, from 1 / n to 1 (paper 002, Eq. 4-5).
+
+    S is the union of the questions' words T_q; c = mean_q |T_q n S| / |S|, where T_q n S is T_q.
+    """
+    words = [set(words_of(question)) for question in questions]
+    return sum(map(len, words)) / (len(words) * len(set().union(*words)))

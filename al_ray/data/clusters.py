@@ -56,6 +56,34 @@ def deal(component: Numbers, shares: Shares, rng: np.random.Generator) -> Number
     return splits[inverse]
 
 
+def hold_out(component: Numbers, count: int, rng: np.random.Generator) -> Numbers:
+    """(texts,) component numbers -> (texts,) split numbers: about `count` pairs in dev and in test (paper 002, 4.1.2).
+
+    Components come in random order; each goes where it does not bring more pairs than `count`: dev, else test, else
+    train, where also all texts are that have no other in their component.
+    """
+    _, inverse, sizes = np.unique(component, return_inverse=True, return_counts=True)
+    pairs = sizes * (sizes - 1) // 2
+    homes, room = np.zeros(len(sizes), dtype=np.int64), [count, count]
+    for number in rng.permutation(np.flatnonzero(pairs)).tolist():
+        home = next((home for home in (0, 1) if pairs[number] <= room[home]), None)
+        if home is not None:
+            homes[number] = home + 1
+            room[home] -= int(pairs[number])
+        elif not any(room):
+            break
+    return homes[inverse]
+
+
+def unseen(split_of: Numbers, same: Numbers) -> Numbers:
+    """(texts,) split numbers, in which a text of dev or test that occurs in train is in none, -1 (paper 002, 4.1.1).
+
+    same: (texts,) a number for each text, equal where texts are.
+    """
+    seen = np.isin(same, same[split_of == 0]) & (split_of > 0)
+    return np.where(seen, -1, split_of)
+
+
 def check_shares(shares: Sequence[float]) -> None:
     """Refuse shares that are not three nonnegative parts of 1."""
     if len(shares) != len(SPLITS) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:

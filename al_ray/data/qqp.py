@@ -7,17 +7,27 @@ import numpy as np
 from al_ray.core.config import generator
 from al_ray.core.errors import BadFile
 from al_ray.core.task import Corpus, Task
-from al_ray.data.clusters import Shares, components, deal, symmetric_task
+from al_ray.core.words import same_text
+from al_ray.data.clusters import Shares, components, deal, hold_out, symmetric_task, unseen
 from al_ray.data.rows import BadRows, Report, Skip, TextTable, read_rows
 
 HEADER = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
 
 
-def read_qqp(path: Path, bad_rows: BadRows, seed: int, shares: Shares = (0.5, 0.25, 0.25)) -> tuple[Task, Report]:
+def read_qqp(
+    path: Path,
+    bad_rows: BadRows,
+    seed: int,
+    shares: Shares = (0.5, 0.25, 0.25),
+    held_out: int | None = None,
+) -> tuple[Task, Report]:
     """The task of a TSV file, or of a folder with GLUE's train.tsv and dev.tsv (its test.tsv has no labels).
 
     A question is known by its qid: GLUE kept the release's. Positives are all pairs inside a component over positive
     pairs; splits keep components over positive AND negative pairs whole, and share out the questions.
+
+    held_out: for paraphrase retrieval (paper 002, 4.1.2) dev and test have about so many positives each instead, and
+    none of their questions occurs in train; splits keep components over positives whole, and train has all the rest.
     """
     questions = TextTable()
     skipped: list[Skip] = []
@@ -33,7 +43,11 @@ def read_qqp(path: Path, bad_rows: BadRows, seed: int, shares: Shares = (0.5, 0.
         raise BadFile(f"{path} holds no labelled pair; give --source the release's TSV or GLUE's folder")
     corpus = Corpus(tuple(questions.rows), tuple(questions.texts))
     matched = components(len(corpus), pairs[positive])
-    split_of = deal(components(len(corpus), pairs), shares, generator(seed, "split"))
+    if held_out is None:
+        dealt = split_of = deal(components(len(corpus), pairs), shares, generator(seed, "split"))
+    else:
+        dealt = hold_out(matched, held_out, generator(seed, "held-out"))
+        split_of = unseen(dealt, same_text(corpus.texts))
     task = symmetric_task("qqp", corpus, matched, pairs[~positive], split_of)
     inside = matched[pairs[~positive, 0]] == matched[pairs[~positive, 1]]
     settled = {
@@ -41,6 +55,7 @@ def read_qqp(path: Path, bad_rows: BadRows, seed: int, shares: Shares = (0.5, 0.
         "rows that repeat a pair": len(pairs) - len(np.unique(np.sort(pairs, axis=1), axis=0)),
         "negative rows inside a component of positives (the closure wins)": int(inside.sum()),
         "question ids with a second text (the first stands)": questions.disagreements,
+        "questions of dev and test that occur in train (in no split)": int((split_of != dealt).sum()),
         "texts under more than one question id (kept apart, as labelled)": len(corpus) - len(set(corpus.texts)),
     }
     return task, Report(tuple(skipped), settled)
