@@ -29,6 +29,7 @@ PATHS = {
     "--config",
     "--rerank",
     "--like",
+    "--questions",
 }
 # An option that takes a path or a URI.
 PathOrUri = Annotated[

@@ -87,8 +87,8 @@ def _put_task(task: Task, folder: Uri, provenance: Mapping[str, Any]) -> bool:
 def read_task(folder: Place) -> Task:
     """The task of a folder, its digest checked."""
     about = read_about(folder)
-    left = _read_corpus(folder / "left.parquet")
-    right = left if about["symmetric"] else _read_corpus(folder / "right.parquet")
+    left = read_corpus(folder / "left.parquet")
+    right = left if about["symmetric"] else read_corpus(folder / "right.parquet")
     bare = Task(about["name"], about["symmetric"], left, right, {}, about["digest"])
     splits = {name: _read_split(folder / name, name, bare) for name in SPLITS if name in about["splits"]}
     task = sealed(bare.name, bare.symmetric, left, right, splits)
@@ -132,9 +132,9 @@ def _stands_already(task: Task, folder: Place) -> bool:
 
 
 def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
-    _write_corpus(task.left, folder / "left.parquet")
+    write_corpus(task.left, folder / "left.parquet")
     if not task.symmetric:
-        _write_corpus(task.right, folder / "right.parquet")
+        write_corpus(task.right, folder / "right.parquet")
     for name, split in task.splits.items():
         _write({"row": split.space.left}, ROWS, folder / name / "left.parquet")
         if not task.symmetric:
@@ -152,8 +152,8 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
     (folder / "task.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
-def _write_corpus(corpus: Corpus, path: Path) -> None:
-    """In parts: one Arrow string array holds at most 2 GiB, less than ten million texts may need."""
+def write_corpus(corpus: Corpus, path: Path) -> None:
+    """Ids and texts. In parts: one Arrow string array holds at most 2 GiB, less than ten million texts may need."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A file, not its name: pyarrow takes no name that is not UTF-8.
     with path.open("wb") as file, pq.ParquetWriter(file, TEXTS, compression="zstd") as writer:
@@ -186,7 +186,8 @@ def _read(path: Place, schema: pa.Schema, columns: list[str] | None = None) -> p
     return table
 
 
-def _read_corpus(path: Place) -> Corpus:
+def read_corpus(path: Place) -> Corpus:
+    """What `write_corpus` wrote."""
     table = _read(path, TEXTS)
     return Corpus(tuple(table["id"].to_pylist()), tuple(table["text"].to_pylist()))
 

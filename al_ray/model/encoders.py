@@ -64,10 +64,13 @@ def learn_words(texts: Sequence[str], config: EncoderConfig, pool: Path) -> None
         Vocabulary.of(texts).write(pool)
 
 
-def untrained(config: EncoderConfig, pool: Place, device: str = "cpu") -> TextEncoder:
-    """The encoder by name, as every round starts from it; BadOption or BadFile when there is none."""
+def untrained(config: EncoderConfig, pool: Place, device: str = "cpu", seed: int = 0) -> TextEncoder:
+    """The encoder by name, as every round starts from it; BadOption or BadFile when there is none.
+
+    seed: of random weights; pre-trained ones are what they are.
+    """
     if is_cnn(config.name):
-        return Cnn.base(config, Vocabulary.read(fetched(pool)), device)
+        return Cnn.base(config, Vocabulary.read(fetched(pool)), device, seed)
     return Encoder.base(config, device)
 
 

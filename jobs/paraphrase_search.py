@@ -1,0 +1,218 @@
+"""What is done with a trained paraphrase model: index questions, search among them, measure the search."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from al_ray.core.config import generator
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.limits import refuse_beyond
+from al_ray.core.paraphrase import scaled
+from al_ray.core.retrieval import (
+    DEPTH,
+    askable,
+    first_match,
+    mean_reciprocal_rank,
+    others,
+    precision_at,
+)
+from al_ray.core.task import Corpus
+from al_ray.core.words import same_text
+from al_ray.data.clusters import components
+from al_ray.data.files import write_json, write_text
+from al_ray.data.paraphrase_folder import INDEX, ParaphraseFolder, write_about
+from al_ray.model.encoders import TextEncoder, saved
+from al_ray.model.neighbours import set_threads
+from al_ray.model.questions import Found, Questions
+from al_ray.storage.lock import locked
+from al_ray.storage.whole import whole
+from jobs.entry import aligned
+
+AT_ONCE = 4_096  # Questions of a file searched at a time.
+
+
+@dataclass(frozen=True)
+class Index:
+    """Encode all questions of the task and index them by squared distance."""
+
+    run: Path
+    """Folder of a model that jobs.paraphrase train has made."""
+    index: str | None = None
+    """A Faiss index-factory string: Flat is exact. The paper's IVF2000,Flat with cells as full as its own were
+    (278 questions) when not given."""
+    nprobe: int = 10
+    """Cells that an IVF index looks into for each query (the paper does not say)."""
+
+    def carry_out(self) -> None:
+        """Make the index, or make it again."""
+        refuse_beyond([(self.nprobe, "--nprobe", 1, 1_000_000)])
+        with locked(self.run):
+            folder = ParaphraseFolder(self.run)
+            task, (encoder, digest) = folder.task(), loaded(folder)
+            factory = scaled(len(task.left)) if self.index is None else self.index
+            made = Questions.of(encoder, task.left.texts, factory, self.nprobe)
+            with whole(folder.index) as aside:
+                made.index.write(aside / INDEX)
+                about = {"index": factory, "nprobe": self.nprobe, "digest": digest}
+                write_about(aside, about, task.left)
+        print(f"{len(task.left):,} questions in {folder.index} ({factory}, --nprobe {self.nprobe})")
+
+
+@dataclass(frozen=True)
+class Search:
+    """Find the indexed questions nearest to a question, or to each of a file."""
+
+    run: Path
+    """Folder of a model with an index."""
+    question: str | None = None
+    """A question, in quotes."""
+    questions: Path | None = None
+    """A UTF-8 text file with a question a line; empty lines are left out."""
+    count: int = 10
+    """How many to find for each."""
+    out: Path | None = None
+    """JSON-lines file for what is found, a line a question; printed when not given."""
+
+    def carry_out(self) -> None:
+        """Search, and print or write what was found."""
+        refuse_beyond([(self.count, "--count", 1, 10_000)])
+        texts = self.texts()
+        questions, corpus, _ = opened(self.run)
+        lines = [line for part in parts(texts) for line in told(part, questions.nearest(part, self.count), corpus)]
+        if self.out is not None:
+            write_text(self.out, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+            print(f"{len(lines):,} questions searched for: {self.out}")
+            return
+        for line in lines:
+            print(line["question"])
+            rows = [(f"{one['distance']:.3f}", one["id"], one["text"]) for one in line["found"]]
+            print(aligned([("distance", "id", "question"), *rows]))
+
+    def texts(self) -> list[str]:
+        """What is asked."""
+        if (self.question is None) == (self.questions is None):
+            raise BadOption("give --question TEXT or --questions FILE")
+        if self.questions is None:
+            asked = [self.question or ""]
+        else:
+            try:
+                asked = self.questions.read_text(encoding="utf-8-sig").splitlines()
+            except (OSError, UnicodeDecodeError) as error:
+                raise BadFile(
+                    f"{self.questions} cannot be read ({error}); give a UTF-8 file, a question a line"
+                ) from error
+        texts = [text.strip() for text in asked if text.strip()]
+        if not texts:
+            raise BadOption(f"{self.questions or '--question'} is empty; give a question")
+        return texts
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """P@1, P@10 and MRR over the first 20 found for each question of a split, and the time of a query."""
+
+    run: Path
+    """Folder of a model with an index."""
+    split: Literal["dev", "test"] = "dev"
+    """Choose by dev; look at test at the end."""
+    timed: int = 1_000
+    """So many of the questions, drawn at random, are asked one by one to take the time."""
+
+    def carry_out(self) -> None:
+        """Measure, print, and write evaluation-SPLIT.json."""
+        refuse_beyond([(self.timed, "--timed", 1, 1_000_000)])
+        folder = ParaphraseFolder(self.run)
+        questions, corpus, about = opened(self.run)
+        task = folder.task()
+        pairs = np.concatenate([split.positives for split in task.splits.values()])
+        component, same = components(len(corpus), pairs), same_text(corpus.texts)
+        asked = askable(component, same, task.measurable(self.split).space.left)
+        if not len(asked):
+            raise BadOption(f"no {self.split} question has a paraphrase in other words; prepare a task that has")
+        texts = [corpus.texts[row] for row in asked]
+        # A text that stands in the index several times would otherwise leave fewer than DEPTH others.
+        depth = DEPTH + int(np.bincount(same)[same[asked]].max())
+        found = np.concatenate([questions.nearest(part, depth).places for part in parts(texts)])
+        found = others(found, asked, same, DEPTH)
+        ranks = first_match(found, component[found] == component[asked][:, None])
+        figures: dict[str, Any] = {
+            "split": self.split,
+            "queries": len(asked),
+            "precision_at_1": precision_at(ranks, 1),
+            "precision_at_10": precision_at(ranks, 10),
+            "mean_reciprocal_rank": mean_reciprocal_rank(ranks),
+            "index": {**about, "questions": len(corpus)},
+            "query": timed(questions, texts, self.timed),
+        }
+        path = self.run / f"evaluation-{self.split}.json"
+        write_json(path, figures)
+        print(of_evaluation(figures))
+        print(f"results: {path}")
+
+
+def timed(questions: Questions, texts: Sequence[str], count: int) -> dict[str, float]:
+    """Milliseconds of a query asked alone, from text to rows, and the share of all time that was Faiss's."""
+    drawn = generator(0, "timed-queries").permutation(len(texts))[:count].tolist()
+    questions.nearest([texts[drawn[0]]], DEPTH)  # Warms up.
+    each = [questions.nearest([texts[row]], DEPTH) for row in drawn]
+    whole_times = np.array([one.encoding + one.searching for one in each])
+    return {
+        "count": len(each),
+        "mean_ms": float(1e3 * whole_times.mean()),
+        "p95_ms": float(1e3 * np.quantile(whole_times, 0.95)),
+        "faiss_share": float(sum(one.searching for one in each) / whole_times.sum()),
+    }
+
+
+def of_evaluation(figures: dict[str, Any]) -> str:
+    """The figures as a table and a line."""
+    names = ("precision_at_1", "precision_at_10", "mean_reciprocal_rank")
+    query = figures["query"]
+    return "\n".join([
+        aligned([("split", "queries", "P@1", "P@10", "MRR"), (
+            figures["split"], f"{figures['queries']:,}", *(f"{figures[name]:.4f}" for name in names)
+        )]),
+        f"a query: {query['mean_ms']:.2f} ms (95% within {query['p95_ms']:.2f}), {query['faiss_share']:.0%} in Faiss",
+    ])  # fmt: skip
+
+
+def loaded(folder: ParaphraseFolder) -> tuple[TextEncoder, str]:
+    """The trained encoder, its threads fixed, and its digest; an error that names the cure when there is none."""
+    config, about = folder.config(), folder.trained()
+    if about is None:
+        raise BadOption(f"{folder.path} is not trained to its end; run: python -m jobs.paraphrase train --out ...")
+    torch.set_num_threads(config.threads)
+    set_threads(config.threads)
+    encoder = saved(str(folder.model), config.encoding)
+    if encoder.digest() != about["digest"]:
+        raise BadFile(f"the weights in {folder.model} are not those that were trained; restore the folder")
+    return encoder, about["digest"]
+
+
+def opened(run: Path) -> tuple[Questions, Corpus, dict[str, Any]]:
+    """A model's index, its questions, and what is said of it."""
+    folder = ParaphraseFolder(run)
+    encoder, _ = loaded(folder)
+    about, corpus = folder.indexed()
+    questions = Questions.read(encoder, folder.index / INDEX)
+    if len(questions.index) != len(corpus):
+        raise BadFile(f"{folder.index} is not whole; make it again: python -m jobs.paraphrase index --run {run}")
+    return questions, corpus, about
+
+
+def parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Texts, so many at a time."""
+    return (texts[start : start + AT_ONCE] for start in range(0, len(texts), AT_ONCE))
+
+
+def told(texts: Sequence[str], found: Found, corpus: Corpus) -> Iterator[dict[str, Any]]:
+    """What was found for each of the texts."""
+    for text, apart, places in zip(texts, found.apart.tolist(), found.places.tolist(), strict=True):
+        near = [(one, row) for one, row in zip(apart, places, strict=True) if row >= 0]
+        rows = [{"id": corpus.ids[row], "distance": one, "text": corpus.texts[row]} for one, row in near]
+        yield {"question": text, "found": rows}

@@ -1,0 +1,174 @@
+"""jobs.paraphrase from a task folder to figures, without Ray: train, index, search, evaluate."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.data.paraphrase_folder import ParaphraseFolder
+from al_ray.data.synthetic import synthetic_task
+from al_ray.data.tables import read_task, write_task
+from jobs.paraphrase import Train
+from jobs.paraphrase_search import Evaluate, Index, Search
+
+
+def train(folder: Path) -> Train:
+    return Train(
+        task=str(folder / "task"), out=folder / "run", encoder="cnn-8", batch=16, epochs=2, max_length=20, threads=1
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A folder with a task, and a model with its index."""
+    folder = tmp_path_factory.mktemp("paraphrase")
+    write_task(synthetic_task(300, 0), folder / "task", {})
+    train(folder).carry_out()
+    Index(folder / "run").carry_out()
+    return folder
+
+
+@pytest.fixture
+def copy(made, tmp_path) -> Path:
+    """The same, to be spoilt; its config names the first one's task."""
+    shutil.copytree(made / "run", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_folder_holds_what_its_description_says(made):
+    there = {path.relative_to(made / "run").as_posix() for path in (made / "run").rglob("*") if path.is_file()}
+    assert there - {".lock"} == {
+        "config.json", "metrics.jsonl", "words/vocab.json", "model/model.safetensors", "model/vocab.json",
+        "model/model.json", "index/index.faiss", "index/index.json", "index/questions.parquet",
+    }  # fmt: skip
+    lines = [json.loads(line) for line in (made / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [1, 2]
+
+
+def test_the_same_command_says_what_there_is_and_other_options_are_refused(made, capsys):
+    before = (made / "run" / "model" / "model.safetensors").stat().st_mtime_ns
+    train(made).carry_out()
+    assert "best epoch: " in capsys.readouterr().out
+    assert (made / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
+    with pytest.raises(WrongFolder, match=r"other options \(smoothing\)"):
+        replace(train(made), smoothing=0.1).carry_out()
+
+
+def test_a_training_that_was_stopped_ends_in_the_same_model(made, tmp_path):
+    wanted = ParaphraseFolder(made / "run").trained()
+    asked = replace(train(made), out=tmp_path / "run")
+    stopped = replace(asked, epochs=1)
+    stopped.carry_out()
+    # As if the process had died after the first epoch of two: no model yet, and other files as they stand then.
+    shutil.rmtree(tmp_path / "run" / "model")
+    (tmp_path / "run" / "config.json").write_text((made / "run" / "config.json").read_text())
+    asked.carry_out()
+    assert ParaphraseFolder(tmp_path / "run").trained() == wanted
+
+
+def test_a_question_finds_the_nearest_ones(made, capsys):
+    texts = read_task(made / "task").left.texts
+    Search(made / "run", question=f"  {texts[5]} ", count=3).carry_out()
+    asked, head, *rows = capsys.readouterr().out.splitlines()
+    assert asked == texts[5]
+    assert head.split() == ["distance", "id", "question"]
+    assert len(rows) == 3
+    assert texts[5] in rows[0]
+    assert rows[0].split()[0] == "0.000"
+
+
+def test_a_file_of_questions_is_answered_line_by_line(made, tmp_path, capsys):
+    texts = read_task(made / "task").left.texts
+    (tmp_path / "asked.txt").write_text(f"{texts[5]}\n\n{texts[9]}\n", encoding="utf-8")
+    Search(made / "run", questions=tmp_path / "asked.txt", count=2, out=tmp_path / "found.jsonl").carry_out()
+    lines = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
+    assert [line["question"] for line in lines] == [texts[5], texts[9]]
+    assert [len(line["found"]) for line in lines] == [2, 2]
+    assert lines[1]["found"][0]["text"] == texts[9]
+    assert "2 questions searched for" in capsys.readouterr().out
+
+
+def test_the_figures_are_those_of_a_slow_search(made, capsys):
+    Index(made / "run", index="Flat").carry_out()
+    Evaluate(made / "run", timed=3).carry_out()
+    assert "a query: " in capsys.readouterr().out
+    found = json.loads((made / "run" / "evaluation-dev.json").read_text())
+    task = read_task(made / "task")
+    Search(made / "run", questions=questions_of(made, task), count=60, out=made / "found.jsonl").carry_out()
+    answers = [json.loads(line) for line in (made / "found.jsonl").read_text().splitlines()]
+    partners: dict[str, set[str]] = {}
+    for one, other in task.splits["dev"].positives.tolist():
+        first, second = task.left.texts[one].lower(), task.left.texts[other].lower()
+        partners.setdefault(first, set()).add(second)
+        partners.setdefault(second, set()).add(first)
+    ranks = []
+    for answer in answers:
+        asked = answer["question"].lower()
+        others = [one["text"].lower() for one in answer["found"] if one["text"].lower() != asked][:20]
+        ranks.append(next((rank for rank, text in enumerate(others, start=1) if text in partners[asked]), None))
+    assert found["queries"] == len(ranks) == len(partners)
+    assert found["precision_at_1"] == pytest.approx(np.mean([rank == 1 for rank in ranks]))
+    assert found["precision_at_10"] == pytest.approx(np.mean([rank is not None and rank <= 10 for rank in ranks]))
+    assert found["mean_reciprocal_rank"] == pytest.approx(np.mean([1 / rank if rank else 0 for rank in ranks]))
+    assert found["query"]["count"] == 3
+    assert 0 < found["query"]["faiss_share"] < 1
+
+
+def questions_of(made: Path, task) -> Path:
+    """A file of the dev questions that have a paraphrase in other words."""
+    rows = sorted({row for pair in task.splits["dev"].positives.tolist() for row in pair})
+    (made / "asked.txt").write_text("".join(task.left.texts[row] + "\n" for row in rows), encoding="utf-8")
+    return made / "asked.txt"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        ("model", "is not trained to its end"),
+        ("index", "has no index; make it"),
+        ("index/questions.parquet", "make it again: python -m jobs.paraphrase index"),
+        ("index/index.faiss", "make it again: jobs.paraphrase index"),
+        ("config.json", "holds no paraphrase model"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_command_that_makes_it(copy, spoil, words):
+    gone = copy / spoil
+    shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
+    with pytest.raises((BadFile, BadOption, WrongFolder), match=words):
+        Search(copy, question="why?").carry_out()
+
+
+def test_an_index_of_another_model_is_refused(copy):
+    about = copy / "index" / "index.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "digest": "another"}))
+    with pytest.raises(WrongFolder, match="is of another model"):
+        Search(copy, question="why?").carry_out()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "give --question TEXT or --questions FILE"),
+        ({"question": "a", "questions": Path("b")}, "give --question TEXT or --questions FILE"),
+        ({"question": " "}, "is empty"),
+        ({"question": "a", "count": 0}, "--count is 0"),
+        ({"questions": Path("gone.txt")}, "gone.txt cannot be read"),
+    ],
+)
+def test_a_search_for_nothing_is_refused(made, options, words):
+    with pytest.raises((BadFile, BadOption), match=words):
+        Search(made / "run", **options).carry_out()
+
+
+def test_bad_options_of_a_training_are_refused(made, make_task, tmp_path):
+    with pytest.raises(BadOption, match="--smoothing is 2"):
+        replace(train(made), smoothing=2.0)
+    with pytest.raises(BadOption, match="--device tpu is not here"):
+        replace(train(made), device="tpu").carry_out()
+    write_task(make_task(False), tmp_path / "two", {})
+    with pytest.raises(BadOption, match="has two sides"):
+        replace(train(made), task=str(tmp_path / "two"), out=tmp_path / "run").carry_out()
