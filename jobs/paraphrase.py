@@ -23,8 +23,10 @@ from al_ray.core.retrieval import unrelated
 from al_ray.core.task import Task
 from al_ray.data.clusters import components
 from al_ray.data.paraphrase_folder import ParaphraseFolder
+from al_ray.data.run_folder import refuse_inside
 from al_ray.data.tables import read_task
 from al_ray.model.checkpoint import NAME, Checkpoint
+from al_ray.model.cnn import filters_of, is_cnn
 from al_ray.model.encoders import TextEncoder, learn_words, untrained
 from al_ray.model.paraphrase import MetricTraining, Paraphrases
 from al_ray.model.tokens import Tokens
@@ -49,7 +51,10 @@ class Train(ParaphraseConfig):
         """Train to the end, a line an epoch."""
         config = ParaphraseConfig(**{field.name: getattr(self, field.name) for field in fields(ParaphraseConfig)})
         check_device(self.device)
+        if is_cnn(config.encoder):
+            filters_of(config.encoder)
         task = one_sided(read_task(place(self.task)))
+        refuse_inside(self.out, place(self.task))
         known = known_of(task, config)
         torch.set_num_threads(config.threads)
         with locked(self.out):

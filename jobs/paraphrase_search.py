@@ -51,9 +51,10 @@ class Index:
     def carry_out(self) -> None:
         """Make the index, or make it again."""
         refuse_beyond([(self.nprobe, "--nprobe", 1, 1_000_000)])
+        folder = ParaphraseFolder(self.run)
+        # Before a lock would make the folder.
+        task, (encoder, digest) = folder.task(), loaded(folder)
         with locked(self.run):
-            folder = ParaphraseFolder(self.run)
-            task, (encoder, digest) = folder.task(), loaded(folder)
             factory = scaled(len(task.left)) if self.index is None else self.index
             made = Questions.of(encoder, task.left.texts, factory, self.nprobe)
             with whole(folder.index) as aside:

@@ -29,7 +29,7 @@ from al_ray.data.synthetic import synthetic_task
 from al_ray.data.tables import read_task, sealed, write_task
 from al_ray.model.encoder import Encoder
 from al_ray.model.trainer import write_model
-from jobs import audit, bench, demo, entry, evaluate, grid, labels, prepare, report, reproduce, run, train
+from jobs import audit, bench, demo, entry, evaluate, grid, labels, paraphrase, prepare, report, reproduce, run, train
 from tests.bad_cases import OF_RUN, RUN, SCORES
 from tests.bad_lines import (
     DAMAGED_JUDGED,
@@ -41,8 +41,10 @@ from tests.bad_lines import (
     OF_ENCODER,
     OF_EVALUATE,
     OF_LABELS,
+    OF_PARAPHRASE,
     OF_PREPARE,
     OF_REST,
+    PARAPHRASE,
     QQP,
     QQP_ROW,
     SCORED,
@@ -63,6 +65,7 @@ JOBS = {
     "reproduce": reproduce,
     "grid": grid,
     "report": report,
+    "paraphrase": paraphrase,
 }
 ROOT = Path(__file__).resolve().parents[1]
 JUDGE = (
@@ -79,6 +82,7 @@ CASES = [
     *(("labels", *case) for case in OF_LABELS),
     *(("audit", *case) for case in OF_AUDIT),
     *(("prepare", *case) for case in OF_PREPARE),
+    *(("paraphrase", {}, line, words) for line, words in OF_PARAPHRASE),
     *((job, {}, line, words) for job, line, words in OF_REST),
     *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
     *OF_MODELS,
@@ -91,6 +95,7 @@ SOUND = {
     "labels": "import --run new --task task --labels l.csv",
     "prepare": "qqp --source p.tsv --out made",
     "demo": "--out made --encoder random-bert --texts 100",
+    "paraphrase": PARAPHRASE,
     "bench": "encode --task task --encoder random-bert --texts 4 --repeats 1",
     "train": f"{TRAIN} --dry-run",
     "reproduce": f"{REPRODUCE} --dry-run",

@@ -20,6 +20,7 @@ from al_ray.core.task import Task
 from al_ray.model import group
 from al_ray.model.checkpoint import NAME
 from al_ray.model.encoder import Encoder
+from al_ray.model.encoders import learn_words, saved, untrained
 from al_ray.model.tokens import Tokens
 from al_ray.model.trainer import Trainer, TrainerSpec
 from al_ray.model.training import Step, pair_cosines
@@ -118,6 +119,29 @@ def test_workers_take_the_steps_of_one_with_the_batch_of_all(
     left, right = (Tokens.read(pool_folder / side) for side in ("left", "right"))
     by_one, by_all = (pair_cosines(encoder, left, right, known.pairs) for encoder in encoders)
     assert by_all == pytest.approx(by_one, abs=1e-5)
+
+
+def test_workers_train_the_encoder_that_learns_words_as_one_does(letters, small, tmp_path):
+    config = replace(letters, name="cnn-4", layers=None)
+    learn_words(small.left.texts + small.right.texts, config, tmp_path)
+    for side, corpus in (("left", small.left), ("right", small.right)):
+        (tmp_path / side).mkdir()
+        ids = [ids for block in untrained(config, tmp_path).tokenise(corpus.texts) for ids in block]
+        Tokens.of(ids).write(tmp_path / side)
+    known, states = labelled(small), []
+    for workers in (1, 2):
+        spec = spec_of(tmp_path, config, workers=workers, batch=8 // workers, head_rate=200.0)
+        folder = tmp_path / f"by-{workers}" / "model"
+        training = Trainer(spec).train(known, 1, None, str(folder)) if workers == 1 else together(spec, known, folder)
+        steps, model, _ = ended(training)
+        states.append((steps, saved(model.path, config).network.state_dict()))
+    (alone, one), (several, other) = states
+    assert [step.loss for step in several] == pytest.approx([step.loss for step in alone], abs=1e-3)
+    start = untrained(config, tmp_path).network.state_dict()
+    for name, value in start.items():
+        moved = float((one[name] - value).abs().max())
+        assert moved > 1e-4
+        torch.testing.assert_close(other[name], one[name], rtol=0, atol=0.05 * moved)
 
 
 def test_workers_that_stop_and_go_on_end_with_the_weights_of_those_that_never_stopped(

@@ -65,7 +65,8 @@ class RunConfig:
     oracle: str = "simulated"
     """Who labels: simulated (the task's own positives), file (people), or module:function (docs/labels.md)."""
     encoder: str = "all-MiniLM-L6-v2"
-    """A hub name, a local folder, 'all-MiniLM-L6-v2' (from the package of extra `demo`), or 'random-bert' (tests)."""
+    """A hub name, a local folder, 'all-MiniLM-L6-v2' (from the package of extra `demo`), 'cnn' (random weights over the
+    words of the train split; 'cnn-600' for another number of filters than 300), or 'random-bert' (tests)."""
     encoder_layers: int | None = None
     """Keep only the encoder's first so many layers; all when not given."""
     max_length: int = 128

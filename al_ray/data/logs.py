@@ -45,6 +45,8 @@ class QuestionLogs:
     """none: in CSV and TSV files a quote is a letter."""
     encoding: str = "utf-8"
     """Of CSV, TSV and JSON lines; a byte-order mark is no letter."""
+    header: bool = True
+    """--no-header: CSV and TSV files begin with a row, and columns are numbers from 0."""
     bad_rows: BadRows = "fail"
     """What to do with a bad row: fail at its line, or skip, count and list it."""
 
@@ -56,7 +58,7 @@ class QuestionLogs:
     def reading(self) -> Reading:
         """How the table is read."""
         delimiter = "\t" if self.delimiter in ("tab", "\\t") else self.delimiter
-        return Reading(self.format, delimiter, self.quoting, self.encoding)
+        return Reading(self.format, delimiter, self.quoting, self.encoding, self.header)
 
 
 def read_logs(asked: QuestionLogs, shares: Shares) -> tuple[Task, Report]:

@@ -21,6 +21,7 @@ from al_ray.core.speeds import Speed
 from al_ray.core.stages import PASS, SPARE, Sizes
 from al_ray.core.strategy import HIGHEST, Order, found
 from al_ray.model import join, pool
+from al_ray.model.cnn import is_cnn
 from al_ray.model.encoder import RANDOM_BERT, Encoder, Vectors
 from al_ray.model.neighbours import Neighbours, set_threads
 from al_ray.model.tokens import Tokens, batches
@@ -44,6 +45,8 @@ def measured(asked: Asked, texts: Sequence[str]) -> Iterator[tuple[str, Speed]]:
     """Every constant by name, as it is found; all but `transfer`, for which it would take two machines and Ray."""
     if asked.device != "cpu" and not torch.cuda.is_available():
         raise BadOption("there is no CUDA device here to measure; run --measure where there is one, or without --gpus")
+    if is_cnn(asked.encoder.name):
+        raise BadOption(f"--encoder {asked.encoder.name} is no transformer, which plans are of; give one to measure")
     torch.set_num_threads(asked.encoder.threads)
     set_threads(asked.encoder.threads)
     yield "libraries", Speed(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0, True, asked.source)
