@@ -68,6 +68,7 @@ def test_a_training_that_was_stopped_ends_in_the_same_model(made, tmp_path):
     (tmp_path / "run" / "config.json").write_text((made / "run" / "config.json").read_text())
     asked.carry_out()
     assert ParaphraseFolder(tmp_path / "run").trained() == wanted
+    assert [epoch.epoch for epoch in ParaphraseFolder(tmp_path / "run").epochs()] == [1, 2]
 
 
 def test_a_question_finds_the_nearest_ones(made, capsys):
