@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.task import SPLITS
 from al_ray.data.clusters import components
 from al_ray.data.qqp import HEADER, read_qqp
@@ -50,21 +50,21 @@ def test_a_stated_negative_ties_two_components_to_one_split(tmp_path):
 
 
 def test_dev_and_test_hold_out_so_many_pairs_and_nothing_that_occurs_in_train(tmp_path):
-    # Clusters 1-2-3 (3 pairs), 4-5 and 6-7 (1 each); 8 is a lone question with the very text of 4.
+    # Clusters 1-2-3 (3 pairs: too large), 4-5 and 6-7 (1 each); 8 is a lone question with the very text of 4.
     path = write(tmp_path / "q.tsv", [*ROWS, ("6", "8", "1", "Four ", "one?", "0")])
-    seen = set()
+    homes = set()
     for seed in range(8):
         task, report = read_qqp(path, "fail", seed, held_out=1)
-        splits = {name: split.positives.tolist() for name, split in task.splits.items()}
-        assert splits["train"] == [[0, 1], [0, 2], [1, 2]]
-        home = next(name for name, positives in splits.items() if positives in ([],) and name != "train")
-        # The pair of the question that train has too is gone, and its partner stays in its split.
-        assert splits["test" if home == "dev" else "dev"] == [[5, 6]]
-        assert task.splits[home].space.left.tolist() == [4]
+        assert task.splits["train"].positives.tolist() == [[0, 1], [0, 2], [1, 2]]
         assert task.splits["train"].space.left.tolist() == [0, 1, 2, 7]
-        assert "questions of dev and test that occur in train (in no split): 1" in report.lines()
-        seen.add(home)
-    assert seen == {"dev", "test"}
+        # Question 4 is in no split, and its partner alone.
+        held = {name: task.splits[name].space.left.tolist() for name in ("dev", "test")}
+        assert sorted(held.values()) == [[4], [5, 6]]
+        assert "questions of dev and test that occur in train (in no split): 1" in list(report.lines())
+        homes.add(str(held))
+    assert len(homes) == 2
+    with pytest.raises(BadOption, match="--held-out-pairs 9 twice is all that there is"):
+        read_qqp(path, "fail", 0, held_out=9)
 
 
 def test_the_layout_of_glue_is_the_same_task_and_its_test_file_is_ignored(tmp_path):

@@ -59,19 +59,20 @@ def deal(component: Numbers, shares: Shares, rng: np.random.Generator) -> Number
 def hold_out(component: Numbers, count: int, rng: np.random.Generator) -> Numbers:
     """(texts,) component numbers -> (texts,) split numbers: about `count` pairs in dev and in test (paper 002, 4.1.2).
 
-    Components come in random order; each goes where it does not bring more pairs than `count`: dev, else test, else
-    train, where also all texts are that have no other in their component.
+    Components come in random order: the first ones to dev, until it has `count` pairs or more, the next ones to test,
+    all others to train, where also all texts are that have no other in their component. One with more than a tenth of
+    `count` stays in train, too: its pairs alone would decide what is measured. BadOption when none is left to train.
     """
     _, inverse, sizes = np.unique(component, return_inverse=True, return_counts=True)
     pairs = sizes * (sizes - 1) // 2
-    homes, room = np.zeros(len(sizes), dtype=np.int64), [count, count]
-    for number in rng.permutation(np.flatnonzero(pairs)).tolist():
-        home = next((home for home in (0, 1) if pairs[number] <= room[home]), None)
-        if home is not None:
-            homes[number] = home + 1
-            room[home] -= int(pairs[number])
-        elif not any(room):
-            break
+    order = rng.permutation(np.flatnonzero((pairs > 0) & (pairs <= max(1, count / 10))))
+    held = np.cumsum(pairs[order])
+    dev = int(np.searchsorted(held, count)) + 1
+    test = int(np.searchsorted(held, held[dev - 1] + count)) + 1 if dev <= len(order) else dev
+    if test > len(order) or test == (pairs > 0).sum():
+        raise BadOption(f"--held-out-pairs {count} twice is all that there is, or more; give less")
+    homes = np.zeros(len(sizes), dtype=np.int64)
+    homes[order[:dev]], homes[order[dev:test]] = 1, 2
     return homes[inverse]
 
 
