@@ -70,7 +70,8 @@ class Train(ParaphraseConfig):
 def trained(folder: ParaphraseFolder, config: ParaphraseConfig, task: Task, known: Paraphrases, device: str) -> None:
     """Train and save, from wherever the folder is."""
     folder.words.mkdir(exist_ok=True)
-    learn_words([task.left.texts[row] for row in task.split("train").space.left], config.encoding, folder.words)
+    texts = [task.left.texts[row] for row in task.split("train").space.left]
+    learn_words(texts, config.encoding, folder.words, config.words)
     encoder = untrained(config.encoding, folder.words, device, config.seed)
     tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
     watch = Progress()

@@ -41,7 +41,8 @@ class Qqp:
     """Shares of the questions that train, dev and test get; components of stated pairs stay whole."""
     held_out_pairs: int | None = None
     """For jobs.paraphrase, instead of --split: dev and test get clusters with about so many positives each (the paper
-    on question paraphrase retrieval: 5000), train all other questions. What occurs in train is in no other split."""
+    on question paraphrase retrieval: 5000), none with more than a tenth of them; train gets all other questions. What
+    occurs in train is in no other split."""
     bad_rows: BadRows = "fail"
     """What to do with a malformed row: fail at its line, or skip, count and list it."""
 

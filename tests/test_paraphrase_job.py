@@ -12,6 +12,7 @@ from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.data.paraphrase_folder import ParaphraseFolder
 from al_ray.data.synthetic import synthetic_task
 from al_ray.data.tables import read_task, write_task
+from al_ray.model.words import Vocabulary
 from jobs.paraphrase import Train
 from jobs.paraphrase_search import Evaluate, Index, Search
 
@@ -69,6 +70,11 @@ def test_a_training_that_was_stopped_ends_in_the_same_model(made, tmp_path):
     asked.carry_out()
     assert ParaphraseFolder(tmp_path / "run").trained() == wanted
     assert [epoch.epoch for epoch in ParaphraseFolder(tmp_path / "run").epochs()] == [1, 2]
+
+
+def test_the_encoder_knows_as_many_words_as_asked_and_the_rest_share_bins(made, tmp_path):
+    replace(train(made), out=tmp_path / "run", words=7, epochs=1).carry_out()
+    assert len(Vocabulary.read(tmp_path / "run" / "model").words) == 7
 
 
 def test_a_question_finds_the_nearest_ones(made, capsys):

@@ -215,6 +215,17 @@ def test_every_strategy_runs(two_sided, folders, tmp_path, changes, labels):
     assert all(0 < line["average_precision"] <= 1 for line in figures(tmp_path / "out"))
 
 
+def test_the_encoder_that_learns_words_runs_and_its_labels_do_not_depend_on_shards(local_ray, folders, tmp_path):
+    asked = config(folders["TASK"], encoder="cnn-4", encoder_layers=None)
+    one = run(asked, CPUS, tmp_path / "one")
+    two = run(asked, replace(CPUS, shards=2), tmp_path / "two")
+    assert figures(one.path) == figures(two.path)
+    for number in (1, 2):
+        assert one.ledger.labels(number).tolist() == two.ledger.labels(number).tolist()
+        assert one.model(number).digest == two.model(number).digest
+    assert (one.round(2) / "model" / "vocab.json").is_file()
+
+
 def test_every_round_keeps_pairs_of_dev_to_look_at(unbroken, folders):
     task = read_task(folders["TASK"])
     positives = set(task.split("dev").positive_keys.tolist())

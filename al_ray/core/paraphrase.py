@@ -19,6 +19,8 @@ class ParaphraseConfig:
     """A task folder of one set of questions, made by jobs.prepare (qqp --held-out-pairs, logs, pairs, synthetic)."""
     encoder: str = "cnn"
     """cnn (300 filters), cnn-N (N filters: the paper does not say how many), or any encoder of jobs.run."""
+    words: int = 50_000
+    """Words that cnn knows by themselves, the most frequent of the train split; all others share 5,000 bins."""
     loss: Literal["sdml", "triplet-random", "triplet-hard"] = "sdml"
     """sdml: smoothed deep metric learning (3.1); triplet-random, triplet-hard: with a random other question of the
     batch as the negative, or with the nearest (3)."""
@@ -52,6 +54,7 @@ class ParaphraseConfig:
     def __post_init__(self) -> None:
         """Refuse what cannot be, before any work."""
         refuse_beyond((
+            (self.words, "--words", 0, 100_000_000),
             (self.smoothing, "--smoothing", 0, 1),
             (self.margin, "--margin", 0, 1e6),
             (self.batch, "--batch", 2, 1_000_000),

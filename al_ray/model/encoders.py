@@ -13,7 +13,7 @@ from al_ray.core.records import Model
 from al_ray.model.cnn import Cnn, is_cnn
 from al_ray.model.encoder import Encoder, Vectors
 from al_ray.model.tokens import Tokens
-from al_ray.model.words import Vocabulary
+from al_ray.model.words import WORDS, Vocabulary
 from al_ray.storage.near import fetched
 from al_ray.storage.places import Place, place
 
@@ -55,13 +55,13 @@ class TextEncoder(Protocol):
         ...
 
 
-def learn_words(texts: Sequence[str], config: EncoderConfig, pool: Path) -> None:
+def learn_words(texts: Sequence[str], config: EncoderConfig, pool: Path, most: int = WORDS) -> None:
     """Write what an encoder must know of a task's texts into the pool folder; nothing for one that comes with it all.
 
-    texts: those of the train split. What is not trained on has no words of its own.
+    texts: those of the train split: what is not trained on has no words of its own. most: how many words, at most.
     """
     if is_cnn(config.name):
-        Vocabulary.of(texts).write(pool)
+        Vocabulary.of(texts, most).write(pool)
 
 
 def untrained(config: EncoderConfig, pool: Place, device: str = "cpu", seed: int = 0) -> TextEncoder:
