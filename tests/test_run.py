@@ -219,10 +219,8 @@ def test_the_encoder_that_learns_words_runs_and_its_labels_do_not_depend_on_shar
     asked = config(folders["TASK"], encoder="cnn-4", encoder_layers=None)
     one = run(asked, CPUS, tmp_path / "one")
     two = run(asked, replace(CPUS, shards=2), tmp_path / "two")
-    assert figures(one.path) == figures(two.path)
-    for number in (1, 2):
-        assert one.ledger.labels(number).tolist() == two.ledger.labels(number).tolist()
-        assert one.model(number).digest == two.model(number).digest
+    assert tables(tmp_path / "one") == tables(tmp_path / "two")
+    assert [one.model(number).digest for number in (1, 2)] == [two.model(number).digest for number in (1, 2)]
     assert (one.round(2) / "model" / "vocab.json").is_file()
 
 
