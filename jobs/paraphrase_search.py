@@ -156,11 +156,12 @@ class Evaluate:
         print(f"results: {path}")
 
 
-def timed(questions: Questions, texts: Sequence[str], count: int) -> dict[str, float]:
+def timed(questions: Questions, texts: list[str], count: int) -> dict[str, float]:
     """Milliseconds of a query asked alone, from text to rows, and the share of all time that was Faiss's."""
     drawn = generator(0, "timed-queries").permutation(len(texts))[:count].tolist()
-    questions.nearest([texts[drawn[0]]], DEPTH)  # Warms up.
-    each = [questions.nearest([texts[row]], DEPTH) for row in drawn]
+    asked = [texts[row] for row in drawn]
+    questions.nearest(asked[:1], DEPTH)  # Warms up.
+    each = [questions.nearest([text], DEPTH) for text in asked]
     whole_times = np.array([one.encoding + one.searching for one in each])
     return {
         "count": len(each),

@@ -10,7 +10,7 @@ import torch
 from al_ray.cluster.prepare import write_pool
 from al_ray.core.config import EncoderConfig, TrainingConfig
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.records import Labelled
+from al_ray.core.records import Labelled, Model
 from al_ray.core.scoring import Scorer
 from al_ray.data.synthetic import synthetic_task
 from al_ray.data.tables import write_task
@@ -47,7 +47,7 @@ def twin(encoder: Cnn, ids: list[int]) -> np.ndarray:
 def test_vectors_are_those_of_the_formula_whatever_stands_beside_them_in_the_batch():
     encoder = Cnn.base(CONFIG, KNOWN)
     with torch.no_grad():
-        encoder.network.convolution.bias += torch.linspace(-1, 1, 7)
+        encoder.network.get_parameter("convolution.bias").add_(torch.linspace(-1, 1, 7))
         vectors = encoder.forward(tokens_of(encoder, TEXTS), np.arange(5)).numpy()
     for text, vector in zip(TEXTS, vectors, strict=True):
         np.testing.assert_allclose(vector, twin(encoder, KNOWN.ids(text, 12)), rtol=1e-4, atol=1e-5)
@@ -186,6 +186,7 @@ def test_a_trainer_trains_and_saves_it_and_a_pool_loads_what_it_made(pool, tmp_p
     training = TrainingConfig(epochs=3, learning_rate=1e-3, head_rate=200.0, worst_loss=9.0)
     trainer = Trainer(TrainerSpec(str(folder), CONFIG, training, seed=0, symmetric=True))
     *steps, model = trainer.train(labelled, 1, None, str(tmp_path / "model"))
+    assert isinstance(model, Model)
     assert len(steps) == 3 * (len(pairs) // 16)
     base = untrained(CONFIG, folder)
     trained = load(model, CONFIG, folder, "cpu")

@@ -51,7 +51,7 @@ def test_shuffled_batches_hold_each_pair_once_but_for_a_last_partial_batch():
     batches = shuffled(np.arange(11), 4, np.random.default_rng(0))
     assert [len(batch) for batch in batches] == [4, 4]
     assert len(set(np.concatenate(batches).tolist())) == 8
-    assert [len(batch) for batch in shuffled(np.zeros(3), 512, np.random.default_rng(0))] == [3]
+    assert [len(batch) for batch in shuffled(np.zeros(3, dtype=np.int64), 512, np.random.default_rng(0))] == [3]
 
 
 def test_a_batch_without_a_negative_is_refused():

@@ -29,4 +29,4 @@ def coherence(questions: Sequence[str]) -> float:
     S is the union of the questions' words T_q; c = mean_q |T_q n S| / |S|, where T_q n S is T_q.
     """
     words = [set(words_of(question)) for question in questions]
-    return sum(map(len, words)) / (len(words) * len(set().union(*words)))
+    return sum(map(len, words)) / (len(words) * len(set[str]().union(*words)))

@@ -49,7 +49,7 @@ class Network(torch.nn.Module):
         counts = torch.tensor(vocabulary.counts, dtype=torch.float64)
         share = counts / counts.sum()
         self.embedding.weight[1 + vocabulary.bins :] *= (RARITY / (RARITY + share)).float()[:, None]
-        self.convolution.bias.zero_()
+        self.get_parameter("convolution.bias").zero_()
         neighbours = torch.arange(WINDOW) != WINDOW // 2
         self.convolution.weight[:, :, neighbours] *= AROUND
         # What all filters have in common would stand in every vector.

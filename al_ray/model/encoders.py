@@ -83,8 +83,9 @@ def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> TextEncode
 
 def load(model: Model | None, config: EncoderConfig, pool: Place, device: str) -> TextEncoder:
     """The encoder of a model: the untrained one when it has no path. BadFile when its weights are not those named."""
-    trained = model is not None and model.path
-    encoder = saved(model.path, config, device) if trained else untrained(config, pool, device)
-    if model is not None and encoder.digest() != model.digest:
+    if model is None:
+        return untrained(config, pool, device)
+    encoder = saved(model.path, config, device) if model.path else untrained(config, pool, device)
+    if encoder.digest() != model.digest:
         raise BadFile(f"weights in {model.path or config.name} are not those the run made; restore the folder")
     return encoder

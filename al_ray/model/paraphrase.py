@@ -1,7 +1,7 @@
 """Training an encoder on pairs of paraphrases by metric learning, with early stopping (paper 002, 3 and 4.2)."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,7 @@ class MetricTraining:
         """Hold the parts. watch is told of a stage, the steps taken, and how many there are."""
         self.encoder, self.tokens, self.known, self.config, self.watch = encoder, tokens, known, config, watch
 
-    def epochs(self, past: list[Epoch], checkpoint: Checkpoint) -> Iterator[Epoch]:
+    def epochs(self, past: list[Epoch], checkpoint: Checkpoint) -> Generator[Epoch, None, None]:
         """Train until it gets no better, and leave the best epoch's weights in the encoder; yields what is new.
 
         past: what earlier epochs came to. Those that the checkpoint holds are gone on from, any others made again.
