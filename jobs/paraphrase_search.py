@@ -32,6 +32,7 @@ from al_ray.model.questions import Found, Questions
 from al_ray.storage.lock import locked
 from al_ray.storage.whole import whole
 from jobs.entry import aligned
+from jobs.progress import Progress
 
 AT_ONCE = 4_096  # Questions of a file searched at a time.
 
@@ -56,7 +57,9 @@ class Index:
         task, (encoder, digest) = folder.task(), loaded(folder)
         with locked(self.run):
             factory = scaled(len(task.left)) if self.index is None else self.index
-            made = Questions.of(encoder, task.left.texts, factory, self.nprobe)
+            watch = Progress()
+            made = Questions.of(encoder, task.left.texts, factory, self.nprobe, watch)
+            watch.close()
             with whole(folder.index) as aside:
                 made.index.write(aside / INDEX)
                 about = {"index": factory, "nprobe": self.nprobe, "digest": digest}

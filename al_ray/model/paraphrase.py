@@ -20,6 +20,9 @@ from al_ray.model.metric import distances, hard_negatives, random_negatives, sdm
 from al_ray.model.tokens import Tokens, batches
 from al_ray.model.training import forward
 
+Watch = Callable[[str, int, int], None]
+"""Told of progress: a stage, how much of it is done, how much there is."""
+
 
 @dataclass(frozen=True)
 class Paraphrases:
@@ -44,9 +47,9 @@ class MetricTraining:
         tokens: Tokens,
         known: Paraphrases,
         config: ParaphraseConfig,
-        watch: Callable[[str, int, int], None],
+        watch: Watch,
     ) -> None:
-        """Hold the parts. watch is told of a stage, the steps taken, and how many there are."""
+        """Hold the parts."""
         self.encoder, self.tokens, self.known, self.config, self.watch = encoder, tokens, known, config, watch
 
     def epochs(self, past: list[Epoch], checkpoint: Checkpoint) -> Generator[Epoch, None, None]:
@@ -109,12 +112,18 @@ class MetricTraining:
         return roc_auc(near, far)
 
 
+def unwatched(stage: str, done: int, total: int) -> None:
+    """Where nobody is told of progress."""
+
+
 @torch.inference_mode()
-def embedded(encoder: TextEncoder, tokens: Tokens, rows: Rows) -> Vectors:
+def embedded(encoder: TextEncoder, tokens: Tokens, rows: Rows, watch: Watch = unwatched) -> Vectors:
     """(r,) sorted rows -> their vectors (r, d), not of unit length, encoded in fixed batches."""
-    vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
+    vectors, done = np.empty((len(rows), encoder.dimension), dtype=np.float32), 0
     for batch in batches(tokens, rows, encoder.config.batch):
         vectors[np.searchsorted(rows, batch)] = encoder.forward(tokens, batch).cpu().numpy()
+        done += len(batch)
+        watch("encode", done, len(rows))
     return vectors
 
 

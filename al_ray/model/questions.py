@@ -12,7 +12,7 @@ from al_ray.core.pairs import Rows
 from al_ray.model.encoder import Vectors
 from al_ray.model.encoders import TextEncoder
 from al_ray.model.neighbours import ByDistance
-from al_ray.model.paraphrase import embedded
+from al_ray.model.paraphrase import Watch, embedded, unwatched
 from al_ray.model.tokens import Tokens
 
 
@@ -37,9 +37,11 @@ class Questions:
         self.encoder, self.index = encoder, index
 
     @staticmethod
-    def of(encoder: TextEncoder, texts: Sequence[str], factory: str, nprobe: int) -> "Questions":
+    def of(
+        encoder: TextEncoder, texts: Sequence[str], factory: str, nprobe: int, watch: Watch = unwatched
+    ) -> "Questions":
         """Encode the texts and index them; BadOption for a factory that Faiss refuses."""
-        return Questions(encoder, ByDistance.of(vectors_of(encoder, texts), factory, nprobe))
+        return Questions(encoder, ByDistance.of(vectors_of(encoder, texts, watch), factory, nprobe))
 
     @staticmethod
     def read(encoder: TextEncoder, path: Path) -> "Questions":
@@ -55,7 +57,7 @@ class Questions:
         return Found(apart, places, encoded - started, time.perf_counter() - encoded)
 
 
-def vectors_of(encoder: TextEncoder, texts: Sequence[str]) -> Vectors:
+def vectors_of(encoder: TextEncoder, texts: Sequence[str], watch: Watch = unwatched) -> Vectors:
     """(n,) texts -> their vectors (n, d), not of unit length."""
     tokens = Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
-    return embedded(encoder, tokens, np.arange(len(tokens)))
+    return embedded(encoder, tokens, np.arange(len(tokens)), watch)
