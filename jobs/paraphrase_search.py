@@ -1,7 +1,9 @@
 """What is done with a trained paraphrase model: index questions, search among them, measure the search."""
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from al_ray.core.config import generator
+from al_ray.cluster.questions import index_sharded, sharded
+from al_ray.core.config import ClusterConfig, generator
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.limits import refuse_beyond
 from al_ray.core.paraphrase import scaled
@@ -21,14 +24,14 @@ from al_ray.core.retrieval import (
     others,
     precision_at,
 )
-from al_ray.core.task import Corpus
+from al_ray.core.task import Corpus, Task
 from al_ray.core.words import same_text
 from al_ray.data.clusters import components
 from al_ray.data.files import write_json, write_text
-from al_ray.data.paraphrase_folder import INDEX, ParaphraseFolder, write_about
+from al_ray.data.paraphrase_folder import ParaphraseFolder, write_about
 from al_ray.model.encoders import TextEncoder, saved
-from al_ray.model.neighbours import set_threads
-from al_ray.model.questions import Found, Questions
+from al_ray.model.neighbours import ByDistance, set_threads
+from al_ray.model.questions import Found, IndexSpec, Questions, index_alone, index_file, tokens_of
 from al_ray.storage.lock import locked
 from al_ray.storage.whole import whole
 from jobs.entry import aligned
@@ -48,22 +51,34 @@ class Index:
     (278 questions) when not given."""
     nprobe: int = 10
     """Cells that an IVF index looks into for each query (the paper does not say)."""
+    shards: int = 1
+    """More than 1: so many actors of Ray encode the questions, and later search, each its part; Flat and IVFx,Flat find
+    the same."""
+    shared_storage: bool = False
+    """Every node of the cluster mounts the folder; asked for where there are several nodes, and kept with the index."""
 
     def carry_out(self) -> None:
         """Make the index, or make it again."""
         refuse_beyond([(self.nprobe, "--nprobe", 1, 1_000_000)])
-        folder = ParaphraseFolder(self.run)
+        cluster = ClusterConfig(shards=self.shards, shared_storage=self.shared_storage)
+        folder = ParaphraseFolder(self.run.resolve())
         # Before a lock would make the folder.
         task, (encoder, digest) = folder.task(), loaded(folder)
-        with locked(self.run):
-            factory = scaled(len(task.left)) if self.index is None else self.index
+        factory = scaled(len(task.left)) if self.index is None else self.index
+        with locked(self.run), whole(folder.index) as aside:
+            tokens = aside / "tokens"
+            tokens.mkdir()
+            tokens_of(encoder, task.left.texts).write(tokens)
+            spec = IndexSpec(str(folder.model), folder.config().encoding, str(tokens), str(aside), factory, self.nprobe)
             watch = Progress()
-            made = Questions.of(encoder, task.left.texts, factory, self.nprobe, watch)
+            if self.shards > 1:
+                index_sharded(spec, len(task.left), cluster, watch)
+            else:
+                index_alone(spec, len(task.left), watch)
             watch.close()
-            with whole(folder.index) as aside:
-                made.index.write(aside / INDEX)
-                about = {"index": factory, "nprobe": self.nprobe, "digest": digest}
-                write_about(aside, about, task.left)
+            shutil.rmtree(tokens)
+            about = {"index": factory, "nprobe": self.nprobe, "digest": digest, "shards": self.shards}
+            write_about(aside, {**about, "shared_storage": self.shared_storage}, task.left)
         print(f"{len(task.left):,} questions in {folder.index} ({factory}, --nprobe {self.nprobe})")
 
 
@@ -86,8 +101,8 @@ class Search:
         """Search, and print or write what was found."""
         refuse_beyond([(self.count, "--count", 1, 10_000)])
         texts = self.texts()
-        questions, corpus, _ = opened(self.run)
-        lines = [line for part in parts(texts) for line in told(part, questions.nearest(part, self.count), corpus)]
+        with opened(self.run) as (questions, corpus, _):
+            lines = [line for part in parts(texts) for line in told(part, questions.nearest(part, self.count), corpus)]
         if self.out is not None:
             write_text(self.out, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
             print(f"{len(lines):,} questions searched for: {self.out}")
@@ -130,9 +145,17 @@ class Evaluate:
     def carry_out(self) -> None:
         """Measure, print, and write evaluation-SPLIT.json."""
         refuse_beyond([(self.timed, "--timed", 1, 1_000_000)])
-        folder = ParaphraseFolder(self.run)
-        questions, corpus, about = opened(self.run)
-        task = folder.task()
+        task = ParaphraseFolder(self.run).task()
+        with opened(self.run) as (questions, corpus, about):
+            figures = self.figures(task, questions, corpus)
+        figures["index"] = {**about, "questions": len(corpus)}
+        path = self.run / f"evaluation-{self.split}.json"
+        write_json(path, figures)
+        print(of_evaluation(figures))
+        print(f"results: {path}")
+
+    def figures(self, task: Task, questions: Questions, corpus: Corpus) -> dict[str, Any]:
+        """What the search comes to."""
         pairs = np.concatenate([split.positives for split in task.splits.values()])
         component, same = components(len(corpus), pairs), same_text(corpus.texts)
         asked = askable(component, same, task.measurable(self.split).space.left)
@@ -144,19 +167,14 @@ class Evaluate:
         found = np.concatenate([questions.nearest(part, depth).places for part in parts(texts)])
         found = others(found, asked, same, DEPTH)
         ranks = first_match(found, component[found] == component[asked][:, None])
-        figures: dict[str, Any] = {
+        return {
             "split": self.split,
             "queries": len(asked),
             "precision_at_1": precision_at(ranks, 1),
             "precision_at_10": precision_at(ranks, 10),
             "mean_reciprocal_rank": mean_reciprocal_rank(ranks),
-            "index": {**about, "questions": len(corpus)},
             "query": timed(questions, texts, self.timed),
         }
-        path = self.run / f"evaluation-{self.split}.json"
-        write_json(path, figures)
-        print(of_evaluation(figures))
-        print(f"results: {path}")
 
 
 def timed(questions: Questions, texts: list[str], count: int) -> dict[str, float]:
@@ -199,15 +217,22 @@ def loaded(folder: ParaphraseFolder) -> tuple[TextEncoder, str]:
     return encoder, about["digest"]
 
 
-def opened(run: Path) -> tuple[Questions, Corpus, dict[str, Any]]:
-    """A model's index, its questions, and what is said of it."""
-    folder = ParaphraseFolder(run)
+@contextmanager
+def opened(run: Path) -> Iterator[tuple[Questions, Corpus, dict[str, Any]]]:
+    """A model's index, its questions, and what is said of it; its shards, if it has several, end with the context."""
+    folder = ParaphraseFolder(run.resolve())
     encoder, _ = loaded(folder)
     about, corpus = folder.indexed()
-    questions = Questions.read(encoder, folder.index / INDEX)
-    if len(questions.index) != len(corpus):
-        raise BadFile(f"{folder.index} is not whole; make it again: python -m jobs.paraphrase index --run {run}")
-    return questions, corpus, about
+    paths = [folder.index / index_file(shard) for shard in range(about["shards"])]
+    with ExitStack() as stack:
+        if len(paths) > 1:
+            cluster = ClusterConfig(shards=len(paths), shared_storage=about["shared_storage"])
+            index = stack.enter_context(sharded(paths, encoder.config.threads, cluster))
+        else:
+            index = ByDistance.read(paths[0])
+        if len(index) != len(corpus):
+            raise BadFile(f"{folder.index} is not whole; make it again: python -m jobs.paraphrase index --run {run}")
+        yield Questions(encoder, index), corpus, about
 
 
 def parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -297,6 +297,7 @@ OF_PARAPHRASE = [
     (f"{PARAPHRASE} --encoder cnn-0", "--encoder cnn-0 asks for 0 filters; give 1 to"),
     (f"{PARAPHRASE} --device cuda:99", "--device cuda:99 is not here; give cpu"),
     ("index --run nowhere", "nowhere holds no paraphrase model; make one"),
+    ("index --run nowhere --shards 0", "--shards is 0"),
     ("index --run run", "run/config.json: ParaphraseConfig has no option"),
     ("index --run run --nprobe 0", "--nprobe is 0"),
     ("search --run nowhere --question a", "nowhere holds no paraphrase model"),

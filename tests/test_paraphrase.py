@@ -158,6 +158,14 @@ def test_an_ivf_index_keeps_how_many_cells_it_looks_into(tmp_path):
     assert (np.isinf(apart) == (places < 0)).all()
 
 
+def test_an_index_gives_the_numbers_that_its_vectors_were_given_and_of_equally_near_ones_the_least(tmp_path):
+    vectors = np.array([[0.0], [3.0], [3.0], [9.0]], dtype=np.float32)
+    index = ByDistance.of(vectors, "Flat", 1, rows=np.array([70, 50, 20, 90]))
+    apart, places = index.nearest(np.array([[2.0]], dtype=np.float32), 3)
+    # (2 - 3)^2 twice, (2 - 0)^2.
+    assert (apart.tolist(), places.tolist()) == ([[1.0, 1.0, 4.0]], [[20, 50, 70]])
+
+
 def test_what_is_no_index_is_told(tmp_path):
     with pytest.raises(BadOption, match="--index 'Flatt' on 3 vectors"):
         ByDistance.of(np.zeros((3, 2), np.float32), "Flatt", 1)
@@ -169,7 +177,8 @@ def test_what_is_no_index_is_told(tmp_path):
 
 def test_a_question_finds_itself_first_at_no_distance():
     made = training()
-    found = Questions.of(made.encoder, TASK.left.texts, "Flat", 1).nearest(TASK.left.texts[:7], 3)
+    index = ByDistance.of(embedded(made.encoder, made.tokens, np.arange(len(made.tokens))), "Flat", 1)
+    found = Questions(made.encoder, index).nearest(TASK.left.texts[:7], 3)
     np.testing.assert_allclose(found.apart[:, 0], 0.0, atol=1e-3)
     assert [TASK.left.texts[row] for row in found.places[:, 0]] == list(TASK.left.texts[:7])
     assert min(found.encoding, found.searching) > 0

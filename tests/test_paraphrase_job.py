@@ -44,7 +44,7 @@ def test_a_folder_holds_what_its_description_says(made):
     there = {path.relative_to(made / "run").as_posix() for path in (made / "run").rglob("*") if path.is_file()}
     assert there - {".lock"} == {
         "config.json", "metrics.jsonl", "words/vocab.json", "model/model.safetensors", "model/vocab.json",
-        "model/model.json", "index/index.faiss", "index/index.json", "index/questions.parquet",
+        "model/model.json", "index/index-000.faiss", "index/index.json", "index/questions.parquet",
     }  # fmt: skip
     lines = [json.loads(line) for line in (made / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in lines] == [1, 2]
@@ -132,13 +132,27 @@ def questions_of(made: Path, task) -> Path:
     return made / "asked.txt"
 
 
+def test_an_index_of_two_actors_finds_what_one_of_a_process_finds(copy, local_ray):
+    found = []
+    for shards in (1, 2):
+        Index(copy, index="IVF4,Flat", nprobe=2, shards=shards).carry_out()
+        Evaluate(copy, timed=2).carry_out()
+        found.append(json.loads((copy / "evaluation-dev.json").read_text()))
+    assert [one["index"].pop("shards") for one in found] == [1, 2]
+    assert [one.pop("query")["count"] for one in found] == [2, 2]
+    assert found[0] == found[1]
+    assert {path.name for path in (copy / "index").iterdir()} == {
+        "index-000.faiss", "index-001.faiss", "index.json", "questions.parquet",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
         ("model", "is not trained to its end"),
         ("index", "has no index; make it"),
         ("index/questions.parquet", "make it again: python -m jobs.paraphrase index"),
-        ("index/index.faiss", "make it again: jobs.paraphrase index"),
+        ("index/index-000.faiss", "make it again: jobs.paraphrase index"),
         ("config.json", "holds no paraphrase model"),
     ],
 )

@@ -11,6 +11,7 @@ from al_ray.core.retrieval import (
     dealt_apart,
     first_match,
     mean_reciprocal_rank,
+    merged,
     others,
     precision_at,
     roc_auc,
@@ -110,3 +111,12 @@ def test_a_question_is_asked_when_another_text_is_its_paraphrase():
     component, same = np.array([0, 0, 1, 1, 2]), np.array([0, 1, 2, 2, 3])
     assert askable(component, same, np.arange(5)).tolist() == [0, 1]
     assert askable(component, same, np.array([1, 4])).tolist() == [1]
+
+
+def test_what_parts_found_is_merged_by_distance_and_then_place():
+    one = np.array([[0.5, 2.0]], dtype=np.float32), np.array([[4, 1]])
+    other = np.array([[2.0, np.inf]], dtype=np.float32), np.array([[0, -1]])
+    apart, places = merged([one, other], 3)
+    assert apart.tolist() == [[0.5, 2.0, 2.0]]
+    assert places.tolist() == [[4, 0, 1]]
+    assert merged([one, other], 9)[1].tolist() == [[4, 0, 1, -1]]

@@ -56,7 +56,7 @@ class ShardedPool:
             total = sum(len(rows) for rows in self.rows(part))
             streams = [shard.embed.options(num_returns="streaming").remote(model, part) for shard in self.shards]
             done = 0
-            for count in _by_turns([streamed(stream) for stream in streams]):
+            for count in by_turns([streamed(stream) for stream in streams]):
                 done += count
                 self.watch("embed", done, total)
 
@@ -159,7 +159,7 @@ def _answered(asked: tuple[Any, list[Any]] | None) -> Iterator[tuple[Any, list[A
         yield asked[0], gathered(asked[1])
 
 
-def _by_turns(streams: list[Iterator[int]]) -> Iterator[int]:
+def by_turns(streams: list[Iterator[int]]) -> Iterator[int]:
     """The values of several streams, one of each in turn, until all have ended."""
     while streams:
         for stream in list(streams):

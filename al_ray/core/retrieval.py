@@ -1,5 +1,7 @@
 """Question paraphrase retrieval (paper 002): batches of pairs, and the figures that a search is measured by."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,6 +9,8 @@ from al_ray.core.errors import BadOption
 from al_ray.core.pairs import Rows
 from al_ray.core.scoring import Floats
 
+Near = tuple[npt.NDArray[np.float32], Rows]
+"""What was found for each query: squared distances (q, k) and places (q, k), nearest first; inf and -1 where none."""
 Ranks = npt.NDArray[np.int64]
 DEPTH = 20
 """Questions that a search is measured by (4.2)."""
@@ -47,6 +51,14 @@ def dealt_apart(component: Rows, size: int, rng: np.random.Generator) -> list[Ro
 def _refuse_alone(size: int) -> None:
     if size < 2:
         raise BadOption("a batch needs two pairs of different clusters, and the train split has fewer; give it more")
+
+
+def merged(answers: Sequence[Near], count: int) -> Near:
+    """What parts of an index found -> the `count` nearest of it all, of equally near ones the first place first."""
+    apart = np.concatenate([apart for apart, _ in answers], axis=1)
+    places = np.concatenate([places for _, places in answers], axis=1)
+    order = np.lexsort((places, apart), axis=1)[:, :count]
+    return np.take_along_axis(apart, order, axis=1), np.take_along_axis(places, order, axis=1)
 
 
 def others(found: Rows, queries: Rows, same: Rows, count: int) -> Rows:

@@ -5,7 +5,7 @@ metrics.jsonl            a line an epoch
 words/                   what an untrained encoder must know of the task
 training.safetensors     while it trains: where it goes on from
 model/                   the encoder of the best epoch, and model.json: which epoch, its ROC AUC, and the digest
-index/                   index.faiss, questions.parquet (id, text: a place in the index is a row), index.json
+index/                   index-000.faiss (and more, one a shard), index.json, questions.parquet (id, text; by place)
 evaluation-SPLIT.json    figures of a search
 """
 
@@ -22,7 +22,7 @@ from al_ray.data.files import read_json, write_json, write_text
 from al_ray.data.tables import read_corpus, read_task, write_corpus
 from al_ray.storage.places import place
 
-INDEX, QUESTIONS, ABOUT = "index.faiss", "questions.parquet", "index.json"
+QUESTIONS, ABOUT = "questions.parquet", "index.json"
 
 
 class ParaphraseFolder:
@@ -90,12 +90,12 @@ class ParaphraseFolder:
         return read_json(path, ["epoch", "roc_auc", "digest"]) if path.exists() else None
 
     def indexed(self) -> tuple[dict[str, Any], Corpus]:
-        """What index.json says (`index`, `nprobe`, `digest` of the model) and the questions, by place in the index."""
+        """What index.json says (`index`, `nprobe`, `digest` of the model, `shards` ...), and the questions by place."""
         path, model = self.index / ABOUT, self.trained()
         if model is None or not path.exists():
             lacks, job = ("index", "index --run") if model else ("trained model", "train --out")
             raise WrongFolder(f"{self.path} has no {lacks}; make it: python -m jobs.paraphrase {job} {self.path}")
-        about = read_json(path, ["index", "nprobe", "digest"])
+        about = read_json(path, ["index", "nprobe", "digest", "shards", "shared_storage"])
         if about["digest"] != model["digest"]:
             raise WrongFolder(
                 f"{self.index} is of another model; make it again: jobs.paraphrase index --run {self.path}"

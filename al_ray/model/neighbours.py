@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Rows
+from al_ray.core.retrieval import merged
 from al_ray.model.encoder import Vectors
 
 NONE = -1
@@ -61,24 +62,36 @@ class Neighbours:
 
 
 class ByDistance:
-    """An index by squared Euclidean distance; `place` in it is the row of the vectors it was built from."""
+    """An index by squared Euclidean distance; a `place` in it is a number that each vector was given."""
 
     def __init__(self, index: Any) -> None:
         """Hold a Faiss index; see `of` and `read`, which make one."""
         self.index = index
 
     @staticmethod
-    def of(vectors: Vectors, factory: str, nprobe: int) -> "ByDistance":
-        """(n, d) vectors, n at least 1, and a Faiss index-factory string; BadOption when Faiss refuses it.
+    def learnt(sample: Vectors, factory: str) -> Bytes:
+        """(n, d) vectors -> an index that has learnt from them and holds none, as bytes: the same for all shards."""
+        with _worded(factory, len(sample), "--index"):
+            return faiss.serialize_index(_made(_naming(factory), sample, faiss.METRIC_L2))
 
-        nprobe: cells that an IVF index looks into for each query; without meaning for others.
+    @staticmethod
+    def of(
+        vectors: Vectors, factory: str, nprobe: int, rows: Rows | None = None, learnt: Bytes | None = None
+    ) -> "ByDistance":
+        """(n, d) vectors and a Faiss index-factory string; BadOption when Faiss refuses it.
+
+        nprobe: cells that an IVF index looks into for each query; without meaning for others. rows: (n,) the places of
+        the vectors, 0 to n - 1 when not given. learnt: see above; from these very vectors when not given.
         """
+        rows = np.arange(len(vectors)) if rows is None else rows
         with _worded(factory, len(vectors), "--index"):
-            index = _made(factory, vectors, faiss.METRIC_L2)
+            made = _made(_naming(factory), vectors, faiss.METRIC_L2) if learnt is None else None
+            index: Any = faiss.deserialize_index(learnt) if learnt is not None else made
             for start in range(0, len(vectors), ADDED):
-                index.add(_single(vectors[start : start + ADDED]))
-            if hasattr(index, "nprobe"):
-                index.nprobe = nprobe
+                index.add_with_ids(_single(vectors[start : start + ADDED]), rows[start : start + ADDED])
+            cells = faiss.try_extract_index_ivf(index)
+            if cells is not None:
+                cells.nprobe = nprobe
         return ByDistance(index)
 
     def __len__(self) -> int:
@@ -88,10 +101,12 @@ class ByDistance:
     def nearest(self, queries: Vectors, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
         """(q, d) -> squared distances (q, k) and places (q, k), best first; inf and -1 where fewer are found.
 
-        k: `count`, or what the index holds.
+        k: `count`, or what the index holds. Of equally near ones the first place comes first.
         """
+        if not len(self):
+            return np.empty((len(queries), 0), dtype=np.float32), np.empty((len(queries), 0), dtype=np.int64)
         apart, places = self.index.search(_single(queries), min(count, len(self)))
-        return np.where(places == NONE, np.inf, apart).astype(np.float32), places
+        return merged([(np.where(places == NONE, np.inf, apart).astype(np.float32), places)], count)
 
     def write(self, path: Path) -> None:
         """Write it with its vectors."""
@@ -111,12 +126,12 @@ def set_threads(count: int) -> None:
     faiss.omp_set_num_threads(count)
 
 
-def sample_size(factory: str, width: int) -> int:
+def sample_size(factory: str, width: int, option: str = "--search.index") -> int:
     """How many vectors an index of this kind learns from; 0 for one that has nothing to learn.
 
     100 for each of its cells (Faiss wants 39 at least), and enough for the 256 centroids of a product quantiser.
     """
-    with _worded(factory, 0):
+    with _worded(factory, 0, option):
         index: Any = faiss.index_factory(width, factory, faiss.METRIC_INNER_PRODUCT)
     return 0 if index.is_trained else max(LEAST_SAMPLE, 100 * int(getattr(index, "nlist", 0)))
 
@@ -125,6 +140,11 @@ def trained(sample: Vectors, factory: str) -> Bytes:
     """(n, d) unit vectors -> an index that has learnt from them and holds none, as bytes. BadOption as above."""
     with _worded(factory, len(sample)):
         return faiss.serialize_index(_made(factory, sample))
+
+
+def _naming(factory: str) -> str:
+    """The same kind of index, which calls each vector by a number that it is given; an IVF index does so anyway."""
+    return factory if "IVF" in factory else f"IDMap,{factory}"
 
 
 def _made(factory: str, sample: Vectors, metric: int = faiss.METRIC_INNER_PRODUCT) -> Any:

@@ -1,26 +1,43 @@
-"""Search among questions: an encoder and a Faiss index by squared distance (paper 002, 2.1)."""
+"""Search among questions: an encoder and a Faiss index by squared distance, whole or in shards (paper 002, 2.1)."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
+from al_ray.core.config import EncoderConfig
 from al_ray.core.pairs import Rows
+from al_ray.core.retrieval import Near
 from al_ray.model.encoder import Vectors
-from al_ray.model.encoders import TextEncoder
-from al_ray.model.neighbours import ByDistance
-from al_ray.model.paraphrase import Watch, embedded, unwatched
-from al_ray.model.tokens import Tokens
+from al_ray.model.encoders import TextEncoder, saved
+from al_ray.model.join import Block
+from al_ray.model.neighbours import ByDistance, Bytes, sample_size, set_threads
+from al_ray.model.paraphrase import Watch, embedded
+from al_ray.model.tokens import Tokens, batches
+
+
+class Index(Protocol):
+    """What is searched: a ByDistance, or several of them on actors (cluster/questions.py)."""
+
+    def __len__(self) -> int:
+        """How many vectors it holds."""
+        ...
+
+    def nearest(self, queries: Vectors, count: int) -> Near:
+        """(q, d) vectors -> the `count` nearest of each, or as many as there are."""
+        ...
 
 
 @dataclass(frozen=True)
 class Found:
     """Of (q,) questions the nearest: squared distances (q, k) and places (q, k), best first; inf and -1 where none.
 
-    encoding, searching: seconds, of tokenising and encoding, and of Faiss.
+    encoding, searching: seconds, of tokenising and encoding, and of the index.
     """
 
     apart: npt.NDArray[np.float32]
@@ -32,32 +49,143 @@ class Found:
 class Questions:
     """An encoder, and an index of what it made of many questions."""
 
-    def __init__(self, encoder: TextEncoder, index: ByDistance) -> None:
+    def __init__(self, encoder: TextEncoder, index: Index) -> None:
         """Hold the parts."""
         self.encoder, self.index = encoder, index
-
-    @staticmethod
-    def of(
-        encoder: TextEncoder, texts: Sequence[str], factory: str, nprobe: int, watch: Watch = unwatched
-    ) -> "Questions":
-        """Encode the texts and index them; BadOption for a factory that Faiss refuses."""
-        return Questions(encoder, ByDistance.of(vectors_of(encoder, texts, watch), factory, nprobe))
-
-    @staticmethod
-    def read(encoder: TextEncoder, path: Path) -> "Questions":
-        """With an index that was written."""
-        return Questions(encoder, ByDistance.read(path))
 
     def nearest(self, texts: Sequence[str], count: int) -> Found:
         """The `count` nearest of each of these texts, at least one of them."""
         started = time.perf_counter()
-        vectors = vectors_of(self.encoder, texts)
+        tokens = tokens_of(self.encoder, texts)
+        vectors = embedded(self.encoder, tokens, np.arange(len(tokens)))
         encoded = time.perf_counter()
         apart, places = self.index.nearest(vectors, count)
         return Found(apart, places, encoded - started, time.perf_counter() - encoded)
 
 
-def vectors_of(encoder: TextEncoder, texts: Sequence[str], watch: Watch = unwatched) -> Vectors:
-    """(n,) texts -> their vectors (n, d), not of unit length."""
-    tokens = Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
-    return embedded(encoder, tokens, np.arange(len(tokens)), watch)
+@dataclass(frozen=True)
+class IndexSpec:
+    """All that a shard of an index is made from, and where it is written; all shards see the paths.
+
+    model: folder of a saved encoder. tokens: folder of the questions' token ids. out: folder of the index files.
+    """
+
+    model: str
+    encoder: EncoderConfig
+    tokens: str
+    out: str
+    factory: str
+    nprobe: int
+    shard: int = 0
+    shards: int = 1
+
+
+class IndexShard:
+    """Encodes its share of the questions and writes an index of them. A plain class; cluster/ makes it an actor.
+
+    Batches are those of all questions, dealt whole, and all shards learn from the same sample: so vectors and cells do
+    not depend on how many shards there are.
+    """
+
+    def __init__(self, spec: IndexSpec) -> None:
+        """Fix the threads; no vectors yet."""
+        torch.set_num_threads(spec.encoder.threads)
+        set_threads(spec.encoder.threads)
+        self.spec = spec
+        self._encoder: TextEncoder | None = None
+        self._held: Block | None = None
+
+    def sample_size(self) -> int:
+        """How many questions the index learns from; 0 when it has nothing to learn. BadOption for a bad factory."""
+        return sample_size(self.spec.factory, self._loaded().dimension, "--index")
+
+    def encode(self) -> Iterator[int]:
+        """Make sure of the vectors; yields the questions done since the last word, every time as many words."""
+        tokens = Tokens.read(Path(self.spec.tokens))
+        own = batches(tokens, np.arange(len(tokens)), self.spec.encoder.batch)[self.spec.shard :: self.spec.shards]
+        rows = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *own]))
+        made = None if self._held else np.empty((len(rows), self._loaded().dimension), dtype=np.float32)
+        for batch in own:
+            if made is not None:
+                with torch.inference_mode():
+                    made[np.searchsorted(rows, batch)] = self._loaded().forward(tokens, batch).cpu().numpy()
+            yield len(batch)
+        if made is not None:
+            self._held = Block(rows, made)
+
+    def sample(self, size: int) -> Block:
+        """The shard's own of about so many questions, evenly spaced among all."""
+        held, total = self._block(), len(Tokens.read(Path(self.spec.tokens)))
+        own = held.rows % max(1, total // size) == 0
+        return Block(held.rows[own], held.vectors[own])
+
+    def learnt(self, *samples: Block) -> Bytes:
+        """What an index learns from the samples of all shards."""
+        order = np.argsort(np.concatenate([sample.rows for sample in samples]))
+        return ByDistance.learnt(np.concatenate([sample.vectors for sample in samples])[order], self.spec.factory)
+
+    def write(self, learnt: Bytes | None) -> None:
+        """Index the shard's questions and write the file."""
+        held = self._block()
+        made = ByDistance.of(held.vectors, self.spec.factory, self.spec.nprobe, held.rows, learnt)
+        made.write(Path(self.spec.out) / index_file(self.spec.shard))
+
+    def _block(self) -> Block:
+        for _ in self.encode():
+            pass
+        assert self._held is not None
+        return self._held
+
+    def _loaded(self) -> TextEncoder:
+        self._encoder = self._encoder or saved(self.spec.model, self.spec.encoder)
+        return self._encoder
+
+
+@dataclass(frozen=True)
+class SearchSpec:
+    """An index file, which the shard sees, and the threads to search it with."""
+
+    path: str
+    threads: int
+
+
+class SearchShard:
+    """A part of an index. A plain class; cluster/ makes it an actor."""
+
+    def __init__(self, spec: SearchSpec) -> None:
+        """Nothing is read yet."""
+        set_threads(spec.threads)
+        self.spec = spec
+        self._index: ByDistance | None = None
+
+    def size(self) -> int:
+        """How many vectors it holds; BadFile when its file is not there or damaged."""
+        return len(self._read())
+
+    def nearest(self, queries: Vectors, count: int) -> Near:
+        """(q, d) vectors -> the `count` nearest of the shard's own, or as many as there are."""
+        return self._read().nearest(queries, count)
+
+    def _read(self) -> ByDistance:
+        self._index = self._index or ByDistance.read(Path(self.spec.path))
+        return self._index
+
+
+def index_alone(spec: IndexSpec, questions: int, watch: Watch) -> None:
+    """Encode so many questions and write one index of them, in this process."""
+    shard, done = IndexShard(spec), 0
+    size = shard.sample_size()
+    for count in shard.encode():
+        done += count
+        watch("encode", done, questions)
+    shard.write(shard.learnt(shard.sample(size)) if size else None)
+
+
+def index_file(shard: int) -> str:
+    """The name of a shard's file in an index folder."""
+    return f"index-{shard:03}.faiss"
+
+
+def tokens_of(encoder: TextEncoder, texts: Sequence[str]) -> Tokens:
+    """(n,) texts -> their token ids."""
+    return Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
