@@ -79,6 +79,20 @@ def test_each_loss_falls_and_tells_the_pairs_it_learns_from_apart_better(changes
     assert before < 0.95 < last.roc_auc
 
 
+def test_a_batch_holds_two_pairs_of_a_cluster_only_where_that_is_asked_for(tmp_path):
+    taken = {}
+    for same in (False, True):
+        made = training(replace(CONFIG, same_cluster=same, epochs=1))
+        met, known = [], dict(zip(map(tuple, made.known.pairs.tolist()), made.known.component.tolist(), strict=True))
+        loss = made.loss
+        made.loss = lambda pairs, draws, met=met, loss=loss: met.append(pairs) or loss(pairs, draws)
+        (epoch,) = made.epochs([], kept(tmp_path / str(same)))
+        clusters = [[known[tuple(pair)] for pair in pairs.tolist()] for pairs in met]
+        taken[same] = epoch.pairs
+        assert any(len(set(batch)) < len(batch) for batch in clusters) == same
+    assert taken[True] == len(made.known.pairs) // 16 * 16 >= taken[False]
+
+
 def test_a_training_that_goes_on_ends_as_one_that_never_stopped(tmp_path):
     whole, halves = training(), training()
     wanted = list(whole.epochs([], kept(tmp_path / "whole")))

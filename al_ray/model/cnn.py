@@ -5,7 +5,7 @@ for, so that it is saved with them: `model.safetensors` and `vocab.json`. senten
 
 Its untrained vectors must find a seed set. With torch's own initial weights they do not: the greatest of each filter is
 much the same for all texts, and frequent words decide the rest. So three things are settled at the start, all of which
-a training may change; README has what they bring.
+a training may change; docs/paraphrase.md has what they bring.
 """
 
 import re
