@@ -249,6 +249,7 @@ def test_what_there_is_to_do_is_said_before_it_is_done(cosine, folder, capsys):
         ({"concat_batch": 0}, "--concat-batch is 0"),
         ({"evaluation": EvaluationConfig(mode="exact")}, "counts cosines"),
         ({"training": TrainingConfig(workers=2)}, "--training.workers is for"),
+        ({"training": TrainingConfig(loss="focal")}, "--training.loss focal is for --model cosine"),
         ({"rerank": "{folder}/concat"}, "give the folder of a run"),
         ({"like": "{folder}/concat"}, "give the folder of a run"),
         ({"like": "nowhere"}, "nowhere holds no config.json"),

@@ -14,6 +14,7 @@ import torch
 
 from al_ray.core.config import EncoderConfig, TrainingConfig
 from al_ray.core.errors import TrainingFailed
+from al_ray.core.losses import OF_SIDES, LossConfig
 from al_ray.core.records import Labelled, Model
 from al_ray.core.scoring import Scorer
 from al_ray.core.task import Task
@@ -119,6 +120,29 @@ def test_workers_take_the_steps_of_one_with_the_batch_of_all(
     left, right = (Tokens.read(pool_folder / side) for side in ("left", "right"))
     by_one, by_all = (pair_cosines(encoder, left, right, known.pairs) for encoder in encoders)
     assert by_all == pytest.approx(by_one, abs=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["ghm", *OF_SIDES])
+def test_workers_take_the_steps_of_one_by_losses_that_see_more_than_their_own_pairs(
+    pool_folder, letters, small, tmp_path, loss
+):
+    known, ends = labelled(small, 39), []
+    for workers in (1, 2):
+        # Three epochs of four whole batches of eight; in the second worker's share lie matches of the first one's.
+        options = {"loss": loss, "losses": LossConfig(ghm_bins=4, queue=20, key_momentum=0.5), "epochs": 3}
+        spec = spec_of(pool_folder, letters, workers=workers, batch=8 // workers, head_rate=200.0, **options)
+        folder = tmp_path / f"by-{workers}" / "model"
+        training = Trainer(spec).train(known, 1, None, str(folder)) if workers == 1 else together(spec, known, folder)
+        steps, model, _ = ended(training)
+        ends.append((steps, Encoder.saved(model.path, letters).network.state_dict()))
+    (alone, one), (several, other) = ends
+    assert len(alone) == 12
+    assert [step.loss for step in several] == pytest.approx([step.loss for step in alone], rel=1e-3)
+    start = Encoder.base(letters).network.state_dict()
+    moved = max(float((one[name] - value).abs().max()) for name, value in start.items())
+    assert moved > 1e-4
+    for name, value in one.items():
+        torch.testing.assert_close(other[name], value, rtol=0, atol=0.01 * moved)
 
 
 def test_workers_train_the_encoder_that_learns_words_as_one_does(letters, small, tmp_path):

@@ -1,7 +1,9 @@
 """The parts of a run's options (core/config.py): how pairs are searched, models trained, and how they are measured."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from al_ray.core.losses import LossConfig, LossName
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class TrainingConfig:
     """A training whose refitted loss stays above this is tried again with another order of the pairs."""
     tries: int = 3
     """Trainings before giving up with an error."""
+    loss: LossName = "bce"
+    """What a step makes smaller (docs/losses.md): bce: cross-entropy; focal, ghm, ohem: of hard pairs above all;
+    in-batch, in-batch-softmax, momentum: other right texts of the batch, or of earlier ones, are negatives too."""
+    losses: LossConfig = field(default_factory=LossConfig)
 
     @property
     def limits(self) -> tuple[tuple[float, str, float, float], ...]:
@@ -80,7 +86,14 @@ class TrainingConfig:
             (self.clip_norm, "--training.clip-norm", 1e-12, 1e30),
             (self.worst_loss, "--training.worst-loss", 0, 1e6),
             (self.tries, "--training.tries", 1, 100),
+            *self.losses.limits,
         )
+
+    def digested(self) -> dict[str, Any]:
+        """What decides the weights, as a model's digest takes it: with bce, that of models from before other losses."""
+        content = asdict(self)
+        late = ("loss", "losses") if self.loss == "bce" else ()
+        return {name: value for name, value in content.items() if name not in late}
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class TrainConfig:
     search: SearchConfig = field(default_factory=SearchConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """Concat takes epochs (the paper: 2 on QQP, 3 on WikiQA), rates and decay; head-rate, initial-weight, initial-bias,
-    worst-loss, tries and workers are cosine's."""
+    worst-loss, tries, workers and losses other than bce are cosine's."""
     evaluation: EvaluationConfig = MEASURED
     """Concat is always estimated, from near and random negatives; cosine is counted where jobs.run would count."""
 
@@ -60,6 +60,8 @@ class TrainConfig:
             raise BadOption(f"--labels is {self.labels!r}; give a run folder, a table, or {STATED}")
         if self.model == "concat" and self.training.workers > 1:
             raise BadOption("--training.workers is for --model cosine; leave it out")
+        if self.model == "concat" and self.training.loss != "bce":
+            raise BadOption(f"--training.loss {self.training.loss} is for --model cosine; leave it out")
         if self.model == "concat" and self.evaluation.mode == "exact":
             raise BadOption(
                 "--evaluation.mode exact counts cosines; a concat model looks at pairs one by one: give instead as "

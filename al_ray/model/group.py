@@ -1,7 +1,8 @@
 """Processes that train together, by torch.distributed: who they are, and all that travels between them.
 
-Of a step these are the cosines of its pairs and the encoder's gradients; of a training besides, what rank 0 alone reads
-and makes: a checkpoint, the refitted scorer. Everything else is the same on every rank by itself.
+Of a step these are the cosines of its pairs, or the vectors of their texts, and the encoder's gradients; of a training
+besides, what rank 0 alone reads and makes: a checkpoint, the refitted scorer. Everything else is the same on every rank
+by itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,18 +40,19 @@ class Group:
         return made[0]
 
     def gathered(self, own: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-        """(b,) of this rank, of the `sizes` of all -> all in the order of ranks; gradients flow into the own part.
+        """(b, ...) of this rank, of the `sizes` of all -> all in the order of ranks; gradients flow into the own part.
 
         They flow times the number of ranks: `together` takes the mean over the ranks, and what is wanted is the sum.
         """
         if self.size == 1:
             return own
-        padded = own.new_zeros(max(sizes))
+        padded = own.new_zeros((max(sizes), *own.shape[1:]))
         padded[: len(own)] = own.detach()
         parts = [torch.empty_like(padded) for _ in sizes]
         distributed.all_gather(parts, padded)
         parts = [part[:size] for part, size in zip(parts, sizes, strict=True)]
-        own.register_hook(lambda gradient: gradient * self.size)
+        if own.requires_grad:
+            own.register_hook(lambda gradient: gradient * self.size)
         parts[self.rank] = own
         return torch.cat(parts)
 

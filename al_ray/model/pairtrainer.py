@@ -68,7 +68,7 @@ class PairTrainer:
 
     def _made_from(self, pairs: Texts, labels: Labels) -> str:
         """Digest of all that decides the weights."""
-        options = [asdict(self.spec.encoder), asdict(self.spec.training), self.spec.seed]
+        options = [asdict(self.spec.encoder), self.spec.training.digested(), self.spec.seed]
         content = hashlib.sha256(json.dumps([options, list(pairs)]).encode())
         content.update(np.ascontiguousarray(labels).data)
         return content.hexdigest()

@@ -10,16 +10,22 @@ import torch
 
 from al_ray.core.config import TrainingConfig, generator
 from al_ray.core.errors import TrainingFailed
+from al_ray.core.losses import OF_SIDES
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scoring import Floats, Labels, Scorer, refit
 from al_ray.model.checkpoint import Checkpoint, restored
 from al_ray.model.encoders import TextEncoder
 from al_ray.model.group import ALONE, Group
+from al_ray.model.losses import LogitLoss, SideLoss, texts_of
 from al_ray.model.tokens import Tokens, batches
 
 logger = logging.getLogger(__name__)
 
 BETAS = (0.9, 0.999)
+Sides = tuple[Tokens, Tokens]
+"""Token ids of the left and of the right texts."""
+Known = tuple[Pairs, Labels]
+"""(n, 2) pairs with their (n,) labels."""
 PASS = 8  # Texts in one forward pass on a CPU, of like length: the least padding, measured on WikiQA.
 
 
@@ -60,19 +66,60 @@ class BatchLoss(torch.nn.Module):
     one forward pass a step, as DistributedDataParallel wants it.
     """
 
-    def __init__(self, encoder: TextEncoder, tokens: tuple[Tokens, Tokens], head: Head, group: Group) -> None:
+    def __init__(
+        self, encoder: TextEncoder, tokens: Sides, labelled: Known, head: Head, loss: LogitLoss, group: Group
+    ) -> None:
         """Hold the parts; the weights are the encoder's and the head's own."""
         super().__init__()
         self.network, self.head = encoder.network, head
-        self.encoder, self.tokens, self.group = encoder, tokens, group
+        self.encoder, self.tokens, self.labelled, self.loss, self.group = encoder, tokens, labelled, loss, group
 
-    def forward(self, pairs: Pairs, labels: Labels) -> torch.Tensor:
-        """The whole batch's (b, 2) pairs and (b,) labels, b at least the group's size."""
+    def forward(self, rows: Rows) -> torch.Tensor:
+        """(b,) rows of the labelled pairs, the whole batch, b at least the group's size."""
+        pairs, labels = (array[rows] for array in self.labelled)
         shares = np.array_split(pairs, self.group.size)
         own = batch_cosines(self.encoder, *self.tokens, shares[self.group.rank])
         logits = self.head(self.group.gathered(own, [len(share) for share in shares]))
-        wanted = torch.from_numpy(labels.astype(np.float32)).to(self.encoder.device)
-        return torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted)
+        return self.loss(logits, wanted_of(labels, self.encoder.device))
+
+
+class SidesLoss(torch.nn.Module):
+    """The loss of a batch whose texts are negatives of each other: each rank encodes its share, and all see all."""
+
+    def __init__(
+        self, encoder: TextEncoder, tokens: Sides, labelled: Known, head: Head, loss: SideLoss, group: Group
+    ) -> None:
+        """As BatchLoss; the loss may have an encoder of its own, which is not trained."""
+        super().__init__()
+        self.network, self.head = encoder.network, head
+        self.encoder, self.tokens, self.labelled, self.loss, self.group = encoder, tokens, labelled, loss, group
+        self.texts = texts_of(tokens, *labelled)
+
+    def forward(self, rows: Rows) -> torch.Tensor:
+        """As BatchLoss."""
+        pairs, labels = (array[rows] for array in self.labelled)
+        shares = np.array_split(pairs, self.group.size)
+        own, sizes = shares[self.group.rank], [len(share) for share in shares]
+        self.loss.follow()
+        ones, others = (
+            self.group.gathered(forward(encoder, tokens, own[:, side]), sizes)
+            for side, (encoder, tokens) in enumerate(zip((self.encoder, self.loss.keys), self.tokens, strict=True))
+        )
+        return self.loss(self.head, (ones, others), wanted_of(labels, self.encoder.device), self.texts[rows])
+
+
+def wanted_of(labels: Labels, device: str) -> torch.Tensor:
+    """(b,) labels as a loss takes them."""
+    return torch.from_numpy(labels.astype(np.float32)).to(device)
+
+
+def loss_by_name(
+    encoder: TextEncoder, tokens: Sides, labelled: Known, head: Head, config: TrainingConfig, group: Group
+) -> BatchLoss | SidesLoss:
+    """The config's."""
+    if config.loss in OF_SIDES:
+        return SidesLoss(encoder, tokens, labelled, head, SideLoss(config.loss, config.losses, encoder), group)
+    return BatchLoss(encoder, tokens, labelled, head, LogitLoss(config.loss, config.losses), group)
 
 
 class Optimiser:
@@ -118,8 +165,8 @@ class Optimiser:
 
 def train(
     encoder: TextEncoder,
-    tokens: tuple[Tokens, Tokens],
-    labelled: tuple[Pairs, Labels],
+    tokens: Sides,
+    labelled: Known,
     config: TrainingConfig,
     seed: list[int],
     checkpoint: Checkpoint | None = None,
@@ -132,35 +179,36 @@ def train(
     pairs than workers, or than two, of which a batch norm makes nothing. A checkpoint of this very training is gone on
     from: the weights are those of a training that never stopped. Rank 0 alone reads and writes it.
     """
-    pairs, labels = labelled
-    size = min(config.batch * config.workers, len(pairs))
-    refuse_few(len(pairs), config.workers)
-    per_epoch = len(pairs) // size
+    pairs = len(labelled[0])
+    size = min(config.batch * config.workers, pairs)
+    refuse_few(pairs, config.workers)
+    per_epoch = pairs // size
     head = Head(config).to(encoder.device)
+    loss_of = loss_by_name(encoder, tokens, labelled, head, config, group)
     optimiser = Optimiser.of(encoder, head, config, config.epochs * per_epoch)
     if checkpoint is not None:
         optimiser.taken, parts = group.once(checkpoint.read)
         if optimiser.taken:
             encoder.network.load_state_dict(parts["encoder"])
             head.load_state_dict(parts["head"])
+            loss_of.loss.put_back(parts.get("loss", {}))
             restored(optimiser.adam, parts["optimiser"])
         # Told again, for a stream that is asked for again must be as long as it was; their losses are not known.
         yield from (Step(number + 1, optimiser.steps, math.nan) for number in range(optimiser.taken))
     head.train()
-    loss_of = group.together(BatchLoss(encoder, tokens, head, group))
+    together = group.together(loss_of)
     order = np.empty(0, dtype=np.int64)
     while optimiser.taken < optimiser.steps:
         epoch, number = divmod(optimiser.taken, per_epoch)
         if not number or not len(order):
-            order = generator(seed[0], f"training-order-{seed[1]}-{epoch}", seed[2]).permutation(len(pairs))
-        rows = order[number * size : (number + 1) * size]
-        loss = loss_of(pairs[rows], labels[rows])
+            order = generator(seed[0], f"training-order-{seed[1]}-{epoch}", seed[2]).permutation(pairs)
+        loss = together(order[number * size : (number + 1) * size])
         loss.backward()
         optimiser.step()
         head.keep_rising()
         if checkpoint is not None and group.rank == 0 and checkpoint.due():
             parts = {"encoder": encoder.network.state_dict(), "head": head.state_dict()}
-            checkpoint.write(parts, optimiser.adam, optimiser.taken)
+            checkpoint.write({**parts, "loss": loss_of.loss.kept()}, optimiser.adam, optimiser.taken)
         yield Step(optimiser.taken, optimiser.steps, float(loss.detach()))
 
 
