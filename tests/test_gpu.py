@@ -1,10 +1,15 @@
 """The same code on a CUDA device: vectors near the CPU's, and a training that learns. Run with: make gpu"""
 
+from itertools import islice
+from typing import get_args
+
 import numpy as np
 import pytest
 import torch
 
 from al_ray.core.config import EncoderConfig, TrainingConfig
+from al_ray.core.losses import LossConfig, LossName
+from al_ray.model.checkpoint import NAME, Checkpoint
 from al_ray.model.encoder import Encoder
 from al_ray.model.tokens import Tokens
 from al_ray.model.training import Step, fit, pair_cosines, train
@@ -29,6 +34,18 @@ def test_vectors_are_those_of_the_cpu_but_for_bfloat16():
     np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1.0, atol=1e-5)
     # bfloat16 keeps 8 bits: cosines of the two stay within 1%.
     assert np.einsum("nd,nd->n", ours, theirs).min() > 0.99
+
+
+@pytest.mark.parametrize("name", get_args(LossName))
+def test_a_training_by_every_loss_goes_on_there_from_a_checkpoint(tmp_path, name):
+    rows = np.arange(16)
+    pairs, labels = np.stack([rows, (rows + 2) % 16], axis=1), (rows % 2).astype(np.uint8)
+    config = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, loss=name, losses=LossConfig(queue=6))
+    for taken in (3, None):
+        encoder = Encoder.base(CONFIG, "cuda:0")
+        tokens, kept = tokens_of(encoder), Checkpoint(tmp_path / NAME, "same", 0.0)
+        steps = list(islice(train(encoder, (tokens, tokens), (pairs, labels), config, [0, 0, 1], kept), taken))
+        assert np.isfinite([step.loss for step in steps[3 if taken is None else 0 :]]).all()
 
 
 def test_a_training_learns_there_and_its_refit_separates():

@@ -17,7 +17,7 @@ from al_ray.model.checkpoint import NAME, Checkpoint
 from al_ray.model.encoder import Encoder
 from al_ray.model.encoders import learn_words, untrained
 from al_ray.model.tokens import Tokens
-from al_ray.model.training import Head, Optimiser, batch_cosines, train
+from al_ray.model.training import Head, Known, Optimiser, Sides, batch_cosines, train
 
 CONFIG = TrainingConfig(
     epochs=2, batch=8, learning_rate=1e-3, weight_decay=0.01, losses=LossConfig(queue=20, key_momentum=0.5, ghm_bins=5)
@@ -32,10 +32,10 @@ BEFORE = (
 
 
 @pytest.fixture
-def parts(letters, task):
-    """Encoder, token ids, and pairs of which half are matches."""
+def parts(letters, task) -> tuple[Sides, Known]:
+    """Token ids, and labelled pairs of which half are matches."""
     encoder = Encoder.base(letters)
-    tokens = tuple(
+    left, right = (
         Tokens.of([ids for block in encoder.tokenise(side.texts) for ids in block]) for side in (task.left, task.right)
     )
     split = task.split("train")
@@ -43,25 +43,28 @@ def parts(letters, task):
     labels = (np.arange(len(pairs)) < 16).astype(np.uint8)
     for array in (pairs, labels):
         array.setflags(write=False)
-    return tokens, (pairs, labels)
+    return (left, right), (pairs, labels)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_training_by_every_loss_ends_the_same_again_and_from_a_checkpoint(letters, parts, tmp_path, name):
-    config, digests, losses = replace(CONFIG, loss=name), [], []
-    for stops in ((), (), (3, 6)):
-        place = tmp_path / NAME if stops else None
-        for taken in (*stops, None):
-            encoder, checkpoint = Encoder.base(letters), place and Checkpoint(place, "same", 0.0)
-            steps = list(islice(train(encoder, *parts, config, [0, 0, 1], checkpoint), taken))
-        digests.append(encoder.digest())
-        losses.append([step.loss for step in steps])
-    assert len(set(digests)) == 1
-    assert digests[0] != Encoder.base(letters).digest()
-    assert all(math.isfinite(loss) for loss in losses[0])
-    assert losses[0] == losses[1]
-    assert [math.isnan(loss) for loss in losses[2]] == [True] * 6 + [False] * 2, "six steps are not taken again"
-    assert losses[2][6:] == losses[0][6:]
+    def trained(checkpoint: Checkpoint | None, most: int | None = None) -> tuple[str, list[float]]:
+        encoder = Encoder.base(letters)
+        steps = train(encoder, *parts, replace(CONFIG, loss=name), [0, 0, 1], checkpoint)
+        losses = [step.loss for step in islice(steps, most)]
+        return encoder.digest(), losses
+
+    digest, losses = trained(None)
+    assert len(losses) == 8
+    assert all(math.isfinite(loss) for loss in losses)
+    assert digest != Encoder.base(letters).digest()
+    assert trained(None) == (digest, losses)
+    for taken in (3, 6):
+        trained(Checkpoint(tmp_path / NAME, "same", 0.0), taken)
+    again, rest = trained(Checkpoint(tmp_path / NAME, "same", 0.0))
+    assert again == digest
+    assert [math.isnan(loss) for loss in rest] == [True] * 6 + [False] * 2, "six steps are not taken again"
+    assert rest[6:] == losses[6:]
 
 
 def test_cross_entropy_is_the_training_that_it_was(letters, parts):

@@ -195,6 +195,8 @@ def test_memory_is_as_worked_by_hand():
     assert of(small, "shard", "token ids") == 6 * 3 * 4 + 40 * 4
     assert of(small, "shard", "encoder weights") == 4 * 1112
     assert of(small, "trainer", "weights") == 16 * 1112
+    momentum = made(replace(EXACT, training=replace(EXACT.training, loss="momentum")))
+    assert of(momentum, "trainer", "weights") == 20 * 1112, "and an encoder of keys"
     assert of(made(sizes=replace(SMALL, vectors=2)), "shard", "vectors") == 6 * 2 * 2
     # Room for 4 texts of 8 bytes: those of the pool. Beyond it, none or all of a part.
     for room, memory, mapped in ((32, 4, 2), (31, 2, 4), (0, 0, 6), (48, 6, 0)):

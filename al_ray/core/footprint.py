@@ -119,10 +119,11 @@ def _activations(run: Setting, batch: int) -> float:
 def _trainer(run: Setting, device: str) -> list[Memory]:
     """Weights, gradients and two moments; activations of all layers, twice STATES each, of the texts of a step.
 
-    Each of several workers takes as much, and a copy of the gradients under way to the others.
+    Each of several workers takes as much, and a copy of the gradients under way to the others. Momentum contrast has
+    weights twice.
     """
     sizes, recipe = run.sizes, run.config.training
-    held = 16 if recipe.workers == 1 else 20
+    held = (16 if recipe.workers == 1 else 20) + (4 if recipe.loss == "momentum" else 0)
     refit = 2 * run.labels[-1] * sizes.dim * 4
     return [
         Memory("trainer", "weights, gradients, moments", device, held * sizes.parameters),

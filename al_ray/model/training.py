@@ -76,7 +76,7 @@ class BatchLoss(torch.nn.Module):
 
     def forward(self, rows: Rows) -> torch.Tensor:
         """(b,) rows of the labelled pairs, the whole batch, b at least the group's size."""
-        pairs, labels = (array[rows] for array in self.labelled)
+        pairs, labels = self.labelled[0][rows], self.labelled[1][rows]
         shares = np.array_split(pairs, self.group.size)
         own = batch_cosines(self.encoder, *self.tokens, shares[self.group.rank])
         logits = self.head(self.group.gathered(own, [len(share) for share in shares]))
@@ -97,7 +97,7 @@ class SidesLoss(torch.nn.Module):
 
     def forward(self, rows: Rows) -> torch.Tensor:
         """As BatchLoss."""
-        pairs, labels = (array[rows] for array in self.labelled)
+        pairs, labels = self.labelled[0][rows], self.labelled[1][rows]
         shares = np.array_split(pairs, self.group.size)
         own, sizes = shares[self.group.rank], [len(share) for share in shares]
         self.loss.follow()
