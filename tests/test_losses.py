@@ -94,8 +94,8 @@ def test_ohem_drops_the_easy_ones_and_keeps_the_first_of_equals():
     assert (slopes(lambda z: ohem(z, wanted, 0.5), double(1, 1, 1, 1)) != 0).tolist() == [True, True, False, False]
 
 
-# ceil(0.1 * 30) is 3, though 0.1 * 30 is a little more in floats; one pair at least.
-@pytest.mark.parametrize(("share", "count", "kept"), [(0.1, 30, 3), (0.25, 16, 4), (0.3, 5, 2), (0.001, 7, 1)])
+# ceil(0.07 * 100) is 7, though 0.07 * 100 is a little more in floats; one pair at least.
+@pytest.mark.parametrize(("share", "count", "kept"), [(0.07, 100, 7), (0.25, 16, 4), (0.3, 5, 2), (0.001, 7, 1)])
 def test_ohem_rounds_its_share_up(share, count, kept):
     logits = torch.arange(count, dtype=torch.float64)
     assert int((slopes(lambda z: ohem(z, torch.zeros(count).double(), share), logits) != 0).sum()) == kept

@@ -67,6 +67,18 @@ def test_a_training_by_every_loss_ends_the_same_again_and_from_a_checkpoint(lett
     assert rest[6:] == losses[6:]
 
 
+def test_every_loss_is_another_training(letters, parts):
+    # The last one's keys are encoded by the encoder of the start, all along.
+    still = replace(MOMENTUM, losses=replace(CONFIG.losses, key_momentum=1.0))
+    digests = set[str]()
+    for config in (*(replace(CONFIG, loss=name) for name in NAMES), still):
+        encoder = Encoder.base(letters)
+        for _ in train(encoder, *parts, config, [0, 0, 1]):
+            pass
+        digests.add(encoder.digest())
+    assert len(digests) == len(NAMES) + 1 == 8
+
+
 def test_cross_entropy_is_the_training_that_it_was(letters, parts):
     (left, right), (pairs, labels) = parts
     encoder, twin = Encoder.base(letters), Encoder.base(letters)

@@ -53,7 +53,7 @@ def ohem(logits: torch.Tensor, wanted: torch.Tensor, share: float) -> torch.Tens
     """
     losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted, reduction="none")
     order = torch.argsort(losses.detach(), descending=True, stable=True)
-    # Rounded before it is raised: 0.1 * 30 is 3.0000000000000004 in floats.
+    # Rounded before it is raised: 0.07 * 100 is 7.000000000000001 in floats.
     return losses[order[: max(1, ceil(round(share * len(losses), 6)))]].mean()
 
 
