@@ -50,7 +50,7 @@ def parts(letters, task) -> tuple[Sides, Known]:
 def test_a_training_by_every_loss_ends_the_same_again_and_from_a_checkpoint(letters, parts, tmp_path, name):
     def trained(checkpoint: Checkpoint | None, most: int | None = None) -> tuple[str, list[float]]:
         encoder = Encoder.base(letters)
-        steps = train(encoder, *parts, replace(CONFIG, loss=name), [0, 0, 1], checkpoint)
+        steps = train(encoder, parts[0], parts[1], replace(CONFIG, loss=name), [0, 0, 1], checkpoint)
         losses = [step.loss for step in islice(steps, most)]
         return encoder.digest(), losses
 
@@ -73,7 +73,7 @@ def test_every_loss_is_another_training(letters, parts):
     digests = set[str]()
     for config in (*(replace(CONFIG, loss=name) for name in NAMES), still):
         encoder = Encoder.base(letters)
-        for _ in train(encoder, *parts, config, [0, 0, 1]):
+        for _ in train(encoder, parts[0], parts[1], config, [0, 0, 1]):
             pass
         digests.add(encoder.digest())
     assert len(digests) == len(NAMES) + 1 == 8
@@ -82,7 +82,7 @@ def test_every_loss_is_another_training(letters, parts):
 def test_cross_entropy_is_the_training_that_it_was(letters, parts):
     (left, right), (pairs, labels) = parts
     encoder, twin = Encoder.base(letters), Encoder.base(letters)
-    for _ in train(encoder, *parts, CONFIG, [0, 0, 1]):
+    for _ in train(encoder, parts[0], parts[1], CONFIG, [0, 0, 1]):
         pass
     head = Head(CONFIG)
     optimiser = Optimiser.of(twin, head, CONFIG, 8)
@@ -114,7 +114,7 @@ def test_the_sides_bring_matches_above_what_else_is_in_the_batch(letters, parts,
     gaps, encoder = [], Encoder.base(letters)
     for config in (None, replace(CONFIG, loss=name, epochs=6)):
         if config is not None:
-            for _ in train(encoder, *parts, config, [0, 0, 1]):
+            for _ in train(encoder, parts[0], parts[1], config, [0, 0, 1]):
                 pass
         cosines = batch_cosines(encoder, left, right, everything).detach().numpy().reshape(16, 16)
         gaps.append((cosines.diagonal().mean() - cosines.mean()) / cosines.std())
