@@ -1,7 +1,7 @@
 """Concatenation models on Ray: a trainer, scorers of pairs that go on slice by slice, and what is measured by them."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,16 +22,17 @@ from al_ray.core.heuristics import Stated
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct
 from al_ray.core.records import Labelled, Model
 from al_ray.core.rerank import reranked
-from al_ray.core.scoring import Floats
+from al_ray.core.scoring import Floats, Labels
 from al_ray.core.strategy import HIGHEST, Candidates
 from al_ray.core.supervised import TrainConfig
 from al_ray.core.task import Split, Task
 from al_ray.data.concat_folder import ConcatFolder
 from al_ray.data.evaluation_sets import EvaluationSets
 from al_ray.data.run_folder import RunFolder, bound_config
-from al_ray.model.crossencoder import PairShard, PairShardSpec
+from al_ray.model.crossencoder import PairShard, PairShardSpec, Texts
 from al_ray.model.pairtrainer import PairTrainer, PairTrainerSpec
 from al_ray.model.trainer import read_model
+from al_ray.model.training import Step
 from al_ray.storage.places import place
 
 AHEAD = 2  # Slices that each actor has before it.
@@ -57,18 +58,28 @@ class Bench:
 
 def trained(bench: Bench, labelled: Labelled) -> Model:
     """The concatenation model of these labels, trained by one actor unless it is there."""
+    return trained_on(bench, texts(bench.task, labelled.pairs), labelled.labels)
+
+
+def trained_on(bench: Bench, pairs: Texts, labels: Labels | Floats) -> Model:
+    """The same of (n,) pairs of texts; the (n,) labels may be any numbers from 0 to 1."""
     config, cluster = bench.config, bench.cluster
     encoding = config.run(1).encoding
     spec = PairTrainerSpec(encoding, config.recipe, config.seed, cluster.device, cluster.checkpoint_seconds)
-    made, pairs = None, texts(bench.task, labelled.pairs)
     with deployed(PairTrainer, [spec], cluster) as (actor,):
-        stream = actor.train.options(num_returns="streaming").remote(pairs, labelled.labels, str(bench.folder.model))
-        # To its very end: Ray takes a stream that is left before it for a task that failed.
-        for news in streamed(stream):
-            if isinstance(news, Model):
-                made = news
-            else:
-                bench.watch("train", news.step, news.steps)
+        stream = actor.train.options(num_returns="streaming").remote(pairs, labels, str(bench.folder.model))
+        return followed(stream, lambda step: bench.watch("train", step.step, step.steps))
+
+
+def followed(stream: Any, told: Callable[[Step], None]) -> Model:
+    """The model that a training's stream ends with; `told` hears of every step."""
+    made = None
+    # To its very end: Ray takes a stream that is left before it for a task that failed.
+    for news in streamed(stream):
+        if isinstance(news, Model):
+            made = news
+        else:
+            told(news)
     assert made is not None
     return made
 

@@ -117,7 +117,7 @@ class CrossEncoder:
             found[rows] = self.logits(encoded, rows).cpu().numpy()
         return found
 
-    def gradients(self, pairs: Texts, labels: Labels) -> float:
+    def gradients(self, pairs: Texts, labels: Labels | Floats) -> float:
         """Add the gradients of a batch's mean cross-entropy, and return it (nats a pair)."""
         encoded, wanted, total = self.encoded(pairs), torch.from_numpy(labels.astype(np.float32)), 0.0
         order = by_length(encoded)

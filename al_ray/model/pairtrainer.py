@@ -16,7 +16,7 @@ import torch
 from al_ray.core.config import EncoderConfig, TrainingConfig, generator
 from al_ray.core.errors import TrainingFailed
 from al_ray.core.records import Model
-from al_ray.core.scoring import Labels, Scorer
+from al_ray.core.scoring import Floats, Labels, Scorer
 from al_ray.model.checkpoint import NAME, Checkpoint, restored
 from al_ray.model.crossencoder import CrossEncoder, Texts
 from al_ray.model.trainer import read_model, write_model
@@ -43,7 +43,7 @@ class PairTrainer:
         torch.set_num_threads(spec.encoder.threads)
         self.spec = spec
 
-    def train(self, pairs: Texts, labels: Labels, folder: str) -> Iterator[Step | Model]:
+    def train(self, pairs: Texts, labels: Labels | Floats, folder: str) -> Iterator[Step | Model]:
         """Train on (n,) pairs of texts with (n,) labels, save into `folder`, and yield steps and at last the model.
 
         A folder that holds the model of these pairs and options is not made again. The model's scorer leaves a score as
@@ -66,7 +66,7 @@ class PairTrainer:
         checkpoint.drop()
         yield made
 
-    def _made_from(self, pairs: Texts, labels: Labels) -> str:
+    def _made_from(self, pairs: Texts, labels: Labels | Floats) -> str:
         """Digest of all that decides the weights."""
         options = [asdict(self.spec.encoder), self.spec.training.digested(), self.spec.seed]
         content = hashlib.sha256(json.dumps([options, list(pairs)]).encode())
@@ -75,7 +75,11 @@ class PairTrainer:
 
 
 def train(
-    model: CrossEncoder, labelled: tuple[Texts, Labels], config: TrainingConfig, seed: int, checkpoint: Checkpoint
+    model: CrossEncoder,
+    labelled: tuple[Texts, Labels | Floats],
+    config: TrainingConfig,
+    seed: int,
+    checkpoint: Checkpoint,
 ) -> Iterator[Step]:
     """Train in place, in whole batches as the bi-encoder's; a checkpoint of this very training is gone on from.
 

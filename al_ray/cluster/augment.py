@@ -1,0 +1,152 @@
+"""An augmentation on Ray, stage by stage from wherever its folder is: sampler, cross-encoder, silver, students."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from al_ray.cluster.actors import deployed, gathered
+from al_ray.cluster.concat import Bench, ShardedPairScorer, deployed_scorer, followed, trained_on
+from al_ray.cluster.pool import Watch
+from al_ray.core.augmentation import BINS, AugmentConfig, Gold, Line, Scored, Silver
+from al_ray.core.config import ClusterConfig, generator
+from al_ray.core.correlation import spearman
+from al_ray.core.errors import BadOption
+from al_ray.core.mining import balanced
+from al_ray.core.pairs import PairSpace, as_pairs
+from al_ray.core.records import Model
+from al_ray.core.scoring import Floats, sigmoid
+from al_ray.core.task import Corpus, Split
+from al_ray.data.augment_folder import AugmentFolder
+from al_ray.data.tables import sealed
+from al_ray.model.crossencoder import Texts
+from al_ray.model.samplers import sampled
+from al_ray.model.student import StudentSpec, StudentTrainer
+
+CROSS, GOLD, AUGMENTED, SAME_STEPS = "cross-encoder", "gold", "augmented", "same-steps"
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What all stages need: the folder, options and pairs, the cluster, and who hears of progress."""
+
+    folder: AugmentFolder
+    config: AugmentConfig
+    gold: Gold
+    cluster: ClusterConfig
+    watch: Watch
+
+    @property
+    def learnt(self) -> Texts:
+        """The texts of the gold pairs to learn from."""
+        return self.texts(self.gold.train)
+
+    def texts(self, scored: Scored) -> Texts:
+        """The texts of pairs."""
+        known = self.gold.pool.texts
+        return [(known[left], known[right]) for left, right in scored.pairs.tolist()]
+
+    def steps(self, pairs: int) -> int:
+        """A student's steps on so many pairs; a last partial batch is dropped."""
+        return self.config.epochs * (pairs // min(self.config.batch, pairs))
+
+
+def augmented(desk: Desk) -> list[Line]:
+    """All of it; the figures of the cross-encoder and of every student, which the folder then holds, too."""
+    found = unlabelled(desk)
+    scorer = PairTexts([*found.texts, *(pair for scored in desk.gold.measured.values() for pair in desk.texts(scored))])
+    bench = Bench(desk.folder.cross, desk.config.teaching, scorer.task, desk.cluster, desk.watch)
+    trained_on(bench, desk.learnt, desk.gold.train.scores)
+    with deployed_scorer(bench) as shards:
+        silver = labelled(desk, found, lambda texts: sigmoid(scorer.scores(shards, texts)))
+        rho = {
+            split: spearman(scorer.scores(shards, desk.texts(scored)), scored.scores)
+            for split, scored in desk.gold.measured.items()
+        }
+    teaching = desk.config.teaching
+    lines = [Line(CROSS, len(desk.gold.train), 0, teaching.steps(len(desk.gold.train)), rho), *students(desk, silver)]
+    desk.folder.keep_results(desk.gold, lines)
+    return lines
+
+
+def unlabelled(desk: Desk) -> Silver:
+    """The sampler's pairs, drawn unless they are there."""
+    found = desk.folder.unlabelled()
+    if found is None:
+        found = sampled(desk.config, desk.gold)
+        if not len(found):
+            raise BadOption(
+                f"--sampler {desk.config.sampler} finds no pair that is not gold; give another, or a larger --per-text"
+            )
+        desk.folder.keep_unlabelled(found)
+    return found
+
+
+def labelled(desk: Desk, found: Silver, score: Callable[[Texts], Floats]) -> Silver:
+    """The silver pairs with the cross-encoder's scores, balanced if that is asked."""
+    silver = desk.folder.silver()
+    if silver is None:
+        silver = Silver(found.texts, found.sources, found.similarities, found.ranks, score(found.texts))
+        if desk.config.most_per_bin is not None:
+            rng = generator(desk.config.seed, "balance")
+            silver = silver.kept(balanced(silver.scores, desk.config.most_per_bin, BINS, rng))
+        desk.folder.keep_silver(silver)
+    return silver
+
+
+def students(desk: Desk, silver: Silver) -> Iterator[Line]:
+    """A line of each student, trained unless it is there."""
+    gold, own = desk.learnt, desk.gold.train.scores
+    both = [*gold, *silver.texts], np.concatenate([own, silver.scores])
+    pool = desk.gold.pool
+    known = [pool.texts[row] for row in np.union1d(pool.queries, pool.candidates).tolist()]
+    planned = [(GOLD, (gold, own), desk.steps(len(gold))), (AUGMENTED, both, desk.steps(len(both[0])))]
+    if desk.config.same_steps:
+        planned.append((SAME_STEPS, (gold, own), desk.steps(len(both[0]))))
+    with deployed_student(desk) as actor:
+        for name, (texts, scores), steps in planned:
+            folder = str(desk.folder.student(name))
+            stream = actor.train.options(num_returns="streaming").remote(known, texts, scores, folder, steps)
+            model = followed(stream, lambda step, name=name: desk.watch(f"train {name}", step.step, step.steps))
+            yield Line(name, len(gold), len(texts) - len(gold), steps, measured(desk, actor, model))
+
+
+@contextmanager
+def deployed_student(desk: Desk) -> Iterator[Any]:
+    """One actor that trains students; it ends with the context."""
+    config, cluster = desk.config, desk.cluster
+    spec = StudentSpec(
+        config.encoding, config.learning, config.seed, config.fresh_layers, config.words, cluster.device,
+        cluster.checkpoint_seconds,
+    )  # fmt: skip
+    with deployed(StudentTrainer, [spec], cluster) as (actor,):
+        yield actor
+
+
+def measured(desk: Desk, actor: Any, model: Model) -> dict[str, float]:
+    """What Spearman's rho a student has on every split."""
+    splits = desk.gold.measured
+    calls = [actor.cosines.remote(model, desk.texts(scored)) for scored in splits.values()]
+    return {
+        split: spearman(cosines, scored.scores)
+        for (split, scored), cosines in zip(splits.items(), gathered(calls), strict=True)
+    }
+
+
+class PairTexts:
+    """Pairs of texts for a scorer of a task's pairs: a task of all of these texts against each other, in this order."""
+
+    def __init__(self, pairs: Texts) -> None:
+        """All pairs that will be scored."""
+        self.rows = {text: row for row, text in enumerate(dict.fromkeys(text for pair in pairs for text in pair))}
+        corpus = Corpus(tuple(map(str, range(len(self.rows)))), tuple(self.rows))
+        self.task = sealed("silver", False, corpus, corpus, {})
+        every, nothing = np.arange(len(corpus)), np.empty((0, 2), dtype=np.int64)
+        self.split = Split("silver", PairSpace(every, every, len(corpus), False), nothing, nothing)
+
+    def scores(self, shards: ShardedPairScorer, pairs: Texts) -> Floats:
+        """(n,) pairs -> (n,) logits."""
+        left, right = ([self.rows[pair[side]] for pair in pairs] for side in (0, 1))
+        return shards.scores(self.split, as_pairs(left, right))

@@ -1,0 +1,177 @@
+"""The student: a bi-encoder trained on pairs with scores by cosine-similarity loss (paper 003), kept on its way.
+
+The loss of a batch is the mean of (cos(u, v) - score)^2. What is trained first is what the augmented training is
+compared with: both start from the same weights.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+
+from al_ray.core.config import EncoderConfig, TrainingConfig, generator
+from al_ray.core.errors import BadFile, BadOption, TrainingFailed
+from al_ray.core.pairs import Pairs, as_pairs
+from al_ray.core.records import Model
+from al_ray.core.scoring import Floats, Scorer
+from al_ray.model.checkpoint import NAME, Checkpoint, restored
+from al_ray.model.cnn import Cnn, is_cnn
+from al_ray.model.crossencoder import Texts
+from al_ray.model.encoder import Encoder
+from al_ray.model.encoders import TextEncoder, saved
+from al_ray.model.tokens import Tokens
+from al_ray.model.trainer import read_model, write_model
+from al_ray.model.training import Optimiser, Step, batch_cosines, pair_cosines
+from al_ray.model.words import Vocabulary
+from al_ray.storage.places import place
+
+
+@dataclass(frozen=True)
+class StudentSpec:
+    """All that a trainer of students is made from.
+
+    fresh_layers: how many of the last layers are drawn anew. words: how many a cnn knows by themselves.
+    """
+
+    encoder: EncoderConfig
+    training: TrainingConfig
+    seed: int
+    fresh_layers: int = 0
+    words: int = 50_000
+    device: str = "cpu"
+    checkpoint_seconds: float = 120.0
+
+
+class StudentTrainer:
+    """Trains students, and says what cosines they give; a plain class, which cluster/ makes an actor."""
+
+    def __init__(self, spec: StudentSpec) -> None:
+        """Fix the threads."""
+        torch.set_num_threads(spec.encoder.threads)
+        self.spec = spec
+
+    def train(
+        self, known: Sequence[str], pairs: Texts, scores: Floats, folder: str, steps: int
+    ) -> Iterator[Step | Model]:
+        """Train on (n,) pairs of texts with (n,) scores for so many steps, save, and yield steps and at last the model.
+
+        known: the texts whose words a cnn has. A folder that holds the model of these very pairs and options is not
+        made again.
+        """
+        to, made_from = place(folder), self._made_from(known, pairs, scores, steps)
+        done = read_model(to, made_from)
+        if done is not None:
+            yield done
+            return
+        encoder = self.untrained(known)
+        checkpoint = Checkpoint(to.parent / NAME, made_from, self.spec.checkpoint_seconds)
+        losses: list[float] = []
+        for step in train(encoder, (pairs, scores), self.spec.training, (self.spec.seed, steps), checkpoint):
+            losses.append(step.loss)
+            yield step
+        # Of a training that goes on the losses before are not known any more.
+        mean = float(np.nanmean(losses[-max(1, len(pairs) // self.spec.training.batch) :]))
+        made = write_model(encoder, Scorer(1.0, 0.0, mean, "trained"), to, made_from)
+        checkpoint.drop()
+        yield made
+
+    def untrained(self, known: Sequence[str]) -> TextEncoder:
+        """What every student of these options starts from."""
+        config, seed = self.spec.encoder, int(generator(self.spec.seed, "student").integers(2**62))
+        if is_cnn(config.name):
+            if self.spec.fresh_layers:
+                raise BadOption(f"--fresh-layers {self.spec.fresh_layers}: encoder {config.name} is all drawn anew")
+            return Cnn.base(config, Vocabulary.of(known, self.spec.words), self.spec.device, seed)
+        encoder = Encoder.base(config, self.spec.device)
+        redraw(encoder, self.spec.fresh_layers, seed)
+        return encoder
+
+    def cosines(self, model: Model, pairs: Texts) -> Floats:
+        """(n,) pairs of texts -> (n,) cosines; BadFile where the folder holds other weights than the model's."""
+        encoder = saved(model.path, self.spec.encoder, self.spec.device)
+        if encoder.digest() != model.digest:
+            raise BadFile(f"{model.path} holds other weights than its record says; restore it, or remove it and go on")
+        tokens, rows = tokenised(encoder, pairs)
+        return pair_cosines(encoder, tokens, tokens, rows)
+
+    def _made_from(self, known: Sequence[str], pairs: Texts, scores: Floats, steps: int) -> str:
+        """Digest of all that decides the weights."""
+        spec = self.spec
+        options = [asdict(spec.encoder), asdict(spec.training), spec.seed, spec.fresh_layers, spec.words, steps]
+        texts = list(known) if is_cnn(spec.encoder.name) else []
+        content = hashlib.sha256(json.dumps([options, texts, list(pairs)]).encode())
+        content.update(np.ascontiguousarray(scores).data)
+        return content.hexdigest()
+
+
+def train(
+    encoder: TextEncoder,
+    scored: tuple[Texts, Floats],
+    config: TrainingConfig,
+    seed_and_steps: tuple[int, int],
+    checkpoint: Checkpoint,
+) -> Iterator[Step]:
+    """Train in place, in whole batches; a checkpoint of this very training is gone on from.
+
+    The order of the pairs is drawn anew for every epoch, of which there are as many as the steps take.
+    """
+    (pairs, scores), (seed, steps) = scored, seed_and_steps
+    tokens, rows = tokenised(encoder, pairs)
+    size = min(config.batch, len(pairs))
+    per_epoch = len(pairs) // size
+    wanted = torch.from_numpy(scores.astype(np.float32)).to(encoder.device)
+    optimiser = Optimiser([(encoder.network, config.learning_rate)], config, steps)
+    optimiser.taken, parts = checkpoint.read()
+    if optimiser.taken:
+        encoder.network.load_state_dict(parts["encoder"])
+        restored(optimiser.adam, parts["optimiser"])
+    # Told again, for a stream that is asked for again must be as long as it was; their losses are not known.
+    yield from (Step(number + 1, steps, math.nan) for number in range(optimiser.taken))
+    order = np.empty(0, dtype=np.int64)
+    while optimiser.taken < steps:
+        epoch, number = divmod(optimiser.taken, per_epoch)
+        if not number or not len(order):
+            order = generator(seed, "student-order", epoch).permutation(len(pairs))
+        batch = order[number * size : (number + 1) * size]
+        cosines = batch_cosines(encoder, tokens, tokens, rows[batch])
+        loss = torch.nn.functional.mse_loss(cosines, wanted[torch.from_numpy(batch).to(encoder.device)])
+        if not math.isfinite(float(loss.detach())):
+            raise TrainingFailed(f"step {optimiser.taken + 1} of {steps}: the loss is no number; lower --learning-rate")
+        loss.backward()
+        optimiser.step()
+        if checkpoint.due():
+            checkpoint.write({"encoder": encoder.network.state_dict()}, optimiser.adam, optimiser.taken)
+        yield Step(optimiser.taken, steps, float(loss.detach()))
+
+
+def tokenised(encoder: TextEncoder, pairs: Texts) -> tuple[Tokens, Pairs]:
+    """(n,) pairs of texts -> token ids of each distinct text, and the pairs (n, 2) as rows of them."""
+    rows: dict[str, int] = {}
+    left, right = ([rows.setdefault(pair[side], len(rows)) for pair in pairs] for side in (0, 1))
+    return Tokens.of([ids for block in encoder.tokenise(list(rows)) for ids in block]), as_pairs(left, right)
+
+
+def redraw(encoder: Encoder, layers: int, seed: int) -> None:
+    """Draw the weights of the last so many layers anew, as before any pre-training; BadOption where it has not so many.
+
+    As its own family initialises them.
+    """
+    if not layers:
+        return
+    stack = getattr(getattr(encoder.transformer, "encoder", None), "layer", None)
+    if stack is None or layers > len(stack):
+        has = "keeps its layers elsewhere than BERT" if stack is None else f"has {len(stack)} layers"
+        raise BadOption(f"--fresh-layers {layers}: {encoder.config.name} {has}; give fewer, or another --encoder")
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        for layer in stack[len(stack) - layers :]:
+            for module in layer.modules():
+                if isinstance(module, torch.nn.Linear):
+                    module.weight.normal_(0.0, float(encoder.transformer.config.initializer_range))
+                    module.bias.zero_()
+                elif isinstance(module, torch.nn.LayerNorm):
+                    module.reset_parameters()
