@@ -35,6 +35,8 @@ BELOW = {
 HOMES = {
     "ray": {"al_ray.cluster"},
     "faiss": {"al_ray.model.neighbours"},
+    "bm25s": {"al_ray.model.lexical"},
+    "sklearn": {"al_ray.model.lexical"},
     "matplotlib": {"al_ray.pictures"},
     "jinja2": {"al_ray.reports"},
     "markupsafe": {"al_ray.reports"},

@@ -4,6 +4,7 @@ A miner offers pairs of a pool, by draw or by some similarity. What becomes of t
 pairs for a cross-encoder to label (paper 003), or negatives, which must not be positives in truth (paper 004, 2).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -143,3 +144,33 @@ def balanced(scores: Floats, most: int, bins: int, rng: np.random.Generator) -> 
     _, starts, counts = np.unique(own[order], return_index=True, return_counts=True)
     within = np.arange(len(order)) - np.repeat(starts, counts)
     return np.sort(order[within < most])
+
+
+class Hardest:
+    """The candidates that a model scores highest, of a sample of the pool: those it gets most wrong (paper 004, 2.2).
+
+    To score all pairs takes too long; so each query has a sample of candidates, drawn anew at every call. Call it after
+    every epoch or round with the model as it is then.
+    """
+
+    def __init__(
+        self, pool: Pool, score: Callable[[Pairs], Floats], sample: int, rng: np.random.Generator, source: str = "model"
+    ) -> None:
+        """score: (n, 2) pairs -> (n,) scores by the current model, a bi-encoder's or any other's."""
+        self.pool, self.score, self.sample, self.rng, self.source = pool, score, sample, rng, source
+
+    def mined(self, count: int) -> Mined:
+        """`count` candidates of every query, ranked within its sample; equal scores by row."""
+        drawn = Random(self.pool, self.rng).mined(self.sample)
+        found = self.score(drawn.pairs)
+        query = np.searchsorted(self.pool.queries, drawn.pairs[:, 0])
+        order = np.lexsort((drawn.pairs[:, 1], -found, query))
+        starts = np.searchsorted(query[order], np.arange(len(self.pool.queries)))
+        places = np.arange(len(order)) - starts[query[order]] + 1
+        sources = np.full(len(order), self.source)
+        ordered = Mined(drawn.pairs[order], sources, found[order].astype(np.float64), places)
+        return ordered.kept(places <= count)
+
+    def scores(self, pairs: Pairs) -> Floats:
+        """The model's."""
+        return self.score(pairs)

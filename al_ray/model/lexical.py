@@ -1,0 +1,94 @@
+"""Miners by the words that two texts share: BM25 and TF-IDF (paper 004, 2.1). A word is a run of letters and digits.
+
+Candidates without a word of the query are no neighbours of it. BM25 is that of Lucene, k1 1.5 and b 0.75 (bm25s'
+defaults), the documents being the pool's candidates; a word that stands twice in the query counts twice.
+"""
+
+import bm25s
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from al_ray.core.mining import NOTHING, Mined, Pool, highest, ranked
+from al_ray.core.pairs import Pairs
+from al_ray.core.scoring import Floats
+from al_ray.core.words import words_of
+
+BLOCK = 512  # Queries whose similarities with all candidates are made at a time.
+
+
+def terms(text: str) -> list[str]:
+    """A text's words, without signs."""
+    return [word for word in words_of(text) if word[0].isalnum()]
+
+
+class Bm25:
+    """The sum over the query's words t of idf(t) * f(t, d) / (f(t, d) + k1 * (1 - b + b * |d| / mean |d|)).
+
+    d is the candidate, f(t, d) how often it has t, |d| how many words it has. Of N candidates n(t) have t:
+    idf(t) = ln(1 + (N - n(t) + 1/2) / (n(t) + 1/2)).
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        """Index the candidates."""
+        self.pool = pool
+        documents = [terms(pool.texts[row]) for row in pool.candidates.tolist()]
+        self.index = bm25s.BM25(dtype="float64") if any(documents) else None
+        if self.index is not None:
+            self.index.index(documents, show_progress=False)
+
+    def mined(self, count: int) -> Mined:
+        """`count` candidates of every query, equal scores by row."""
+        found = [NOTHING]
+        for query in self.pool.queries.tolist():
+            scores = self._of(query)
+            places = highest(scores, count + 1)
+            found.append(ranked(query, self.pool.candidates[places], scores[places], count, "bm25"))
+        return Mined.joined(found)
+
+    def scores(self, pairs: Pairs) -> Floats:
+        """(n, 2) pairs of a query and a candidate -> (n,) scores."""
+        found = np.empty(len(pairs))
+        for query in np.unique(pairs[:, 0]).tolist():
+            own = pairs[:, 0] == query
+            found[own] = self._of(query)[np.searchsorted(self.pool.candidates, pairs[own, 1])]
+        return found
+
+    def _of(self, query: int) -> Floats:
+        """(c,) scores of all candidates."""
+        words = terms(self.pool.texts[query])
+        if self.index is None or not words:
+            return np.zeros(len(self.pool.candidates))
+        return self.index.get_scores(words)
+
+
+class Tfidf:
+    """The cosine of tf * idf, idf(t) = 1 + ln((1 + N) / (1 + n(t))) over the candidates (scikit-learn's default)."""
+
+    def __init__(self, pool: Pool) -> None:
+        """Learn the candidates' words."""
+        self.pool = pool
+        self.vectorizer = TfidfVectorizer(analyzer=terms)
+        documents = [pool.texts[row] for row in pool.candidates.tolist()]
+        # A vocabulary of nothing is refused.
+        self.documents = csr_array(self.vectorizer.fit_transform(documents)) if any(map(terms, documents)) else None
+
+    def mined(self, count: int) -> Mined:
+        """`count` candidates of every query, equal cosines by row."""
+        found, queries = [NOTHING], self.pool.queries
+        for start in range(0, len(queries) if self.documents is not None else 0, BLOCK):
+            block = queries[start : start + BLOCK]
+            for query, cosines in zip(block.tolist(), (self._vectors(block) @ self.documents.T).toarray(), strict=True):
+                places = highest(cosines, count + 1)
+                found.append(ranked(query, self.pool.candidates[places], cosines[places], count, "tfidf"))
+        return Mined.joined(found)
+
+    def scores(self, pairs: Pairs) -> Floats:
+        """(n, 2) pairs of a query and a candidate -> (n,) cosines."""
+        if self.documents is None or not len(pairs):
+            return np.zeros(len(pairs))
+        right = self.documents[np.searchsorted(self.pool.candidates, pairs[:, 1])]
+        return np.asarray(self._vectors(pairs[:, 0]).multiply(right).sum(axis=1)).ravel()
+
+    def _vectors(self, rows: np.ndarray) -> csr_array:
+        return csr_array(self.vectorizer.transform([self.pool.texts[row] for row in rows.tolist()]))
