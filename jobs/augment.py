@@ -18,10 +18,23 @@ from al_ray.core.augmentation import AugmentConfig, Gold, Line
 from al_ray.core.config import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.data.augment_folder import AugmentFolder
+from al_ray.data.given import given
+from al_ray.data.gold import gold_of_task
+from al_ray.data.sheet import Faults
 from al_ray.data.stsb import read_stsb
+from al_ray.data.tablefiles import Reading
+from al_ray.data.tables import read_task
+from al_ray.model.cnn import is_cnn
+from al_ray.model.crossencoder import CrossEncoder
+from al_ray.model.rewording import Masked
+from al_ray.model.student import StudentSpec, StudentTrainer
 from al_ray.storage.lock import locked
+from al_ray.storage.places import place
 from jobs.entry import PathOrUri, aligned, job, options
 from jobs.progress import Progress
+
+COLUMNS = ("left_id", "right_id", "label")
+"""Of a table of labels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +63,7 @@ def augment(asked: Options) -> None:
     """Augment, print and write, from wherever the folder is."""
     refuse_lost(asked.out)
     config = asked.made_by
+    check_models(config)
     gold = gold_of(config).subset(config.gold_pairs, config.pool == "all", config.seed)
     for line in plan(config, gold):
         print(line, flush=True)
@@ -66,6 +80,18 @@ def augment(asked: Options) -> None:
     print(f"results: {asked.out}")
 
 
+def check_models(config: AugmentConfig) -> None:
+    """Refuse encoders that are not there, or cannot be what they are to be, before any work."""
+    teacher = config.teaching.run(1).encoding
+    if is_cnn(config.teacher):
+        raise BadOption(f"--teacher {config.teacher} is no transformer, as a cross-encoder must be; give another")
+    CrossEncoder.base(teacher, 0)
+    if config.words_from == "masked":
+        Masked(teacher)
+    spec = StudentSpec(config.encoding, config.learning, config.seed, config.fresh_layers, config.words)
+    StudentTrainer(spec).untrained(["a word"])
+
+
 def gold_of(config: AugmentConfig) -> Gold:
     """The gold pairs that the options name."""
     if config.gold is not None:
@@ -73,7 +99,10 @@ def gold_of(config: AugmentConfig) -> Gold:
         if kind != "stsb" or not folder:
             raise BadOption(f"--gold is {config.gold!r}; give stsb:FOLDER, or --task and --labels")
         return read_stsb(Path(folder))
-    raise NotImplementedError
+    assert config.task is not None
+    assert config.labels is not None
+    task = read_task(place(config.task))
+    return gold_of_task(task, given(config.labels, task, COLUMNS, Reading(), Faults("fail")))
 
 
 def plan(config: AugmentConfig, gold: Gold) -> Iterator[str]:

@@ -14,7 +14,7 @@ from al_ray.core.augmentation import BINS, AugmentConfig, Gold, Line, Scored, Si
 from al_ray.core.config import ClusterConfig, generator
 from al_ray.core.correlation import spearman
 from al_ray.core.errors import BadOption
-from al_ray.core.mining import balanced
+from al_ray.core.mining import balanced, unsure
 from al_ray.core.pairs import PairSpace, as_pairs
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats, sigmoid
@@ -22,7 +22,7 @@ from al_ray.core.task import Corpus, Split
 from al_ray.data.augment_folder import AugmentFolder
 from al_ray.data.tables import sealed
 from al_ray.model.crossencoder import Texts
-from al_ray.model.samplers import sampled
+from al_ray.model.samplers import sampled, wanted
 from al_ray.model.student import StudentSpec, StudentTrainer
 
 CROSS, GOLD, AUGMENTED, SAME_STEPS = "cross-encoder", "gold", "augmented", "same-steps"
@@ -89,6 +89,8 @@ def labelled(desk: Desk, found: Silver, score: Callable[[Texts], Floats]) -> Sil
     silver = desk.folder.silver()
     if silver is None:
         silver = Silver(found.texts, found.sources, found.similarities, found.ranks, score(found.texts))
+        if desk.config.sampler == "uncertainty":
+            silver = silver.kept(unsure(silver.scores, wanted(desk.config, desk.gold)))
         if desk.config.most_per_bin is not None:
             rng = generator(desk.config.seed, "balance")
             silver = silver.kept(balanced(silver.scores, desk.config.most_per_bin, BINS, rng))

@@ -6,11 +6,13 @@ from typing import Any
 
 from al_ray.cluster.pool import Watch
 from al_ray.cluster.session import refuse_lost, session
+from al_ray.cluster.teacher import ModelOracle
 from al_ray.cluster.trial import Trial
 from al_ray.cluster.world import deployed_world
 from al_ray.core import loop
 from al_ray.core.config import ONCE, ClusterConfig, RunConfig
 from al_ray.core.errors import BadOption, MissingSplit, WrongFolder
+from al_ray.core.limits import MODEL
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.ports import Oracle
 from al_ray.core.stopping import NEVER, StopConfig, why_stop
@@ -84,4 +86,6 @@ def oracle_of(config: RunConfig, asking: OracleConfig, journal: RunFolder, watch
         return FileOracle(ledger)
     if config.oracle == "simulated":
         return ImputedOracle(journal.task.measurable("train"))
+    if config.oracle.startswith(MODEL):
+        return ModelOracle(config.oracle, journal.task, config.threads, watch)
     return CallableOracle(config.oracle, journal.task, asking, config.seed, ledger.cost(), watch)

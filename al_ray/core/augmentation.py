@@ -36,7 +36,7 @@ class Scored:
 class Gold:
     """Pairs whose scores are known: those of `train` to learn from, and others by split to measure by.
 
-    pool: where new pairs are looked for; its texts are all there are. name: of the data.
+    pool: where new pairs are looked for; its texts, which are distinct, are all there are. name: of the data.
     """
 
     name: str
@@ -52,15 +52,14 @@ class Gold:
     def subset(self, count: int | None, whole_pool: bool, seed: int) -> "Gold":
         """So many of the training pairs, drawn; all without a count. BadOption where there are not so many.
 
-        whole_pool: pairs are still looked for among all texts, not only among those of the pairs that are left.
+        whole_pool: pairs are still looked for in the whole pool, not only among first and second texts of those pairs.
         """
-        if count is None:
-            return self
-        if count > len(self.train):
+        if count is not None and count > len(self.train):
             raise BadOption(
                 f"--gold-pairs {count:,} are more than the {len(self.train):,} that there are; ask for fewer"
             )
-        kept = np.sort(generator(seed, "gold-subset").permutation(len(self.train))[:count])
+        drawn = generator(seed, "gold-subset").permutation(len(self.train))[:count]
+        kept = np.sort(drawn)
         train = Scored(self.train.pairs[kept], self.train.scores[kept])
         if whole_pool:
             return replace(self, train=train)

@@ -63,7 +63,8 @@ class RunConfig:
     seeding: Literal["retrieval", "stated"] = "retrieval"
     """Where the first batch comes from: the most similar pairs (4.2.3), or a draw of the stated pairs (5.7)."""
     oracle: str = "simulated"
-    """Who labels: simulated (the task's own positives), file (people), or module:function (docs/labels.md)."""
+    """Who labels: simulated (the task's own positives), file (people), module:function (docs/labels.md), or model:PATH
+    (a cross-encoder of jobs.train --model concat or jobs.augment)."""
     encoder: str = "all-MiniLM-L6-v2"
     """A hub name, a local folder, 'all-MiniLM-L6-v2' (from the package of extra `demo`), 'cnn' (random weights over the
     words of the train split; 'cnn-600' for another number of filters than 300), or 'random-bert' (tests)."""
@@ -123,7 +124,7 @@ class RunConfig:
                 raise BadOption(f"{name} is {value!r}; say which, or leave it out where it has a default")
         if not names_oracle(self.oracle):
             raise BadOption(
-                f"--oracle is {self.oracle!r}; give simulated, file, or module:function such as judge:label"
+                f"--oracle is {self.oracle!r}; give simulated, file, model:PATH, or module:function such as judge:label"
             )
         if self.strategy in STRATIFIED and self.oracle != "simulated":
             raise BadOption(f"--strategy {self.strategy} knows all positives, as --oracle simulated does; give that")

@@ -13,8 +13,14 @@ def refuse_beyond(limits: Iterable[tuple[float | None, str, float, float]]) -> N
             raise BadOption(f"{name} is {value}; give {bound}")
 
 
+MODEL = "model:"
+"""Before the path of a cross-encoder that is the oracle."""
+
+
 def names_oracle(word: str) -> bool:
-    """Whether a word is simulated, file or module:function."""
+    """Whether a word is simulated, file, model:PATH or module:function."""
+    if word.startswith(MODEL):
+        return bool(word.removeprefix(MODEL).strip()) and "\0" not in word
     module, _, function = word.partition(":")
     dotted = all(part.isidentifier() for part in module.split("."))
     return word in ("simulated", "file") or (dotted and function.isidentifier())

@@ -174,3 +174,8 @@ class Hardest:
     def scores(self, pairs: Pairs) -> Floats:
         """The model's."""
         return self.score(pairs)
+
+
+def unsure(scores: Floats, count: int) -> Rows:
+    """(n,) scores -> sorted places of the `count` nearest 1/2, equal ones by place: where a model knows least."""
+    return np.sort(np.argsort(np.abs(scores - 0.5), kind="stable")[:count])

@@ -7,7 +7,7 @@ import numpy as np
 from al_ray.core.errors import BadOption
 from al_ray.core.limits import refuse_beyond
 from al_ray.core.mining import DRAWN, Mined, Miner, Pool, once
-from al_ray.core.pairs import Mask, Pairs, Rows, is_in
+from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
 from al_ray.core.scoring import Floats
 
 SURPLUS = 4
@@ -110,8 +110,42 @@ def first_of_each(mined: Mined, count: int) -> Mined:
 def negatives(miner: Miner, chance: Miner, pool: Pool, known: Known, config: NegativesConfig) -> Mined:
     """The negatives of every query: the miner's best after the guards, and a share that `chance` draws; pairs once."""
     floor = floors(miner, pool, known) if config.margin is not None else np.empty(0)
-    hard = first_of_each(guarded(miner.mined(config.depth), pool, known, config, floor), config.per_text - config.drawn)
+    return chosen(miner.mined(config.depth), chance, pool, known, config, floor)
+
+
+def chosen(offered: Mined, chance: Miner, pool: Pool, known: Known, config: NegativesConfig, floor: Floats) -> Mined:
+    """The same of what a miner offered, `config.depth` for each query, with the floors that the margin needs."""
+    hard = first_of_each(guarded(offered, pool, known, config, floor), config.per_text - config.drawn)
     # Twice as many: some are guarded against, and some were mined.
     spare = guarded(chance.mined(2 * config.drawn), pool, known, config, floor)
     fresh = spare.kept(~is_in(pool.keys(spare.pairs), np.unique(pool.keys(hard.pairs))))
     return once(Mined.joined([hard, first_of_each(fresh, config.drawn)]), pool)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """How many mined pairs are positives in truth, and how many somebody stated to be none; the rest are not stated."""
+
+    pairs: int
+    positives: int
+    stated: int
+
+    @staticmethod
+    def of(mined: Mined, pool: Pool, positives: Keys, stated: Keys) -> "Truth":
+        """positives, stated: sorted keys of the pool."""
+        keys = pool.keys(mined.pairs)
+        return Truth(len(keys), int(is_in(keys, positives).sum()), int(is_in(keys, stated).sum()))
+
+
+def truths(
+    offered: Mined, best: Mined, pool: Pool, known: Known, per_text: int, keys: tuple[Keys, Keys]
+) -> dict[str, Truth]:
+    """What comes of no guard, of leaving out known positives, of leaving out their components too, and of all guards.
+
+    offered: by the miner. best: `chosen` of it. keys: of positives and stated negatives.
+    """
+    apart = offered.kept(~labelled(offered, pool, known))
+    strangers = apart.kept(~related(apart, known))
+    kept = {"none": offered, "labelled": apart, "component": strangers}
+    cut = {name: once(first_of_each(mined, per_text), pool) for name, mined in kept.items()}
+    return {name: Truth.of(mined, pool, *keys) for name, mined in {**cut, "all": best}.items()}

@@ -1,6 +1,5 @@
 """Miners by vectors of an encoder, and which miner a name means (papers 003 and 004)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,8 +85,3 @@ def miner_of(name: str, pool: Pool, embedded: Embedded | None, sample: int, rng:
         return Bm25(pool) if name == "bm25" else Tfidf(pool)
     assert embedded is not None, name
     return Nearest(pool, embedded) if name == "neighbours" else Hardest(pool, embedded.cosines, sample, rng)
-
-
-def needs_vectors(names: Sequence[str]) -> bool:
-    """Whether any of these miners goes by vectors."""
-    return bool({"neighbours", "model"} & set(names))

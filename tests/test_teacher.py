@@ -1,0 +1,81 @@
+"""A cross-encoder as the oracle: --oracle model:PATH."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from al_ray.cluster.teacher import ModelOracle
+from al_ray.core.config import TrainingConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.limits import names_oracle
+from al_ray.core.records import NO, OPEN, YES, Batch, Model
+from al_ray.core.scoring import sigmoid
+from al_ray.data.run_folder import RunFolder
+from al_ray.data.tables import read_task, write_task
+from al_ray.model.crossencoder import CrossEncoder
+from al_ray.model.pairtrainer import PairTrainer, PairTrainerSpec
+from jobs.run import parsed, run
+
+
+@pytest.fixture
+def model(letters, tmp_path) -> Model:
+    """A cross-encoder that says yes to some and no to others."""
+    config = replace(letters, max_length=40)
+    pairs = [("aa", "aa"), ("bb", "bb"), ("aa", "zz"), ("zz", "bb")] * 8
+    trainer = PairTrainer(PairTrainerSpec(config, TrainingConfig(epochs=2, batch=4, learning_rate=3e-3), 0))
+    made = list(trainer.train(pairs, np.tile([1, 1, 0, 0], 8).astype(np.uint8), str(tmp_path / "cross" / "model")))[-1]
+    assert isinstance(made, Model)
+    return made
+
+
+def unwatched(stage: str, done: int, total: int) -> None:
+    pass
+
+
+@pytest.mark.parametrize("path", ["cross/model", "cross", "."])
+def test_it_says_what_the_model_says_with_its_p(model, task, tmp_path, path, monkeypatch):
+    monkeypatch.setattr("al_ray.cluster.teacher.KEPT", 7)
+    oracle = ModelOracle(f"model:{tmp_path / path}", task, 1, unwatched)
+    pairs = task.split("train").space.pairs(task.split("train").space.at(np.arange(20)))
+    missing = np.arange(3, 20)
+    said = list(oracle.sell(1, Batch(pairs, np.full(20, np.nan), "x"), missing))
+    assert [len(part.rows) for part in said] == [7, 7, 3], "each call's answers are kept before the next"
+    labels, confidences = np.full(20, OPEN), np.full(20, np.nan)
+    for part in said:
+        labels[part.rows], confidences[part.rows] = part.labels, part.confidences
+        assert part.cost == 0
+        assert part.by.endswith(model.digest[:12])
+    texts = [(task.left.texts[left], task.right.texts[right]) for left, right in pairs.tolist()]
+    chances = sigmoid(CrossEncoder.saved(model.path).scores(texts, 1))
+    assert set(labels[3:].tolist()) <= {YES, NO}
+    assert (labels[:3] == OPEN).all(), "what is answered is not asked again"
+    assert (labels[3:] == np.where(chances[3:] >= 0.5, YES, NO)).all()
+    assert confidences[3:] == pytest.approx(np.maximum(chances, 1 - chances)[3:], abs=1e-5)
+
+
+def test_a_run_buys_its_labels_from_a_cross_encoder(model, make_task, tmp_path, local_ray):
+    write_task(make_task(True), tmp_path / "task", {})
+    oracle = f"model:{model.path}"
+    asked = parsed(
+        f"--task {tmp_path / 'task'} --out {tmp_path / 'run'} --oracle {oracle} --rounds 1 --first-batch 24 --threads 1 "
+        "--encoder random-bert --encoder-layers 1 --max-length 24 --training.epochs 1 --training.worst-loss 9".split()
+    )
+    run(asked.run, asked.cluster, asked.out)
+    task = read_task(tmp_path / "task")
+    bought = RunFolder(tmp_path / "run", task).state().labelled
+    texts = [(task.left.texts[left], task.left.texts[right]) for left, right in bought.pairs.tolist()]
+    said = CrossEncoder.saved(model.path).scores(texts, 8) >= 0
+    assert bought.labels.tolist() == said.astype(int).tolist()
+
+
+def test_a_folder_without_a_cross_encoder_is_refused(tmp_path, task):
+    with pytest.raises(BadOption, match=r"holds no cross-encoder; make one: jobs.train --model concat"):
+        ModelOracle(f"model:{tmp_path}", task, 1, unwatched)
+
+
+@pytest.mark.parametrize(
+    ("word", "fine"), [("model:a/b.c", True), ("model:s3://a/b", True), ("model:", False), ("model: ", False)]
+)
+def test_which_words_name_it(word, fine):
+    assert names_oracle(word) is fine
