@@ -122,7 +122,7 @@ def plan(config: AugmentConfig, gold: Gold) -> Iterator[str]:
 def table(lines: list[Line]) -> str:
     """A row a model; rho times 100."""
     splits = list(lines[0].spearman)
-    rows = [("model", "gold", "silver", "steps", *(f"{split} rho" for split in splits))]
+    rows: list[tuple[str, ...]] = [("model", "gold", "silver", "steps", *(f"{split} rho" for split in splits))]
     for line in lines:
         counts = (f"{count:,}" for count in (line.gold, line.silver, line.steps))
         rows.append((line.model, *counts, *(f"{100 * line.spearman[split]:.2f}" for split in splits)))

@@ -41,7 +41,7 @@ class Options(NegativesConfig):
     out: PathOrUri | None = None
     """Folder for a table of labels of each miner, and the figures; nothing is written when not given."""
     miners: tuple[str, ...] = MINERS
-    """Which: random, bm25, tfidf, neighbours (of --encoder, untrained), model (of a sample, the hardest for --run's)."""
+    """Which: random, bm25, tfidf, neighbours (of --encoder, untrained), model (hardest of a sample, by --run's)."""
     split: str = "train"
     """The split that is mined."""
     known: float = 0.5

@@ -25,7 +25,7 @@ def saved(folder, head: bool) -> EncoderConfig:
         torch.manual_seed(0)
         model = BertForMaskedLM(config)
         table = torch.tensor([VECTORS.get(piece, [0.1, 0.1]) for piece in PIECES])
-        model.get_input_embeddings().weight.copy_(table)
+        model.bert.embeddings.word_embeddings.weight.copy_(table)
         model.cls.predictions.transform.dense.weight.zero_()
         bias = {"##s": 9.0, ".": 8.0, "[SEP]": 7.0, "cat": 5.0, "bee": 4.0}
         model.cls.predictions.bias.copy_(torch.tensor([bias.get(piece, 0.0) for piece in PIECES]))

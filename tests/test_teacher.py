@@ -58,8 +58,9 @@ def test_a_run_buys_its_labels_from_a_cross_encoder(model, make_task, tmp_path, 
     write_task(make_task(True), tmp_path / "task", {})
     oracle = f"model:{model.path}"
     asked = parsed(
-        f"--task {tmp_path / 'task'} --out {tmp_path / 'run'} --oracle {oracle} --rounds 1 --first-batch 24 --threads 1 "
-        "--encoder random-bert --encoder-layers 1 --max-length 24 --training.epochs 1 --training.worst-loss 9".split()
+        f"--task {tmp_path / 'task'} --out {tmp_path / 'run'} --oracle {oracle} --rounds 1 --first-batch 24 "
+        "--threads 1 --encoder random-bert --encoder-layers 1 --max-length 24 --training.epochs 1 "
+        "--training.worst-loss 9".split()
     )
     run(asked.run, asked.cluster, asked.out)
     task = read_task(tmp_path / "task")

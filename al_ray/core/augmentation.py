@@ -93,8 +93,7 @@ class Silver:
     def kept(self, places: Rows) -> "Silver":
         """Some of them, by place."""
         texts = tuple(self.texts[place] for place in places.tolist())
-        columns = (self.sources, self.similarities, self.ranks, self.scores)
-        return Silver(texts, *(column[places] for column in columns))
+        return Silver(texts, self.sources[places], self.similarities[places], self.ranks[places], self.scores[places])
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def first_of_each(mined: Mined, count: int) -> Mined:
     """The first `count` pairs of every query, in the order they stand in."""
     order = np.argsort(mined.pairs[:, 0], kind="stable")
     query = mined.pairs[order, 0]
-    within = np.arange(len(order)) - np.searchsorted(query, query)
+    within: Rows = np.arange(len(order)) - np.searchsorted(query, query)
     return mined.kept(np.sort(order[within < count]))
 
 

@@ -37,14 +37,16 @@ def read_stsb(folder: Path) -> Gold:
         rows = [_parsed(f"{path}:{number}", line) for number, line in enumerate(lines, start=1) if line.strip()]
         if not rows:
             raise BadFile(f"{path} holds no pair; restore it")
-        left, right = ([texts.row(row[side], row[side]) for row in rows] for side in (1, 2))
-        found[split] = Scored(as_pairs(left, right), np.array([row[0] for row in rows]) / HIGHEST)
+        left, right = (
+            [texts.row(text, text) for text in side] for side in zip(*(pair for _, pair in rows), strict=True)
+        )
+        found[split] = Scored(as_pairs(left, right), np.array([score for score, _ in rows]) / HIGHEST)
     train = found.pop("train")
     pool = Pool(tuple(texts.texts), np.unique(train.pairs[:, 0]), np.unique(train.pairs[:, 1]))
     return Gold("stsb", pool, train, found)
 
 
-def _parsed(place: str, line: str) -> tuple[float, str, str]:
+def _parsed(place: str, line: str) -> tuple[float, tuple[str, str]]:
     row = line.removesuffix("\r").split("\t")
     if len(row) <= SECOND:
         raise BadFile(f"{place}: it has {len(row)} columns, not {SECOND + 1} or more; restore the file")
@@ -57,4 +59,4 @@ def _parsed(place: str, line: str) -> tuple[float, str, str]:
     one, other = row[FIRST].strip(), row[SECOND].strip()
     if not one or not other:
         raise BadFile(f"{place}: a sentence is empty; restore the file")
-    return score, one, other
+    return score, (one, other)

@@ -68,7 +68,7 @@ class Tfidf:
     def __init__(self, pool: Pool) -> None:
         """Learn the candidates' words."""
         self.pool = pool
-        self.vectorizer = TfidfVectorizer(analyzer=terms)
+        self.vectorizer = TfidfVectorizer(analyzer=terms)  # pyright: ignore[reportArgumentType] - it takes functions
         documents = [pool.texts[row] for row in pool.candidates.tolist()]
         # A vocabulary of nothing is refused.
         self.documents = csr_array(self.vectorizer.fit_transform(documents)) if any(map(terms, documents)) else None
@@ -76,9 +76,12 @@ class Tfidf:
     def mined(self, count: int) -> Mined:
         """`count` candidates of every query, equal cosines by row."""
         found, queries = [NOTHING], self.pool.queries
-        for start in range(0, len(queries) if self.documents is not None else 0, BLOCK):
+        if self.documents is None:
+            return NOTHING
+        for start in range(0, len(queries), BLOCK):
             block = queries[start : start + BLOCK]
-            for query, cosines in zip(block.tolist(), (self._vectors(block) @ self.documents.T).toarray(), strict=True):
+            every = (self._vectors(block) @ self.documents.T).toarray()
+            for query, cosines in zip(block.tolist(), every, strict=True):
                 places = highest(cosines, count + 1)
                 found.append(ranked(query, self.pool.candidates[places], cosines[places], count, "tfidf"))
         return Mined.joined(found)
