@@ -4,6 +4,8 @@ Candidates without a word of the query are no neighbours of it. BM25 is that of 
 defaults), the documents being the pool's candidates; a word that stands twice in the query counts twice.
 """
 
+import logging
+
 import bm25s
 import numpy as np
 from scipy.sparse import csr_array
@@ -15,6 +17,9 @@ from al_ray.core.scoring import Floats
 from al_ray.core.words import words_of
 
 BLOCK = 512  # Queries whose similarities with all candidates are made at a time.
+
+# It would say at every index that it builds one.
+logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 
 def terms(text: str) -> list[str]:
