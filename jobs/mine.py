@@ -15,7 +15,7 @@ import torch
 from al_ray.core.config import EncoderConfig, RunConfig, generator
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.limits import refuse_beyond
-from al_ray.core.mining import Random
+from al_ray.core.mining import Random, once
 from al_ray.core.negatives import NegativesConfig, Truth, chosen, floors, truths
 from al_ray.core.plain import as_dict
 from al_ray.core.task import SPLITS, Task
@@ -174,7 +174,7 @@ def of_miner(asked: Options, found: Mine, name: str, vectors: Vectors) -> dict[s
     chance = Random(pool, generator(asked.seed, "chance"))
     offered = miner.mined(config.depth)
     floor = floors(miner, pool, found.known) if config.margin is not None else np.empty(0)
-    best = chosen(offered, chance, pool, found.known, config, floor)
+    best = once(chosen(offered, chance, pool, found.known, config, floor), pool)
     if asked.out is not None:
         write_negatives(found, best, asked.out / f"{name}.parquet")
     return truths(offered, best, pool, found.known, config.per_text, (found.positives, found.stated))

@@ -17,10 +17,13 @@ import torch
 
 from al_ray.core.config import generator
 from al_ray.core.errors import BadOption
+from al_ray.core.mining import Pool
+from al_ray.core.negatives import Known
 from al_ray.core.paraphrase import ParaphraseConfig, best
 from al_ray.core.plain import as_dict
 from al_ray.core.retrieval import unrelated
 from al_ray.core.task import Task
+from al_ray.core.words import same_text
 from al_ray.data.clusters import components
 from al_ray.data.paraphrase_folder import ParaphraseFolder
 from al_ray.data.run_folder import refuse_inside
@@ -109,7 +112,13 @@ def known_of(task: Task, config: ParaphraseConfig) -> Paraphrases:
     drawn = unrelated(component[rows], count, generator(config.seed, "paraphrase-dev"))
     if not len(drawn):
         raise BadOption(f"the dev split of task {task.name!r} is one cluster; prepare a task with more dev questions")
-    return Paraphrases(pairs, component[pairs[:, 0]], dev.positives, rows[drawn])
+    pool = Pool(task.left.texts, np.unique(pairs[:, 0]), task.split("train").space.left)
+    same = same_text(task.left.texts)
+    _, first = np.unique(same, return_index=True)
+    # Questions of the same letters are no negatives of each other, whatever their ids.
+    alike = np.stack([np.arange(len(same)), first[same]], axis=1)
+    known = Known(pairs, components(len(task.left), np.concatenate([pairs, alike])))
+    return Paraphrases(pairs, component[pairs[:, 0]], dev.positives, rows[drawn], pool, known)
 
 
 def check_device(device: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from al_ray.model.metric import distances, hard_negatives, random_negatives, sdml, triplet
+from al_ray.model.metric import distances, hard_negatives, paired, random_negatives, sdml, triplet, triplet_against
 
 # On a line: q1 = 0, 2; q2 = 1, 4. Squared: 0-1: 1, 0-4: 16, 2-1: 1, 2-4: 4.
 ONES, OTHERS = torch.tensor([[0.0], [2.0]]).double(), torch.tensor([[1.0], [4.0]]).double()
@@ -93,3 +93,11 @@ def test_two_equal_vectors_have_a_finite_slope():
     assert same.grad is not None
     assert torch.isfinite(same.grad).all()
     assert float(distances(same, same, squared=False).detach().max()) < sqrt(2e-12)
+
+
+def test_distances_of_each_with_its_own_are_the_diagonal():
+    for squared in (True, False):
+        assert paired(ONES, OTHERS, squared).tolist() == distances(ONES, OTHERS, squared).diagonal().tolist()
+    # 1 - 3 + 0.5 < 0 and 4 - 1 + 0.5 = 3.5
+    own, against = torch.tensor([1.0, 4.0]), torch.tensor([3.0, 1.0])
+    assert float(triplet_against(own, against, 0.5)) == pytest.approx(3.5 / 2)

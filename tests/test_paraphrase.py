@@ -64,7 +64,15 @@ def test_an_index_has_cells_as_full_as_the_papers():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"smoothing": 0.0}, {"distance": "euclidean"}, {"loss": "triplet-random"}, {"loss": "triplet-hard"}],
+    [
+        {},
+        {"smoothing": 0.0},
+        {"distance": "euclidean"},
+        {"loss": "triplet-random"},
+        {"loss": "triplet-hard"},
+        {"loss": "triplet-mined"},
+        {"loss": "triplet-mined", "miner": "bm25", "distance": "euclidean"},
+    ],
     ids=str,
 )
 def test_each_loss_falls_and_tells_the_pairs_it_learns_from_apart_better(changes, tmp_path):
@@ -196,3 +204,36 @@ def test_a_question_finds_itself_first_at_no_distance():
     np.testing.assert_allclose(found.apart[:, 0], 0.0, atol=1e-3)
     assert [TASK.left.texts[row] for row in found.places[:, 0]] == list(TASK.left.texts[:7])
     assert min(found.encoding, found.searching) > 0
+
+
+def test_mined_negatives_are_of_other_clusters_and_change_with_the_weights():
+    made = training(replace(CONFIG, loss="triplet-mined", sample=40))
+    component = made.known.known.component
+    one, again, other = (made.mined(number) for number in (1, 1, 2))
+    assert one.pairs.tolist() == again.pairs.tolist() != other.pairs.tolist(), "mined anew every epoch"
+    assert (component[one.pairs[:, 0]] != component[one.pairs[:, 1]]).all()
+    assert set(one.pairs[:, 0]) == set(made.known.pairs[:, 0]), "every first question has some"
+    assert np.isin(one.pairs[:, 1], TASK.split("train").space.left).all()
+    hard, drawn = (one.kept(one.ranks > 0).pairs, one.kept(one.ranks == 0).pairs)
+    assert len(hard) == 4 * len(drawn)
+    vectors = embedded(made.encoder, made.tokens, np.arange(len(TASK.left)))
+    assert squared(vectors, hard).mean() < 0.8 * squared(vectors, drawn).mean()
+    with torch.no_grad():
+        made.encoder.network.get_parameter("projection.weight").add_(torch.randn(300, 8))
+    assert made.mined(1).pairs.tolist() != one.pairs.tolist()
+
+
+def test_the_loss_against_mined_negatives_is_the_triplet_loss_of_each():
+    made = training(replace(CONFIG, loss="triplet-mined", margin=2.0))
+    pairs = made.known.pairs[:5]
+    mined = made.mined(1)
+    several = [mined.pairs[mined.pairs[:, 0] == query, 1] for query in pairs[:, 0].tolist()]
+    mined = mined.kept(np.isin(mined.pairs[:, 1], [own[0] for own in several]) & (mined.ranks > 0))
+    mined = mined.kept(np.unique(mined.pairs[:, 0], return_index=True)[1])
+    known = pairs[np.isin(pairs[:, 0], mined.pairs[:, 0])]
+    assert len(known)
+    vectors = embedded(made.encoder, made.tokens, np.arange(len(TASK.left)))
+    negative = mined.pairs[np.searchsorted(mined.pairs[:, 0], known[:, 0])]
+    wanted = np.maximum(squared(vectors, known) - squared(vectors, negative) + 2.0, 0).mean()
+    found = made.against(known, mined, np.random.default_rng(0))
+    assert float(found.detach()) == pytest.approx(wanted, rel=1e-4)

@@ -59,6 +59,14 @@ def test_the_same_command_says_what_there_is_and_other_options_are_refused(made,
         replace(train(made), smoothing=0.1).carry_out()
 
 
+def test_a_folder_from_before_an_option_was_there_is_gone_on_with(copy, made, capsys):
+    config = json.loads((copy / "config.json").read_text())
+    del config["miner"]
+    (copy / "config.json").write_text(json.dumps(config))
+    replace(train(made), out=copy).carry_out()
+    assert "best epoch: " in capsys.readouterr().out
+
+
 def test_a_training_that_was_stopped_ends_in_the_same_model(made, tmp_path):
     wanted = ParaphraseFolder(made / "run").trained()
     asked = replace(train(made), out=tmp_path / "run")

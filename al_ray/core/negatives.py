@@ -6,7 +6,7 @@ import numpy as np
 
 from al_ray.core.errors import BadOption
 from al_ray.core.limits import refuse_beyond
-from al_ray.core.mining import DRAWN, Mined, Miner, Pool, once
+from al_ray.core.mining import DRAWN, NOTHING, Mined, Miner, Pool, once
 from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
 from al_ray.core.scoring import Floats
 
@@ -108,7 +108,10 @@ def first_of_each(mined: Mined, count: int) -> Mined:
 
 
 def negatives(miner: Miner, chance: Miner, pool: Pool, known: Known, config: NegativesConfig) -> Mined:
-    """The negatives of every query: the miner's best after the guards, and a share that `chance` draws; pairs once."""
+    """The negatives of every query: the miner's best after the guards, and a share that `chance` draws.
+
+    Of a pool whose texts are queries and candidates, (a, b) may come of a and of b: see `core.mining.once`.
+    """
     floor = floors(miner, pool, known) if config.margin is not None else np.empty(0)
     return chosen(miner.mined(config.depth), chance, pool, known, config, floor)
 
@@ -116,10 +119,13 @@ def negatives(miner: Miner, chance: Miner, pool: Pool, known: Known, config: Neg
 def chosen(offered: Mined, chance: Miner, pool: Pool, known: Known, config: NegativesConfig, floor: Floats) -> Mined:
     """The same of what a miner offered, `config.depth` for each query, with the floors that the margin needs."""
     hard = first_of_each(guarded(offered, pool, known, config, floor), config.per_text - config.drawn)
-    # Twice as many: some are guarded against, and some were mined.
-    spare = guarded(chance.mined(2 * config.drawn), pool, known, config, floor)
-    fresh = spare.kept(~is_in(pool.keys(spare.pairs), np.unique(pool.keys(hard.pairs))))
-    return once(Mined.joined([hard, first_of_each(fresh, config.drawn)]), pool)
+    # So many more that enough are left when all of the mined ones are drawn, and some that are guarded against.
+    spare = (
+        guarded(chance.mined(config.per_text + config.drawn), pool, known, config, floor) if config.drawn else NOTHING
+    )
+    own, mined = (pairs[:, 0] * len(pool.texts) + pairs[:, 1] for pairs in (spare.pairs, hard.pairs))
+    fresh = spare.kept(~is_in(own, np.sort(mined)))
+    return Mined.joined([hard, first_of_each(fresh, config.drawn)])
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,7 @@ def truths(
 ) -> dict[str, Truth]:
     """What comes of no guard, of leaving out known positives, of leaving out their components too, and of all guards.
 
-    offered: by the miner. best: `chosen` of it. keys: of positives and stated negatives.
+    offered: by the miner. best: `chosen` of it, each pair once. keys: of positives and stated negatives.
     """
     apart = offered.kept(~labelled(offered, pool, known))
     strangers = apart.kept(~related(apart, known))

@@ -21,9 +21,14 @@ class ParaphraseConfig:
     """cnn (300 filters), cnn-N (N filters: the paper does not say how many), or any encoder of jobs.run."""
     words: int = 50_000
     """Words that cnn knows by themselves, the most frequent of the train split; all others share 5,000 bins."""
-    loss: Literal["sdml", "triplet-random", "triplet-hard"] = "sdml"
+    loss: Literal["sdml", "triplet-random", "triplet-hard", "triplet-mined"] = "sdml"
     """sdml: smoothed deep metric learning (3.1); triplet-random, triplet-hard: with a random other question of the
-    batch as the negative, or with the nearest (3)."""
+    batch as the negative, or with the nearest (3); triplet-mined: with one that --miner finds in the train split."""
+    miner: Literal["model", "bm25", "tfidf", "random"] = "model"
+    """Of triplet-mined, mined anew every epoch: model: the nearest by the weights as they are then, of --sample
+    questions; bm25, tfidf: by shared words. One in five is drawn from all; none is of the question's own cluster."""
+    sample: int = 100
+    """Questions drawn for each question, every epoch, that --miner model looks at."""
     distance: Literal["squared", "euclidean"] = "squared"
     """The paper's SSD and EUC. The index is by squared distance either way: the order is the same."""
     smoothing: float = 0.3
@@ -59,6 +64,7 @@ class ParaphraseConfig:
             (self.margin, "--margin", 0, 1e6),
             (self.batch, "--batch", 2, 1_000_000),
             (self.learning_rate, "--learning-rate", 0, 1e6),
+            (self.sample, "--sample", 1, 1_000_000),
             (self.epochs, "--epochs", 1, 100_000),
             (self.patience, "--patience", 1, 100_000),
             (self.negatives, "--negatives", 1, 100_000),

@@ -39,7 +39,8 @@ class ParaphraseFolder:
         if not path.exists():
             write_json(path, wanted)
             return
-        stands = read_json(path)
+        # An option that there was none of yet had what is now its default.
+        stands = {**as_dict(ParaphraseConfig(task=config.task)), **read_json(path)}
         other = sorted(name for name in {**stands, **wanted} if stands.get(name) != wanted.get(name))
         if other and self.epochs():
             raise WrongFolder(

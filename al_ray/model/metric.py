@@ -18,6 +18,12 @@ def distances(ones: torch.Tensor, others: torch.Tensor, squared: bool) -> torch.
     return found if squared else found.clamp(min=LEAST).sqrt()
 
 
+def paired(ones: torch.Tensor, others: torch.Tensor, squared: bool) -> torch.Tensor:
+    """(N, d) and (N, d) vectors -> (N,): the distances of each with its own, as in `distances`."""
+    found = (ones - others).square().sum(dim=1)
+    return found if squared else found.clamp(min=LEAST).sqrt()
+
+
 def sdml(apart: torch.Tensor, smoothing: float) -> torch.Tensor:
     """Smoothed deep metric learning: (N, N) distances -> mean_i KL(p'(.|i) || p^(i, .)).
 
@@ -31,8 +37,12 @@ def sdml(apart: torch.Tensor, smoothing: float) -> torch.Tensor:
 
 def triplet(apart: torch.Tensor, negatives: torch.Tensor, margin: float) -> torch.Tensor:
     """(N, N) distances and (N,) which q2_j is the negative of each q1_i -> mean_i [d_ii - d_ij + margin]_+ (Eq. 1)."""
-    against = apart.gather(1, negatives[:, None])[:, 0]
-    return torch.relu(apart.diagonal() - against + margin).mean()
+    return triplet_against(apart.diagonal(), apart.gather(1, negatives[:, None])[:, 0], margin)
+
+
+def triplet_against(own: torch.Tensor, against: torch.Tensor, margin: float) -> torch.Tensor:
+    """(N,) distances to the paraphrase and (N,) to the negative, wherever it comes from -> as `triplet`."""
+    return torch.relu(own - against + margin).mean()
 
 
 def random_negatives(size: int, rng: np.random.Generator) -> Rows:

@@ -3,12 +3,15 @@
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
 from al_ray.core.config import generator
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.mining import Hardest, Mined, Pool, Random
+from al_ray.core.negatives import Known, NegativesConfig, negatives
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.paraphrase import Epoch, ParaphraseConfig, best, stopped
 from al_ray.core.retrieval import dealt_apart, roc_auc, shuffled
@@ -16,10 +19,13 @@ from al_ray.core.scoring import Floats
 from al_ray.model.checkpoint import Checkpoint, restored
 from al_ray.model.encoder import Vectors
 from al_ray.model.encoders import TextEncoder
-from al_ray.model.metric import distances, hard_negatives, random_negatives, sdml, triplet
+from al_ray.model.metric import distances, hard_negatives, paired, random_negatives, sdml, triplet, triplet_against
+from al_ray.model.miners import miner_of
 from al_ray.model.tokens import Tokens, batches
 from al_ray.model.training import forward
 
+MINED = NegativesConfig(per_text=5, random_share=0.2)
+"""Negatives of a question, of which one is drawn for every step; with one of them at random no question has none."""
 Watch = Callable[[str, int, int], None]
 """Told of progress: a stage, how much of it is done, how much there is."""
 
@@ -29,13 +35,15 @@ class Paraphrases:
     """What is learnt from and watched.
 
     pairs: (n, 2) rows of paraphrases; component: (n,) the cluster of each pair. positives, negatives: (p, 2) and (q, 2)
-    pairs of dev that the ROC AUC tells apart.
+    pairs of dev that the ROC AUC tells apart. pool, known: where negatives are mined, and what guards them.
     """
 
     pairs: Pairs
     component: Rows
     positives: Pairs
     negatives: Pairs
+    pool: Pool
+    known: Known
 
 
 class MetricTraining:
@@ -79,10 +87,12 @@ class MetricTraining:
         started, known, seed = time.perf_counter(), self.known, self.config.seed
         order, draws = (generator(seed, f"paraphrase-{purpose}", number) for purpose in ("order", "negatives"))
         dealt = (shuffled if self.config.same_cluster else dealt_apart)(known.component, self.config.batch, order)
-        total = 0.0
+        total, mined = 0.0, self.mined(number) if self.config.loss == "triplet-mined" else None
         for step, rows in enumerate(dealt, start=1):
             adam.zero_grad(set_to_none=True)
-            loss = self.loss(known.pairs[rows], draws)
+            loss = (
+                self.loss(known.pairs[rows], draws) if mined is None else self.against(known.pairs[rows], mined, draws)
+            )
             loss.backward()
             adam.step()
             total += float(loss.detach())
@@ -102,6 +112,34 @@ class MetricTraining:
             return triplet(apart, hard_negatives(apart), config.margin)
         negatives = torch.from_numpy(random_negatives(len(pairs), draws)).to(apart.device)
         return triplet(apart, negatives, config.margin)
+
+    def mined(self, number: int) -> Mined:
+        """The negatives of epoch `number`, by the weights as they are now, those of a question together."""
+        pool, known, rng = self.known.pool, self.known.known, generator(self.config.seed, "paraphrase-mined", number)
+        if self.config.miner == "model":
+            rows = np.union1d(pool.queries, pool.candidates)
+            vectors = embedded(self.encoder, self.tokens, rows)
+            miner = Hardest(pool, partial(_nearness, vectors, rows), self.config.sample, rng)
+        else:
+            miner = miner_of(self.config.miner, pool, None, self.config.sample, rng)
+        found = negatives(miner, Random(pool, rng), pool, known, MINED)
+        lacking = np.setdiff1d(pool.queries, found.pairs[:, 0])
+        if len(lacking):
+            raise BadOption(
+                f"--loss triplet-mined: {len(lacking):,} questions have no negative, such as "
+                f"{pool.texts[lacking[0]]!r}; prepare a task of more clusters, or take another --loss"
+            )
+        return found.kept(np.argsort(found.pairs[:, 0], kind="stable"))
+
+    def against(self, pairs: Pairs, mined: Mined, draws: np.random.Generator) -> torch.Tensor:
+        """(N, 2) pairs of one batch -> the triplet loss, each with one of its first question's negatives, drawn."""
+        asked = mined.pairs[:, 0]
+        first, after = (np.searchsorted(asked, pairs[:, 0], side) for side in ("left", "right"))
+        rows = np.stack([*pairs.T, mined.pairs[draws.integers(first, after), 1]])
+        vectors = forward(self.encoder, self.tokens, rows.ravel(), self.config.encoder_batch)
+        one, other, negative = vectors.reshape(3, len(pairs), -1)
+        own, far = (paired(one, right, self.config.distance == "squared") for right in (other, negative))
+        return triplet_against(own, far, self.config.margin)
 
     def roc_auc(self) -> float:
         """How well distances tell dev's paraphrases from its other pairs."""
@@ -125,6 +163,10 @@ def embedded(encoder: TextEncoder, tokens: Tokens, rows: Rows, watch: Watch = un
         done += len(batch)
         watch("encode", done, len(rows))
     return vectors
+
+
+def _nearness(vectors: Vectors, rows: Rows, pairs: Pairs) -> Floats:
+    return -squared(vectors, np.searchsorted(rows, pairs))
 
 
 def squared(vectors: Vectors, places: Pairs) -> Floats:
