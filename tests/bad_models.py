@@ -83,9 +83,30 @@ OF_REPORT = [
     ({}, "run --out made --examples -1", "--examples is -1; give at least 0"),
     ({"run/config.json": "{}"}, "run --out made", "config.json lacks task_digest"),
 ]
+OF_AUGMENT = [
+    ("augment", "--gold stsb:p.tsv", "error: Missing from python -m jobs.augment: --out PATH|URI"),
+    ("augment", "--out made", "say where gold is: --gold stsb:FOLDER, or --task TASK with --labels"),
+    ("augment", "--out made --gold stsb:nowhere --teacher random-bert", "nowhere/sts-train.csv cannot be read"),
+    ("augment", "--out made --gold wiki --teacher random-bert", "--gold is 'wiki'; give stsb:FOLDER"),
+    ("augment", "--out made --task task --labels stated --sampler best", "sampler"),
+    ("augment", "--out made --task task --labels stated --teacher nowhere", "encoder 'nowhere' cannot be loaded"),
+    ("augment", "--out made --task task --labels stated --teacher random-bert", "no dev or test split with stated"),
+    ("augment", "--out made --task task --labels nowhere --teacher random-bert", "nowhere"),
+    ("augment", "--out made --task task --labels stated --warmup 2", "--warmup is 2.0; give at most 1"),
+    ("mine", "--out made", "error: Missing from python -m jobs.mine: --task STR"),
+    ("mine", "--task nowhere", "nowhere holds no task.json"),
+    ("mine", "--task lonely", "has no positive pair"),
+    ("mine", "--task task --split test", "has no test pairs"),
+    ("mine", "--task task --miners best", "--miners is 'best'; give some of random"),
+    ("mine", "--task task --run nowhere --miners model", "nowhere holds no config.json"),
+    ("mine", "--task two --run run --miners model", "--run run is of another task than --task"),
+    ("mine", "--task task --margin nan", "--margin is nan"),
+    ("mine", "--task task --out task", "task"),
+]
 OF_MODELS = [
     *(("train", *case) for case in OF_TRAIN),
     *(("reproduce", *case) for case in OF_REPRODUCE),
     *(("grid", *case) for case in OF_GRID),
     *(("report", *case) for case in OF_REPORT),
+    *((job, {}, line, words) for job, line, words in OF_AUGMENT),
 ]

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from al_ray.core.augmentation import Sampler
+from al_ray.core.augmentation import Gold, Sampler, Scored
 from al_ray.core.config import ClusterConfig, generator
 from al_ray.core.correlation import spearman
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.core.mining import Random
+from al_ray.core.mining import Pool, Random
 from al_ray.core.records import Labelled
 from al_ray.core.scoring import sigmoid
 from al_ray.data.augment_folder import AugmentFolder
@@ -172,6 +172,21 @@ def test_every_sampler_keeps_the_contract(sampler, stsb):
         assert (np.isnan(silver.similarities) == (silver.sources == "random")).all()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_reworded_pair_that_is_gold_or_one_text_is_none(stsb, seed):
+    # The pool's words are a, b and x: a becomes b, and (b, x) is gold; or x, and (x, x) is one text; and so does b.
+    pool = Pool(("a", "b", "x", "y"), np.array([0, 1]), np.array([2]))
+    gold = Gold(
+        "letters",
+        pool,
+        Scored(np.array([[0, 2], [1, 2]]), np.zeros(2)),
+        {"dev": Scored(np.array([[0, 3]]), np.ones(1))},
+    )
+    config = replace(asked(stsb, Path("out")), sampler="substitution", per_text=1, seed=seed).made_by
+    assert len(sampled(config, gold)) == 0
+    assert len(sampled(replace(config, sampler="insertion"), gold)) == 2
+
+
 def test_the_first_texts_of_gold_have_as_many_random_partners_as_asked(stsb):
     gold = read_stsb(stsb)
     found = Random(gold.pool, np.random.default_rng(0)).mined(5)
@@ -225,6 +240,15 @@ def test_texts_of_the_same_letters_are_one_text_of_gold(make_task):
         (task.left.texts[0], task.left.texts[1]),
     ]
     assert gold.train.scores.tolist() == [0.0, 1.0]
+    said = {frozenset((texts[one], texts[other])) for one, other in gold.measured["dev"].pairs[:-3].tolist()}
+    assert said == {frozenset((task.left.texts[one], task.left.texts[other])) for one, other in dev.positives.tolist()}
+    assert gold.measured["dev"].scores.tolist() == [1.0] * len(dev.positives) + [0.0] * 3
+
+
+def test_what_is_measured_by_is_excluded_as_gold_is(stsb):
+    gold = read_stsb(stsb)
+    pairs = [pair for part in (gold.train, *gold.measured.values()) for pair in part.pairs.tolist()]
+    assert gold.excluded.tolist() == sorted({min(pair) * len(gold.pool.texts) + max(pair) for pair in pairs})
 
 
 def test_a_subset_of_gold_is_drawn_by_the_seed_and_its_texts_are_the_pool(stsb):

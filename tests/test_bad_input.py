@@ -29,7 +29,23 @@ from al_ray.data.synthetic import synthetic_task
 from al_ray.data.tables import read_task, sealed, write_task
 from al_ray.model.encoder import Encoder
 from al_ray.model.trainer import write_model
-from jobs import audit, bench, demo, entry, evaluate, grid, labels, paraphrase, prepare, report, reproduce, run, train
+from jobs import (
+    audit,
+    augment,
+    bench,
+    demo,
+    entry,
+    evaluate,
+    grid,
+    labels,
+    mine,
+    paraphrase,
+    prepare,
+    report,
+    reproduce,
+    run,
+    train,
+)
 from tests.bad_cases import OF_RUN, RUN, SCORES
 from tests.bad_lines import (
     DAMAGED_JUDGED,
@@ -55,6 +71,8 @@ from tests.bad_models import GRID, OF_MODELS, REPRODUCE, TRAIN
 
 JOBS = {
     "audit": audit,
+    "augment": augment,
+    "mine": mine,
     "run": run,
     "evaluate": evaluate,
     "labels": labels,
@@ -94,6 +112,8 @@ SOUND = {
     "audit": "estimate --audit audit",
     "labels": "import --run new --task task --labels l.csv",
     "prepare": "qqp --source p.tsv --out made",
+    "augment": "--task two --labels stated --out made --encoder cnn-4 --teacher random-bert --max-length 40 --dry-run",
+    "mine": "--task task --miners random bm25",
     "demo": "--out made --encoder random-bert --texts 100",
     "paraphrase": PARAPHRASE,
     "bench": "encode --task task --encoder random-bert --texts 4 --repeats 1",

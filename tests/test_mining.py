@@ -92,6 +92,10 @@ def test_a_lexical_miner_is_its_slow_twin(kind, twin, texts, data):
         assert found.ranks.tolist() == list(range(1, len(found) + 1))
 
 
+def test_words_are_runs_of_letters_and_digits_in_lower_case():
+    assert terms("A cat's 2nd (Über)!") == ["a", "cat", "s", "2nd", "über"]
+
+
 def test_bm25_by_hand():
     # Two candidates, of 1 and 3 words, 2 in the mean; "cat" stands in one of them, twice.
     # idf = ln(1 + 1.5 / 1.5) = ln 2; f / (f + 1.5 * (0.25 + 0.75 * 3 / 2)) = 2 / (2 + 2.0625)
@@ -221,6 +225,7 @@ def test_a_share_of_the_negatives_is_drawn():
     config = NegativesConfig(per_text=5, random_share=0.4)
     found = negatives(Bm25(pool), Random(pool, np.random.default_rng(0)), pool, known, config)
     assert set(found.sources.tolist()) == {"bm25", "random"}
+    assert len(np.unique(found.pairs, axis=0)) == len(found), "what was mined is not drawn, too"
     for query in range(30):
         own = found.sources[found.pairs[:, 0] == query]
         assert (own == "random").sum() == 2
