@@ -26,7 +26,7 @@ from al_ray.data.tables import write_task
 from al_ray.model.crossencoder import CrossEncoder
 from al_ray.model.encoders import saved
 from al_ray.model.samplers import sampled
-from al_ray.model.student import tokenised
+from al_ray.model.student import StudentSpec, StudentTrainer, tokenised
 from al_ray.model.training import pair_cosines
 from jobs.augment import Options, augment
 
@@ -74,6 +74,7 @@ def test_an_augmentation_ends_in_the_figures_of_every_model(made):
     both = 48 + len(silver)
     assert {name: (line["gold"], line["silver"], line["steps"]) for name, line in models.items()} == {
         "cross-encoder": (48, 0, 3),
+        "untrained": (0, 0, 0),
         "gold": (48, 0, 3),
         "augmented": (48, len(silver), both // 16),
         "same-steps": (48, 0, both // 16),
@@ -100,12 +101,16 @@ def test_the_figures_are_those_of_the_models_that_are_kept(made, stsb):
     gold, results = read_stsb(stsb), json.loads((made / "results.json").read_text())
     texts = gold.pool.texts
     pairs = [(texts[left], texts[right]) for left, right in gold.measured["test"].pairs.tolist()]
-    config = asked(stsb, made).encoding
+    encoding = asked(stsb, made).encoding
     for line in results["models"]:
         if line["model"] == "cross-encoder":
             said = CrossEncoder.saved(str(made / "cross" / "model")).scores(pairs, 1)
+        elif line["model"] == "untrained":
+            known = [texts[row] for row in np.union1d(gold.pool.queries, gold.pool.candidates).tolist()]
+            spec = StudentSpec(encoding, asked(stsb, made).learning, 0)
+            said = StudentTrainer(spec).cosines(None, pairs, known)
         else:
-            encoder = saved(str(made / line["model"] / "model"), config)
+            encoder = saved(str(made / line["model"] / "model"), encoding)
             tokens, rows = tokenised(encoder, pairs)
             said = pair_cosines(encoder, tokens, tokens, rows)
         assert line["spearman"]["test"] == pytest.approx(scipys(said, gold.measured["test"].scores))

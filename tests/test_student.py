@@ -1,5 +1,6 @@
 """A student: its loss by hand, its training gone on with, what is drawn anew."""
 
+from collections.abc import Generator
 from dataclasses import replace
 
 import numpy as np
@@ -73,6 +74,7 @@ def test_a_training_that_was_stopped_ends_in_the_same_weights(tmp_path, stop):
     _, wanted, whole = trained(CNN, tmp_path / "whole" / "model")
     trainer = StudentTrainer(StudentSpec(CNN, FAST, 0, checkpoint_seconds=0.0))
     stream = trainer.train(KNOWN, PAIRS, SCORES, str(tmp_path / "part" / "model"), 6)
+    assert isinstance(stream, Generator)
     for _ in range(stop):
         next(stream)
     stream.close()

@@ -1,6 +1,6 @@
 """An augmentation on Ray, stage by stage from wherever its folder is: sampler, cross-encoder, silver, students."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ from al_ray.model.crossencoder import Texts
 from al_ray.model.samplers import sampled, wanted
 from al_ray.model.student import StudentSpec, StudentTrainer
 
-CROSS, GOLD, AUGMENTED, SAME_STEPS = "cross-encoder", "gold", "augmented", "same-steps"
+CROSS, UNTRAINED, GOLD, AUGMENTED, SAME_STEPS = "cross-encoder", "untrained", "gold", "augmented", "same-steps"
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,12 @@ def students(desk: Desk, silver: Silver) -> Iterator[Line]:
     if desk.config.same_steps:
         planned.append((SAME_STEPS, (gold, own), desk.steps(len(both[0]))))
     with deployed_student(desk) as actor:
+        yield Line(UNTRAINED, 0, 0, 0, measured(desk, actor, None, known))
         for name, (texts, scores), steps in planned:
             folder = str(desk.folder.student(name))
             stream = actor.train.options(num_returns="streaming").remote(known, texts, scores, folder, steps)
             model = followed(stream, lambda step, name=name: desk.watch(f"train {name}", step.step, step.steps))
-            yield Line(name, len(gold), len(texts) - len(gold), steps, measured(desk, actor, model))
+            yield Line(name, len(gold), len(texts) - len(gold), steps, measured(desk, actor, model, known))
 
 
 @contextmanager
@@ -127,10 +128,10 @@ def deployed_student(desk: Desk) -> Iterator[Any]:
         yield actor
 
 
-def measured(desk: Desk, actor: Any, model: Model) -> dict[str, float]:
+def measured(desk: Desk, actor: Any, model: Model | None, known: Sequence[str]) -> dict[str, float]:
     """What Spearman's rho a student has on every split."""
     splits = desk.gold.measured
-    calls = [actor.cosines.remote(model, desk.texts(scored)) for scored in splits.values()]
+    calls = [actor.cosines.remote(model, desk.texts(scored), known) for scored in splits.values()]
     return {
         split: spearman(cosines, scored.scores)
         for (split, scored), cosines in zip(splits.items(), gathered(calls), strict=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -87,12 +87,13 @@ class Silver:
     @staticmethod
     def of(mined: Mined, texts: Sequence[str]) -> "Silver":
         """Mined pairs of rows of these texts, not labelled yet."""
-        pairs = tuple((texts[left], texts[right]) for left, right in mined.pairs.tolist())
+        rows = (cast(list[int], side.tolist()) for side in mined.pairs.T)
+        pairs = tuple((texts[left], texts[right]) for left, right in zip(*rows, strict=True))
         return Silver(pairs, mined.sources, mined.scores, mined.ranks, np.full(len(pairs), np.nan))
 
     def kept(self, places: Rows) -> "Silver":
         """Some of them, by place."""
-        texts = tuple(self.texts[place] for place in places.tolist())
+        texts = tuple(self.texts[place] for place in cast(list[int], places.tolist()))
         return Silver(texts, self.sources[places], self.similarities[places], self.ranks[places], self.scores[places])
 
 

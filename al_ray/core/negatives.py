@@ -102,8 +102,9 @@ def guarded(mined: Mined, pool: Pool, known: Known, config: NegativesConfig, flo
 def first_of_each(mined: Mined, count: int) -> Mined:
     """The first `count` pairs of every query, in the order they stand in."""
     order = np.argsort(mined.pairs[:, 0], kind="stable")
-    query = mined.pairs[order, 0]
-    within: Rows = np.arange(len(order)) - np.searchsorted(query, query)
+    query: Rows = mined.pairs[order, 0]
+    starts: Rows = np.searchsorted(query, query)
+    within: Rows = np.arange(len(order)) - starts
     return mined.kept(np.sort(order[within < count]))
 
 

@@ -90,10 +90,13 @@ class StudentTrainer:
         redraw(encoder, self.spec.fresh_layers, seed)
         return encoder
 
-    def cosines(self, model: Model, pairs: Texts) -> Floats:
-        """(n,) pairs of texts -> (n,) cosines; BadFile where the folder holds other weights than the model's."""
-        encoder = saved(model.path, self.spec.encoder, self.spec.device)
-        if encoder.digest() != model.digest:
+    def cosines(self, model: Model | None, pairs: Texts, known: Sequence[str] = ()) -> Floats:
+        """(n,) pairs of texts -> (n,) cosines; BadFile where the folder holds other weights than the model's.
+
+        Without a model those of the untrained student, a cnn of which has the words of `known`.
+        """
+        encoder = self.untrained(known) if model is None else saved(model.path, self.spec.encoder, self.spec.device)
+        if model is not None and encoder.digest() != model.digest:
             raise BadFile(f"{model.path} holds other weights than its record says; restore it, or remove it and go on")
         tokens, rows = tokenised(encoder, pairs)
         return pair_cosines(encoder, tokens, tokens, rows)
