@@ -87,8 +87,8 @@ class Silver:
     @staticmethod
     def of(mined: Mined, texts: Sequence[str]) -> "Silver":
         """Mined pairs of rows of these texts, not labelled yet."""
-        rows = (cast(list[int], side.tolist()) for side in mined.pairs.T)
-        pairs = tuple((texts[left], texts[right]) for left, right in zip(*rows, strict=True))
+        left, right = (cast(list[int], side.tolist()) for side in mined.pairs.T)
+        pairs = tuple((texts[one], texts[other]) for one, other in zip(left, right, strict=True))
         return Silver(pairs, mined.sources, mined.scores, mined.ranks, np.full(len(pairs), np.nan))
 
     def kept(self, places: Rows) -> "Silver":
