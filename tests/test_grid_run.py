@@ -223,7 +223,7 @@ def test_an_option_beside_its_axis_is_refused(task, tmp_path, one):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--seeds", "0,1"], "axes.seeds: [0] there, [0, 1] here"),
+        (["--seeds", "1"], "axes.seeds: [0] there, [1] here"),
         (["--growth", "2"], "options.growth: 1.5 there, 2.0 here"),
     ],
 )
