@@ -13,21 +13,21 @@ import numpy as np
 import torch
 
 from al_ray.core.config import EncoderConfig, RunConfig, generator
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadOption
 from al_ray.core.limits import refuse_beyond
 from al_ray.core.mining import Random, once
 from al_ray.core.negatives import NegativesConfig, Truth, chosen, floors, truths
 from al_ray.core.plain import as_dict
 from al_ray.core.task import SPLITS, Task
-from al_ray.data.files import read_json, write_json
+from al_ray.data.files import write_json
 from al_ray.data.mined import Mine, mine_of, write_negatives
-from al_ray.data.run_folder import RunFolder, bound_config, refuse_inside
+from al_ray.data.run_folder import refuse_inside, trained
 from al_ray.data.tables import read_task
 from al_ray.model.cnn import is_cnn
 from al_ray.model.encoder import Encoder
 from al_ray.model.encoders import saved
 from al_ray.model.miners import MINERS, Embedded, miner_of
-from al_ray.storage.places import Place, place
+from al_ray.storage.places import place
 from jobs.entry import PathOrUri, aligned, job, options
 from jobs.progress import Progress
 
@@ -113,8 +113,8 @@ class Vectors:
         """By the last model of --run."""
         if self.asked.run is None:
             return self.untrained
-        folder = model_of(self.asked.run, self.mine.task)
-        encoder = saved(folder.model(folder.last).path, bound_config(self.asked.run).encoding)
+        config, folder = trained(self.asked.run, self.mine.task, "--run")
+        encoder = saved(folder.model(folder.last).path, config.encoding)
         return Embedded.by(encoder, self.mine.pool)
 
     def of(self, miner: str) -> Embedded | None:
@@ -136,7 +136,7 @@ def mine(asked: Options) -> None:
     if asked.out is not None:
         refuse_inside(asked.out, place(asked.task))
     if asked.run is not None:
-        model_of(asked.run, task)
+        trained(asked.run, task, "--run")
     torch.set_num_threads(asked.threads)
     found = mine_of(task, asked.split, asked.known, asked.queries, asked.seed)
     pool = found.pool
@@ -153,18 +153,6 @@ def mine(asked: Options) -> None:
         about = {**as_dict(asked.negatives), "task": asked.task, "known": asked.known, "seed": asked.seed}
         write_json(asked.out / "mined.json", {**about, "task_digest": task.digest, "miners": truth})
         print(f"results: {asked.out}")
-
-
-def model_of(run: Place, task: Task) -> RunFolder:
-    """A run's folder, refused unless it is of this task and has a model."""
-    bound_config(run)
-    if read_json(run / "config.json", ["task_digest"])["task_digest"] != task.digest:
-        raise BadOption(f"--run {run} is of another task than --task; give one of the same task")
-    folder = RunFolder(run, task)
-    if not folder.last:
-        raise BadFile(f"--run {run} has no complete round, and so no model; go on with it first")
-    folder.refuse_lost(folder.last)
-    return folder
 
 
 def of_miner(asked: Options, found: Mine, name: str, vectors: Vectors) -> dict[str, Truth]:

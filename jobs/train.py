@@ -23,10 +23,10 @@ from al_ray.data.concat_folder import is_concat
 from al_ray.data.given import GIVEN, given
 from al_ray.data.ledger import Ledger
 from al_ray.data.own_options import named
-from al_ray.data.rows import BadRows, Report
+from al_ray.data.rows import Report
 from al_ray.data.run_folder import bound_config, opened, refuse_inside
 from al_ray.data.sheet import Faults
-from al_ray.data.tablefiles import Format, Reading
+from al_ray.data.table_options import TableOptions
 from al_ray.data.tables import read_task
 from al_ray.storage.places import Place, place
 from jobs import train_concat
@@ -35,7 +35,7 @@ from jobs.run import run, table
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TrainConfig):
+class Options(TrainConfig, TableOptions):
     """A model of labels that are there already; resumable by the same command."""
 
     out: PathOrUri
@@ -47,14 +47,6 @@ class Options(TrainConfig):
     """K: pairs that --rerank retrieves."""
     columns: str = "left_id,right_id,label"
     """Columns of a table of labels: the two ids and the label (1/0, yes/no). Two columns: all are matches."""
-    format: Format = "auto"
-    """Of a table of labels: by its file's extension when not given."""
-    delimiter: str | None = None
-    """What parts the columns of a CSV or TSV file; a comma or a tab, by extension, when not given."""
-    encoding: str = "utf-8"
-    """Of CSV, TSV and JSON lines."""
-    bad_rows: BadRows = "fail"
-    """What to do with a bad row of a table: fail at its line, or skip, count and list it."""
     dry_run: bool = False
     """Say how many pairs and steps there are to do, and end."""
     cluster: Annotated[ClusterConfig, tyro.conf.arg(name="")] = field(default_factory=ClusterConfig)
@@ -80,8 +72,7 @@ def train(asked: Options) -> None:
     for split in asked.evaluation.splits:
         task.measurable(split)
     faults = Faults(asked.bad_rows)
-    reading = Reading(asked.format, asked.delimiter, encoding=asked.encoding)
-    labelled = given(asked.labels, task, columns_of(asked.columns), reading, faults)
+    labelled = given(asked.labels, task, columns_of(asked.columns), asked.reading, faults)
     if asked.like is not None:
         bound_config(place(asked.like))
     rerank = train_concat.Rerank.of(asked.rerank, asked.top, task)

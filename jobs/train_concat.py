@@ -8,14 +8,13 @@ from al_ray.cluster.concat import Bench, ShardedPairScorer
 from al_ray.cluster.session import session
 from al_ray.cluster.world import deployed_pool, evaluator
 from al_ray.core.config import ClusterConfig, RunConfig
-from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.evaluation import comparison
 from al_ray.core.records import Labelled
 from al_ray.core.supervised import TrainConfig
 from al_ray.core.task import Task
 from al_ray.data.concat_folder import ConcatFolder
-from al_ray.data.files import read_json, write_json
-from al_ray.data.run_folder import RunFolder, bound_config
+from al_ray.data.files import write_json
+from al_ray.data.run_folder import RunFolder, trained
 from al_ray.storage.lock import locked
 from al_ray.storage.places import Place
 from jobs import evaluate_words
@@ -35,13 +34,7 @@ class Rerank:
         """The run of a folder, refused unless it is of this task and has a model; None without a folder."""
         if path is None:
             return None
-        config = bound_config(path)
-        if read_json(path / "config.json", ["task_digest"])["task_digest"] != task.digest:
-            raise BadOption(f"--rerank {path} is a run of another task; give one of the same task")
-        folder = RunFolder(path, task)
-        if not folder.last:
-            raise BadFile(f"--rerank {path} has no complete round, and so no model; go on with it first")
-        folder.refuse_lost(folder.last)
+        config, folder = trained(path, task, "--rerank")
         return Rerank(config, folder, top)
 
 

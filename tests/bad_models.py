@@ -99,7 +99,7 @@ OF_AUGMENT = [
     ("mine", "--task task --split test", "has no test pairs"),
     ("mine", "--task task --miners best", "--miners is 'best'; give some of random"),
     ("mine", "--task task --run nowhere --miners model", "nowhere holds no config.json"),
-    ("mine", "--task two --run run --miners model", "--run run is of another task than --task"),
+    ("mine", "--task two --run run --miners model", "--run run is a run of another task; give one of the same task"),
     ("mine", "--task task --margin nan", "--margin is nan"),
     ("mine", "--task task --out task", "task"),
 ]

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +13,15 @@ from al_ray.core.pairs import as_pairs
 from al_ray.core.task import Corpus, Task
 from al_ray.core.words import coherence, same_text
 from al_ray.data.clusters import Numbers, Shares, symmetric_task
-from al_ray.data.rows import BadRows, Report
+from al_ray.data.rows import Report
 from al_ray.data.sheet import Faults, compute, whether
 from al_ray.data.sides import with_texts
-from al_ray.data.tablefiles import Format, Reading, read_sheet
+from al_ray.data.table_options import TableOptions
+from al_ray.data.tablefiles import read_sheet
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionLogs:
+class QuestionLogs(TableOptions):
     """A table with a question and its answer a row."""
 
     source: Path
@@ -37,28 +36,10 @@ class QuestionLogs:
     """Shares of the CLUSTERS that train, dev and test get."""
     seed: int = 0
     """Names the draw that splits the clusters."""
-    format: Format = "auto"
-    """By the extension (.csv .tsv .tab .jsonl .ndjson .parquet .pq) when auto."""
-    delimiter: str | None = None
-    """What parts the columns of CSV and TSV files; a comma or a tab, by extension, when not given."""
-    quoting: Literal["standard", "none"] = "standard"
-    """none: in CSV and TSV files a quote is a letter."""
-    encoding: str = "utf-8"
-    """Of CSV, TSV and JSON lines; a byte-order mark is no letter."""
-    header: bool = True
-    """--no-header: CSV and TSV files begin with a row, and columns are numbers from 0."""
-    bad_rows: BadRows = "fail"
-    """What to do with a bad row: fail at its line, or skip, count and list it."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, before any file is read."""
         refuse_beyond([(self.coherence, "--coherence", 0, 1)])
-
-    @cached_property
-    def reading(self) -> Reading:
-        """How the table is read."""
-        delimiter = "\t" if self.delimiter in ("tab", "\\t") else self.delimiter
-        return Reading(self.format, delimiter, self.quoting, self.encoding, self.header)
 
 
 def read_logs(asked: QuestionLogs, shares: Shares) -> tuple[Task, Report]:

@@ -2,20 +2,17 @@
 
 import csv
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from al_ray.core.errors import BadOption
-from al_ray.data.rows import BadRows
-from al_ray.data.tablefiles import Format, Reading
+from al_ray.data.table_options import TableOptions
 
 LABEL_COLUMNS = "left,right,label"
 HALVES = "--source needs --text-columns of one text, then as many of the other, such as text1,text2"
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTexts:
+class OwnTexts(TableOptions):
     """Your own Parquet, CSV/TSV or JSON lines: texts with labels beside them, or labelled pairs of texts."""
 
     text_columns: str
@@ -50,25 +47,6 @@ class OwnTexts:
     """Names the draw that splits the texts."""
     max_length: int = 128
     """Word pieces that your encoder will take of a text: it is said how many texts are longer."""
-    format: Format = "auto"
-    """Of every table; by their extensions (.csv .tsv .tab .jsonl .ndjson .parquet .pq) when auto."""
-    delimiter: str | None = None
-    """What parts the columns of CSV and TSV files; a comma or a tab, by extension, when not given."""
-    quoting: Literal["standard", "none"] = "standard"
-    """none: in CSV and TSV files a quote is a letter."""
-    encoding: str = "utf-8"
-    """Of CSV, TSV and JSON lines; a byte-order mark is no letter."""
-    header: bool = True
-    """--no-header: CSV and TSV files begin with a row, and columns are numbers from 0."""
-    bad_rows: BadRows = "fail"
-    """What to do with a bad row: fail at its line, or skip, count and list it."""
-
-    @cached_property
-    def reading(self) -> Reading:
-        """How tables are read."""
-        named = {"tab": "\t", "\\t": "\t"}
-        delimiter = None if self.delimiter is None else named.get(self.delimiter, self.delimiter)
-        return Reading(self.format, delimiter, self.quoting, self.encoding, self.header)
 
     def check(self) -> None:
         """Refuse combinations that cannot be, before any file is read."""

@@ -236,6 +236,18 @@ def bound_config(path: Place) -> RunConfig:
         raise BadFile(f"{path / 'config.json'}: {error} (restore it)") from error
 
 
+def trained(path: Place, task: Task, option: str) -> tuple[RunConfig, RunFolder]:
+    """The run of a folder that an option names, refused unless it is of this task and has a model."""
+    config = bound_config(path)
+    if read_json(path / "config.json", ["task_digest"])["task_digest"] != task.digest:
+        raise BadOption(f"{option} {path} is a run of another task; give one of the same task")
+    folder = RunFolder(path, task)
+    if not folder.last:
+        raise BadFile(f"{option} {path} has no complete round, and so no model; go on with it first")
+    folder.refuse_lost(folder.last)
+    return config, folder
+
+
 def bought_by(path: Place, ended: bool = False) -> tuple[int, int]:
     """How many positives and negatives a run bought; BadOption for one that is not at its end.
 
