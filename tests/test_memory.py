@@ -4,10 +4,12 @@ import errno
 
 import numpy as np
 import pytest
+import ray
 import torch
 
+from al_ray.cluster.actors import gathered
 from al_ray.cluster.memory import ran_out, sparing
-from al_ray.core.errors import BadOption, Written
+from al_ray.core.errors import BadOption, Lost, Written
 
 
 class Hungry:
@@ -80,3 +82,25 @@ def test_what_libraries_say_of_it_is_known(words):
     # No machine of these tests can be made to say so.
     assert ran_out(RuntimeError(words)) == words
     assert ran_out(RuntimeError("CUDA error: device-side assert triggered")) == ""
+
+
+@ray.remote
+def refused(made: object) -> object:
+    return made
+
+
+def unread() -> None:
+    """What makes this of bytes has no memory for it: Ray meets that where it reads what a call is given."""
+    raise MemoryError
+
+
+class Unreadable:
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return unread, ()
+
+
+def test_memory_that_runs_out_as_ray_reads_what_a_call_is_given_is_said_to_be_that(local_ray):
+    with pytest.raises(
+        Lost, match=r"out of memory in Ray itself, as it read what a call was given\. If memory is short"
+    ):
+        gathered(refused.remote(refused.remote(Unreadable())))

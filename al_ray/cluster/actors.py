@@ -197,6 +197,9 @@ def _worded(error: RayError) -> Lost:
     told = " ".join(str(error).split())
     name = re.search(r"class_name: (\S+)", told)
     reason = OUT + told.split(OUT)[-1] if OUT in told else told.split("Worker exit detail: ")[-1]
+    if told.endswith("MemoryError"):
+        # Where no code of ours runs that could give its process up.
+        reason = f"{OUT}Ray itself, as it read what a call was given"
     return Lost(
         f"{name[1] if name else 'a worker'} died, and again each time it was started anew (at most {RESTARTS} times): "
         f"{reason[:300].rstrip('.')}. If memory is short: more --shards need less each, so does (in a new --out) a "
