@@ -7,7 +7,7 @@ import tyro
 
 from al_ray.cluster.session import session
 from al_ray.cluster.world import evaluation_sets
-from al_ray.core.config import ClusterConfig, EvaluationConfig, Precision, RunConfig, SearchConfig
+from al_ray.core.config import Arithmetic, ClusterConfig, EvaluationConfig, Precision, RunConfig, SearchConfig
 from al_ray.data.tables import read_task
 from jobs.entry import PathOrUri, aligned
 from jobs.progress import Progress
@@ -31,6 +31,8 @@ class Evaluation:
     """As in jobs.run."""
     threads: int = DEFAULTS.threads
     """As in jobs.run."""
+    arithmetic: Arithmetic = DEFAULTS.arithmetic
+    """As in jobs.run."""
     vectors: Precision = DEFAULTS.vectors
     """As in jobs.run."""
     search: SearchConfig = field(default_factory=SearchConfig)
@@ -42,8 +44,8 @@ class Evaluation:
         """The config of a run that takes these sets."""
         return RunConfig(
             task=str(self.task), encoder=self.encoder, encoder_layers=self.encoder_layers, max_length=self.max_length,
-            encoder_batch=self.encoder_batch, threads=self.threads, vectors=self.vectors, search=self.search,
-            evaluation=self.evaluation,
+            encoder_batch=self.encoder_batch, threads=self.threads, arithmetic=self.arithmetic,
+            vectors=self.vectors, search=self.search, evaluation=self.evaluation,
         )  # fmt: skip
 
 

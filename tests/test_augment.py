@@ -123,6 +123,13 @@ def test_the_same_command_makes_nothing_again_and_shards_change_no_score(made, s
     assert "augmented" in capsys.readouterr().out
     after = {path: path.stat().st_mtime_ns for path in files}
     assert [path for path in files if files[path] != after[path] and path.name != "results.json"] == []
+    # A folder from before an option: it has the default there.
+    about = json.loads((made / "config.json").read_text())
+    assert about.pop("arithmetic") == "auto"
+    (made / "config.json").write_text(json.dumps(about))
+    augment(again)
+    with pytest.raises(WrongFolder, match="arithmetic: 'auto' there, 'bf16' here"):
+        augment(replace(again, arithmetic="bf16"))
     with pytest.raises(WrongFolder, match="per_text: 2 there, 3 here"):
         augment(replace(again, per_text=3))
     # A killed job may leave any part undone: here all but the cross-encoder, one slice of its labels, and one student.

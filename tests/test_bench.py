@@ -30,7 +30,7 @@ SMALL = {
     "memory": "--texts 200 --count 50 --kinds knn --encoder random-bert --encoder-layers 1 --threads 1",
 }
 NAMES = {
-    "encode": ["ours_texts_per_second", "theirs_texts_per_second", "encode_vs_sentence_transformers"],
+    "encode": ["ours_texts_per_second", "theirs_texts_per_second", "encode_vs_sentence_transformers", "bf16_vs_fp32"],
     "search": ["exact_vs_matmul", "exact_vs_naive", "knn_overhead", "shards_2_vs_1"],
     "evaluate": ["scoring_vs_loop", "scoring_mb", "exact_vs_matmul"],
     "memory": ["driver_mb", "shard_mb_over"],

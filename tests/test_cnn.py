@@ -102,6 +102,14 @@ def test_it_saves_and_loads_with_its_words(tmp_path):
     np.testing.assert_array_equal(one, other)
 
 
+def test_vectors_in_bf16_are_near_the_others():
+    plain, half = Cnn.base(CONFIG, KNOWN), Cnn.base(replace(CONFIG, arithmetic="bf16"), KNOWN)
+    assert plain.digest() != half.digest()
+    ours, theirs = (each.embed(tokens_of(each, TEXTS), np.arange(5)) for each in (plain, half))
+    assert theirs.dtype == np.float32
+    assert 1e-7 < np.abs(1 - np.einsum("nd,nd->n", ours, theirs)).max() < 0.01
+
+
 @pytest.mark.parametrize("damage", ["no words", "no weights", "cut weights", "other words", "fewer counts"])
 def test_a_damaged_folder_is_told_as_such(tmp_path, damage):
     Cnn.base(CONFIG, KNOWN).save(tmp_path)

@@ -119,6 +119,9 @@ def test_every_family_is_saved_whole_and_scores_the_same(base, tmp_path):
     assert found.max_length == 16
     assert shard.scores(made, PAIRS).tolist() == found.scores(PAIRS, 4).tolist()
     assert read_model(tmp_path / "model") == made
+    in_half = PairShard(PairShardSpec(batch=4, threads=1, arithmetic="bf16")).scores(made, PAIRS)
+    assert in_half == pytest.approx(found.scores(PAIRS, 4), abs=0.15)
+    assert in_half.tolist() != found.scores(PAIRS, 4).tolist()
     with pytest.raises(BadFile, match="other weights"):
         PairShard(PairShardSpec(4, 1)).scores(replace(made, digest="0"), PAIRS)
 

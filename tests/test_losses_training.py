@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from al_ray.core.config import RunConfig, TrainingConfig, generator
+from al_ray.core.config import EncoderConfig, RunConfig, TrainingConfig, generator
 from al_ray.core.losses import OF_SIDES, LossConfig, LossName
 from al_ray.core.plain import as_dict, from_dict
 from al_ray.model.checkpoint import NAME, Checkpoint
@@ -142,6 +142,15 @@ def test_a_config_from_before_the_losses_learns_by_cross_entropy():
 def test_a_config_with_a_loss_comes_back_from_json():
     config = RunConfig(task="t", training=TrainingConfig(loss="focal", losses=LossConfig(focal_gamma=3)))
     assert from_dict(RunConfig, json.loads(json.dumps(as_dict(config)))) == config
+
+
+def test_models_made_before_there_was_bf16_are_known_again():
+    config = EncoderConfig("random-bert", 1, 24, 8, 1, "fp32")
+    assert " ".join(config.digested()) == "name layers max_length batch threads vectors"
+    assert config.told == "EncoderConfig(name='random-bert', layers=1, max_length=24, batch=8, threads=1)"
+    half = replace(config, arithmetic="bf16")
+    assert half.digested()["arithmetic"] == "bf16"
+    assert half.told == f"{config.told} bf16"
 
 
 def test_models_made_before_the_losses_are_known_again_and_others_by_their_options():

@@ -140,7 +140,7 @@ class ShardedPairScorer:
 def deployed_scorer(bench: Bench) -> Iterator[ShardedPairScorer]:
     """Start the scorers of the folder's model; they end with the context."""
     model, config, cluster = bench.model(), bench.config, bench.cluster
-    spec = PairShardSpec(config.encoder_batch, config.threads, cluster.device)
+    spec = PairShardSpec(config.encoder_batch, config.threads, cluster.device, config.arithmetic)
     with deployed(PairShard, [spec] * cluster.shards, cluster) as shards:
         yield ShardedPairScorer(shards, model, bench)
 

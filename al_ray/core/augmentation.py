@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from al_ray.core.config import EncoderConfig, generator
+from al_ray.core.config import Arithmetic, EncoderConfig, generator
 from al_ray.core.errors import BadOption
 from al_ray.core.limits import refuse_beyond
 from al_ray.core.mining import Mined, Pool, Ranks, Words
@@ -163,6 +163,8 @@ class AugmentConfig:
     """Texts encoded, or pairs scored, at a time."""
     threads: int = 2
     """Threads of a model. Part of a score's last bits."""
+    arithmetic: Arithmetic = "auto"
+    """As in jobs.run, of students and teacher: fp32, bf16, or auto, which is bf16 on a GPU and fp32 on a CPU."""
     slice_pairs: int = 4096
     """Pairs labelled and kept at a time; a labelling that was stopped goes on after the last one kept."""
 
@@ -201,7 +203,8 @@ class AugmentConfig:
         return TrainConfig(
             task=self.task or "gold", labels=self.labels or STATED, seed=self.seed, encoder=self.teacher,
             encoder_layers=self.teacher_layers, max_length=self.max_length, encoder_batch=self.encoder_batch,
-            threads=self.threads, concat_batch=self.batch, slice_pairs=self.slice_pairs, training=recipe,
+            threads=self.threads, arithmetic=self.arithmetic, concat_batch=self.batch,
+            slice_pairs=self.slice_pairs, training=recipe,
         )  # fmt: skip
 
     @property

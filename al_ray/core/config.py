@@ -1,9 +1,9 @@
 """Every option of a run: frozen, with its default and a sentence that is also its --help. Nothing else has defaults."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from math import log
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from al_ray.core.task import SPLITS
 
 Strategy = Literal["uncertainty", "adaptive", "static", "random", "stated", "stratified-match", "stratified-all"]
 Precision = Literal["fp32", "fp16"]
+Arithmetic = Literal["auto", "fp32", "bf16"]
 STRATIFIED = ("stratified-match", "stratified-all")
 ONCE = ("static", "random", "stated", *STRATIFIED)
 # Labels of a round: beyond any purse, and within what an array of pairs can be asked for.
@@ -36,6 +37,17 @@ class EncoderConfig:
     threads: int
     # Not in its repr, which enters a model's digest: weights are the same either way.
     vectors: Precision = field(repr=False)
+    # Nor, by itself, in its repr: a model from before there was a choice is the same one with auto.
+    arithmetic: Arithmetic = field(default="auto", repr=False)
+
+    @property
+    def told(self) -> str:
+        """What enters a model's digest."""
+        return str(self) if self.arithmetic == "auto" else f"{self} {self.arithmetic}"
+
+    def digested(self) -> dict[str, Any]:
+        """What decides a training's weights, as its digest takes it: with auto, that of models from before."""
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("arithmetic", "auto")}
 
 
 @dataclass(frozen=True)
@@ -76,6 +88,9 @@ class RunConfig:
     """Texts encoded at a time. Part of a vector's last bits, so fixed for a run."""
     threads: int = 2
     """Threads of an encoder. Part of a vector's last bits, so fixed for a run, whatever the machine has."""
+    arithmetic: Arithmetic = "auto"
+    """What an encoder computes in, and is trained in: fp32; bf16 (mixed: weights, sums and losses stay fp32), faster on
+    CPUs with AVX512-BF16 or AMX; or auto: bf16 on a GPU, fp32 on a CPU. Part of a vector's last bits."""
     vectors: Precision = "fp32"
     """How shards hold vectors. fp16 halves them: each is rounded once, when it is made, and every cosine of search and
     evaluation is of the rounded ones, up to 0.001 from fp32's. Training and its refit do not round."""
@@ -144,8 +159,9 @@ class RunConfig:
     def encoding(self) -> EncoderConfig:
         """The options that decide a vector."""
         return EncoderConfig(
-            self.encoder, self.encoder_layers, self.max_length, self.encoder_batch, self.threads, self.vectors
-        )
+            self.encoder, self.encoder_layers, self.max_length, self.encoder_batch, self.threads, self.vectors,
+            self.arithmetic,
+        )  # fmt: skip
 
     @property
     def batches(self) -> tuple[int, ...]:

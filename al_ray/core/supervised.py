@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from al_ray.core.config import EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
+from al_ray.core.config import Arithmetic, EvaluationConfig, RunConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.limits import refuse_beyond
 
@@ -36,6 +36,8 @@ class TrainConfig:
     """Texts encoded, or pairs scored, at a time. Part of a score's last bits, so fixed for a folder."""
     threads: int = 2
     """Threads of a model. Part of a score's last bits, so fixed for a folder."""
+    arithmetic: Arithmetic = "auto"
+    """As in jobs.run: fp32, bf16, or auto, which is bf16 on a GPU and fp32 on a CPU."""
     concat_batch: int = 32
     """Concat: pairs in a step. --training.batch is that of cosine."""
     slice_pairs: int = 4096
@@ -75,7 +77,8 @@ class TrainConfig:
         return RunConfig(
             task=self.task, rounds=1, first_batch=labels, seed=self.seed, encoder=self.encoder,
             encoder_layers=self.encoder_layers, max_length=self.max_length, encoder_batch=self.encoder_batch,
-            threads=self.threads, search=self.search, training=self.training, evaluation=self.evaluation,
+            threads=self.threads, arithmetic=self.arithmetic, search=self.search,
+            training=self.training, evaluation=self.evaluation,
         )  # fmt: skip
 
     @property

@@ -9,6 +9,7 @@ results.json           Spearman's rho of each model by split
 """
 
 import hashlib
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,9 @@ class AugmentFolder:
         stands = read_json(path)
         if "gold_digest" not in stands:
             raise WrongFolder(f"{self.path} holds something else than an augmentation; give another --out")
+        # An option that came after the folder was made has its default there.
+        late = {one.name: one.default for one in fields(AugmentConfig) if one.name not in stands}
+        stands = {**late, **stands}
         other = [
             f"{name}: {stands.get(name)!r} there, {wanted.get(name)!r} here"
             for name in sorted({*stands, *wanted})

@@ -45,7 +45,8 @@ class ConcatFolder:
         if path.exists():
             if not is_concat(self.path):
                 raise WrongFolder(f"{self.path} holds a run, or something else; give --model concat another --out")
-            stands = read_json(path, ["labels_digest"])
+            # An option that came after the folder was made has its default there.
+            stands = {**as_dict(self.config), **read_json(path, ["labels_digest"])}
             other = [
                 f"{name}: {stands.get(name)!r} there, {wanted[name]!r} here"
                 for name in wanted

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from al_ray.core.config import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Rows
-from al_ray.model.encoder import Vectors, digest_of
+from al_ray.model.encoder import Vectors, digest_of, mixed
 from al_ray.model.tokens import Tokens
 from al_ray.model.words import Vocabulary
 
@@ -107,7 +107,8 @@ class Cnn:
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
         """(r,) rows -> their vectors (r, 300), not of unit length; gradients flow if they are on."""
         ids, mask = tokens.padded(rows, 0)
-        return self.network(ids.to(self.device), mask.to(self.device))
+        with mixed(self.config.arithmetic, self.device):
+            return self.network(ids.to(self.device), mask.to(self.device)).float()
 
     @torch.inference_mode()
     def embed(self, tokens: Tokens, rows: Rows) -> Vectors:
@@ -116,7 +117,7 @@ class Cnn:
 
     def digest(self) -> str:
         """Of everything that decides a vector before it is rounded: weights, words, options."""
-        return digest_of([str(self.config), self.vocabulary.digest], self.network)
+        return digest_of([self.config.told, self.vocabulary.digest], self.network)
 
     def save(self, folder: Path) -> None:
         """Write weights and words into a folder that exists and is empty."""

@@ -17,12 +17,12 @@ import torch
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
-from al_ray.core.config import EncoderConfig
+from al_ray.core.config import Arithmetic, EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Rows
 from al_ray.core.records import Model
 from al_ray.core.scoring import Floats, Labels
-from al_ray.model.encoder import Encoder, Loading, digest_of, rules_digest
+from al_ray.model.encoder import Encoder, Loading, digest_of, mixed, rules_digest
 from al_ray.storage.near import fetched
 from al_ray.storage.places import place
 
@@ -35,10 +35,14 @@ Texts = Sequence[tuple[str, str]]
 class CrossEncoder:
     """A sequence classifier with one logit, its tokenizer, and the longest pair it takes."""
 
-    def __init__(self, transformer: Any, tokenizer: Any, max_length: int, device: str = "cpu") -> None:
+    def __init__(
+        self, transformer: Any, tokenizer: Any, max_length: int, device: str = "cpu", arithmetic: Arithmetic = "auto"
+    ) -> None:
         """Hold the parts; see `base` and `saved`, which load them."""
         self.transformer = transformer.to(device).eval()
-        self.tokenizer, self.max_length, self.device = tokenizer, max_length, device
+        self.tokenizer, self.max_length = tokenizer, max_length
+        self.device = device
+        self.arithmetic: Arithmetic = arithmetic
         # A call leaves its limit in the tokenizer, which would change the digest and what is saved.
         self._caller = copy.deepcopy(tokenizer)
 
@@ -55,12 +59,12 @@ class CrossEncoder:
         body = getattr(transformer, transformer.base_model_prefix)
         lacking, _ = body.load_state_dict(encoder.transformer.state_dict(), strict=False)
         assert not lacking, lacking
-        made = CrossEncoder(transformer, encoder.tokenizer, config.max_length, device)
+        made = CrossEncoder(transformer, encoder.tokenizer, config.max_length, device, config.arithmetic)
         made.refuse_too_long(config.name)
         return made
 
     @staticmethod
-    def saved(folder: str, device: str = "cpu") -> "CrossEncoder":
+    def saved(folder: str, device: str = "cpu", arithmetic: Arithmetic = "auto") -> "CrossEncoder":
         """One that `save` wrote, from a path or a URI; BadFile where the folder has lost something."""
         near = str(fetched(place(folder)))
         transformers_logging.disable_progress_bar()
@@ -78,7 +82,7 @@ class CrossEncoder:
         if missing or transformer.config.num_labels != 1:
             lack = f"lacks {len(missing)} weights ({missing[0]}, ...)" if missing else "has not one logit"
             raise BadFile(f"the model in {folder} {lack}; restore it, or train it by python -m jobs.train")
-        return CrossEncoder(transformer, tokenizer, int(tokenizer.model_max_length), device)
+        return CrossEncoder(transformer, tokenizer, int(tokenizer.model_max_length), device, arithmetic)
 
     def refuse_too_long(self, name: str) -> None:
         """BadOption where the longest pair has more positions than the transformer."""
@@ -104,7 +108,7 @@ class CrossEncoder:
             {name: [values[row] for row in rows.tolist()] for name, values in encoded.items()}, return_tensors="pt"
         )
         inputs = {name: values.to(self.device) for name, values in padded.items()}
-        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device != "cpu"):
+        with mixed(self.arithmetic, self.device):
             return self.transformer(**inputs).logits[:, 0].float()
 
     @torch.inference_mode()
@@ -152,11 +156,12 @@ def by_length(encoded: dict[str, list[list[int]]]) -> Rows:
 
 @dataclass(frozen=True)
 class PairShardSpec:
-    """All that a scorer of pairs is made from: pairs scored at a time, threads, and where it computes."""
+    """All that a scorer of pairs is made from: pairs scored at a time, threads, and where and in what it computes."""
 
     batch: int
     threads: int
     device: str = "cpu"
+    arithmetic: Arithmetic = "auto"
 
 
 class PairShard:
@@ -174,7 +179,7 @@ class PairShard:
 
     def _loaded(self, model: Model) -> CrossEncoder:
         if self.held is None or self.held[0] != model.digest:
-            found = CrossEncoder.saved(model.path, self.spec.device)
+            found = CrossEncoder.saved(model.path, self.spec.device, self.spec.arithmetic)
             if found.digest() != model.digest:
                 raise BadFile(
                     f"{model.path} holds other weights than its record says; restore {json.dumps(model.path)}"

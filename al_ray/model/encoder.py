@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
 
-from al_ray.core.config import EncoderConfig
+from al_ray.core.config import Arithmetic, EncoderConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
 from al_ray.core.pairs import Rows
 from al_ray.model.tokens import Tokens
@@ -33,6 +33,13 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 RANDOM_BERT = "random-bert"
 
 Vectors = npt.NDArray[np.float32 | np.float16]
+
+
+def mixed(arithmetic: Arithmetic, device: str) -> torch.autocast:
+    """The context of a forward pass: bf16 where it is asked for, or where auto finds a GPU; otherwise as it stands."""
+    kind = torch.device(device).type
+    bf16 = arithmetic == "bf16" or (arithmetic == "auto" and kind != "cpu")
+    return torch.autocast(kind, dtype=torch.bfloat16, enabled=bf16)
 
 
 class Encoder:
@@ -90,7 +97,7 @@ class Encoder:
         """(r,) rows -> their mean-pooled vectors (r, d), not yet of unit length; gradients flow if they are on."""
         ids, mask = tokens.padded(rows, self.pad)
         ids, mask = ids.to(self.device), mask.to(self.device)
-        with torch.autocast("cuda", dtype=torch.bfloat16, enabled=self.device != "cpu"):
+        with mixed(self.config.arithmetic, self.device):
             hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
         kept = mask[..., None].to(torch.float32)
         # A text without a single word piece is the zero vector, as in sentence-transformers.
@@ -103,7 +110,7 @@ class Encoder:
 
     def digest(self) -> str:
         """Of everything that decides a vector before it is rounded: weights, tokenizer, options."""
-        return digest_of([str(self.config), self.tokenizer_digest()], self.transformer)
+        return digest_of([self.config.told, self.tokenizer_digest()], self.transformer)
 
     def tokenizer_digest(self) -> str:
         """Of what decides a text's token ids."""

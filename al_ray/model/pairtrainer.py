@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -68,7 +68,7 @@ class PairTrainer:
 
     def _made_from(self, pairs: Texts, labels: Labels | Floats) -> str:
         """Digest of all that decides the weights."""
-        options = [asdict(self.spec.encoder), self.spec.training.digested(), self.spec.seed]
+        options = [self.spec.encoder.digested(), self.spec.training.digested(), self.spec.seed]
         content = hashlib.sha256(json.dumps([options, list(pairs)]).encode())
         content.update(np.ascontiguousarray(labels).data)
         return content.hexdigest()

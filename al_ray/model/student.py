@@ -104,7 +104,7 @@ class StudentTrainer:
     def _made_from(self, known: Sequence[str], pairs: Texts, scores: Floats, steps: int) -> str:
         """Digest of all that decides the weights."""
         spec = self.spec
-        options = [asdict(spec.encoder), asdict(spec.training), spec.seed, spec.fresh_layers, spec.words, steps]
+        options = [spec.encoder.digested(), asdict(spec.training), spec.seed, spec.fresh_layers, spec.words, steps]
         texts = list(known) if is_cnn(spec.encoder.name) else []
         content = hashlib.sha256(json.dumps([options, texts, list(pairs)]).encode())
         content.update(np.ascontiguousarray(scores).data)

@@ -110,7 +110,7 @@ class Trainer:
 
     def _made_from(self, labelled: Labelled, number: int, start: Model | None) -> str:
         """Digest of all that decides the weights."""
-        content = hashlib.sha256(json.dumps([asdict(self.spec.encoder), self.spec.training.digested()]).encode())
+        content = hashlib.sha256(json.dumps([self.spec.encoder.digested(), self.spec.training.digested()]).encode())
         content.update(json.dumps([self.spec.seed, number, start and start.digest]).encode())
         content.update(np.ascontiguousarray(labelled.pairs).data)
         content.update(np.ascontiguousarray(labelled.labels).data)
