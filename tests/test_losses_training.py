@@ -17,7 +17,7 @@ from al_ray.model.checkpoint import NAME, Checkpoint
 from al_ray.model.encoder import Encoder
 from al_ray.model.encoders import learn_words, untrained
 from al_ray.model.tokens import Tokens
-from al_ray.model.training import Head, Known, Optimiser, Sides, batch_cosines, train
+from al_ray.model.training import Head, Known, Optimiser, Sides, batch_cosines, thin_gradients, train
 
 CONFIG = TrainingConfig(
     epochs=2, batch=8, learning_rate=1e-3, weight_decay=0.01, losses=LossConfig(queue=20, key_momentum=0.5, ghm_bins=5)
@@ -85,6 +85,7 @@ def test_cross_entropy_is_the_training_that_it_was(letters, parts):
     for _ in train(encoder, parts[0], parts[1], CONFIG, [0, 0, 1]):
         pass
     head = Head(CONFIG)
+    thin_gradients(twin.network)
     optimiser = Optimiser.of(twin, head, CONFIG, 8)
     for epoch in range(2):
         order = generator(0, f"training-order-0-{epoch}", 1).permutation(32)

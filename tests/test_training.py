@@ -17,7 +17,16 @@ from al_ray.core.task import Task
 from al_ray.model.encoder import Encoder
 from al_ray.model.tokens import Tokens
 from al_ray.model.trainer import Trainer, TrainerSpec, read_model
-from al_ray.model.training import Head, Optimiser, batch_cosines, fit, pair_cosines, train
+from al_ray.model.training import (
+    Head,
+    Optimiser,
+    batch_cosines,
+    fit,
+    pair_cosines,
+    thin_gradients,
+    train,
+    whole_gradients,
+)
 
 FAST = TrainingConfig(batch=8, learning_rate=1e-3)
 
@@ -177,6 +186,21 @@ def test_the_cosines_of_a_batch_keep_the_order_of_its_pairs(letters, make_task):
     together = batch_cosines(encoder, left, right, pairs).tolist()
     alone = [batch_cosines(encoder, left, right, pairs[n : n + 1]).item() for n in range(20)]
     assert together == pytest.approx(alone, abs=1e-5)
+
+
+def test_thin_gradients_are_those_of_all_words(letters, make_task):
+    task, batch = make_task(False), as_pairs(np.arange(20), np.arange(20)[::-1])
+    plain, thin = Encoder.base(letters), Encoder.base(letters)
+    left, right = tokens_of(plain, task.left.texts), tokens_of(plain, task.right.texts)
+    thin_gradients(thin.network)
+    for encoder in (plain, thin):
+        batch_cosines(encoder, left, right, batch).sum().backward()
+    assert sum(one.grad.is_sparse for one in thin.network.parameters() if one.grad is not None) == 3
+    whole_gradients(thin.network.parameters())
+    for one, other in zip(plain.network.parameters(), thin.network.parameters(), strict=True):
+        assert (one.grad is None) == (other.grad is None)
+        if one.grad is not None:
+            torch.testing.assert_close(other.grad, one.grad, rtol=1e-4, atol=1e-7)
 
 
 def test_pair_cosines_are_those_of_a_loop(letters, task):

@@ -20,7 +20,7 @@ from al_ray.core.scoring import Floats, Labels, Scorer
 from al_ray.model.checkpoint import NAME, Checkpoint, restored
 from al_ray.model.crossencoder import CrossEncoder, Texts
 from al_ray.model.trainer import read_model, write_model
-from al_ray.model.training import Optimiser, Step
+from al_ray.model.training import Optimiser, Step, thin_gradients
 from al_ray.storage.places import place
 
 
@@ -99,6 +99,7 @@ def train(
     # Told again, for a stream that is asked for again must be as long as it was.
     yield from (Step(number + 1, optimiser.steps, float(losses[number])) for number in range(optimiser.taken))
     model.transformer.train()
+    thin_gradients(model.transformer)
     devices = [] if model.device == "cpu" else [model.device]
     while optimiser.taken < optimiser.steps:
         epoch, number = divmod(optimiser.taken, per_epoch)

@@ -22,7 +22,7 @@ from al_ray.model.encoders import TextEncoder
 from al_ray.model.metric import distances, hard_negatives, paired, random_negatives, sdml, triplet, triplet_against
 from al_ray.model.miners import miner_of
 from al_ray.model.tokens import Tokens, batches
-from al_ray.model.training import forward
+from al_ray.model.training import forward, thin_gradients, whole_gradients
 
 MINED = NegativesConfig(per_text=5, random_share=0.2)
 """Negatives of a question, of which one is drawn for every step; with one of them at random no question has none."""
@@ -67,6 +67,7 @@ class MetricTraining:
         """
         network = self.encoder.network
         adam = torch.optim.Adam(network.parameters(), lr=self.config.learning_rate, fused=True)
+        thin_gradients(network)
         taken, parts = checkpoint.read()
         if len(past) < taken:
             raise BadFile(f"{checkpoint.path} is of epoch {taken}, and metrics.jsonl beside it ends before; restore it")
@@ -94,6 +95,7 @@ class MetricTraining:
                 self.loss(known.pairs[rows], draws) if mined is None else self.against(known.pairs[rows], mined, draws)
             )
             loss.backward()
+            whole_gradients(self.encoder.network.parameters())
             adam.step()
             total += float(loss.detach())
             self.watch(f"epoch {number}", step, len(dealt))

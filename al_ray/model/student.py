@@ -25,7 +25,7 @@ from al_ray.model.encoder import Encoder
 from al_ray.model.encoders import TextEncoder, saved
 from al_ray.model.tokens import Tokens
 from al_ray.model.trainer import read_model, write_model
-from al_ray.model.training import Optimiser, Step, batch_cosines, pair_cosines
+from al_ray.model.training import Optimiser, Step, batch_cosines, pair_cosines, thin_gradients
 from al_ray.model.words import Vocabulary
 from al_ray.storage.places import place
 
@@ -134,6 +134,7 @@ def train(
         restored(optimiser.adam, parts["optimiser"])
     # Told again, for a stream that is asked for again must be as long as it was; their losses are not known.
     yield from (Step(number + 1, steps, math.nan) for number in range(optimiser.taken))
+    thin_gradients(encoder.network)
     order = np.empty(0, dtype=np.int64)
     while optimiser.taken < steps:
         epoch, number = divmod(optimiser.taken, per_epoch)

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,6 +146,7 @@ class Optimiser:
 
     def step(self) -> None:
         """Clip, set this step's rates, and move."""
+        whole_gradients(self.all)
         torch.nn.utils.clip_grad_norm_(self.all, self.config.clip_norm)
         first, second = (1 - beta ** (self.taken + 1) for beta in BETAS)
         # torch corrects m/first and sqrt(v/second). Scaling rate and epsilon takes the correction out again, exactly:
@@ -196,6 +197,8 @@ def train(
         # Told again, for a stream that is asked for again must be as long as it was; their losses are not known.
         yield from (Step(number + 1, optimiser.steps, math.nan) for number in range(optimiser.taken))
     head.train()
+    if group is ALONE:
+        thin_gradients(encoder.network)
     together = group.together(loss_of)
     order = np.empty(0, dtype=np.int64)
     while optimiser.taken < optimiser.steps:
@@ -210,6 +213,20 @@ def train(
             parts = {"encoder": encoder.network.state_dict(), "head": head.state_dict()}
             checkpoint.write({**parts, "loss": loss_of.loss.kept()}, optimiser.adam, optimiser.taken)
         yield Step(optimiser.taken, optimiser.steps, float(loss.detach()))
+
+
+def thin_gradients(network: torch.nn.Module) -> None:
+    """Let a pass on a CPU leave gradients of the words it saw alone: a step has several, and most words are in none."""
+    for part in network.modules():
+        if isinstance(part, torch.nn.Embedding):
+            part.sparse = part.weight.device.type == "cpu"
+
+
+def whole_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
+    """Make gradients of all words of those, before anybody looks at their norm or moves the weights."""
+    for one in parameters:
+        if one.grad is not None and one.grad.is_sparse:
+            one.grad = one.grad.to_dense()
 
 
 def refuse_few(pairs: int, workers: int) -> None:
