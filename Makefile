@@ -7,6 +7,8 @@ ELSEWHERE := $(if $(filter gpu,$(HERE)),cpu,gpu)
 RUNS := .venv/installed-$(HERE)-to-run
 TESTS := .venv/installed-$(HERE)-to-test
 comma := ,
+# Files of tests that run at a time, each on its own Ray; 0 for one process.
+FILES ?= 2
 
 export HF_HUB_OFFLINE ?= 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -18,7 +20,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 help:
 	@echo "make demo    install, and watch active learning find rare pairs (minutes, no GPU needed)"
-	@echo "make test    install, and run every check: format, lint, types, tests"
+	@echo "make test    install, and run every check: format, lint, types, tests (FILES=4: so many files of them at a time)"
 	@echo "make lint    the checks without the tests"
 	@echo "make faults  the tests that kill processes and nodes"
 	@echo "make slow    the tests that take minutes"
@@ -30,7 +32,7 @@ demo: $(RUNS)
 	$(PY) -m jobs.demo
 
 test: lint
-	$(PY) -m pytest
+	$(PY) -m pytest -n $(FILES) --dist loadfile
 
 lint: $(TESTS)
 	$(PY) -m ruff format --check .
