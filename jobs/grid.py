@@ -13,6 +13,7 @@ from al_ray.cluster.tuning import Grid
 from al_ray.core.grid import Cell
 from al_ray.core.summary import Outcome, markdown, table, unfinished
 from al_ray.data.grid_folder import GridFolder
+from al_ray.data.run_folder import last_round
 from jobs.entry import aligned, job
 from jobs.grid_options import parsed
 from jobs.progress import Progress
@@ -24,7 +25,7 @@ def main() -> None:
     grid = asked.grid
     if asked.dry_run:
         checked(grid)
-        print(planned(grid.cells))
+        print(planned(grid))
         places = places_of(grid)
         print(f"{places} runs at a time have room, each with {len(grid.bundles)} actors")
         if not places:
@@ -63,12 +64,20 @@ def told(cell: Cell, line: Mapping[str, Any]) -> str:
     )
 
 
-def planned(cells: tuple[Cell, ...]) -> str:
-    """A line a run: what it costs."""
-    rows: list[tuple[str, ...]] = [("run", "labels", "trainings", "after")]
-    rows += [(cell.name, f"{cell.labels:,}", str(len(cell.config.batches)), cell.after or "-") for cell in cells]
-    total = sum(cell.labels for cell in cells), sum(len(cell.config.batches) for cell in cells)
-    rows.append((f"{len(cells)} runs", f"{total[0]:,}", str(total[1]), ""))
+def planned(grid: Grid) -> str:
+    """A line a run: what it costs, and how many of its trainings stand already."""
+    cells, folder = grid.cells, GridFolder(grid.out)
+    rows: list[tuple[str, ...]] = [("run", "labels", "trainings", "done", "after")]
+    labels, every, stand = 0, 0, 0
+    for cell in cells:
+        trainings, done = len(cell.config.batches), last_round(folder.run(cell))
+        # How many these are, the task knows alone.
+        stated = cell.config.strategy == "stated"
+        labels, every, stand = labels + cell.labels * (not stated), every + trainings, stand + done
+        told = "all stated" if stated else f"{cell.labels:,}"
+        rows.append((cell.name, told, str(trainings), str(done), cell.after or "-"))
+    more = " and all stated" if any(cell.config.strategy == "stated" for cell in cells) else ""
+    rows.append((f"{len(cells)} runs", f"{labels:,}{more}", str(every), str(stand), ""))
     return aligned(rows)
 
 

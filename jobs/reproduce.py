@@ -61,7 +61,7 @@ class Options(RunConfig):
 
     target: tyro.conf.Positional[Target]
     """Which: table2 (models of stated pairs), table3 (strategies), table4 (positives found), table5 (stratified),
-    (other models on the collected labels), figure3 (seed sets, calibration), figure4 (AP and positives by labels)."""
+    table6 (models on the collected labels), figure3 (seed sets, calibration), figure4 (AP and positives by labels)."""
     out: PathOrUri
     """Folder of all tables: made if it is not there, gone on with if it is."""
     seeds: int = 3
@@ -84,7 +84,7 @@ class Options(RunConfig):
         return TrainConfig(
             task=self.task, labels="-", encoder=encoder, encoder_layers=self.encoder_layers,
             max_length=self.max_length, encoder_batch=self.encoder_batch, threads=self.threads,
-            concat_batch=self.concat.batch, search=self.search,
+            arithmetic=self.arithmetic, concat_batch=self.concat.batch, search=self.search,
             training=replace(self.training, epochs=epochs, workers=1),
             evaluation=EvaluationConfig(
                 splits=(SPLIT,), near_pairs=self.concat.near_pairs, random_pairs=self.concat.random_pairs,
@@ -143,7 +143,7 @@ def refuse_mixed(asked: Options) -> None:
 
 def plan(asked: Options, bench: Bench, made: tuple[Part, ...]) -> str:
     """What there is to do, that which is done already included."""
-    lines = [f"{part.name}:\n{planned(bench.grid(part).cells)}" for part in made]
+    lines = [f"{part.name}:\n{planned(bench.grid(part))}" for part in made]
     for strategy in TARGETS[asked.target].concat:
         for encoder in encoders(asked):
             lines.append(f"a concatenation model of {encoder} on the labels of {strategy}, seeds {len(bench.seeds)}")

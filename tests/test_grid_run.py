@@ -22,6 +22,7 @@ from al_ray.core.pairs import NO_KEYS
 from al_ray.core.records import Model
 from al_ray.core.scoring import Scorer
 from al_ray.core.strategy import HIGHEST, Candidates, Order
+from al_ray.data.files import write_json
 from al_ray.data.run_folder import RunFolder
 from al_ray.data.seed_sets import SeedSet, SeedSets
 from al_ray.data.tables import read_task, write_task
@@ -201,10 +202,10 @@ def test_a_dry_run_says_what_each_run_costs_and_starts_none(local_ray, task, tmp
     code, said = ended(grid, task, monkeypatch, capsys, "--dry-run")
     assert code == 0
     assert [line.split() for line in said.splitlines()[:4]] == [
-        ["run", "labels", "trainings", "after"],
-        ["static-s0", "40", "2", "-"],
-        ["uncertainty-s0", "40", "2", "-"],
-        ["2", "runs", "80", "4"],
+        ["run", "labels", "trainings", "done", "after"],
+        ["static-s0", "40", "2", "0", "-"],
+        ["uncertainty-s0", "40", "2", "0", "-"],
+        ["2", "runs", "80", "4", "0"],
     ]
     # 6 CPUs, two for a run, and two runs.
     assert said.splitlines()[4] == "2 runs at a time have room, each with 2 actors"
@@ -212,6 +213,9 @@ def test_a_dry_run_says_what_each_run_costs_and_starts_none(local_ray, task, tmp
     code, said = ended(grid, task, monkeypatch, capsys, "--dry-run", "--gpus-per-shard", "1")
     assert code == 1
     assert said.splitlines()[4] == "0 runs at a time have room, each with 2 actors"
+    write_json(grid.out / "runs" / "static-s0" / "state.json", {"round": 1})
+    _, said = ended(grid, task, monkeypatch, capsys, "--dry-run")
+    assert [line.split()[3:] for line in said.splitlines()[1:4]] == [["1", "-"], ["0", "-"], ["4", "1"]]
 
 
 @pytest.mark.parametrize("one", [["--strategy", "random"], ["--seed=3"], ["--encoder", "random-bert"]])
