@@ -1,6 +1,7 @@
 """Grids on a real Ray Tune: each run as it would be alone, a failed one marked and then made up for."""
 
 import json
+import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -195,6 +196,19 @@ def test_a_grid_without_room_says_what_it_asks_for_and_what_there_is(local_ray, 
     ):
         run_grid(grid, lambda *_: None, lambda *_: None)
     assert not (grid.out / "runs").exists()
+
+
+@pytest.mark.slow
+def test_a_run_whose_folder_was_removed_is_made_again(alone, task, tmp_path, monkeypatch, capsys):
+    grid = asked(task, tmp_path / "grid")
+    assert ended(grid, task, monkeypatch, capsys)[0] == 0
+    for _ in range(2):
+        shutil.rmtree(grid.out / "runs" / "static-s0")
+        code, said = ended(grid, task, monkeypatch, capsys)
+        assert code == 0, said
+        assert "static-s0: round 2 of 2, 40 labels" in said
+        assert "uncertainty-s0: round" not in said
+        assert made(grid.out / "runs" / "static-s0") == made(alone)
 
 
 def test_a_dry_run_says_what_each_run_costs_and_starts_none(local_ray, task, tmp_path, monkeypatch, capsys):

@@ -72,7 +72,7 @@ def run_grid(grid: Grid, watch: Watch, hear: Hear) -> list[Outcome]:
                     ends |= {cell.name: f"needs {cell.after}" for cell in phase if cell.after in lacking}
                     part = [cell for cell in phase if cell in left and cell.name not in ends]
                     if part:
-                        ends |= fitted(grid, number, part, heard)
+                        ends |= fitted(grid, str(number), part, heard)
             wall = time.monotonic() - started
         ended = {cell.name for cell in made if cell not in left} | {name for name, error in ends.items() if not error}
         outcomes = [folder.outcome(cell, task, cell.name in ended, ends.get(cell.name, "")) for cell in made]

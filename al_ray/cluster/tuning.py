@@ -23,7 +23,7 @@ from al_ray.core.grid import Axes, Cell, GridConfig, cells
 from al_ray.core.plain import as_dict
 from al_ray.data.files import read_json, write_json
 from al_ray.data.grid_folder import GridFolder
-from al_ray.data.run_folder import RunFolder, bought_by
+from al_ray.data.run_folder import RunFolder, bought_by, last_round
 from al_ray.data.tables import read_task
 from al_ray.storage.places import Place, Uri, place
 
@@ -135,17 +135,18 @@ class Ear(tune.Callback):
         logger.warning("%s failed: %s", trial, _last_line(trial.error_file))
 
 
-def fitted(grid: Grid, phase: int, part: Sequence[Cell], hear: Hear) -> dict[str, str]:
+def fitted(grid: Grid, phase: str, part: Sequence[Cell], hear: Hear) -> dict[str, str]:
     """Run cells that wait for none of each other; by name of each that ended "", or the first line of its error.
 
-    A phase that was broken off is restored, and what failed in it is tried again.
+    A phase that was broken off is restored, and what failed in it is tried again. A run whose folder somebody removed,
+    of which Tune says that it ended, is another experiment.
     """
     os.environ.update(SETTINGS)
     # It misses files that its own loggers would have written, and prints each failure in fifty lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    folder, name = GridFolder(grid.out).tune, f"phase-{phase}-{grid.digest}"
+    tunes, name = GridFolder(grid.out).tune, f"phase-{phase}-{grid.digest}"
     # Of a URI its store and the path therein: Tune does not understand one with a query.
-    storage, store = (folder.path, folder.store) if isinstance(folder, Uri) else (str(folder), None)
+    storage, store = (tunes.path, tunes.store) if isinstance(tunes, Uri) else (str(tunes), None)
     runnable = tune.with_resources(tune.with_parameters(trial, grid=grid), trial_resources(grid))
     _hearers.append(hear)
     try:
@@ -175,12 +176,16 @@ def fitted(grid: Grid, phase: int, part: Sequence[Cell], hear: Hear) -> dict[str
     finally:
         _hearers.remove(hear)
     made = [(result.config or {}, result.metrics or {}, result.error) for result in results]
-    return {
+    ends = {
         config["cell"]: _first_line(error) if error else ""
         for config, metrics, error in made
         # Of one that was broken off there is neither.
         if error or metrics.get("done")
     }
+    told = {config["cell"]: metrics.get("round", 0) for config, metrics, _ in made}
+    folder = GridFolder(grid.out)
+    gone = [cell for cell in part if told.get(cell.name, 0) > last_round(folder.run(cell))]
+    return ends | fitted(grid, f"{phase}-again", gone, hear) if gone else ends
 
 
 def _named(made: Any) -> str:
