@@ -1,5 +1,6 @@
 """The same code on a CUDA device: vectors near the CPU's, and a training that learns. Run with: make gpu"""
 
+from dataclasses import replace
 from itertools import islice
 from typing import get_args
 
@@ -34,6 +35,13 @@ def test_vectors_are_those_of_the_cpu_but_for_bfloat16():
     np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1.0, atol=1e-5)
     # bfloat16 keeps 8 bits: cosines of the two stay within 1%.
     assert np.einsum("nd,nd->n", ours, theirs).min() > 0.99
+
+
+def test_vectors_in_fp32_are_those_of_the_cpu():
+    config = replace(CONFIG, arithmetic="fp32")
+    cpu, gpu = Encoder.base(config), Encoder.base(config, "cuda:0")
+    ours, theirs = (each.embed(tokens_of(each), np.arange(8)) for each in (gpu, cpu))
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", get_args(LossName))
