@@ -66,6 +66,11 @@ OPTIONS_OF_RUN = [
     ("--training.losses.focal-gamma -1", "--training.losses.focal-gamma is -1.0; give at least 0"),
     ("--training.losses.ghm-bins 0", "--training.losses.ghm-bins is 0; give at least 1"),
     ("--training.losses.ghm-momentum 1", "--training.losses.ghm-momentum is 1.0; give at most 0.999"),
+    ("--training.losses.focal-gamma 3", "focal-gamma 3.0 is of --training.loss focal, and that is bce; give the one"),
+    (
+        "--training.loss ohem --training.losses.temperature 1",
+        "is of --training.loss in-batch-softmax and momentum, and",
+    ),
     ("--training.losses.hardest 0", "--training.losses.hardest is 0.0"),
     ("--training.losses.hardest nan", "--training.losses.hardest is nan"),
     ("--training.losses.temperature 0", "--training.losses.temperature is 0.0"),

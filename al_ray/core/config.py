@@ -122,6 +122,7 @@ class RunConfig:
             (self.evaluation.seed, "--evaluation.seed", 0, 2**63 - 1),
             (self.evaluation.examples, "--evaluation.examples", 0, 10_000),
         ))  # fmt: skip
+        self.training.losses.refuse_unused(self.training.loss)
         # In logarithms: the sum itself may be no float any more.
         if log(self.first_batch) + (self.rounds - 1) * log(self.growth) > log(MOST_LABELS):
             raise BadOption(

@@ -1,11 +1,26 @@
 """Options of the losses that labelled pairs are learnt by; model/losses.py has the losses themselves."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Literal
+
+from al_ray.core.errors import BadOption
 
 LossName = Literal["bce", "focal", "ghm", "ohem", "in-batch", "in-batch-softmax", "momentum"]
 OF_SIDES: tuple[LossName, ...] = ("in-batch", "in-batch-softmax", "momentum")
 """Losses that look at the two sides of a batch, not at the logits of its pairs alone."""
+
+LOSSES_OF: Mapping[str, tuple[LossName, ...]] = {
+    "focal_alpha": ("focal",),
+    "focal_gamma": ("focal",),
+    "ghm_bins": ("ghm",),
+    "ghm_momentum": ("ghm",),
+    "hardest": ("ohem",),
+    "temperature": ("in-batch-softmax", "momentum"),
+    "queue": ("momentum",),
+    "key_momentum": ("momentum",),
+}
+"""Which losses ask for an option."""
 
 
 @dataclass(frozen=True)
@@ -44,3 +59,13 @@ class LossConfig:
             (self.queue, "--training.losses.queue", 0, 10_000_000),
             (self.key_momentum, "--training.losses.key-momentum", 0, 1),
         )
+
+    def refuse_unused(self, loss: LossName) -> None:
+        """BadOption for an option, not as it is by itself, that the loss does not ask for."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value != one.default and loss not in LOSSES_OF[one.name]:
+                raise BadOption(
+                    f"--training.losses.{one.name.replace('_', '-')} {value} is of --training.loss "
+                    f"{' and '.join(LOSSES_OF[one.name])}, and that is {loss}; give the one, or leave out the other"
+                )
