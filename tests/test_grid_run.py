@@ -200,15 +200,15 @@ def test_a_grid_without_room_says_what_it_asks_for_and_what_there_is(local_ray, 
 
 @pytest.mark.slow
 def test_a_run_whose_folder_was_removed_is_made_again(alone, task, tmp_path, monkeypatch, capsys):
-    grid = asked(task, tmp_path / "grid")
+    grid, gone = asked(task, tmp_path / "grid"), tmp_path / "grid" / "runs" / "static-s0"
     assert ended(grid, task, monkeypatch, capsys)[0] == 0
     for _ in range(2):
-        shutil.rmtree(grid.out / "runs" / "static-s0")
+        shutil.rmtree(gone)
         code, said = ended(grid, task, monkeypatch, capsys)
         assert code == 0, said
         assert "static-s0: round 2 of 2, 40 labels" in said
         assert "uncertainty-s0: round" not in said
-        assert made(grid.out / "runs" / "static-s0") == made(alone)
+        assert made(gone) == made(alone)
 
 
 def test_a_dry_run_says_what_each_run_costs_and_starts_none(local_ray, task, tmp_path, monkeypatch, capsys):

@@ -101,8 +101,8 @@ def test_a_run_stopped_after_a_round_goes_on_elsewhere_as_if_it_had_not_stopped(
     assert went_on.state().round == 2
     assert tables(out) == tables(unbroken)
     for here, there in zip(figures(out), figures(unbroken), strict=True):
-        # Sums of p over pairs are added in another order.
-        assert here.pop("calibration_error") == pytest.approx(there.pop("calibration_error"), rel=1e-6)
+        # Sums of p over pairs are added in another order, and of cosines whose last bits depend on the block.
+        assert here.pop("calibration_error") == pytest.approx(there.pop("calibration_error"), rel=1e-5)
         assert here == there
     for number in (1, 2):
         assert (

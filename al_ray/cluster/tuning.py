@@ -144,14 +144,14 @@ def fitted(grid: Grid, phase: str, part: Sequence[Cell], hear: Hear) -> dict[str
     os.environ.update(SETTINGS)
     # It misses files that its own loggers would have written, and prints each failure in fifty lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
-    tunes, name = GridFolder(grid.out).tune, f"phase-{phase}-{grid.digest}"
+    folder, name = GridFolder(grid.out), f"phase-{phase}-{grid.digest}"
     # Of a URI its store and the path therein: Tune does not understand one with a query.
+    tunes = folder.tune
     storage, store = (tunes.path, tunes.store) if isinstance(tunes, Uri) else (str(tunes), None)
     runnable = tune.with_resources(tune.with_parameters(trial, grid=grid), trial_resources(grid))
     _hearers.append(hear)
     try:
-        at = f"{storage}/{name}"
-        if tune.Tuner.can_restore(at, store):
+        if tune.Tuner.can_restore(at := f"{storage}/{name}", store):
             tuner = tune.Tuner.restore(at, trainable=runnable, resume_errored=True, storage_filesystem=store)
         else:
             tuner = tune.Tuner(
@@ -183,7 +183,6 @@ def fitted(grid: Grid, phase: str, part: Sequence[Cell], hear: Hear) -> dict[str
         if error or metrics.get("done")
     }
     told = {config["cell"]: metrics.get("round", 0) for config, metrics, _ in made}
-    folder = GridFolder(grid.out)
     gone = [cell for cell in part if told.get(cell.name, 0) > last_round(folder.run(cell))]
     return ends | fitted(grid, f"{phase}-again", gone, hear) if gone else ends
 
