@@ -26,6 +26,12 @@ def test_seeds_strategies_and_seed_sets_of_one_setting_stand_together():
     assert [one.config.seed for one in only.of(Method("uncertainty"))] == [1, 3]
 
 
+def test_runs_that_match_what_others_bought_stand_beside_them():
+    runs = [run(), run(strategy="stratified-match", matched=(3, 5)), run(strategy="stratified-match", matched=(4, 4))]
+    (only,) = settings(runs)
+    assert only.runs == tuple(runs)
+
+
 def test_what_is_measured_or_kept_to_look_at_parts_nothing_and_neither_does_where_the_task_lies():
     evaluation = EvaluationConfig(splits=("test",), examples=3)
     moved = run(evaluation=evaluation, search=SearchConfig(least_recall=0.5), task=TASK)

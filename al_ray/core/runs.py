@@ -11,7 +11,7 @@ from al_ray.core.plain import as_dict
 from al_ray.core.task import SPLITS
 
 # What makes a method of a run: runs that differ in nothing else are compared.
-OF_METHOD = ("strategy", "seed", "seeding", "train_every_budget")
+OF_METHOD = ("strategy", "matched", "seed", "seeding", "train_every_budget")
 # The order of the paper's tables, and the strategies that are told what nobody knows before (5.4).
 STRATEGIES = ("random", "stated", "static", "stratified-match", "stratified-all", "adaptive", "uncertainty")
 REFERENCE = "static"
