@@ -134,8 +134,8 @@ def test_stratified_runs_have_a_table_where_there_are_any():
     assert stratified(setting(), "s1") is None
     odd = replace(RUNS[2], config=replace(CONFIG, strategy="stratified-all"))  # pyright: ignore[reportArgumentType]
     found = cells(stratified(setting([*RUNS, odd]), "s1"))
-    assert list(found) == ["stratified-all", "adaptive", "adaptive, seed 1", "uncertainty"]
-    assert found["stratified-all"][-2:] == ("13.7", "9.1")
+    assert list(found) == ["stratified-all (oracle)", "adaptive", "adaptive, seed 1", "uncertainty"]
+    assert found["stratified-all (oracle)"][-2:] == ("13.7", "9.1")
 
 
 def test_a_task_is_told_by_its_splits_beside_the_papers():

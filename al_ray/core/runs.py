@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
 from al_ray.core.calibration import Bin
-from al_ray.core.config import ONCE, RunConfig
+from al_ray.core.config import ONCE, STRATIFIED, RunConfig
 from al_ray.core.metrics import Estimate
 from al_ray.core.plain import as_dict
 from al_ray.core.task import SPLITS
@@ -127,10 +127,11 @@ class Method:
         return known, self.strategy, self.seeding, self.once
 
     def words(self, others: Sequence["Method"] = ()) -> str:
-        """Its name, with how often it trains where `others` have it both ways."""
+        """Its name, with how often it trains where `others` have it both ways, and whether it knew every positive."""
         both = any((one.strategy, one.seeding) == (self.strategy, self.seeding) and one != self for one in others)
         seeded = " (stated seed)" if self.seeding == "stated" else ""
-        return self.strategy + seeded + (" (trained once)" if self.once and both else "")
+        oracle = " (oracle)" if self.strategy in STRATIFIED else ""
+        return self.strategy + oracle + seeded + (" (trained once)" if self.once and both else "")
 
 
 @dataclass(frozen=True)

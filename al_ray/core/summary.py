@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, Literal
 
+from al_ray.core.config import STRATIFIED
 from al_ray.core.grid import Cell
 
 Standing = Literal["complete", "failed", "incomplete"]
@@ -61,7 +62,7 @@ def table(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
         config, whole = group[0].cell.config, [one.row for one in group if one.standing == "complete"]
         rows.append(
             (
-                config.strategy,
+                config.strategy + (" (oracle)" if config.strategy in STRATIFIED else ""),
                 config.encoder,
                 f"{group[0].cell.labels:,}",
                 f"{len(whole)} of {len(group)}",
