@@ -6,11 +6,20 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
+from al_ray.core.augmentation import AugmentConfig
 from al_ray.core.config import EvaluationConfig, RunConfig, SearchConfig, TrainingConfig, generator
 from al_ray.core.errors import BadOption
 from al_ray.core.plain import as_dict, from_dict
+from al_ray.core.supervised import TrainConfig
 
 RUN = RunConfig(task="task")
+
+
+def test_what_an_encoder_computes_in_goes_from_the_options_of_every_job_to_it():
+    train = TrainConfig(task="task", labels="stated", arithmetic="bf16")
+    augment = AugmentConfig(gold="stsb:there", arithmetic="bf16")
+    for config in (replace(RUN, arithmetic="bf16"), train.run(1), augment, augment.teaching.run(1)):
+        assert config.encoding.arithmetic == "bf16"
 
 
 def test_rounds_grow_by_half_to_the_papers_budgets():

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, Literal
 
-from al_ray.core.config import STRATIFIED
 from al_ray.core.grid import Cell
+from al_ray.core.runs import Method
 
 Standing = Literal["complete", "failed", "incomplete"]
 FIGURES = ("average_precision", "precision_at_recall_20")
@@ -62,7 +62,7 @@ def table(outcomes: Sequence[Outcome]) -> list[tuple[str, ...]]:
         config, whole = group[0].cell.config, [one.row for one in group if one.standing == "complete"]
         rows.append(
             (
-                config.strategy + (" (oracle)" if config.strategy in STRATIFIED else ""),
+                Method(config.strategy).words(),
                 config.encoder,
                 f"{group[0].cell.labels:,}",
                 f"{len(whole)} of {len(group)}",
