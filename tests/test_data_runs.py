@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from al_ray.core.errors import BadFile, WrongFolder
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.metrics import Extent
 from al_ray.core.scoring import Scorer
 from al_ray.core.task import Task
-from al_ray.data.files import write_parquet
+from al_ray.data.files import write_json, write_parquet
+from al_ray.data.run_folder import bought_by
 from al_ray.data.runs import read_runs
 from al_ray.data.tables import write_task
-from tests.made_runs import CONFIG, made_grid, made_run
+from tests.made_runs import CONFIG, folder_of, made_grid, made_run
 
 
 @pytest.fixture
@@ -69,6 +70,18 @@ def test_an_estimate_keeps_its_interval_and_the_number_of_near_negatives(task, c
     (run,) = read_runs(path)
     assert run.rounds[0].splits["dev"].near == 100
     assert not run.rounds[0].splits["dev"].exact
+
+
+def test_a_run_that_ended_early_is_at_its_end_until_it_goes_on(task, config, tmp_path):
+    folder = folder_of(made_run(tmp_path / "run", task, config, above=((3, 9), (1, 4))), task)
+    folder.end("stopped after round 2 of 3 by --stop.labels 20")
+    (run,) = read_runs(folder.path)
+    assert (run.trouble, len(run.rounds)) == ("", 2)
+    assert bought_by(folder.path) == (4, 16)
+    write_json(folder.path / "state.json", {"round": 1, "labels": 10})
+    assert read_runs(folder.path)[0].trouble == "ended after round 1 of 3"
+    with pytest.raises(BadOption, match="has 1 of 3 rounds; run it to its end first"):
+        bought_by(folder.path)
 
 
 def test_a_run_that_is_not_through_says_how_far_it_is(task, config, tmp_path):
@@ -165,6 +178,7 @@ def test_a_grid_says_why_a_cell_failed_and_that_another_ended_early_as_it_was_to
         "static-s0": ((1, 2),),
     }
     grid = made_grid(tmp_path / "grid", task, cells, config)
+    folder_of(grid / "runs" / "uncertainty-s0", task).end("stopped")
     standings = [
         ("complete", ""),
         ("failed", "out of memory"),
@@ -187,13 +201,13 @@ def test_a_grid_says_why_a_cell_failed_and_that_another_ended_early_as_it_was_to
     # A run that has come further since is not what it was then.
     before = [{**row, "rounds": row["rounds"] - 1} for row in rows]
     write_parquet(grid / "summary.parquet", pa.Table.from_pylist(before))
-    assert [run.trouble for run in read_runs(grid)][:2] == ["ended after round 2 of 3"] * 2
+    assert [run.trouble for run in read_runs(grid)][:2] == ["", "ended after round 2 of 3"]
     write_parquet(grid / "summary.parquet", pa.Table.from_pylist(rows))
     # What cannot be read is not complete, whatever was found before.
     (grid / "runs" / "uncertainty-s0" / "round-002" / "record.json").write_text("{")
     assert read_runs(grid)[0].trouble.startswith("cannot be read after round 1")
     write_parquet(grid / "summary.parquet", pa.table({"name": ["a"]}))
-    with pytest.raises(BadFile, match="has no columns name, standing, error and rounds"):
+    with pytest.raises(BadFile, match="has no columns name, error and rounds"):
         read_runs(grid)
 
 

@@ -31,6 +31,7 @@ from al_ray.core.task import Task
 from al_ray.data.evaluation_sets import EvaluationSets
 from al_ray.data.examples import read_examples
 from al_ray.data.run_folder import opened
+from al_ray.data.runs import read_runs
 from al_ray.data.tables import read_task, write_task
 from jobs import run as run_job
 from jobs.entry import job
@@ -127,6 +128,7 @@ def test_static_stopped_between_budgets_goes_on_to_what_it_buys_at_once(at_once,
         said = capsys.readouterr().out
         assert "stopped after round 1 of 2 by --stop.labels 16: 16 are bought" in said
         assert [line["labels"] for line in figures(tmp_path / "out")] == [16]
+        assert read_runs(tmp_path / "out")[0].trouble == ""
     run(asked, replace(CPUS, shards=2), tmp_path / "out")
     assert "stopped" not in capsys.readouterr().out
     (whole,), parts = (

@@ -24,7 +24,7 @@ from al_ray.core.strategy import stated
 from al_ray.core.summary import Outcome, Sitting
 from al_ray.core.task import Task
 from al_ray.data.grid_folder import GridFolder
-from al_ray.data.run_folder import RunFolder, refuse_inside
+from al_ray.data.run_folder import RunFolder, at_its_end, refuse_inside
 from al_ray.data.tables import read_task
 from al_ray.storage.lock import locked
 from al_ray.storage.places import place
@@ -74,8 +74,7 @@ def run_grid(grid: Grid, watch: Watch, hear: Hear) -> list[Outcome]:
                     if part:
                         ends |= fitted(grid, str(number), part, heard)
             wall = time.monotonic() - started
-        ended = {cell.name for cell in made if cell not in left} | {name for name, error in ends.items() if not error}
-        outcomes = [folder.outcome(cell, task, cell.name in ended, ends.get(cell.name, "")) for cell in made]
+        outcomes = [folder.outcome(cell, task, ends.get(cell.name, "")) for cell in made]
         if left:
             folder.add_sitting(Sitting(wall, shared, stages, min(grid.how.concurrent or room, room, len(left))))
         return outcomes
@@ -99,9 +98,11 @@ def checked(grid: Grid) -> Task:
 
 
 def complete(grid: Grid, cell: Cell, task: Task) -> bool:
-    """Whether a cell's run has all its rounds, or has reached a limit at which it is to stop."""
-    lines = RunFolder(GridFolder(grid.out).run(cell), task).complete_rounds()
-    return len(lines) == len(cell.config.batches) or why_stop(grid.work.stop, lines) is not None
+    """Whether a cell's run has all its rounds, or has ended at a limit that still holds."""
+    folder = RunFolder(GridFolder(grid.out).run(cell), task)
+    lines = folder.complete_rounds()
+    stopped = at_its_end(folder.path, cell.config) and why_stop(grid.work.stop, lines) is not None
+    return stopped or len(lines) == len(cell.config.batches)
 
 
 def places_of(grid: Grid) -> int:

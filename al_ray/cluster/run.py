@@ -15,7 +15,7 @@ from al_ray.core.errors import BadOption, MissingSplit, WrongFolder
 from al_ray.core.limits import MODEL
 from al_ray.core.loop import ImputedOracle
 from al_ray.core.ports import Oracle
-from al_ray.core.stopping import NEVER, StopConfig, why_stop
+from al_ray.core.stopping import NEVER, StopConfig, ended, why_stop
 from al_ray.core.strategy import stated
 from al_ray.data.run_folder import RunFolder, opened, refuse_inside
 from al_ray.data.tables import read_task
@@ -76,6 +76,9 @@ def run(work: Work, out: Place, watch: Watch, told: Told, trial: Trial | None = 
                     told(journal.metrics()[-1])
                     if why_stop(stop, journal.metrics()) is not None:
                         break
+        early = ended(config, stop, journal.complete_rounds())
+        if early is not None:
+            journal.end(early)
     return journal
 
 

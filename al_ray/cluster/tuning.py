@@ -104,7 +104,7 @@ def conduct(
         report(line)
     config = cell.config
     if cell.after is not None:
-        config = replace(config, matched=bought_by(grid.out / "runs" / cell.after, ended=True))
+        config = replace(config, matched=bought_by(grid.out / "runs" / cell.after))
     run(replace(grid.work, config=config), out, _unwatched, report, Trial(cell.name, folder.shared, group))
 
 

@@ -24,7 +24,7 @@ from al_ray.core.summary import Outcome, Sitting, Standing
 from al_ray.core.task import Task
 from al_ray.data.events import add_events
 from al_ray.data.files import read_json, write_json, write_parquet, write_text
-from al_ray.data.run_folder import RunFolder, differences
+from al_ray.data.run_folder import RunFolder, at_its_end, differences
 from al_ray.storage.places import Place
 
 GROWING = ("strategies", "seeds")  # Axes whose other values change no cell's name.
@@ -78,14 +78,14 @@ class GridFolder:
         except BadOption as error:
             raise BadFile(f"{path}: {error} (restore it)") from error
 
-    def outcome(self, cell: Cell, task: Task, ended: bool, error: str) -> Outcome:
-        """What came of a cell. ended: whether its run came to its end; error: why it failed, if it did."""
+    def outcome(self, cell: Cell, task: Task, error: str) -> Outcome:
+        """What came of a cell. error: why it failed, if it did."""
         folder = RunFolder(self.run(cell), task)
         lines = folder.complete_rounds()
         evaluations: Mapping[str, Any] = {}
         if lines:
             evaluations = read_json(folder.round(len(lines)) / "record.json", ["evaluations"])["evaluations"]
-        whole = not error and (ended or len(lines) == len(cell.config.batches))
+        whole = not error and at_its_end(folder.path, cell.config)
         standing: Standing = "failed" if error else "complete" if whole else "incomplete"
         return Outcome(cell, tuple(lines), evaluations, standing, error)
 

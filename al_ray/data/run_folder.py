@@ -3,6 +3,7 @@
 config.json                        every option, resolved; the folder is bound to it
 state.json                         the last complete round; replaced last, in one step
 metrics.jsonl                      one line a complete round
+ended.json                         why a run came to its end with fewer rounds than planned, and after which
 round-NNN/*.parquet                what the round bought, see data/ledger.py
 round-NNN/search.json              what the index found of the truly nearest (knn)
 round-NNN/record.json              figures of the round, its model's digest and scorer, each split's evaluation
@@ -38,7 +39,7 @@ from al_ray.storage.places import Place, Uri, place
 # Of a line of metrics.jsonl: what jobs read.
 FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
 
-RECALL = "search.json"
+RECALL, ENDED = "search.json", "ended.json"
 
 
 class RunFolder:
@@ -144,6 +145,10 @@ class RunFolder:
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
         self.seconds.clear()
 
+    def end(self, why: str) -> None:
+        """Keep that the run came to its end before its last planned round, as it was told to or for want of pairs."""
+        write_json(self.path / ENDED, {"round": self.last, "why": why})
+
     def keep_calibration(
         self, number: int, calibration: Mapping[str, Any], thresholds: Sequence[Mapping[str, Any]]
     ) -> None:
@@ -223,6 +228,12 @@ def last_round(path: Place) -> int:
     return last
 
 
+def at_its_end(path: Place, config: RunConfig) -> bool:
+    """Whether a run has all rounds of its config, or ended with those it has; new limits may let it go on."""
+    last, mark = last_round(path), path / ENDED
+    return last >= len(config.batches) or (last > 0 and mark.exists() and read_json(mark, ["round"])["round"] == last)
+
+
 def bound_config(path: Place) -> RunConfig:
     """The config that a run folder is bound to; WrongFolder when it is no run folder."""
     if not (path / "config.json").is_file():
@@ -248,14 +259,11 @@ def trained(path: Place, task: Task, option: str) -> tuple[RunConfig, RunFolder]
     return config, folder
 
 
-def bought_by(path: Place, ended: bool = False) -> tuple[int, int]:
-    """How many positives and negatives a run bought; BadOption for one that is not at its end.
-
-    ended: it is known to be, though it may have fewer rounds than it was told.
-    """
+def bought_by(path: Place) -> tuple[int, int]:
+    """How many positives and negatives a run bought; BadOption for one that is not at its end."""
     config = bound_config(path)
     lines = RunFolder(path, read_task(place(config.task))).complete_rounds()
-    if not lines or (len(lines) < len(config.batches) and not ended):
+    if not at_its_end(path, config):
         raise BadOption(f"{path} has {len(lines)} of {len(config.batches)} rounds; run it to its end first")
     return int(lines[-1]["positives"]), int(lines[-1]["labels"] - lines[-1]["positives"])
 

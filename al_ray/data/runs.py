@@ -18,7 +18,7 @@ from al_ray.core.scoring import Scorer
 from al_ray.core.task import SPLITS
 from al_ray.data.examples import read_examples
 from al_ray.data.files import read_json, read_parquet
-from al_ray.data.run_folder import bound_config, last_round
+from al_ray.data.run_folder import at_its_end, bound_config, last_round
 from al_ray.data.tables import read_about
 from al_ray.storage.places import Place, place
 
@@ -52,7 +52,7 @@ def read_run(folder: Place, name: str) -> Run:
         return replace(run, rounds=tuple(rounds), trouble=f"{UNREADABLE} after round {len(rounds)}: {error}")
     if not rounds:
         return replace(run, trouble="no round is complete")
-    trouble = "" if len(rounds) >= planned else f"ended after round {len(rounds)} of {planned}"
+    trouble = "" if at_its_end(folder, config) else f"ended after round {len(rounds)} of {planned}"
     return replace(run, rounds=tuple(rounds), trouble=trouble)
 
 
@@ -67,13 +67,13 @@ def _of_grid(folder: Place) -> list[Run]:
     told, trouble = _told(folder), dict[str, str]()
     for cell in cells:
         key, home = cell["name"], folder / "runs" / str(cell["name"])
-        standing, error, rounds = told.get(key, ("", "", 0))
+        error, rounds = told.get(key, ("", 0))
         try:
             if (home / CONFIG).exists():
                 run = read_run(home, f"{name}/{key}")
                 # Where it has come further since, that start knows nothing of it.
-                known = (standing, error) if len(run.rounds) == rounds else ("", "")
-                found[key] = replace(run, trouble=_settled(run, *known))
+                failed = run.trouble and error and len(run.rounds) == rounds
+                found[key] = replace(run, trouble=f"{run.trouble}: failed: {error}") if failed else run
             else:
                 trouble[key] = f"failed: {error}" if error else "failed or not begun: it has no run folder"
         except AlRayError as problem:
@@ -85,23 +85,16 @@ def _of_grid(folder: Place) -> list[Run]:
     ]
 
 
-def _told(folder: Place) -> dict[str, tuple[str, str, int]]:
-    """Cell -> its standing, its error and its complete rounds, as the grid's last start that came to an end left it."""
+def _told(folder: Place) -> dict[str, tuple[str, int]]:
+    """Cell -> its error and its complete rounds, as the grid's last start that came to an end left it."""
     path = folder / "summary.parquet"
     if not path.exists():
         return {}
     table = read_parquet(path)
-    if not {"name", "standing", "error", "rounds"} <= set(table.column_names):
-        raise BadFile(f"{path} has no columns name, standing, error and rounds; run the grid again, or restore it")
-    rows = table.select(["name", "standing", "error", "rounds"]).to_pylist()
-    return {str(row["name"]): (str(row["standing"]), str(row["error"] or ""), row["rounds"]) for row in rows}
-
-
-def _settled(run: Run, standing: str, error: str) -> str:
-    """What is wrong with a cell's run: nothing where it ended early as it was told to (--stop), and why where known."""
-    if not run.trouble or (standing == "complete" and run.rounds and not run.trouble.startswith(UNREADABLE)):
-        return ""
-    return f"{run.trouble}: failed: {error}" if error else run.trouble
+    if not {"name", "error", "rounds"} <= set(table.column_names):
+        raise BadFile(f"{path} has no columns name, error and rounds; run the grid again, or restore it")
+    rows = table.select(["name", "error", "rounds"]).to_pylist()
+    return {str(row["name"]): (str(row["error"] or ""), row["rounds"]) for row in rows}
 
 
 def _missing(
