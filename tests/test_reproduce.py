@@ -72,10 +72,12 @@ def test_table_6_has_both_models_of_each_strategy_and_their_paired_difference():
         Judged(COSINE, "uncertainty", 1, counted(0.7), counted(0.5), {}),
         Judged("bert", "uncertainty", 0, counted(0.4), Estimate(0.2, 0.1, 0.3), {}, less),
         Judged(COSINE, "stated", 0, counted(0.1), counted(0.1), {}),
+        Judged(COSINE, "stratified-match", 0, counted(0.1), counted(0.1), {}),
     ]
     table = other_models(Facts("", "qqp"), judged)
     assert [row.cells for row in table.rows] == [
         ("stated", "1", "10.0", "10.0", "-", "-", "-", "15.4", "2.4"),
+        ("stratified-match (oracle)", "1", "10.0", "10.0", "-", "-", "-", "19.0", "16.4"),
         ("uncertainty", "2", "60.0 ± 14.1", "40.0 ± 14.1", "40.0", "20.0 (10.0 to 30.0)", "-10.0 (-20.0 to +5.0)",
          "32.5", "8.9"),
     ]  # fmt: skip

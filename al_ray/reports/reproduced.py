@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from al_ray.core.metrics import Estimate
 from al_ray.core.published import published
-from al_ray.core.runs import STRATEGIES, Facts
+from al_ray.core.runs import STRATEGIES, Facts, Method
 from al_ray.reports.table import NOTHING, Row, Table, percent, percents
 
 COSINE = "CosineBERT"
@@ -76,7 +76,7 @@ def other_models(task: Facts, judged: Sequence[Judged]) -> Table:
     rows: list[Row] = []
     for data in (name for name in STRATEGIES if any(one.data == name for one in judged)):
         of_data = [one for one in judged if one.data == data]
-        cells = [data, str(len({one.seed for one in of_data}))]
+        cells = [Method(data).words(), str(len({one.seed for one in of_data}))]
         for model in (COSINE, *others):
             own = [one for one in of_data if one.model == model]
             cells += _all_pairs(own)
@@ -88,7 +88,7 @@ def other_models(task: Facts, judged: Sequence[Judged]) -> Table:
             cells += [percent(None if found is None else found.average_precision)]
         rows.append(Row(tuple(cells)))
     notes = (
-        "stratified-match knows every positive: oracle information. Differences are of the same sampled pairs, with "
+        "(oracle) knows every positive. Differences are of the same sampled pairs, with "
         "their 95% interval over questions, or over samples where a task has none; one a seed.",
         SAMPLED,
     )
