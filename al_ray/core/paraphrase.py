@@ -40,7 +40,7 @@ class ParaphraseConfig:
     same_cluster: bool = False
     """Let a batch hold two pairs of one cluster, whose questions are then taken for negatives of each other."""
     learning_rate: float = 1e-3
-    """Adam's (4.2). On QQP's subset 3e-4 was better on dev, by every loss (docs/paraphrase.md)."""
+    """Adam's (4.2). On QQP's subset 3e-4 was better on dev, by three losses (docs/paraphrase.md)."""
     epochs: int = 50
     """At most so many passes over the pairs."""
     patience: int = 3

@@ -263,7 +263,7 @@ def bought_by(path: Place) -> tuple[int, int]:
     """How many positives and negatives a run bought; BadOption for one that is not at its end."""
     config = bound_config(path)
     lines = RunFolder(path, read_task(place(config.task))).complete_rounds()
-    if not at_its_end(path, config):
+    if not lines or not at_its_end(path, config):
         raise BadOption(f"{path} has {len(lines)} of {len(config.batches)} rounds; run it to its end first")
     return int(lines[-1]["positives"]), int(lines[-1]["labels"] - lines[-1]["positives"])
 
