@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +31,16 @@ from al_ray.data.files import write_json, write_text
 from al_ray.data.paraphrase_folder import ParaphraseFolder, write_about
 from al_ray.model.encoders import TextEncoder, saved
 from al_ray.model.neighbours import ByDistance, set_threads
-from al_ray.model.questions import Found, IndexSpec, Questions, index_alone, index_file, tokens_of
+from al_ray.model.questions import (
+    NEAREST,
+    Found,
+    IndexSpec,
+    Probing,
+    Questions,
+    index_alone,
+    index_file,
+    tokens_of,
+)
 from al_ray.storage.lock import locked
 from al_ray.storage.whole import whole
 from jobs.entry import aligned
@@ -49,8 +58,11 @@ class Index:
     index: str | None = None
     """A Faiss index-factory string: Flat is exact. The paper's IVF2000,Flat with cells as full as its own were
     (278 questions) when not given."""
-    nprobe: int = 10
-    """Cells that an IVF index looks into for each query (the paper does not say)."""
+    nprobe: int | None = None
+    """Cells that an IVF index looks into for each query: as few as --least-recall wants when not given (the paper does
+    not say)."""
+    least_recall: float = 0.95
+    """The share of the 10 nearest questions that the index must find, measured on 1,000 of them; a warning below it."""
     shards: int = 1
     """More than 1: so many actors of Ray encode the questions, and later search, each its part; Flat and IVFx,Flat find
     the same."""
@@ -59,7 +71,13 @@ class Index:
 
     def carry_out(self) -> None:
         """Make the index, or make it again."""
-        refuse_beyond([(self.nprobe, "--nprobe", 1, 1_000_000)])
+        refuse_beyond(
+            [
+                (1 if self.nprobe is None else self.nprobe, "--nprobe", 1, 1_000_000),
+                (self.least_recall, "--least-recall", 0, 1),
+            ]
+        )
+        wanted = Probing(self.nprobe, self.least_recall)
         cluster = ClusterConfig(shards=self.shards, shared_storage=self.shared_storage)
         folder = ParaphraseFolder(self.run.resolve())
         # Before a lock would make the folder.
@@ -69,17 +87,17 @@ class Index:
             tokens = aside / "tokens"
             tokens.mkdir()
             tokens_of(encoder, task.left.texts).write(tokens)
-            spec = IndexSpec(str(folder.model), folder.config().encoding, str(tokens), str(aside), factory, self.nprobe)
+            spec = IndexSpec(str(folder.model), folder.config().encoding, str(tokens), str(aside), factory)
             watch = Progress()
             if self.shards > 1:
-                index_sharded(spec, len(task.left), cluster, watch)
+                made = index_sharded(spec, len(task.left), wanted, cluster, watch)
             else:
-                index_alone(spec, len(task.left), watch)
+                made = index_alone(spec, len(task.left), wanted, watch)
             watch.close()
             shutil.rmtree(tokens)
-            about = {"index": factory, "nprobe": self.nprobe, "digest": digest, "shards": self.shards}
+            about = {"index": factory, **asdict(made), "digest": digest, "shards": self.shards}
             write_about(aside, {**about, "shared_storage": self.shared_storage}, task.left)
-        print(f"{len(task.left):,} questions in {folder.index} ({factory}, --nprobe {self.nprobe})")
+        print(f"{len(task.left):,} questions in {folder.index}", of_index(about), sep="\n")
 
 
 @dataclass(frozen=True)
@@ -201,7 +219,14 @@ def of_evaluation(figures: dict[str, Any]) -> str:
             figures["split"], f"{figures['queries']:,}", *(f"{figures[name]:.4f}" for name in names)
         )]),
         f"a query: {query['mean_ms']:.2f} ms (95% within {query['p95_ms']:.2f}), {query['faiss_share']:.0%} in Faiss",
+        of_index(figures["index"]),
     ])  # fmt: skip
+
+
+def of_index(about: dict[str, Any]) -> str:
+    """What an index finds."""
+    cells = "" if about["nprobe"] is None else f", --nprobe {about['nprobe']}"
+    return f"index {about['index']}{cells}: finds {about['recall']:.1%} of the {NEAREST} nearest"
 
 
 def loaded(folder: ParaphraseFolder) -> tuple[TextEncoder, str]:

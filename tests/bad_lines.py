@@ -300,6 +300,7 @@ OF_PARAPHRASE = [
     ("index --run nowhere --shards 0", "--shards is 0"),
     ("index --run run", "run/config.json: ParaphraseConfig has no option"),
     ("index --run run --nprobe 0", "--nprobe is 0"),
+    ("index --run run --least-recall 95", "--least-recall is 95"),
     ("search --run nowhere --question a", "nowhere holds no paraphrase model"),
     ("search --run nowhere", "give --question TEXT or --questions FILE"),
     ("search --run nowhere --questions ''", "--questions is empty"),

@@ -11,7 +11,7 @@ from al_ray.core.paraphrase import Epoch, ParaphraseConfig, best, scaled, stoppe
 from al_ray.data.synthetic import synthetic_task
 from al_ray.model.checkpoint import Checkpoint
 from al_ray.model.cnn import Cnn
-from al_ray.model.neighbours import ByDistance, set_threads
+from al_ray.model.neighbours import ByDistance, set_threads, truly_nearest
 from al_ray.model.paraphrase import MetricTraining, embedded, squared
 from al_ray.model.questions import Questions
 from al_ray.model.tokens import Tokens
@@ -163,18 +163,21 @@ def test_an_index_finds_what_a_double_loop_finds(factory, tmp_path):
     vectors, queries = (
         np.random.default_rng(seed).normal(size=(size, 5)).astype(np.float32) for seed, size in ((0, 200), (1, 9))
     )
-    ByDistance.of(vectors, factory, nprobe=4).write(tmp_path / "index.faiss")
+    ByDistance.of(vectors, factory).probing(4).write(tmp_path / "index.faiss")
     index = ByDistance.read(tmp_path / "index.faiss")
     apart, places = index.nearest(queries, 6)
     wanted = ((queries[:, None] - vectors) ** 2).sum(axis=2)
     assert places.tolist() == np.argsort(wanted, axis=1)[:, :6].tolist()
     np.testing.assert_allclose(apart, np.sort(wanted, axis=1)[:, :6], rtol=1e-4)
     assert index.nearest(queries, 500)[1].shape == (9, 200)
+    apart, places = truly_nearest(vectors[::-1], np.arange(200)[::-1], queries, 6)
+    assert places.tolist() == np.argsort(wanted, axis=1)[:, :6].tolist()
+    np.testing.assert_allclose(apart, np.sort(wanted, axis=1)[:, :6], rtol=1e-4)
 
 
 def test_an_ivf_index_keeps_how_many_cells_it_looks_into(tmp_path):
     vectors = np.random.default_rng(0).normal(size=(400, 5)).astype(np.float32)
-    ByDistance.of(vectors, "IVF8,Flat", nprobe=1).write(tmp_path / "index.faiss")
+    ByDistance.of(vectors, "IVF8,Flat").probing(1).write(tmp_path / "index.faiss")
     apart, places = ByDistance.read(tmp_path / "index.faiss").nearest(vectors[:20], 400)
     assert 0 < (places >= 0).sum() < 20 * 400
     assert (np.isinf(apart) == (places < 0)).all()
@@ -182,7 +185,7 @@ def test_an_ivf_index_keeps_how_many_cells_it_looks_into(tmp_path):
 
 def test_an_index_gives_the_numbers_that_its_vectors_were_given_and_of_equally_near_ones_the_least(tmp_path):
     vectors = np.array([[0.0], [3.0], [3.0], [9.0]], dtype=np.float32)
-    index = ByDistance.of(vectors, "Flat", 1, rows=np.array([70, 50, 20, 90]))
+    index = ByDistance.of(vectors, "Flat", rows=np.array([70, 50, 20, 90]))
     apart, places = index.nearest(np.array([[2.0]], dtype=np.float32), 3)
     # (2 - 3)^2 twice, (2 - 0)^2.
     assert (apart.tolist(), places.tolist()) == ([[1.0, 1.0, 4.0]], [[20, 50, 70]])
@@ -190,7 +193,7 @@ def test_an_index_gives_the_numbers_that_its_vectors_were_given_and_of_equally_n
 
 def test_what_is_no_index_is_told(tmp_path):
     with pytest.raises(BadOption, match="--index 'Flatt' on 3 vectors"):
-        ByDistance.of(np.zeros((3, 2), np.float32), "Flatt", 1)
+        ByDistance.of(np.zeros((3, 2), np.float32), "Flatt")
     (tmp_path / "index.faiss").write_bytes(b"nothing")
     for name in ("index.faiss", "gone"):
         with pytest.raises(BadFile, match="make it again"):
@@ -199,7 +202,7 @@ def test_what_is_no_index_is_told(tmp_path):
 
 def test_a_question_finds_itself_first_at_no_distance():
     made = training()
-    index = ByDistance.of(embedded(made.encoder, made.tokens, np.arange(len(made.tokens))), "Flat", 1)
+    index = ByDistance.of(embedded(made.encoder, made.tokens, np.arange(len(made.tokens))), "Flat")
     found = Questions(made.encoder, index).nearest(TASK.left.texts[:7], 3)
     np.testing.assert_allclose(found.apart[:, 0], 0.0, atol=1e-3)
     assert [TASK.left.texts[row] for row in found.places[:, 0]] == list(TASK.left.texts[:7])

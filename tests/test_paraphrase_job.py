@@ -110,7 +110,9 @@ def test_a_file_of_questions_is_answered_line_by_line(made, tmp_path, capsys):
 def test_the_figures_are_those_of_a_slow_search(made, capsys):
     Index(made / "run", index="Flat").carry_out()
     Evaluate(made / "run", timed=3).carry_out()
-    assert "a query: " in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "a query: " in told
+    assert told.count("index Flat: finds 100.0% of the 10 nearest") == 2
     found = json.loads((made / "run" / "evaluation-dev.json").read_text())
     task = read_task(made / "task")
     Search(made / "run", questions=questions_of(made, task), count=60, out=made / "found.jsonl").carry_out()

@@ -11,14 +11,20 @@ from al_ray.core.errors import BadOption
 from al_ray.core.retrieval import merged
 from al_ray.data.synthetic import synthetic_task
 from al_ray.model.cnn import Cnn
+from al_ray.model.neighbours import ByDistance
 from al_ray.model.paraphrase import embedded
 from al_ray.model.questions import (
+    NEAREST,
+    ROUNDING,
     IndexShard,
     IndexSpec,
+    Probed,
+    Probing,
     SearchShard,
     SearchSpec,
     index_alone,
     index_file,
+    probed,
     tokens_of,
 )
 from al_ray.model.words import Vocabulary
@@ -39,7 +45,7 @@ def spec(tmp_path) -> IndexSpec:
     TOKENS.write(tmp_path / "tokens")
     paths = (str(tmp_path / name) for name in ("model", "tokens", "out"))
     model, tokens, out = paths
-    return IndexSpec(model, CONFIG, tokens, out, "IVF8,Flat", nprobe=3)
+    return IndexSpec(model, CONFIG, tokens, out, "IVF8,Flat")
 
 
 def searched(spec: IndexSpec, shards: int, count: int) -> tuple[list[list[float]], list[list[int]]]:
@@ -48,7 +54,7 @@ def searched(spec: IndexSpec, shards: int, count: int) -> tuple[list[list[float]
     size = made[0].sample_size()
     learnt = made[0].learnt(*(shard.sample(size) for shard in made)) if size else None
     for shard in made:
-        shard.write(learnt)
+        shard.write(learnt, nprobe=3)
     parts = [SearchShard(SearchSpec(str(Path(spec.out) / index_file(shard)), 1)) for shard in range(shards)]
     assert sum(part.size() for part in parts) == len(TEXTS)
     apart, places = merged([part.nearest(VECTORS[::5], count) for part in parts], count)
@@ -74,11 +80,57 @@ def test_flat_finds_what_a_double_loop_finds(spec):
 
 def test_a_process_alone_writes_the_same_index_and_tells_of_its_progress(spec):
     heard = []
-    index_alone(spec, len(TEXTS), lambda *news: heard.append(news))
+    made = index_alone(spec, len(TEXTS), Probing(3, 0.1), lambda *news: heard.append(news))
+    assert made.nprobe == 3
     assert [done for _, done, _ in heard] == [64, 128, 192, 256, 300]
     assert {(stage, total) for stage, _, total in heard} == {("encode", 300)}
     alone = SearchShard(SearchSpec(str(Path(spec.out) / index_file(0)), 1)).nearest(VECTORS[::5], 12)
     assert alone[1].tolist() == searched(spec, 2, 12)[1]
+
+
+def probing(spec: IndexSpec, shards: int, wanted: Probing) -> Probed:
+    """What becomes of an index of so many shards."""
+    made = [IndexShard(replace(spec, shard=shard, shards=shards)) for shard in range(shards)]
+    size = made[0].sample_size()
+    learnt = made[0].learnt(*(shard.sample(size) for shard in made)) if size else None
+    return probed(lambda method, *arguments: [getattr(shard, method)(*arguments) for shard in made], learnt, wanted)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_recall_is_the_share_of_the_nearest_others_that_an_index_finds(spec, shards):
+    apart = ((VECTORS[:, None].astype(np.float64) - VECTORS) ** 2).sum(axis=2)
+    np.fill_diagonal(apart, np.inf)
+    tenth = np.sort(apart, axis=1)[:, NEAREST - 1] + ROUNDING * (VECTORS**2).sum(axis=1)
+    index = ByDistance.of(VECTORS, "IVF8,Flat").probing(2)
+    rows = [[row for row in found if row not in (-1, one)] for one, found in enumerate(index.nearest(VECTORS, 300)[1])]
+    hits = [min(NEAREST, int((apart[one, row] <= tenth[one]).sum())) for one, row in enumerate(rows)]
+    found = probing(spec, shards, Probing(2, 0.0))
+    assert found.nprobe == 2
+    assert found.recall == pytest.approx(np.sum(hits) / (300 * NEAREST))
+    assert 0.3 < found.recall < 0.9, "or the test says nothing"
+
+
+@pytest.mark.parametrize("least", [0.6, 0.95, 1.0])
+def test_as_few_cells_are_looked_into_as_reach_the_recall(spec, least, caplog):
+    recalls = [probing(spec, 1, Probing(nprobe, 0.0)).recall for nprobe in range(1, 9)]
+    assert recalls == sorted(recalls)
+    found = probing(spec, 2, Probing(None, least))
+    fewest = 1 + int(np.argmax(np.array(recalls) >= least))
+    assert found == Probed(fewest, pytest.approx(recalls[fewest - 1]))
+    assert not caplog.records
+
+
+def test_an_index_that_finds_too_little_is_told_of(spec, caplog):
+    assert probing(spec, 1, Probing(1, 0.9)).nprobe == 1
+    assert "less than --least-recall 0.9: raise --nprobe" in caplog.text
+    caplog.clear()
+    coded = probing(replace(spec, factory="IVF8,PQ2x2"), 1, Probing(None, 0.9))
+    assert (coded.nprobe, "try --index Flat" in caplog.text) == (8, True)
+    assert coded.recall < 0.9
+    caplog.clear()
+    assert probing(replace(spec, factory="Flat"), 2, Probing(None, 1.0)) == Probed(None, 1.0)
+    assert probing(replace(spec, factory="HNSW8"), 1, Probing(None, 0.5)).recall > 0.5
+    assert not caplog.records
 
 
 def test_a_shard_that_starts_again_makes_its_vectors_again_and_tells_of_as_many(spec):

@@ -14,6 +14,7 @@ from al_ray.core.retrieval import (
     merged,
     others,
     precision_at,
+    recall,
     roc_auc,
     shuffled,
     unrelated,
@@ -120,3 +121,12 @@ def test_what_parts_found_is_merged_by_distance_and_then_place():
     assert apart.tolist() == [[0.5, 2.0, 2.0]]
     assert places.tolist() == [[4, 0, 1]]
     assert merged([one, other], 9)[1].tolist() == [[4, 0, 1, -1]]
+
+
+def test_recall_by_hand():
+    # Of 0.9 and 0.8 the first is found, and then one that is too far; of the only one, that one.
+    truth = np.array([[0.9, 0.8], [0.5, -np.inf]])
+    assert recall(np.array([[0.9, 0.7], [0.5, -np.inf]]), truth, 1e-6) == pytest.approx(2 / 3)
+    assert recall(np.array([[0.9, 0.7], [0.5, -np.inf]]), truth, np.array([[0.11], [0.0]])) == 1
+    assert recall(np.array([[0.9, 0.8], [0.5, 0.4]]), truth, 0.0) == 1
+    assert recall(np.full((2, 2), -np.inf), truth, 1e-6) == 0

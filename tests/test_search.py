@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from al_ray.cluster.pool import ShardedPool
-from al_ray.cluster.search import PoolSearch, recall
+from al_ray.cluster.search import PoolSearch
 from al_ray.cluster.world import deployed_pool
 from al_ray.core.config import ClusterConfig, Precision, RunConfig, SearchConfig
 from al_ray.core.errors import BadOption
@@ -120,11 +120,3 @@ def test_more_neighbours_than_a_gpu_gives_are_refused_before_any_actor(make_task
     task = read_task(tmp_path / "task")
     with pytest.raises(BadOption, match="give at most 2,039"), deployed_pool(config, where, task, tmp_path, print):
         pass
-
-
-def test_recall_by_hand():
-    # Of 0.9 and 0.8 the first is found, and then one that is too far; of the only one, that one.
-    truth = np.array([[0.9, 0.8], [0.5, -np.inf]])
-    assert recall(np.array([[0.9, 0.7], [0.5, -np.inf]]), truth) == pytest.approx(2 / 3)
-    assert recall(np.array([[0.9, 0.8], [0.5, 0.4]]), truth) == 1
-    assert recall(np.full((2, 2), -np.inf), truth) == 0

@@ -14,7 +14,7 @@ from al_ray.cluster.session import refuse_unshared, session
 from al_ray.core.config import ClusterConfig
 from al_ray.core.retrieval import Near, merged
 from al_ray.model.encoder import Vectors
-from al_ray.model.questions import IndexShard, IndexSpec, SearchShard, SearchSpec
+from al_ray.model.questions import IndexShard, IndexSpec, Probed, Probing, SearchShard, SearchSpec, probed
 
 
 class ShardedIndex:
@@ -35,7 +35,7 @@ class ShardedIndex:
         return merged(gathered([shard.nearest.remote(asked, count) for shard in self.shards]), count)
 
 
-def index_sharded(spec: IndexSpec, questions: int, cluster: ClusterConfig, watch: Watch) -> None:
+def index_sharded(spec: IndexSpec, questions: int, wanted: Probing, cluster: ClusterConfig, watch: Watch) -> Probed:
     """Encode so many questions and write an index file a shard; `spec` is that of a single one."""
     specs = [replace(spec, shard=shard, shards=cluster.shards) for shard in range(cluster.shards)]
     with session(cluster, trainers=0):
@@ -50,7 +50,13 @@ def index_sharded(spec: IndexSpec, questions: int, cluster: ClusterConfig, watch
                 watch("encode", done, questions)
             samples = [shard.sample.remote(size) for shard in shards] if size else []
             learnt = ray.put(gathered(shards[0].learnt.remote(*samples))) if size else None
-            gathered([shard.write.remote(learnt) for shard in shards])
+
+            def everywhere(method: str, *arguments: Any) -> list[Any]:
+                return gathered([getattr(shard, method).remote(*arguments) for shard in shards])
+
+            made = probed(everywhere, learnt, wanted)
+            everywhere("write", learnt, made.nprobe or 1)
+            return made
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from al_ray.cluster.actors import gathered
 from al_ray.cluster.pool import Place, ShardedPool
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, distinct
 from al_ray.core.records import Model
+from al_ray.core.retrieval import recall
 from al_ray.core.scoring import Floats
 from al_ray.core.strategy import HIGHEST, MARGIN, NOTHING, Candidates, Least, Order
 from al_ray.core.task import Split
@@ -145,7 +146,7 @@ class PoolSearch:
         count = self.config.neighbours + self.pool.task.symmetric
         found = gathered([shard.nearest.remote(model, self.right, query, count, learnt) for shard in shards])
         truth = gathered([shard.truly_nearest.remote(model, self.right, query, count) for shard in shards])
-        share = recall(_best(found, count), _best(truth, count))
+        share = recall(_best(found, count), _best(truth, count), 2 * MARGIN)
         if share < self.config.least_recall:
             logger.warning(
                 "the index %s finds %.3f of the nearest, less than --search.least-recall %s: raise --search.nprobe",
@@ -154,17 +155,6 @@ class PoolSearch:
                 self.config.least_recall,
             )
         return share
-
-
-def recall(found: Floats, truth: Floats) -> float:
-    """(q, m) cosines found and (q, m) of the truly nearest, best first, -inf where there are fewer -> the share found.
-
-    By cosine and not by text: of texts at one cosine any will do.
-    """
-    there = np.isfinite(truth)
-    last = np.where(there, truth, np.inf).min(axis=1, initial=np.inf)
-    hits = np.isfinite(found) & (found >= last[:, None] - 2 * MARGIN)
-    return float(np.minimum(hits.sum(axis=1), there.sum(axis=1)).sum() / max(1, int(there.sum())))
 
 
 def _best(answers: list[tuple[Floats, Rows]], count: int) -> Floats:

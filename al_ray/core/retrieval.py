@@ -61,6 +61,17 @@ def merged(answers: Sequence[Near], count: int) -> Near:
     return np.take_along_axis(apart, order, axis=1), np.take_along_axis(places, order, axis=1)
 
 
+def recall(found: Floats, truth: Floats, margin: float | Floats) -> float:
+    """(q, m) how near what was found is and (q, m) of the truly nearest, best first, -inf where fewer -> share found.
+
+    By nearness and not by text: of texts that are equally near, within `margin` (a number or (q, 1)), any will do.
+    """
+    there = np.isfinite(truth)
+    last = np.where(there, truth, np.inf).min(axis=1, keepdims=True, initial=np.inf)
+    hits = np.isfinite(found) & (found >= last - margin)
+    return float(np.minimum(hits.sum(axis=1), there.sum(axis=1)).sum() / max(1, int(there.sum())))
+
+
 def others(found: Rows, queries: Rows, same: Rows, count: int) -> Rows:
     """(q, k) rows found for (q,) rows -> (q, count) the first of them that are not the query itself, -1 where none.
 

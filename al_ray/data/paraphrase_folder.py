@@ -91,12 +91,12 @@ class ParaphraseFolder:
         return read_json(path, ["epoch", "roc_auc", "digest"]) if path.exists() else None
 
     def indexed(self) -> tuple[dict[str, Any], Corpus]:
-        """What index.json says (`index`, `nprobe`, `digest` of the model, `shards` ...), and the questions by place."""
+        """What index.json says (`index`, `nprobe`, `recall`, `digest` of the model ...), and the questions by place."""
         path, model = self.index / ABOUT, self.trained()
         if model is None or not path.exists():
             lacks, job = ("index", "index --run") if model else ("trained model", "train --out")
             raise WrongFolder(f"{self.path} has no {lacks}; make it: python -m jobs.paraphrase {job} {self.path}")
-        about = read_json(path, ["index", "nprobe", "digest", "shards", "shared_storage"])
+        about = read_json(path, ["index", "nprobe", "recall", "digest", "shards", "shared_storage"])
         if about["digest"] != model["digest"]:
             raise WrongFolder(
                 f"{self.index} is of another model; make it again: jobs.paraphrase index --run {self.path}"

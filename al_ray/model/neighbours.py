@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Rows
-from al_ray.core.retrieval import merged
+from al_ray.core.retrieval import Near, merged
 from al_ray.model.encoder import Vectors
 
 NONE = -1
@@ -75,13 +75,11 @@ class ByDistance:
             return faiss.serialize_index(_made(_naming(factory), sample, faiss.METRIC_L2))
 
     @staticmethod
-    def of(
-        vectors: Vectors, factory: str, nprobe: int, rows: Rows | None = None, learnt: Bytes | None = None
-    ) -> "ByDistance":
+    def of(vectors: Vectors, factory: str, rows: Rows | None = None, learnt: Bytes | None = None) -> "ByDistance":
         """(n, d) vectors and a Faiss index-factory string; BadOption when Faiss refuses it.
 
-        nprobe: cells that an IVF index looks into for each query; without meaning for others. rows: (n,) the places of
-        the vectors, 0 to n - 1 when not given. learnt: see above; from these very vectors when not given.
+        rows: (n,) the places of the vectors, 0 to n - 1 when not given. learnt: see above; from these very vectors when
+        not given.
         """
         rows = np.arange(len(vectors)) if rows is None else rows
         with _worded(factory, len(vectors), "--index"):
@@ -89,16 +87,24 @@ class ByDistance:
             index: Any = faiss.deserialize_index(learnt) if learnt is not None else made
             for start in range(0, len(vectors), ADDED):
                 index.add_with_ids(_single(vectors[start : start + ADDED]), rows[start : start + ADDED])
-            cells = faiss.try_extract_index_ivf(index)
-            if cells is not None:
-                cells.nprobe = nprobe
         return ByDistance(index)
+
+    def cells(self) -> int:
+        """The cells of an IVF index; 0 for one that has none."""
+        inverted = faiss.try_extract_index_ivf(self.index)
+        return 0 if inverted is None else int(inverted.nlist)
+
+    def probing(self, nprobe: int) -> "ByDistance":
+        """Itself, which from now on looks into so many cells for each query; without meaning for one that has none."""
+        if self.cells():
+            faiss.extract_index_ivf(self.index).nprobe = nprobe
+        return self
 
     def __len__(self) -> int:
         """How many vectors it holds."""
         return int(self.index.ntotal)
 
-    def nearest(self, queries: Vectors, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
+    def nearest(self, queries: Vectors, count: int) -> Near:
         """(q, d) -> squared distances (q, k) and places (q, k), best first; inf and -1 where fewer are found.
 
         k: `count`, or what the index holds. Of equally near ones the first place comes first.
@@ -119,6 +125,14 @@ class ByDistance:
             return ByDistance(faiss.read_index(str(path)))
         except RuntimeError as error:
             raise BadFile(f"{path} cannot be read as a Faiss index; make it again: jobs.paraphrase index") from error
+
+
+def truly_nearest(vectors: Vectors, rows: Rows, queries: Vectors, count: int) -> Near:
+    """(n, d) vectors with (n,) places, (q, d) queries -> what ByDistance.nearest of a Flat index says, without one."""
+    if not len(vectors):
+        return np.empty((len(queries), 0), dtype=np.float32), np.empty((len(queries), 0), dtype=np.int64)
+    apart, found = faiss.knn(_single(queries), _single(vectors), min(count, len(vectors)))
+    return merged([(apart, rows[found])], count)
 
 
 def set_threads(count: int) -> None:

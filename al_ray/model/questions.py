@@ -1,10 +1,13 @@
 """Search among questions: an encoder and a Faiss index by squared distance, whole or in shards (paper 002, 2.1)."""
 
+import logging
 import time
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +15,23 @@ import torch
 
 from al_ray.core.config import EncoderConfig
 from al_ray.core.pairs import Rows
-from al_ray.core.retrieval import Near
+from al_ray.core.retrieval import Near, merged, recall
+from al_ray.core.scoring import Floats
 from al_ray.model.encoder import Vectors
 from al_ray.model.encoders import TextEncoder, saved
 from al_ray.model.join import Block
-from al_ray.model.neighbours import ByDistance, Bytes, sample_size, set_threads
+from al_ray.model.neighbours import ByDistance, Bytes, sample_size, set_threads, truly_nearest
 from al_ray.model.paraphrase import Watch, embedded
 from al_ray.model.tokens import Tokens, batches
+
+logger = logging.getLogger(__name__)
+
+# Questions by which an index is measured, and how many of each one's nearest it should find.
+ASKED, NEAREST = 1_000, 10
+# Two ways to a squared distance in float32 differ by less than this share of the query's squared length.
+ROUNDING = 1e-5
+Everywhere: TypeAlias = Callable[..., list[Any]]
+"""Calls a method of all shards by its name, with arguments; their answers."""
 
 
 class Index(Protocol):
@@ -75,9 +88,27 @@ class IndexSpec:
     tokens: str
     out: str
     factory: str
-    nprobe: int
     shard: int = 0
     shards: int = 1
+
+
+@dataclass(frozen=True)
+class Probing:
+    """What is wanted: so many cells looked into for each query; None: as few as reach `least_recall`, in [0, 1]."""
+
+    nprobe: int | None
+    least_recall: float
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What became of it: the cells looked into (None for an index that has none), and the recall.
+
+    recall: the share of the NEAREST truly nearest other questions that are found, on about ASKED of the questions.
+    """
+
+    nprobe: int | None
+    recall: float
 
 
 class IndexShard:
@@ -94,6 +125,7 @@ class IndexShard:
         self.spec = spec
         self._encoder: TextEncoder | None = None
         self._held: Block | None = None
+        self._made: ByDistance | None = None
 
     def sample_size(self) -> int:
         """How many questions the index learns from; 0 when it has nothing to learn. BadOption for a bad factory."""
@@ -124,11 +156,28 @@ class IndexShard:
         order = np.argsort(np.concatenate([sample.rows for sample in samples]))
         return ByDistance.learnt(np.concatenate([sample.vectors for sample in samples])[order], self.spec.factory)
 
-    def write(self, learnt: Bytes | None) -> None:
-        """Index the shard's questions and write the file."""
+    def truly_nearest(self, queries: Vectors, count: int) -> Near:
+        """(q, d) vectors -> the `count` nearest of the shard's own, all looked at."""
         held = self._block()
-        made = ByDistance.of(held.vectors, self.spec.factory, self.spec.nprobe, held.rows, learnt)
-        made.write(Path(self.spec.out) / index_file(self.spec.shard))
+        return truly_nearest(held.vectors, held.rows, queries, count)
+
+    def cells(self, learnt: Bytes | None) -> int:
+        """The cells that the index has; 0 when it has none."""
+        return self._index(learnt).cells()
+
+    def nearest(self, learnt: Bytes | None, queries: Vectors, count: int, nprobe: int) -> Near:
+        """(q, d) vectors -> the `count` nearest of the shard's own by its index, so many cells looked into."""
+        return self._index(learnt).probing(nprobe).nearest(queries, count)
+
+    def write(self, learnt: Bytes | None, nprobe: int) -> None:
+        """Write the index of the shard's questions."""
+        self._index(learnt).probing(nprobe).write(Path(self.spec.out) / index_file(self.spec.shard))
+
+    def _index(self, learnt: Bytes | None) -> ByDistance:
+        if self._made is None:
+            held = self._block()
+            self._made = ByDistance.of(held.vectors, self.spec.factory, held.rows, learnt)
+        return self._made
 
     def _block(self) -> Block:
         for _ in self.encode():
@@ -171,14 +220,49 @@ class SearchShard:
         return self._index
 
 
-def index_alone(spec: IndexSpec, questions: int, watch: Watch) -> None:
+def probed(shards: Everywhere, learnt: Any, wanted: Probing) -> Probed:
+    """Measure the shards' index, and choose how many cells are looked into when that is not given.
+
+    shards: calls a method of all IndexShards. learnt: what their indexes are made from, as `shards` hands it on.
+    """
+    queries = np.concatenate([sample.vectors for sample in shards("sample", ASKED)])
+    margin = ROUNDING * (queries.astype(np.float64) ** 2).sum(axis=1, keepdims=True)
+    truth = _nearness(shards("truly_nearest", queries, NEAREST + 1))
+
+    @cache
+    def found(nprobe: int) -> float:
+        return recall(_nearness(shards("nearest", learnt, queries, NEAREST + 1, nprobe)), truth, margin)
+
+    cells = shards("cells", learnt)[0]
+    if wanted.nprobe is not None or not cells:
+        nprobe = wanted.nprobe or 1
+    else:
+        # The more cells, the higher the recall.
+        nprobe = min(cells, 1 + bisect_left(range(1, cells + 1), wanted.least_recall, key=found))
+    if found(nprobe) < wanted.least_recall:
+        logger.warning(
+            "the index finds %.3f of the %d nearest questions, less than --least-recall %s: %s",
+            found(nprobe), NEAREST, wanted.least_recall, "raise --nprobe" if nprobe < cells else "try --index Flat",
+        )  # fmt: skip
+    return Probed(nprobe if cells else None, found(nprobe))
+
+
+def _nearness(answers: list[Near]) -> Floats:
+    """What all shards found -> (q, NEAREST) less the squared distances, without each query itself."""
+    return -merged(answers, NEAREST + 1)[0][:, 1:].astype(np.float64)
+
+
+def index_alone(spec: IndexSpec, questions: int, wanted: Probing, watch: Watch) -> Probed:
     """Encode so many questions and write one index of them, in this process."""
     shard, done = IndexShard(spec), 0
     size = shard.sample_size()
     for count in shard.encode():
         done += count
         watch("encode", done, questions)
-    shard.write(shard.learnt(shard.sample(size)) if size else None)
+    learnt = shard.learnt(shard.sample(size)) if size else None
+    made = probed(lambda method, *arguments: [getattr(shard, method)(*arguments)], learnt, wanted)
+    shard.write(learnt, made.nprobe or 1)
+    return made
 
 
 def index_file(shard: int) -> str:
