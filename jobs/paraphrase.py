@@ -1,10 +1,11 @@
-"""Question paraphrase retrieval: python -m jobs.paraphrase {train|index|search|evaluate} ...
+"""Question paraphrase retrieval: python -m jobs.paraphrase {train|index|search|evaluate|compare} ...
 
 python -m jobs.prepare qqp --source quora.tsv --held-out-pairs 5000 --out TASK
 python -m jobs.paraphrase train --task TASK --out RUN
 python -m jobs.paraphrase index --run RUN
 python -m jobs.paraphrase search --run RUN --question "How do I learn to swim?"
 python -m jobs.paraphrase evaluate --run RUN --split dev
+python -m jobs.paraphrase compare --runs RUN RUN --split dev
 """
 
 import hashlib
@@ -37,6 +38,7 @@ from al_ray.storage.lock import locked
 from al_ray.storage.places import place
 from al_ray.storage.whole import whole
 from jobs import entry
+from jobs.paraphrase_compare import Compare
 from jobs.paraphrase_search import Evaluate, Index, Search
 from jobs.progress import Progress
 
@@ -130,7 +132,7 @@ def check_device(device: str) -> None:
 def main() -> None:
     """Read the options and do it."""
     about = "Question paraphrase retrieval: train an encoder by metric learning, index questions, search among them."
-    entry.options(Train | Index | Search | Evaluate, "paraphrase", about).carry_out()
+    entry.options(Train | Index | Search | Evaluate | Compare, "paraphrase", about).carry_out()
 
 
 if __name__ == "__main__":

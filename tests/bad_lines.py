@@ -305,6 +305,8 @@ OF_PARAPHRASE = [
     ("search --run nowhere", "give --question TEXT or --questions FILE"),
     ("search --run nowhere --questions ''", "--questions is empty"),
     ("evaluate --run nowhere", "nowhere holds no paraphrase model"),
+    ("compare --runs nowhere", "nowhere holds no paraphrase model"),
+    ("compare --runs nowhere --by smoothing", "--by and --out make a picture together"),
     ("evaluate --run nowhere --split train", "train"),
     ("evaluate --run nowhere --timed 0", "--timed is 0"),
 ]

@@ -14,6 +14,7 @@ from al_ray.data.synthetic import synthetic_task
 from al_ray.data.tables import read_task, write_task
 from al_ray.model.words import Vocabulary
 from jobs.paraphrase import Train
+from jobs.paraphrase_compare import Compare, compared, points
 from jobs.paraphrase_search import Evaluate, Index, Search
 
 
@@ -203,3 +204,59 @@ def test_bad_options_of_a_training_are_refused(made, make_task, tmp_path):
     write_task(make_task(False), tmp_path / "two", {})
     with pytest.raises(BadOption, match="has two sides"):
         replace(train(made), task=str(tmp_path / "two"), out=tmp_path / "run").carry_out()
+
+
+def sibling(copy: Path, name: str, **options: object) -> Path:
+    """A measured model of other options, whose MRR is a tenth of its seed more than a half."""
+    folder = copy.parent / name
+    folder.mkdir()
+    config = json.loads((copy / "config.json").read_text()) | options
+    (folder / "config.json").write_text(json.dumps(config))
+    figures = {"precision_at_1": 0.25, "precision_at_10": 0.75, "mean_reciprocal_rank": 0.5 + config["seed"] / 10}
+    figures |= {"query": {}, "index": {"index": "Flat"}}
+    (folder / "evaluation-dev.json").write_text(json.dumps(figures))
+    return folder
+
+
+def test_models_of_one_setting_are_compared_by_their_mean_and_range(copy, capsys):
+    runs = [
+        sibling(copy, "a", smoothing=0.1), sibling(copy, "b", smoothing=0.1, seed=2),
+        sibling(copy, "c", smoothing=0.0, seed=1, epochs=9),
+    ]  # fmt: skip
+    Compare(tuple(runs), by="smoothing", out=copy.parent / "curve").carry_out()
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in told[1:4]] == [
+        ["smoothing", "epochs", "seeds", "P@1,", "%", "P@10,", "%", "MRR,", "%"],
+        ["0.0", "9", "1", "25.00", "75.00", "60.00"],
+        ["0.1", "2", "2", "25.00", "(25.00", "to", "25.00)", "75.00", "(75.00", "to", "75.00)", "60.00", "(50.00",
+         "to", "70.00)"],
+    ]  # fmt: skip
+    assert {path.name for path in copy.parent.glob("curve.*")} == {"curve.svg", "curve.png"}
+    drawn = points(*compared([ParaphraseFolder(run) for run in runs], "dev"), "smoothing")
+    assert {value: one.mean for value, one in drawn["MRR"].items()} == {0.0: 60.0, 0.1: pytest.approx(60.0)}
+
+
+@pytest.mark.parametrize(
+    ("options", "asked", "words"),
+    [
+        ({"task": "other"}, {}, "more than one task"),
+        ({"smoothing": 0.1}, {"split": "test"}, "was not measured on test: python -m jobs.paraphrase evaluate"),
+        ({"smoothing": 0.1}, {"by": "smoothing"}, "give both or neither"),
+        ({"smoothing": 0.1}, {"by": "batch", "out": Path("x")}, "do not differ in it; they do in smoothing"),
+        ({"loss": "triplet-hard"}, {"by": "loss", "out": Path("x")}, "not a number"),
+    ],
+)
+def test_models_that_do_not_compare_are_refused(copy, options, asked, words):
+    runs = (sibling(copy, "a"), sibling(copy, "b", **options))
+    with pytest.raises((BadOption, WrongFolder), match=words):
+        Compare(runs, **asked).carry_out()
+
+
+def test_two_settings_at_one_value_make_no_curve(copy):
+    runs = (sibling(copy, "a"), sibling(copy, "b", batch=32), sibling(copy, "c", batch=32, margin=1.0))
+    with pytest.raises(BadOption, match="two settings have 32 and differ elsewhere"):
+        Compare(runs, by="batch", out=copy / "curve").carry_out()
+    figures = json.loads((runs[0] / "evaluation-dev.json").read_text())
+    (runs[0] / "evaluation-dev.json").write_text(json.dumps({**figures, "index": {"index": "IVF4,Flat"}}))
+    with pytest.raises(BadOption, match=r"more than one index \(Flat, IVF4,Flat\)"):
+        Compare(runs).carry_out()

@@ -116,7 +116,7 @@ def test_as_few_cells_are_looked_into_as_reach_the_recall(spec, least, caplog):
     assert recalls == sorted(recalls)
     found = probing(spec, 2, Probing(None, least))
     fewest = 1 + int(np.argmax(np.array(recalls) >= least))
-    assert found == Probed(fewest, pytest.approx(recalls[fewest - 1]))
+    assert (found.nprobe, found.recall) == (fewest, pytest.approx(recalls[fewest - 1]))
     assert not caplog.records
 
 

@@ -107,6 +107,16 @@ class ParaphraseFolder:
             reason = str(error).partition(";")[0]
             raise BadFile(f"{reason}; make it again: python -m jobs.paraphrase index --run {self.path}") from error
 
+    def evaluation(self, split: str) -> dict[str, Any]:
+        """The figures of a search for a split's questions; WrongFolder before they were taken."""
+        path = self.path / f"evaluation-{split}.json"
+        if not path.exists():
+            raise WrongFolder(
+                f"{self.path} was not measured on {split}: python -m jobs.paraphrase evaluate --run {self.path} "
+                f"--split {split}"
+            )
+        return read_json(path, ["precision_at_1", "precision_at_10", "mean_reciprocal_rank", "query", "index"])
+
 
 def write_about(folder: Path, about: dict[str, Any], questions: Corpus) -> None:
     """Write what stands beside an index, into a folder that exists."""

@@ -9,7 +9,8 @@ from matplotlib.ticker import LogLocator
 
 from al_ray.core.calibration import Bin
 from al_ray.core.metrics import Curve
-from al_ray.pictures.figures import files_of
+from al_ray.core.spreads import Spread
+from al_ray.pictures.figures import PALETTE, files_of, legend_below, panel
 
 LEAST = 1e-8  # A mean p below it, of the pairs that are surely no match, is drawn in its place.
 
@@ -64,6 +65,24 @@ def precision_recall_plot(curves: Mapping[str, Curve]) -> dict[str, bytes]:
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), yscale="log", ylim=(min(least, 0.5) / 1.5, 1.1))
     axes.grid(color="0.9")
     axes.legend(frameon=False)
+    return files_of(figure)
+
+
+def option_plot(option: str, figures: Mapping[str, Mapping[float, Spread]], split: str) -> dict[str, bytes]:
+    """Figures of a search, percent, over an option's values; bars from the least to the greatest of several models.
+
+    Values that are powers of two lie as far apart as each other. Gives the files' content by kind.
+    """
+    figure, axes = panel(option, f"{split}, %")
+    for (name, points), colour, mark in zip(figures.items(), PALETTE, "^so", strict=False):
+        means = [one.mean for one in points.values()]
+        ends = [[one.mean - one.low for one in points.values()], [one.high - one.mean for one in points.values()]]
+        axes.errorbar(list(points), means, ends, fmt=f"{mark}-", color=colour, capsize=3, label=name)
+    values = sorted({value for points in figures.values() for value in points})
+    if all(value > 0 and float(value).hex().startswith("0x1.0000000000000p") for value in values):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(values, [f"{value:g}" for value in values])
+    legend_below(figure, axes)
     return files_of(figure)
 
 
