@@ -1,7 +1,7 @@
 """Evaluated paraphrase models beside each other: a table, and a curve over an option that is a number."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,13 @@ from al_ray.data.paraphrase_folder import ParaphraseFolder
 from al_ray.pictures.measures import option_plot
 from jobs.entry import aligned
 
-FIGURES = {"precision_at_1": "P@1", "precision_at_10": "P@10", "mean_reciprocal_rank": "MRR"}
+FIGURES = {
+    "precision_at_1": "P@1",
+    "precision_at_10": "P@10",
+    "mean_reciprocal_rank": "MRR",
+    "recall": "recall of the index",
+}
+DRAWN = ("P@1", "P@10", "MRR")
 Spreads = dict[str, Spread]
 """A figure's name -> of the models of one setting, percent."""
 
@@ -48,19 +54,30 @@ class Compare:
 def compared(folders: Sequence[ParaphraseFolder], split: str) -> tuple[list[str], dict[tuple[Any, ...], Spreads]]:
     """The options in which the models differ, seeds aside, and for each of their settings the figures."""
     options = [as_dict(folder.config()) for folder in folders]
-    figures = [folder.evaluation(split) for folder in folders]
-    for what, of in (("task", [one["task"] for one in options]), ("index", [one["index"]["index"] for one in figures])):
+    figures = [flat(folder.evaluation(split)) for folder in folders]
+    for what, of in (
+        ("task", [folder.task_digest() for folder in folders]),
+        ("index", [one["index"] for one in figures]),
+    ):
         if len(set(of)) > 1:
             several = ", ".join(sorted(set(of)))
             raise BadOption(f"--runs were measured with more than one {what} ({several}): their figures do not compare")
-    names = [name for name in options[0] if name != "seed" and len({one[name] for one in options}) > 1]
-    found: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    for one, measured in zip(options, figures, strict=True):
-        found[tuple(one[name] for name in names)].append(measured)
-    return names, {setting: spreads(found[setting]) for setting in sorted(found)}
+    names = [name for name in options[0] if name not in ("seed", "task") and len({one[name] for one in options}) > 1]
+    found: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = defaultdict(dict)
+    for folder, one, measured in zip(folders, options, figures, strict=True):
+        seeds = found[tuple(one[name] for name in names)]
+        if one["seed"] in seeds:
+            raise BadOption(f"--runs {folder.path} is the second one of its options and seed; give it once")
+        seeds[one["seed"]] = measured
+    return names, {setting: spreads(found[setting].values()) for setting in sorted(found)}
 
 
-def spreads(figures: Sequence[Mapping[str, Any]]) -> Spreads:
+def flat(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """An evaluation with the name and the recall of its index among its figures."""
+    return {**evaluation, "index": evaluation["index"]["index"], "recall": evaluation["index"]["recall"]}
+
+
+def spreads(figures: Collection[Mapping[str, Any]]) -> Spreads:
     """Of the models of one setting."""
     found = {name: spread([100 * one[key] for one in figures]) for key, name in FIGURES.items()}
     return {name: one for name, one in found.items() if one is not None}
@@ -78,13 +95,13 @@ def points(names: Sequence[str], spreads: Mapping[tuple[Any, ...], Spreads], by:
     """A figure's name -> the option's value -> the figure."""
     if by not in names:
         raise BadOption(f"--by {by}: the models do not differ in it; they do in {', '.join(names) or 'nothing'}")
-    place, found = names.index(by), {name: {} for name in FIGURES.values()}
+    place, found = names.index(by), {name: {} for name in DRAWN}
     for setting, of in spreads.items():
         value = setting[place]
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise BadOption(f"--by {by} is {value!r}, not a number; give another option")
         if value in found["MRR"]:
             raise BadOption(f"--by {by}: two settings have {value} and differ elsewhere; leave one of them out")
-        for name, one in of.items():
-            found[name][value] = one
+        for name in found:
+            found[name][value] = of[name]
     return found

@@ -213,7 +213,7 @@ def sibling(copy: Path, name: str, **options: object) -> Path:
     config = json.loads((copy / "config.json").read_text()) | options
     (folder / "config.json").write_text(json.dumps(config))
     figures = {"precision_at_1": 0.25, "precision_at_10": 0.75, "mean_reciprocal_rank": 0.5 + config["seed"] / 10}
-    figures |= {"query": {}, "index": {"index": "Flat"}}
+    figures |= {"query": {}, "index": {"index": "Flat", "recall": 1.0}}
     (folder / "evaluation-dev.json").write_text(json.dumps(figures))
     return folder
 
@@ -226,10 +226,10 @@ def test_models_of_one_setting_are_compared_by_their_mean_and_range(copy, capsys
     Compare(tuple(runs), by="smoothing", out=copy.parent / "curve").carry_out()
     told = capsys.readouterr().out.splitlines()
     assert [line.split() for line in told[1:4]] == [
-        ["smoothing", "epochs", "seeds", "P@1,", "%", "P@10,", "%", "MRR,", "%"],
-        ["0.0", "9", "1", "25.00", "75.00", "60.00"],
+        ["smoothing", "epochs", "seeds", "P@1,", "%", "P@10,", "%", "MRR,", "%", "recall", "of", "the", "index,", "%"],
+        ["0.0", "9", "1", "25.00", "75.00", "60.00", "100.00"],
         ["0.1", "2", "2", "25.00", "(25.00", "to", "25.00)", "75.00", "(75.00", "to", "75.00)", "60.00", "(50.00",
-         "to", "70.00)"],
+         "to", "70.00)", "100.00", "(100.00", "to", "100.00)"],
     ]  # fmt: skip
     assert {path.name for path in copy.parent.glob("curve.*")} == {"curve.svg", "curve.png"}
     drawn = points(*compared([ParaphraseFolder(run) for run in runs], "dev"), "smoothing")
@@ -239,7 +239,8 @@ def test_models_of_one_setting_are_compared_by_their_mean_and_range(copy, capsys
 @pytest.mark.parametrize(
     ("options", "asked", "words"),
     [
-        ({"task": "other"}, {}, "more than one task"),
+        ({"task_digest": "other"}, {}, "more than one task"),
+        ({}, {}, "is the second one of its options and seed"),
         ({"smoothing": 0.1}, {"split": "test"}, "was not measured on test: python -m jobs.paraphrase evaluate"),
         ({"smoothing": 0.1}, {"by": "smoothing"}, "give both or neither"),
         ({"smoothing": 0.1}, {"by": "batch", "out": Path("x")}, "do not differ in it; they do in smoothing"),
@@ -257,6 +258,8 @@ def test_two_settings_at_one_value_make_no_curve(copy):
     with pytest.raises(BadOption, match="two settings have 32 and differ elsewhere"):
         Compare(runs, by="batch", out=copy / "curve").carry_out()
     figures = json.loads((runs[0] / "evaluation-dev.json").read_text())
-    (runs[0] / "evaluation-dev.json").write_text(json.dumps({**figures, "index": {"index": "IVF4,Flat"}}))
+    (runs[0] / "evaluation-dev.json").write_text(
+        json.dumps({**figures, "index": {"index": "IVF4,Flat", "recall": 0.5}})
+    )
     with pytest.raises(BadOption, match=r"more than one index \(Flat, IVF4,Flat\)"):
         Compare(runs).carry_out()

@@ -66,9 +66,13 @@ class ParaphraseFolder:
     def task(self) -> Task:
         """The task that it was made of; WrongFolder when another one stands there."""
         found = read_task(place(self.config().task))
-        if found.digest != read_json(self.path / "config.json", ["task_digest"])["task_digest"]:
+        if found.digest != self.task_digest():
             raise WrongFolder(f"{self.config().task} is not the task that {self.path} was made of; restore it")
         return found
+
+    def task_digest(self) -> str:
+        """The digest of the task that it was made of."""
+        return read_json(self.path / "config.json", ["task_digest"])["task_digest"]
 
     def epochs(self) -> list[Epoch]:
         """The epochs so far, none before the first."""
