@@ -54,7 +54,7 @@ class Compare:
 def compared(folders: Sequence[ParaphraseFolder], split: str) -> tuple[list[str], dict[tuple[Any, ...], Spreads]]:
     """The options in which the models differ, seeds aside, and for each of their settings the figures."""
     options = [as_dict(folder.config()) for folder in folders]
-    figures = [flat(folder.evaluation(split)) for folder in folders]
+    figures = [with_index(folder.evaluation(split)) for folder in folders]
     for what, of in (
         ("task", [folder.task_digest() for folder in folders]),
         ("index", [one["index"] for one in figures]),
@@ -69,15 +69,15 @@ def compared(folders: Sequence[ParaphraseFolder], split: str) -> tuple[list[str]
         if one["seed"] in seeds:
             raise BadOption(f"--runs {folder.path} is the second one of its options and seed; give it once")
         seeds[one["seed"]] = measured
-    return names, {setting: spreads(found[setting].values()) for setting in sorted(found)}
+    return names, {setting: of_setting(found[setting].values()) for setting in sorted(found)}
 
 
-def flat(evaluation: dict[str, Any]) -> dict[str, Any]:
+def with_index(evaluation: dict[str, Any]) -> dict[str, Any]:
     """An evaluation with the name and the recall of its index among its figures."""
     return {**evaluation, "index": evaluation["index"]["index"], "recall": evaluation["index"]["recall"]}
 
 
-def spreads(figures: Collection[Mapping[str, Any]]) -> Spreads:
+def of_setting(figures: Collection[Mapping[str, Any]]) -> Spreads:
     """Of the models of one setting."""
     found = {name: spread([100 * one[key] for one in figures]) for key, name in FIGURES.items()}
     return {name: one for name, one in found.items() if one is not None}

@@ -174,6 +174,15 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(copy, spoil, wo
         Search(copy, question="why?").carry_out()
 
 
+def test_an_index_from_before_they_were_measured_is_refused_with_the_cure(copy):
+    about = copy / "index" / "index.json"
+    content = json.loads(about.read_text())
+    del content["recall"]
+    about.write_text(json.dumps(content))
+    with pytest.raises(WrongFolder, match=r"was never measured; make it again: jobs.paraphrase index"):
+        Search(copy, question="why?").carry_out()
+
+
 def test_an_index_of_another_model_is_refused(copy):
     about = copy / "index" / "index.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), "digest": "another"}))
@@ -261,5 +270,10 @@ def test_two_settings_at_one_value_make_no_curve(copy):
     (runs[0] / "evaluation-dev.json").write_text(
         json.dumps({**figures, "index": {"index": "IVF4,Flat", "recall": 0.5}})
     )
+    figures_before = {**figures, "index": {"index": "Flat"}}
+    (runs[1] / "evaluation-dev.json").write_text(json.dumps(figures_before))
+    with pytest.raises(WrongFolder, match="never measured; index and evaluate again"):
+        Compare(runs).carry_out()
+    (runs[1] / "evaluation-dev.json").write_text(json.dumps(figures))
     with pytest.raises(BadOption, match=r"more than one index \(Flat, IVF4,Flat\)"):
         Compare(runs).carry_out()

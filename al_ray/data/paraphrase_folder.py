@@ -100,11 +100,10 @@ class ParaphraseFolder:
         if model is None or not path.exists():
             lacks, job = ("index", "index --run") if model else ("trained model", "train --out")
             raise WrongFolder(f"{self.path} has no {lacks}; make it: python -m jobs.paraphrase {job} {self.path}")
-        about = read_json(path, ["index", "nprobe", "recall", "digest", "shards", "shared_storage"])
-        if about["digest"] != model["digest"]:
-            raise WrongFolder(
-                f"{self.index} is of another model; make it again: jobs.paraphrase index --run {self.path}"
-            )
+        about = read_json(path, ["index", "nprobe", "digest", "shards", "shared_storage"])
+        if about["digest"] != model["digest"] or "recall" not in about:
+            fault = "was never measured" if about["digest"] == model["digest"] else "is of another model"
+            raise WrongFolder(f"{self.index} {fault}; make it again: jobs.paraphrase index --run {self.path}")
         try:
             return about, read_corpus(self.index / QUESTIONS)
         except BadFile as error:
@@ -119,7 +118,13 @@ class ParaphraseFolder:
                 f"{self.path} was not measured on {split}: python -m jobs.paraphrase evaluate --run {self.path} "
                 f"--split {split}"
             )
-        return read_json(path, ["precision_at_1", "precision_at_10", "mean_reciprocal_rank", "query", "index"])
+        found = read_json(path, ["precision_at_1", "precision_at_10", "mean_reciprocal_rank", "query", "index"])
+        if "recall" not in found["index"]:
+            raise WrongFolder(
+                f"{path} is by an index that was never measured; index and evaluate again: python -m jobs.paraphrase "
+                f"index --run {self.path}"
+            )
+        return found
 
 
 def write_about(folder: Path, about: dict[str, Any], questions: Corpus) -> None:
