@@ -6,6 +6,7 @@ HERE := $(shell nvidia-smi -L >/dev/null 2>&1 && echo gpu || echo cpu)
 ELSEWHERE := $(if $(filter gpu,$(HERE)),cpu,gpu)
 RUNS := .venv/installed-$(HERE)-to-run
 TESTS := .venv/installed-$(HERE)-to-test
+SITE := .venv/installed-$(HERE)-to-document
 comma := ,
 # Files of tests that run at a time, each on its own Ray; 0 for one process.
 FILES ?= 2
@@ -15,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The checker that the package carries, not a newer one from a registry.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test lint faults slow gpu clean
+.PHONY: help demo test lint faults slow gpu docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +26,7 @@ help:
 	@echo "make faults  the tests that kill processes and nodes"
 	@echo "make slow    the tests that take minutes"
 	@echo "make gpu     the tests that need a CUDA device"
+	@echo "make docs    the site of docs/ in site/; a broken link is an error"
 	@echo "make clean   remove .venv and caches; runs and tasks stay"
 	@echo "PYTHON=/path/to/python make ...   takes that Python (3.11 or later) for .venv"
 
@@ -43,6 +45,10 @@ lint: $(TESTS)
 faults slow gpu: $(TESTS)
 	@$(PY) -m pytest --collect-only -q -m $@ >/dev/null 2>&1; \
 	if [ $$? -eq 5 ]; then echo "no test is marked $@ yet"; else $(PY) -m pytest -m $@; fi
+
+# Zensical reads mkdocs.yml and the docstrings as text; al_ray itself is not imported.
+docs: $(SITE)
+	.venv/bin/zensical build --clean --strict
 
 # 3.11 comes first, for it is what constraints.txt was made with and what the cluster's image holds. A candidate must start,
 # be new enough, and be able to make an environment with pip in it (Debian packs that apart, as python3-venv).
@@ -72,6 +78,10 @@ $(TESTS): pyproject.toml constraints.txt | $(PY)
 	$(call install,$(HERE)$(comma)demo$(comma)test$(comma)dev)
 	@touch $(RUNS)
 
+$(SITE): pyproject.toml constraints.txt | $(PY)
+	$(call install,$(HERE)$(comma)demo$(comma)docs)
+	@touch $(RUNS)
+
 clean:
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build
-	find al_ray jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build site .cache
+	find al_ray benchmarks jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +

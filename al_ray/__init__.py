@@ -1,3 +1,94 @@
-"""Active learning of rare pairs on Ray: pairs to label, a bi-encoder from them, average precision over all pairs."""
+"""Active learning of rare text pairs on Ray: choose pairs to label, train a bi-encoder, evaluate it over all pairs.
+
+    import al_ray
+
+    al_ray.prepare(al_ray.Synthetic(texts=4000), "tasks/demo")
+    run = al_ray.run(al_ray.RunConfig(task="tasks/demo"), "runs/first")
+    run.metrics().to_pandas()
+    evaluation = al_ray.evaluate(run, "test")
+    model = al_ray.load_model("runs/first")
+    model.score(["how do I learn to swim"], ["what is the best way to learn swimming"])
+
+The names of `__all__` are imported on first use: `import al_ray` itself loads neither torch nor Ray nor Faiss.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from al_ray.active_learning.config import RunConfig
+    from al_ray.api.evaluation import compare, evaluate
+    from al_ray.api.models import PairModel, load_model
+    from al_ray.api.reports import report
+    from al_ray.api.runs import Run, load_run, run
+    from al_ray.api.tasks import load_task, prepare
+    from al_ray.core.config.cluster import ClusterConfig
+    from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
+    from al_ray.core.errors import AlRayError, LabelsAwaited
+    from al_ray.datasets.sources import Synthetic
+    from al_ray.datasets.tables.options import OwnTexts
 
 __version__ = "0.1.0"
+
+__all__ = (
+    # A task: texts, splits, and the pairs that are known.
+    "Synthetic",
+    "OwnTexts",
+    "prepare",
+    "load_task",
+    # A run: its options, its rounds, its results.
+    "RunConfig",
+    "SearchConfig",
+    "TrainingConfig",
+    "EvaluationConfig",
+    "ClusterConfig",
+    "run",
+    "load_run",
+    "Run",
+    # What it is worth, and what it is for.
+    "evaluate",
+    "compare",
+    "report",
+    "load_model",
+    "PairModel",
+    # What is raised.
+    "AlRayError",
+    "LabelsAwaited",
+)
+
+# A public name -> the module that defines it.
+_MODULES = {
+    "AlRayError": "al_ray.core.errors",
+    "ClusterConfig": "al_ray.core.config.cluster",
+    "EvaluationConfig": "al_ray.core.config.sections",
+    "LabelsAwaited": "al_ray.core.errors",
+    "OwnTexts": "al_ray.datasets.tables.options",
+    "PairModel": "al_ray.api.models",
+    "Run": "al_ray.api.runs",
+    "RunConfig": "al_ray.active_learning.config",
+    "SearchConfig": "al_ray.core.config.sections",
+    "Synthetic": "al_ray.datasets.sources",
+    "TrainingConfig": "al_ray.core.config.sections",
+    "compare": "al_ray.api.evaluation",
+    "evaluate": "al_ray.api.evaluation",
+    "load_model": "al_ray.api.models",
+    "load_run": "al_ray.api.runs",
+    "load_task": "al_ray.api.tasks",
+    "prepare": "al_ray.api.tasks",
+    "report": "al_ray.api.reports",
+    "run": "al_ray.api.runs",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'al_ray' has no attribute {name!r}; it has {', '.join(__all__)}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return sorted({*globals(), *__all__})

@@ -30,7 +30,7 @@ os.environ.update(
         "OMP_WAIT_POLICY": "PASSIVE",
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        # What the S3 server of these tests (tests/s3.py) takes for a user; Ray's workers have them from here.
+        # What the S3 server of these tests (tests/storage/s3.py) takes for a user; Ray's workers have them from here.
         "AWS_ACCESS_KEY_ID": "somebody",
         "AWS_SECRET_ACCESS_KEY": "secret",
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -40,11 +40,11 @@ os.environ.update(
 import ray
 from hypothesis import settings
 
-from al_ray.core.config import EncoderConfig
+from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.task import Corpus, Split, Task
-from al_ray.data.clusters import symmetric_task
-from al_ray.data.tables import sealed
+from al_ray.datasets.splitting import symmetric_task
+from al_ray.datasets.task_folder import sealed
 
 ALPHABET = list("abcdefghijklmnopqrstuvwxyz")
 MakeTask = Callable[..., Task]
@@ -87,7 +87,7 @@ def task(request: pytest.FixtureRequest) -> Task:
 @pytest.fixture(scope="session")
 def letters() -> EncoderConfig:
     """The tests' encoder: random weights, a word piece a letter; a text of at most 22 letters is whole."""
-    return EncoderConfig(name="random-bert", layers=1, max_length=24, batch=8, threads=1, vectors="fp32")
+    return EncoderConfig(encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8, threads=1)
 
 
 @pytest.fixture(scope="session")

@@ -8,19 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from al_ray.core.config import EncoderConfig, TrainingConfig
-from al_ray.core.losses import LossConfig, LossName
-from al_ray.model.checkpoint import NAME, Checkpoint
-from al_ray.model.encoder import Encoder
-from al_ray.model.tokens import Tokens
-from al_ray.model.training import Step, fit, pair_cosines, train
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.losses import LossConfig, LossName
+from al_ray.core.config.sections import TrainingConfig
+from al_ray.encoders.tokens import Tokens
+from al_ray.encoders.transformer import Encoder
+from al_ray.training.bi_encoder import fit_scorer, pair_cosines, train
+from al_ray.training.checkpoint import NAME, Checkpoint
+from al_ray.training.optimizer import Step
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
 ]
 
-CONFIG = EncoderConfig("random-bert", None, 32, 8, 1, "fp32")
+CONFIG = EncoderConfig("random-bert", None, 32, 8, 1)
 TEXTS = [f"{word} {number}" for number in range(16) for word in ("how", "why")]
 
 
@@ -67,5 +69,5 @@ def test_a_training_learns_there_and_its_refit_separates():
     config = TrainingConfig(epochs=20, learning_rate=1e-3, initial_weight=1.0, initial_bias=0.0)
     steps: list[Step] = list(train(encoder, (tokens, tokens), (pairs, labels), config, [0, 0, 1]))
     assert np.mean([step.loss for step in steps[-4:]]) < np.mean([step.loss for step in steps[:4]])
-    scorer, good = fit(pair_cosines(encoder, tokens, tokens, pairs), labels, config)
+    scorer, good = fit_scorer(pair_cosines(encoder, tokens, tokens, pairs), labels, config)
     assert good, scorer

@@ -13,11 +13,16 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import al_ray
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 MAIN: list[str] = PROJECT["project"]["dependencies"]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+# The changelog also names what is gone.
+DOCUMENTS = ["README.md", *(f"docs/{page}" for page in PAGES if page != "changelog.md")]
 
 
 def pins() -> dict[str, str]:
@@ -43,10 +48,9 @@ def test_a_dependency_is_pinned_to_a_version_that_it_allows(requirement: str):
     assert wanted.specifier.contains(pins()[canonicalize_name(wanted.name)])
 
 
-def test_what_is_installed_is_what_is_pinned():
-    """Every package that al_ray brings here, however far down, at its pinned version; local tags as +cpu aside."""
-    chosen = [*MAIN, *EXTRAS["demo"], *EXTRAS["test"], *EXTRAS["dev"]]
-    reach, met = [Requirement(text) for text in chosen], set[tuple[str, frozenset[str]]]()
+def installed_with(requirements: list[str]) -> dict[str, str]:
+    """Version of every package that these requirements bring here, dependencies of dependencies included."""
+    reach, met = [Requirement(text) for text in requirements], set[tuple[str, frozenset[str]]]()
     installed: dict[str, str] = {}
     while reach:
         requirement = reach.pop()
@@ -62,10 +66,24 @@ def test_what_is_installed_is_what_is_pinned():
             extras = {"", *requirement.extras}
             if further.marker is None or any(further.marker.evaluate({"extra": extra}) for extra in extras):
                 reach.append(further)
+    return installed
+
+
+def test_what_is_installed_is_what_is_pinned():
+    """Local version tags such as +cpu aside."""
+    installed = installed_with([*MAIN, *EXTRAS["demo"], *EXTRAS["test"], *EXTRAS["dev"]])
     assert len(installed) > 50, "the walk went nowhere"
     # The CUDA packages of a CUDA build of torch are pinned by torch itself (see the head of constraints.txt).
     pinned = {name: version for name, version in installed.items() if not re.match(r"nvidia-|cuda-|triton", name)}
     assert pinned == {name: pins().get(name) for name in pinned}
+
+
+def test_what_builds_the_site_is_what_is_pinned():
+    try:
+        installed = installed_with(EXTRAS["docs"])
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("the extra docs is not installed here: make docs")
+    assert installed == {name: pins().get(name) for name in installed}
 
 
 def test_ray_is_one_version_everywhere():
@@ -100,13 +118,13 @@ def imported(*folders: str) -> dict[str, str]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 modules = [node.module]
             found |= {module.partition(".")[0]: path.relative_to(ROOT).as_posix() for module in modules}
-    ours = {"al_ray", "jobs", "tests", "conftest"} | {path.stem for path in (ROOT / "tests").glob("*.py")}
+    ours = {"al_ray", "benchmarks", "jobs", "tests"}
     return {name: path for name, path in found.items() if name not in sys.stdlib_module_names | ours}
 
 
 @pytest.mark.parametrize(
     ("folders", "extras"),
-    [(("al_ray", "jobs"), ("cpu", "gpu", "demo")), (("al_ray", "jobs", "tests"), ("cpu", "gpu", "demo", "test"))],
+    [(("al_ray", "jobs"), ("cpu", "gpu", "demo")), (("al_ray", "benchmarks", "tests"), ("cpu", "gpu", "demo", "test"))],
     ids=["to-run", "to-test"],
 )
 def test_what_is_imported_is_declared(folders: tuple[str, ...], extras: tuple[str, ...]):
@@ -127,18 +145,47 @@ def targets() -> set[str]:
 
 def commands(document: str) -> str:
     """The code in a document: its fenced blocks, and what stands between backticks."""
-    path = ROOT / document
-    # Before a README stands, there is nothing in it to be wrong.
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = (ROOT / document).read_text(encoding="utf-8")
     return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, re.DOTALL))
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_document_names_commands_that_exist(document: str):
-    assert {"demo", "test", "faults", "slow", "gpu", "clean"} <= targets()
+    assert {"demo", "test", "docs", "faults", "slow", "gpu", "clean"} <= targets()
     assert set(re.findall(r"\bmake ([a-z]+)", commands(document))) <= targets()
-    jobs = set(re.findall(r"python3? -m jobs\.(\w+)", commands(document)))
+    jobs = set(re.findall(r"(?:\bpython3? -m jobs\.|`jobs\.|\bal-ray )([a-z]+)", commands(document)))
     assert {job for job in jobs if not (ROOT / "jobs" / f"{job}.py").exists()} == set()
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_link_to_a_file_leads_to_a_file(document: str):
+    """As GitHub shows it; links to headings are checked by `make docs`."""
+    text = re.sub(r"```.*?```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = {link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link}
+    assert {link for link in links if not ((ROOT / document).parent / link).exists()} == set()
+
+
+def test_the_api_page_has_every_public_name_once():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^::: al_ray\.(\w+)$", page, re.MULTILINE)) == sorted(al_ray.__all__)
+
+
+def test_every_page_is_in_the_navigation_once():
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    pages: list[str] = []
+    reach = list(site["nav"])
+    while reach:
+        entry = reach.pop()
+        if isinstance(entry, str):
+            pages.append(entry)
+        else:
+            reach += [page for value in entry.values() for page in (value if isinstance(value, list) else [value])]
+    assert sorted(pages) == PAGES
+    assert site["strict"] is True
 
 
 def test_the_makefile_installs_with_constraints():
@@ -146,7 +193,7 @@ def test_the_makefile_installs_with_constraints():
     assert installs
     assert all("--constraint constraints.txt" in install for install in installs)
     # pip's stamp is renewed when either file changes.
-    assert MAKEFILE.count(": pyproject.toml constraints.txt |") == 2
+    assert MAKEFILE.count(": pyproject.toml constraints.txt |") == 3
 
 
 def test_ci_runs_every_kind_of_test_that_needs_no_device():
@@ -154,4 +201,4 @@ def test_ci_runs_every_kind_of_test_that_needs_no_device():
     assert os.access(script, os.X_OK)
     stages = re.findall(r"^stage (\w+)$", script.read_text(encoding="utf-8"), re.MULTILINE)
     marks = {line.partition(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
-    assert set(stages) == {"test"} | marks - {"gpu"}
+    assert set(stages) == {"docs", "test"} | marks - {"gpu"}

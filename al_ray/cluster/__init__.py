@@ -1,1 +1,1 @@
-"""Many processes: actors of the plain classes of model/, on Ray. The only place that imports it."""
+"""Ray: plain classes of search/ and training/ as actors on many processes."""

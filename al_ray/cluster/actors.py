@@ -1,7 +1,7 @@
-"""Plain classes as actors of Ray, and the driver's waits for them, with clear words when one has no place or dies.
+"""Run plain classes as Ray actors and wait for their results, with clear errors when one is not placed or dies.
 
-Ray keeps the places (a placement group): no other job takes that of an actor which is started again, and whether all of
-them are there can be asked while every actor is busy.
+Actors run in a placement group: Ray reserves its bundles, so that no other job takes the place of an actor that
+restarts, and its state can be queried while every actor is busy.
 """
 
 import logging
@@ -18,9 +18,9 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskErro
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from al_ray.cluster.memory import OUT, sparing, sparing_call
-from al_ray.core.config import ClusterConfig
-from al_ray.core.errors import Lost, NoPlace
+from al_ray.cluster.out_of_memory import OUT, exit_when_out_of_memory, exiting_when_out_of_memory
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import ActorLost, NoPlacement
 
 logger = logging.getLogger(__name__)
 
@@ -28,44 +28,44 @@ RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory 
 
 
 @dataclass(frozen=True)
-class Room:
-    """Bundles of a placement group that somebody else keeps, a worker each, by number."""
+class BundleSlots:
+    """Bundles of an existing placement group, by number, one for each worker."""
 
     group: PlacementGroup
     bundles: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Places:
-    """Room for so many workers of a kind, which Ray keeps; after a node's death it looks for other room."""
+class Placement:
+    """Reserved bundles for `count` workers of a kind; when a node dies, Ray places them on another."""
 
     name: str
     count: int
     config: ClusterConfig
-    room: Room
+    room: BundleSlots
 
     def await_all(self) -> None:
-        """Wait until all are there; NoPlace after the config's timeout."""
-        # Ray cuts off what is beyond whole seconds.
+        """Wait until all bundles are placed; NoPlacement after the config's timeout."""
+        # Ray truncates to whole seconds.
         if not self.room.group.wait(math.ceil(self.config.timeout)):
-            raise NoPlace(
+            raise NoPlacement(
                 f"{self.count} {self.name} workers of {self.config.cpus_per_shard} CPUs and "
                 f"{self.config.gpus_per_shard} GPUs were not placed in {self.config.timeout:.0f} s; the cluster has "
-                f"{room_of_nodes()}: ask for fewer --shards or --training.workers, less --cpus-per-shard or "
+                f"{describe_nodes()}: ask for fewer --shards or --training.workers, less --cpus-per-shard or "
                 "--gpus-per-shard, give a longer --timeout, or add nodes; the same command goes on"
             )
 
     def await_start(self, ready: list[Any]) -> None:
-        """Wait until the workers answer for the first time, which is no work; NoPlace after the config's timeout."""
+        """Wait for the first, trivial call of each worker; NoPlacement after the config's timeout."""
         if len(ray.wait(ready, num_returns=len(ready), timeout=self.config.timeout)[0]) < len(ready):
-            raise NoPlace(
+            raise NoPlacement(
                 f"{self.count} {self.name} workers have their places and did not start in {self.config.timeout:.0f} s: "
                 "give a longer --timeout, or look into the logs of their nodes; the same command goes on"
             )
-        gathered(ready)
+        get_results(ready)
 
     def options(self, number: int) -> dict[str, Any]:
-        """What Ray is told of the worker `number`."""
+        """Return Ray's options for worker `number`."""
         return {
             "num_cpus": self.config.cpus_per_shard,
             "num_gpus": self.config.gpus_per_shard,
@@ -75,147 +75,149 @@ class Places:
         }
 
 
-# What this driver has under way. A wait that gets no answer looks whether all of it still has its place.
-_kept: list[Places] = []
+# Placements of this driver. A wait without an answer checks that all of them are still placed.
+_placements: list[Placement] = []
 
 
-def asked_of(config: ClusterConfig) -> dict[str, float]:
-    """What one worker asks of Ray: the bundle of a placement group."""
+def bundle_of(config: ClusterConfig) -> dict[str, float]:
+    """Return the resources of one worker: a bundle of a placement group."""
     return {"CPU": config.cpus_per_shard, **({"GPU": config.gpus_per_shard} if config.gpus_per_shard else {})}
 
 
 @contextmanager
-def kept(
-    name: str, count: int, config: ClusterConfig, strategy: str = "SPREAD", room: Room | None = None
-) -> Iterator[Places]:
-    """Places for `count` workers, given back at the end; NoPlace when the cluster has no room in time.
+def placement(
+    name: str, count: int, config: ClusterConfig, strategy: str = "SPREAD", room: BundleSlots | None = None
+) -> Iterator[Placement]:
+    """Reserve resources for `count` workers until the context ends; NoPlacement after the timeout.
 
-    room: where they are to be, which stays when they go; a placement group of their own when it is not given.
+    room: existing bundles to use, which are not released; without it a new placement group is made.
     """
     own = room is None
-    room = room or Room(placement_group([asked_of(config)] * count, strategy=strategy), tuple(range(count)))
-    places = Places(name, count, config, room)
+    room = room or BundleSlots(placement_group([bundle_of(config)] * count, strategy=strategy), tuple(range(count)))
+    places = Placement(name, count, config, room)
     try:
         places.await_all()
-        _kept.append(places)
+        _placements.append(places)
         yield places
     finally:
-        _kept[:] = [other for other in _kept if other is not places]
+        _placements[:] = [other for other in _placements if other is not places]
         if own:
             remove_placement_group(room.group)
 
 
 @contextmanager
-def deployed(plain: type, specs: Sequence[Any], config: ClusterConfig, room: Room | None = None) -> Iterator[list[Any]]:
-    """One actor of a plain class for each spec, killed at the end; NoPlace when the cluster has no room in time."""
-    with kept(plain.__name__, len(specs), config, room=room) as places:
-        made, bounds = ray.remote(standing(plain)), {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
-        actors = [made.options(**bounds, **places.options(number)).remote(spec) for number, spec in enumerate(specs)]
+def deploy(
+    plain: type, specs: Sequence[Any], config: ClusterConfig, room: BundleSlots | None = None
+) -> Iterator[list[Any]]:
+    """Start one actor of a plain class for each spec; they end with the context. NoPlacement after the timeout."""
+    with placement(plain.__name__, len(specs), config, room=room) as places:
+        remote, bounds = ray.remote(actor_class(plain)), {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+        actors = [remote.options(**bounds, **places.options(number)).remote(spec) for number, spec in enumerate(specs)]
         try:
-            places.await_start([actor.stand.remote(config.device) for actor in actors])
+            places.await_start([actor.check_device.remote(config.device) for actor in actors])
             yield actors
         finally:
-            release(actors)
+            kill_actors(actors)
 
 
-def done_by_worker(
-    function: Callable[..., Any], *arguments: Any, config: ClusterConfig, room: Room | None = None
+def run_in_worker(
+    function: Callable[..., Any], *arguments: Any, config: ClusterConfig, room: BundleSlots | None = None
 ) -> Any:
-    """What a function returns that a worker calls, which needs no GPU; as patient and as careful as an actor."""
+    """Call a function in a worker without GPU and return its result, with the waits and retries of an actor."""
     name = function.__name__
-    with kept(name, 1, replace(config, gpus_per_shard=0.0), room=room) as places:
-        task = ray.remote(sparing_call(function, name)).options(max_retries=RESTARTS, **places.options(0))
-        return gathered(task.remote(*arguments))
+    with placement(name, 1, replace(config, gpus_per_shard=0.0), room=room) as places:
+        task = ray.remote(exit_when_out_of_memory(function, name)).options(max_retries=RESTARTS, **places.options(0))
+        return get_results(task.remote(*arguments))
 
 
-def release(actors: Iterable[Any]) -> None:
-    """End actors and free what they held."""
+def kill_actors(actors: Iterable[Any]) -> None:
+    """Kill actors and free their resources."""
     for actor in actors:
         ray.kill(actor)
 
 
-def gathered(refs: Any) -> Any:
-    """ray.get, with an actor's own error as it was raised there; NoPlace and Lost when no answer will come.
+def get_results(refs: Any) -> Any:
+    """ray.get that raises an actor's own error, and NoPlacement or ActorLost when no answer will come.
 
-    Work may take as long as it likes. Only where a worker has lost its place and finds no other is the wait given up.
+    There is no limit on the time of a call: the wait ends only when a worker has lost its place and gets no other.
     """
     while True:
         try:
-            return ray.get(refs, timeout=_patience())
+            return ray.get(refs, timeout=_wait_seconds())
         except GetTimeoutError:
             _refuse_unplaced()
         except RayTaskError as error:
             if isinstance(error.cause, RayError):
-                raise _worded(error.cause) from error
+                raise _lost_error(error.cause) from error
             if isinstance(error.cause, Exception):
                 raise error.cause from error
             raise
         except (RayActorError, WorkerCrashedError) as error:
-            raise _worded(error) from error
+            raise _lost_error(error) from error
 
 
-def streamed(stream: Any) -> Iterator[Any]:
-    """The values of a streaming call, as they are made."""
+def stream_results(stream: Any) -> Iterator[Any]:
+    """Yield the values of a streaming call as they arrive."""
     while True:
-        first_of([stream])
+        wait_for_first([stream])
         try:
             ref = next(stream)
         except StopIteration:
             return
-        yield gathered(ref)
+        yield get_results(ref)
 
 
-def first_of(calls: list[Any], seconds: float | None = None) -> Any:
-    """The first of several calls that has an answer; None when there was none in so many seconds, if they are given."""
+def wait_for_first(calls: list[Any], seconds: float | None = None) -> Any:
+    """Wait for the first of several calls that finishes; None if none does in `seconds`."""
     while True:
-        ready, _ = ray.wait(calls, timeout=_patience() if seconds is None else seconds)
+        ready, _ = ray.wait(calls, timeout=_wait_seconds() if seconds is None else seconds)
         if ready or seconds is not None:
             return ready[0] if ready else None
         _refuse_unplaced()
 
 
-def _patience() -> float | None:
-    """Seconds without an answer after which a wait looks about."""
-    return min((places.config.timeout for places in _kept), default=None)
+def _wait_seconds() -> float | None:
+    """Return the seconds without an answer after which a wait checks the placements."""
+    return min((places.config.timeout for places in _placements), default=None)
 
 
 def _refuse_unplaced() -> None:
-    for places in _kept:
+    for places in _placements:
         places.await_all()
-    logger.info("no answer for %.0f s; every actor has its place, so the wait goes on", _patience() or 0)
+    logger.info("no answer for %.0f s; every actor is placed, so the wait continues", _wait_seconds() or 0)
 
 
-def room_of_nodes() -> str:
-    """What the nodes that are alive have, one by one: an actor must fit into one of them."""
+def describe_nodes() -> str:
+    """Describe the resources of each live node: an actor must fit into one of them."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    held = [", ".join(f"{node.get(name, 0):g} {name}s" for name in ("CPU", "GPU")) for node in nodes]
-    return f"{len(nodes)} nodes ({'; '.join(held)})"
+    resources = [", ".join(f"{node.get(name, 0):g} {name}s" for name in ("CPU", "GPU")) for node in nodes]
+    return f"{len(nodes)} nodes ({'; '.join(resources)})"
 
 
-def _worded(error: RayError) -> Lost:
-    """The end of an actor in one line: who, what it did, and the cure."""
-    told = " ".join(str(error).split())
-    name = re.search(r"class_name: (\S+)", told)
-    reason = OUT + told.split(OUT)[-1] if OUT in told else told.split("Worker exit detail: ")[-1]
-    if told.endswith("MemoryError"):
-        # Where no code of ours runs that could give its process up.
+def _lost_error(error: RayError) -> ActorLost:
+    """Describe the death of an actor in one line: its class, the reason, and the cure."""
+    message = " ".join(str(error).split())
+    name = re.search(r"class_name: (\S+)", message)
+    reason = OUT + message.split(OUT)[-1] if OUT in message else message.split("Worker exit detail: ")[-1]
+    if message.endswith("MemoryError"):
+        # Raised by Ray itself, where our code cannot end the process.
         reason = f"{OUT}Ray itself, as it read what a call was given"
-    return Lost(
+    return ActorLost(
         f"{name[1] if name else 'a worker'} died, and again each time it was started anew (at most {RESTARTS} times): "
         f"{reason[:300].rstrip('.')}. If memory is short: more --shards need less each, so does (in a new --out) a "
         "smaller --search.block, --encoder-batch or --training.batch; or machines with more. The same command goes on"
     )
 
 
-def standing(plain: type) -> type:
-    """The class as an actor: it spares its node's memory, and can say whether it stands where it was promised to."""
+def actor_class(plain: type) -> type:
+    """Return the class for an actor: it exits when memory runs out, and can check its device."""
 
-    def stand(self: Any, device: str) -> None:
-        """NoPlace when torch does not see the GPU that Ray gave."""
+    def check_device(self: Any, device: str) -> None:
+        """NoPlacement when torch does not see the GPU that Ray gave."""
         if device != "cpu" and not torch.cuda.is_available():
-            raise NoPlace(
+            raise NoPlacement(
                 f"Ray gave {plain.__name__} the GPUs {ray.get_gpu_ids()} of a node where torch {torch.__version__} "
                 "sees no CUDA device: mend its driver, install a torch built for CUDA, or leave out --gpus-per-shard"
             )
 
-    return type(plain.__name__, (sparing(plain),), {"stand": stand})
+    return type(plain.__name__, (exiting_when_out_of_memory(plain),), {"check_device": check_device})

@@ -1,36 +1,37 @@
-"""A whole run on Ray, from wherever its folder is to its end: what jobs.run does, and each trial of a grid."""
+"""Run active learning on Ray from the state of its folder to the end: jobs.run, and each trial of a grid."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from al_ray.cluster.pool import Watch
+from al_ray.active_learning import loop
+from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.ports import Oracle
+from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason, limit_reached
+from al_ray.active_learning.strategies import STRATEGIES, stated
+from al_ray.cluster.services import deploy_services
 from al_ray.cluster.session import refuse_lost, session
-from al_ray.cluster.teacher import ModelOracle
 from al_ray.cluster.trial import Trial
-from al_ray.cluster.world import deployed_world
-from al_ray.core import loop
-from al_ray.core.config import ONCE, ClusterConfig, RunConfig
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.oracle import MODEL, OracleConfig
 from al_ray.core.errors import BadOption, MissingSplit, WrongFolder
-from al_ray.core.limits import MODEL
-from al_ray.core.loop import ImputedOracle
-from al_ray.core.ports import Oracle
-from al_ray.core.stopping import NEVER, StopConfig, ended, why_stop
-from al_ray.core.strategy import stated
-from al_ray.data.run_folder import RunFolder, opened, refuse_inside
-from al_ray.data.tables import read_task
-from al_ray.oracles.service import CallableOracle, OracleConfig
-from al_ray.oracles.sheets import FileOracle
-from al_ray.storage.places import Place, place
+from al_ray.core.progress import OnProgress
+from al_ray.datasets.task_folder import read_task
+from al_ray.oracles.cross_encoder import CrossEncoderOracle
+from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.people import FileOracle
+from al_ray.oracles.simulated import SimulatedOracle
+from al_ray.runs.run_folder import RunFolder, opened, refuse_inside
+from al_ray.storage.uri import StoragePath, storage_path
 
-Told = Callable[[dict[str, Any]], None]
-"""Hears a round's line of metrics.jsonl, once the round is complete."""
-PATIENCE = 60.0  # Seconds that a trial waits for the lock of the one it takes the place of, whose process is ending.
+OnRound = Callable[[dict[str, Any]], None]
+"""Callback that receives the metrics of each completed round."""
+PATIENCE = 60.0  # Seconds that a restarted trial waits for the run's lock while its former process ends.
 
 
 @dataclass(frozen=True)
-class Work:
-    """All that the options of a run say: what it is to find out, where it works, how people are asked, when it ends."""
+class RunSpec:
+    """All options of a run: config, Ray resources, oracle, and stopping."""
 
     config: RunConfig
     cluster: ClusterConfig
@@ -38,57 +39,61 @@ class Work:
     stop: StopConfig = NEVER
 
 
-def run(work: Work, out: Place, watch: Watch, told: Told, trial: Trial | None = None) -> RunFolder:
-    """Run to the end, or to where it is to stop, from wherever the folder is; LabelsAwaited when people are to label.
+def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, trial: Trial | None = None) -> RunFolder:
+    """Run to the last round or an early stop, continuing from the folder; LabelsAwaited when people are to label.
 
-    `core.stopping.ended` says of the folder which of the two it was. trial: its part of a grid, if it is of one.
+    `active_learning.stopping.end_reason` tells which of the two ended a run. trial: the run's part of a grid, if any.
     """
     config, cluster, stop = work.config, work.cluster, work.stop
     refuse_lost(out)
     stop.refuse_unmeasured(config)
-    texts = place(config.task)
+    texts = storage_path(config.task)
     refuse_inside(out, texts)
     task = read_task(texts)
     config = config.settled(task.split("train").space.total)
     for name in config.evaluation.splits:
         task.measurable(name)
-    if "stated" in (config.strategy, config.seeding) and not len(stated(task.split("train"))):
+    strategy = STRATEGIES[config.strategy]
+    if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")
-    if config.strategy == "stratified-match" and config.matched is None:
-        raise BadOption("--strategy stratified-match draws as many positives and negatives as a run; give --match RUN")
+    if strategy.matches and config.matched is None:
+        raise BadOption(
+            f"--strategy {config.strategy} draws as many positives and negatives as a run; give --match RUN"
+        )
     with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
         oracle = oracle_of(config, work.asking, journal, watch)
         journal.bind(config)
         state = journal.state()
         journal.refuse_lost(state.round)
-        if state.round < len(config.batches) and why_stop(stop, journal.complete_rounds()) is None:
-            pending = journal.ledger.chosen(state.round + 1)
+        if state.round < len(config.batches) and limit_reached(stop, journal.complete_rounds()) is None:
+            pending = journal.ledger.batch(state.round + 1)
             if pending is not None:
-                if config.strategy in ONCE and pending.source != config.strategy:
+                if not strategy.uses_model and pending.source != config.strategy:
                     raise WrongFolder(f"{out} has imported labels, and --strategy {config.strategy} takes no seed set")
-                # Before any actor is started: people may not be ready yet.
-                loop.bought(state.round + 1, journal.ledger, oracle)
+                # Before any actor is started, because people may not have labelled yet.
+                loop.buy_labels(state.round + 1, journal.ledger, oracle)
             with (
                 session(cluster, config.training.workers),
-                deployed_world(config, cluster, journal, oracle, watch, trial) as world,
+                deploy_services(config, cluster, journal, oracle, watch, trial) as world,
             ):
                 for _ in loop.run(config, task.split("train"), world, state):
-                    told(journal.metrics()[-1])
-                    if why_stop(stop, journal.metrics()) is not None:
+                    lines = journal.metrics()
+                    on_round(lines[-1])
+                    if limit_reached(stop, lines) is not None:
                         break
-        early = ended(config, stop, journal.complete_rounds())
+        early = end_reason(config, stop, journal.complete_rounds())
         if early is not None:
             journal.end(early)
     return journal
 
 
-def oracle_of(config: RunConfig, asking: OracleConfig, journal: RunFolder, watch: Watch) -> Oracle:
-    """Who labels."""
+def oracle_of(config: RunConfig, asking: OracleConfig, journal: RunFolder, watch: OnProgress) -> Oracle:
+    """Make the oracle of a run."""
     ledger = journal.ledger
     if config.oracle == "file":
         return FileOracle(ledger)
     if config.oracle == "simulated":
-        return ImputedOracle(journal.task.measurable("train"))
+        return SimulatedOracle(journal.task.measurable("train"))
     if config.oracle.startswith(MODEL):
-        return ModelOracle(config.oracle, journal.task, config.threads, watch)
+        return CrossEncoderOracle(config.oracle, journal.task, config.threads, watch)
     return CallableOracle(config.oracle, journal.task, asking, config.seed, ledger.cost(), watch)

@@ -1,4 +1,4 @@
-"""Ray, started or found."""
+"""Connect to a Ray cluster or start a local Ray."""
 
 import logging
 import os
@@ -8,22 +8,22 @@ from pathlib import Path
 
 import ray
 
-from al_ray.core.config import ClusterConfig
-from al_ray.core.errors import BadOption, NoPlace
-from al_ray.storage.places import Place
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import BadOption, NoPlacement
+from al_ray.storage.uri import StoragePath
 
 
 def local() -> bool:
-    """Whether a session has no cluster to find, and starts a Ray on this machine."""
+    """Whether a session starts Ray on this machine, because no cluster is named."""
     return "RAY_ADDRESS" not in os.environ
 
 
 @contextmanager
 def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator[None]:
-    """Ray for the length of a job: the cluster that RAY_ADDRESS or a session names, or else a local one.
+    """Provide Ray until the context ends: an existing session, the cluster of RAY_ADDRESS, or else a local one.
 
-    A local Ray gets logical CPUs enough for so many runs at a time, each with the config's shards and so many trainers;
-    real threads are the encoder's option.
+    A local Ray gets enough logical CPUs for `runs` runs at a time, each with the config's shards and `trainers`
+    trainers; the number of real threads is an option of the encoder.
     """
     if trainers > 1 and 0 < config.gpus_per_shard < 1:
         raise BadOption(
@@ -34,11 +34,11 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
     if not found and not local():
         ray.init(logging_level=logging.WARNING)
     elif not found:
-        # Without a word Ray 2.60 writes a token into the home folder, and later clusters there demand it.
+        # By default Ray 2.60 writes a token into the home folder, and later clusters there require it.
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # Threads that wait by spinning stand in the way of those they wait for as soon as another process computes too:
-        # on two shared cores a small encoder was thirty times slower.
+        # Waiting threads that spin block those they wait for when another process computes too: on two shared cores a
+        # small encoder was thirty times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         wanted = int(runs * (config.shards + trainers) * config.cpus_per_shard) + 1
         ray.init(
@@ -47,9 +47,9 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
         )  # fmt: skip
     try:
         gpus = ray.cluster_resources().get("GPU", 0)
-        # A local Ray does not grow: nobody should wait for what will not come.
+        # A local Ray gets no more GPUs later, so waiting would be in vain.
         if not found and local() and config.gpus_per_shard * (config.shards + trainers) > gpus:
-            raise NoPlace(
+            raise NoPlacement(
                 f"{config.shards} shards and {'a trainer' if trainers == 1 else f'{trainers} trainers'} ask for "
                 f"{config.gpus_per_shard:g} GPUs each, and this machine has {gpus:g}: lower --gpus-per-shard, --shards "
                 "or --training.workers, or give RAY_ADDRESS of a cluster"
@@ -60,13 +60,13 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
             ray.shutdown()
 
 
-def refuse_lost(out: Place) -> None:
+def refuse_lost(out: StoragePath) -> None:
     """A submitted job works in Ray's copy of its folder: refuse a relative path there, which would be lost."""
     if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and isinstance(out, Path) and not out.is_absolute():
         raise BadOption(f"--out {out} is relative, and a submitted job's folder is thrown away; give an absolute path")
 
 
-def refuse_unshared(folders: Sequence[Place], config: ClusterConfig) -> None:
+def refuse_unshared(folders: Sequence[StoragePath], config: ClusterConfig) -> None:
     """BadOption for a local folder where several nodes are to read and write it, unless it is declared shared."""
     nodes = sum(node["Alive"] for node in ray.nodes())
     for folder in folders:

@@ -5,22 +5,23 @@ from typing import Any
 
 from ray.util.placement_group import PlacementGroup
 
-from al_ray.cluster.actors import Room, asked_of
-from al_ray.cluster.search import PoolSearch
-from al_ray.core.config import ClusterConfig, RunConfig
+from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.actors import BundleSlots, bundle_of
+from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.core.candidates import HIGHEST, Candidates, Order
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.serialization import as_dict
+from al_ray.core.labels import Model
 from al_ray.core.pairs import Keys
-from al_ray.core.plain import as_dict
-from al_ray.core.records import Model
-from al_ray.core.strategy import HIGHEST, Candidates, Order
 from al_ray.core.task import Task
-from al_ray.data.run_folder import RunFolder
-from al_ray.data.seed_sets import SeedSets
-from al_ray.storage.places import Place
+from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.seed_sets import SeedSets
+from al_ray.storage.uri import StoragePath
 
 
 def bundles_of(config: ClusterConfig, trainers: int) -> list[dict[str, float]]:
     """What the actors of a run ask of Ray, a bundle each: those of its shards, then those of its trainers."""
-    return [asked_of(config)] * (config.shards + trainers)
+    return [bundle_of(config)] * (config.shards + trainers)
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,15 @@ class Trial:
     """
 
     name: str
-    shared: Place
+    shared: StoragePath
     group: PlacementGroup | None = None
 
-    def room(self, first: int, count: int) -> Room | None:
+    def room(self, first: int, count: int) -> BundleSlots | None:
         """The bundles from `first` on, for so many workers."""
-        return None if self.group is None else Room(self.group, tuple(range(first, first + count)))
+        return None if self.group is None else BundleSlots(self.group, tuple(range(first, first + count)))
 
 
-def seeds_from(config: RunConfig, task: Task, untrained: Model) -> dict[str, Any]:
+def seed_provenance(config: RunConfig, task: Task, untrained: Model) -> dict[str, Any]:
     """All that decides what a search under the untrained encoder finds."""
     search = as_dict(config.search)
     return {"task": task.digest, "encoder": untrained.digest, "vectors": config.vectors, "search": search}
@@ -49,14 +50,14 @@ def seeds_from(config: RunConfig, task: Task, untrained: Model) -> dict[str, Any
 class SeededSearch:
     """The Retriever of a trial: what is asked under the untrained encoder was found before, for all trials at once."""
 
-    def __init__(self, search: PoolSearch, config: RunConfig, journal: RunFolder, shared: Place) -> None:
+    def __init__(self, search: PoolSearch, config: RunConfig, journal: RunFolder, shared: StoragePath) -> None:
         """search: finds everything else."""
         self.search, self.config, self.journal, self.seeds = search, config, journal, SeedSets(shared)
 
     def least(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
         """As PoolSearch.least."""
         if model.scorer is None and order == HIGHEST:
-            kept = self.seeds.read(seeds_from(self.config, self.journal.task, model))
+            kept = self.seeds.read(seed_provenance(self.config, self.journal.task, model))
             found = None if kept is None else kept.least(count, labelled)
             if kept is not None and found is not None:
                 if kept.recall is not None:
@@ -65,11 +66,11 @@ class SeededSearch:
         return self.search.least(model, order, count, labelled)
 
 
-def room_of(trial: Trial | None, first: int, count: int) -> Room | None:
+def trial_slots(trial: Trial | None, first: int, count: int) -> BundleSlots | None:
     """Where workers of a run are to be; None for one that is no trial."""
     return None if trial is None else trial.room(first, count)
 
 
-def shared_by(trial: Trial | None, out: Place) -> Place:
+def artifact_folder(trial: Trial | None, out: StoragePath) -> StoragePath:
     """The folder with a run's token ids and untrained vectors: its own, or its grid's."""
     return out if trial is None else trial.shared

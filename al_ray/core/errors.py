@@ -1,16 +1,16 @@
-"""Errors a person can mend. Each message names the place and the cure; a job prints it as one line and exits with 2.
+"""Errors that a user can fix. Each message names the place and the cure; a job prints it on one line and exits with 2.
 
 AlRayError
-├── BadOption           an option, or a combination of options, that cannot be
-├── BadFile             a file that is missing, unreadable, or does not hold what it should
-├── MissingSplit        a task has no pairs in the split that was asked for
-├── WrongFolder         a folder that belongs to another config, task or encoder, or that is not what it should be
+├── BadOption           an invalid option, or an invalid combination of options
+├── BadFile             a file that is missing, cannot be read, or has invalid content
+├── MissingSplit        the task has no pairs in the requested split
+├── WrongFolder         a folder that belongs to another config, task or encoder, or has unexpected content
 ├── FolderInUse         a run folder that another process is writing
 ├── TrainingFailed      a training that ended without a usable model
-├── OracleFailed        an oracle that gives no answer that can be read
-├── CostReached         labels that would cost more than was allowed
-├── NoPlace             actors that the cluster cannot place
-└── Lost                an actor that died as often as it was started again
+├── OracleFailed        an oracle whose answers cannot be parsed, or that does not answer
+├── CostReached         the next labels would exceed the cost limit
+├── NoPlacement         actors for which the cluster has no room
+└── ActorLost           an actor that crashed and exceeded its restarts
 LabelsAwaited           no error: a run that waits for people; its message says what to do, and a job exits with 0
 """
 
@@ -18,23 +18,23 @@ from types import TracebackType
 
 
 class AlRayError(Exception):
-    """Base of all errors that a person can mend."""
+    """Base class of all errors that a user can fix."""
 
 
 class BadOption(AlRayError):
-    """An option, or a combination of options, that cannot be."""
+    """An invalid option, or an invalid combination of options."""
 
 
 class BadFile(AlRayError):
-    """A file that is missing, unreadable, or does not hold what it should."""
+    """A file that is missing, cannot be read, or has invalid content."""
 
 
 class MissingSplit(AlRayError):
-    """A task has no pairs in the split that was asked for."""
+    """The task has no pairs in the requested split."""
 
 
 class WrongFolder(AlRayError):
-    """A folder that belongs to another config, task or encoder, or that is not what it should be."""
+    """A folder that belongs to another config, task or encoder, or has unexpected content."""
 
 
 class FolderInUse(AlRayError):
@@ -46,30 +46,27 @@ class TrainingFailed(AlRayError):
 
 
 class OracleFailed(AlRayError):
-    """An oracle that gives no answer that can be read."""
+    """An oracle whose answers cannot be parsed, or that does not answer."""
 
 
 class CostReached(AlRayError):
-    """Labels that would cost more than was allowed."""
+    """The next labels would exceed the cost limit."""
 
 
-class NoPlace(AlRayError):
-    """Actors that the cluster cannot place."""
+class NoPlacement(AlRayError):
+    """Actors for which the cluster has no room."""
 
 
-class Lost(AlRayError):
-    """An actor that died as often as it was started again."""
+class ActorLost(AlRayError):
+    """An actor that crashed and exceeded its restarts."""
 
 
 class LabelsAwaited(Exception):
-    """No error: a run that waits for people. Everything is kept; the message says what to do."""
+    """Raised when a run waits for people to label; no error. The run is stored, and the message says what to do."""
 
 
-class Written:
-    """Around code that writes to a place: what the disk refuses becomes BadFile, with the place and the cure.
-
-    The writers in Rust (safetensors, tokenizers) tell of the disk by errors of their own, whose words end alike.
-    """
+class WriteErrors:
+    """Context manager for code that writes to `place`: turns errors of the disk into BadFile, with place and cure."""
 
     def __init__(self, place: object) -> None:
         self.place = place
@@ -78,6 +75,7 @@ class Written:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        # Writers in Rust (safetensors, tokenizers) raise errors of their own, whose texts all contain "(os error N)".
         if isinstance(error, OSError) or (isinstance(error, Exception) and "(os error " in str(error)):
             reason = (error.strerror if isinstance(error, OSError) else "") or str(error).splitlines()[0]
             raise BadFile(

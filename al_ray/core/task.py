@@ -1,4 +1,4 @@
-"""A task: texts on two sides, and splits of them with what is known of their pairs."""
+"""A task: texts on two sides, split into train, dev and test, with their known pairs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SPLITS = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class Corpus:
-    """Texts with the ids their owner gave them; a text's row is its place here."""
+    """Texts with their ids from the source data; the row of a text is its index here."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
@@ -25,10 +25,10 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Split:
-    """The pool of one split and what is known of it.
+    """The pool of one split and its known pairs.
 
-    positives: (n, 2) all pairs that match (every other pair of the pool is taken for a negative; paper, 3.1.2).
-    stated_negatives: (n, 2) pairs that somebody labelled as no match, less those that are positives.
+    positives: (n, 2) all matching pairs; every other pair of the pool counts as a negative (paper, 3.1.2).
+    stated_negatives: (n, 2) pairs labelled as no match in the source data, without the positives.
     Pairs are rows of the task's texts, in order of key, left < right when symmetric.
     """
 
@@ -45,9 +45,9 @@ class Split:
 
 @dataclass(frozen=True)
 class Task:
-    """Texts on two sides (one and the same Corpus when symmetric) and their splits.
+    """Texts on two sides (the same Corpus twice when symmetric) and their splits.
 
-    digest: of all that the tables hold; a run is bound to it.
+    digest: hash of the contents of all tables. A run refuses a task of another digest.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Task:
     digest: str
 
     def split(self, name: str) -> Split:
-        """A split that has pairs; MissingSplit names the cure otherwise."""
+        """Return a split; MissingSplit if it has no pairs."""
         split = self.splits.get(name)
         if split is None or not split.space.total:
             there = ", ".join(other.name for other in self.splits.values() if other.space.total)
@@ -69,14 +69,14 @@ class Task:
         return split
 
     def stating(self, name: str) -> Split:
-        """A split with stated pairs, of either kind; MissingSplit names the cure otherwise."""
+        """Return a split; MissingSplit if it has neither positives nor stated negatives."""
         split = self.split(name)
         if not len(split.positives) + len(split.stated_negatives):
             raise MissingSplit(f"no pair is stated in the {name} split of task {self.name!r}; name another --split")
         return split
 
     def measurable(self, name: str) -> Split:
-        """A split with positives to measure by; MissingSplit names the cure otherwise."""
+        """Return a split; MissingSplit if it has no positives, without which average precision is undefined."""
         split = self.split(name)
         if not len(split.positives):
             raise MissingSplit(
@@ -90,5 +90,5 @@ class Task:
         return split
 
     def space(self, left: Rows, right: Rows) -> PairSpace:
-        """The pairs of some left rows with some right rows of this task."""
+        """Return the space of all pairs of sorted left rows (l,) with sorted right rows (r,) of this task."""
         return PairSpace(left=left, right=right, width=len(self.right), symmetric=self.symmetric)

@@ -1,4 +1,4 @@
-"""One writer a folder: a lock of the operating system on a disk, a lease on an object store."""
+"""One writer for each folder: a file lock on a disk, a lease on an object store."""
 
 import json
 import logging
@@ -15,20 +15,20 @@ from types import TracebackType
 from filelock import FileLock, Timeout
 
 from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
-from al_ray.storage.places import Place, Uri
+from al_ray.storage.uri import StoragePath, Uri
 
 logger = logging.getLogger(__name__)
 
 NAME = ".lock"
-BEAT = 10.0  # Seconds between two signs of life of a lease.
-BEATS = 3  # Without one for so many beats its owner is held for dead.
+BEAT = 10.0  # Seconds between two renewals of a lease.
+BEATS = 3  # Missed renewals after which the owner counts as dead.
 
 
 @contextmanager
-def locked(folder: Place, patience: float = 0.0) -> Iterator[None]:
-    """The folder, made if it is not there, for one process at a time; FolderInUse when another has it.
+def locked(folder: StoragePath, patience: float = 0.0) -> Iterator[None]:
+    """Lock a folder, which is created if missing, for one process at a time; FolderInUse if another has it.
 
-    patience: seconds to wait for that other one; a lease has a patience of its own.
+    patience: seconds to wait for the other process; a lease always waits BEATS * BEAT.
     """
     if isinstance(folder, Uri):
         with Lease(folder):
@@ -49,19 +49,19 @@ def locked(folder: Place, patience: float = 0.0) -> Iterator[None]:
 
 
 class Lease:
-    """An object that its owner writes anew every BEAT seconds, with a number that rises; deleted when it is given back.
+    """A lock as an object that its owner rewrites every BEAT seconds with an increasing number; deleted at the end.
 
-    It promises: of processes that find another's living lease, none writes. A lease whose number stands still for
-    BEATS beats is taken over, so that a killed process keeps a folder no longer than that. Of several that come at
-    once the last to write its name has it, and the others see that a fifth of a beat later. An owner that was held up
-    (suspended, or cut off from the store) and then finds another's name is interrupted, and ends with FolderInUse.
+    Guarantees: a process that finds the live lease of another does not write. A lease that is not renewed for BEATS
+    beats is taken over, so a killed process locks a folder no longer than that. If several processes come at once, the
+    last to write its name wins, and the others notice after a fifth of a beat. An owner that was suspended or cut off
+    from the store, and then finds another's name, is interrupted and ends with FolderInUse.
 
-    It does not promise: that an owner held up for longer writes nothing in the beat until it finds out, nor that two
-    which come at once are told apart when a request of one of them takes longer than a fifth of a beat.
+    Not guaranteed: an owner suspended for longer may still write during the beat until it notices; and two processes
+    that come at once may both win if a request of one takes longer than a fifth of a beat.
     """
 
     def __init__(self, folder: Uri) -> None:
-        """The folder that is wanted; nothing is asked yet."""
+        """Prepare to lock this folder; the store is not asked yet."""
         self.folder, self.at = folder, folder / NAME
         self.owner = f"process {os.getpid()} on {socket.gethostname()}"
         self.name, self.beats, self.lost, self.deaf = uuid.uuid4().hex, 0, "", False
@@ -89,7 +89,7 @@ class Lease:
             self.at.unlink(missing_ok=True)
 
     def _listen(self) -> None:
-        """See to it that an interruption of ours is heard: a shell starts what it puts behind it deaf to Ctrl+C."""
+        """Handle SIGINT, by which `_live` stops the process: shells start background processes with SIGINT ignored."""
         self.deaf = threading.current_thread() is threading.main_thread() and (
             signal.getsignal(signal.SIGINT) == signal.SIG_IGN
         )
@@ -101,12 +101,14 @@ class Lease:
             raise KeyboardInterrupt
 
     def _refuse_living(self) -> None:
-        """FolderInUse when there is a lease whose number rises; else it is no more than a dead one's."""
+        """FolderInUse if there is a lease that is still renewed; one that is not belongs to a dead process."""
         stood = self._read()
         if stood is None:
             return
         owner, seconds = _owner(stood), BEATS * BEAT
-        logger.warning("%s was locked by %s; looking for %.0f s whether that lives", self.folder, owner, seconds)
+        logger.warning(
+            "%s was locked by %s; waiting %.0f s to see whether it is still alive", self.folder, owner, seconds
+        )
         for _ in range(BEATS):
             sleep(BEAT)
             stands = self._read()
@@ -114,14 +116,14 @@ class Lease:
                 return
             if stands != stood:
                 raise _in_use(self.folder, _owner(stands))
-        logger.warning("%s is dead: its lock is taken over", owner)
+        logger.warning("%s is dead: taking over its lock", owner)
 
     def _live(self) -> None:
         while not self.ended.wait(BEAT):
             try:
                 self.lost = self._other()
                 if self.lost:
-                    # As Ctrl+C does, for it also wakes a thread that waits.
+                    # SIGINT, because it also wakes a waiting main thread.
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                     return
                 self._beat()
@@ -134,7 +136,7 @@ class Lease:
         self.at.write_bytes(json.dumps(content).encode())
 
     def _other(self) -> str:
-        """Who has the lease, if it is not we."""
+        """Return who has the lease; "" if it is this process."""
         stands = self._read()
         if stands is None:
             return "a process that has ended"
@@ -144,7 +146,7 @@ class Lease:
         try:
             return self.at.read_bytes()
         except BadFile:
-            # Not there, or only just gone; or no answer, which is told again.
+            # The object is missing or was just deleted; any other failure of the store is raised.
             if self.at.is_file():
                 raise
             return None
@@ -157,5 +159,5 @@ def _owner(content: bytes) -> str:
         return "another process"
 
 
-def _in_use(folder: Place, owner: str) -> FolderInUse:
+def _in_use(folder: StoragePath, owner: str) -> FolderInUse:
     return FolderInUse(f"{folder} is being written by {owner}; wait for it, or give another --out")

@@ -1,0 +1,1 @@
+"""Active learning (paper, section 4): options, strategies, the loop, its ports. Pure."""

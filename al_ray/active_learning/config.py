@@ -1,0 +1,113 @@
+"""The options of an active-learning run: frozen, each with its default, its bounds and a sentence for --help."""
+
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import log
+from typing import Annotated, Literal
+
+from al_ray.active_learning.strategies import STRATEGIES, StrategyName, budgets_help, strategies_help
+from al_ray.core.config.bounds import Between, Group, Seed, check_bounds
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.oracle import names_oracle
+from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
+from al_ray.core.config.serialization import part
+from al_ray.core.errors import BadOption
+from al_ray.core.task import SPLITS
+
+# Labels of a round: beyond any budget, and few enough for an array of pairs.
+MOST_LABELS = 1_000_000_000
+PAPER = Group("experiments")
+"""The heading of options that reproduce comparisons of the paper."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(EncoderConfig):
+    """One active-learning run."""
+
+    task: str
+    """Task folder made by the command prepare."""
+    # Help that is derived from the registry of strategies stands in metadata: a docstring cannot be computed.
+    strategy: StrategyName = field(default="uncertainty", metadata={"help": strategies_help()})
+    seed: Seed = 0
+    """Random seed."""
+    rounds: Annotated[int, Between(1, 10_000)] = 4
+    """k: rounds of selection, labelling and training (the paper: 10 on QQP, 4 on WikiQA)."""
+    first_batch: Annotated[int, Between(1, MOST_LABELS)] = 2048
+    """n_1: labels of the first round."""
+    growth: Annotated[float, Between(1, 1_000)] = 1.5
+    """Growth of the batch: round i labels n_1 * growth^(i-1) pairs."""
+    oracle: str = "simulated"
+    """Who labels: simulated (the task's own positives), file (people), module:function (docs/labels.md), or model:PATH
+    (a cross-encoder trained by the command train or augment)."""
+    seeding: Annotated[Literal["retrieval", "stated"], PAPER] = "retrieval"
+    """Seed set, the first batch: the most similar pairs (4.2.3), or a random sample of the stated pairs (5.7)."""
+    matched: Annotated[tuple[int, int] | None, PAPER] = None
+    """For stratified-match: the numbers of positives and negatives to draw; --match RUN takes them from a run."""
+    train_every_budget: Annotated[bool, PAPER] = field(default=False, metadata={"help": budgets_help()})
+    search: SearchConfig = field(default_factory=SearchConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for options that are out of bounds or do not go together."""
+        # The strategy comes first, because the other checks look it up.
+        if self.strategy not in STRATEGIES:
+            raise BadOption(f"--strategy is {self.strategy!r}; give one of {', '.join(STRATEGIES)}")
+        check_bounds(self)
+        self.training.losses.refuse_unused(self.training.loss)
+        # In logarithms, because the product may overflow.
+        if log(self.first_batch) + (self.rounds - 1) * log(self.growth) > log(MOST_LABELS):
+            raise BadOption(
+                f"--first-batch {self.first_batch}, --growth {self.growth} and --rounds {self.rounds} ask for more "
+                f"than {MOST_LABELS:,} labels in a round; lower one of them"
+            )
+        splits = self.evaluation.splits
+        if not set(splits) <= set(SPLITS) or len(set(splits)) < len(splits):
+            raise BadOption(f"--evaluation.splits is {' '.join(splits)!r}; give {', '.join(SPLITS)}, each once at most")
+        bands = self.evaluation.bands
+        if any(higher <= lower for higher, lower in pairwise((2.0, *bands, -2.0))):
+            raise BadOption(f"--evaluation.bands is {' '.join(map(str, bands))}; give cosines, the highest first")
+        for value, name in ((self.task, "--task"), (self.encoder, "--encoder"), (self.search.index, "--search.index")):
+            if not value.strip() or "\0" in value:
+                raise BadOption(f"{name} is {value!r}; give a value, or leave it out if it has a default")
+        if not names_oracle(self.oracle):
+            raise BadOption(
+                f"--oracle is {self.oracle!r}; give simulated, file, model:PATH, or module:function such as judge:label"
+            )
+        self._refuse_unfit()
+
+    def _refuse_unfit(self) -> None:
+        """Raise BadOption for options that the strategy cannot use."""
+        if STRATEGIES[self.strategy].knows_positives and self.oracle != "simulated":
+            raise BadOption(f"--strategy {self.strategy} knows all positives, as --oracle simulated does; give that")
+        if self.matched is not None and (min(self.matched) < 0 or not sum(self.matched)):
+            raise BadOption(f"--matched is {' '.join(map(str, self.matched))}; give how many positives and negatives")
+        if self.seeding == "stated" and not STRATEGIES[self.strategy].uses_model:
+            raise BadOption(f"--seeding stated starts a model, and --strategy {self.strategy} asks none; leave it out")
+
+    def settled(self, pairs: int) -> "RunConfig":
+        """Replace `auto` for a pool of `pairs` pairs: by size alone, because speed differs between machines."""
+        if self.search.kind != "auto":
+            return self
+        kind: Literal["knn", "exact"] = "exact" if pairs <= self.search.exact_pairs else "knn"
+        return replace(self, search=replace(self.search, kind=kind))
+
+    @property
+    def encoding(self) -> EncoderConfig:
+        """The options of the encoder alone."""
+        return part(self, EncoderConfig)
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """Labels of each round: n_1 * growth^(i-1) (5.1), or the whole budget in one round."""
+        # Rounded before int() truncates: 1000 * 1.7^2 is 2889.9999... in floats.
+        sizes = tuple(int(round(self.first_batch * self.growth**number, 6)) for number in range(self.rounds))
+        if self.matched is not None and STRATEGIES[self.strategy].matches:
+            return (sum(self.matched),)
+        return (sum(sizes),) if self.once else sizes
+
+    @property
+    def once(self) -> bool:
+        """Whether the whole budget is labelled before the first training, which is the only one."""
+        strategy = STRATEGIES[self.strategy]
+        return not strategy.uses_model and not (self.train_every_budget and strategy.by_rounds)

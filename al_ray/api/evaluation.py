@@ -1,0 +1,85 @@
+"""Evaluate a round of a run over all pairs of a split, and compare two runs."""
+
+from dataclasses import replace
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.api.runs import CLUSTER, Run
+from al_ray.cluster.measurement import evaluate_rounds
+from al_ray.cluster.session import session
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import EvaluationConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.progress import OnProgress, no_progress
+from al_ray.metrics.evaluation import Comparison, Evaluation
+from al_ray.metrics.evaluation import compare as compare_evaluations
+from al_ray.runs.run_folder import RunFolder
+
+
+def evaluate(
+    run: Run,
+    split: str = "dev",
+    *,
+    round: int | None = None,
+    evaluation: EvaluationConfig | None = None,
+    cluster: ClusterConfig = CLUSTER,
+    on_progress: OnProgress = no_progress,
+) -> Evaluation:
+    """Evaluate a round of a run over all pairs of a split: average precision and P@R20, each with a 95% interval.
+
+    round: the last complete one by default; 0 is the untrained encoder. evaluation: mode and sizes of the samples; the
+    run's own by default. Nothing is written. Starts a local Ray, unless Ray is running or RAY_ADDRESS names a cluster.
+
+    Examples:
+        >>> evaluation = al_ray.evaluate(al_ray.load_run(folder / "run"), "test")
+        >>> evaluation.exact, evaluation.total_pairs
+        (True, 1378)
+        >>> bool(0 <= evaluation.average_precision.low <= evaluation.average_precision.value <= 1)
+        True
+
+    Raises:
+        MissingSplit: if the task has no positive pair in the split.
+        BadOption: if the round is not complete.
+        BadFile: if the model of the round is missing or damaged.
+    """
+    measured = measurable(run, split, round, evaluation)
+    with session(cluster):
+        return evaluate_rounds([measured], cluster, split, on_progress)[0]
+
+
+def compare(
+    run: Run,
+    other: Run,
+    split: str = "dev",
+    *,
+    round: int | None = None,
+    evaluation: EvaluationConfig | None = None,
+    cluster: ClusterConfig = CLUSTER,
+    on_progress: OnProgress = no_progress,
+) -> Comparison:
+    """Compute the average precision of a run less that of another run of the same task, on the same pairs.
+
+    The other run is measured with the options of the first; see `evaluate` for the arguments.
+
+    Examples:
+        >>> run = al_ray.load_run(folder / "run")
+        >>> al_ray.compare(run, run, "test").difference
+        0.0
+
+    Raises:
+        BadOption: if the runs are of different tasks, or the round is not complete in both.
+    """
+    rounds = [measurable(one, split, round, evaluation) for one in (run, other)]
+    if run.folder.task.digest != other.folder.task.digest:
+        raise BadOption(f"{run.path} and {other.path} are runs of different tasks; compare two runs of the same task")
+    with session(cluster):
+        return compare_evaluations(*evaluate_rounds(rounds, cluster, split, on_progress))
+
+
+def measurable(
+    run: Run, split: str, round: int | None, evaluation: EvaluationConfig | None
+) -> tuple[RunConfig, RunFolder, int]:
+    """Return a complete round as `evaluate_rounds` takes it; an error names what cannot be measured."""
+    number = run.complete_round(round)
+    run.folder.task.measurable(split)
+    config = run.config if evaluation is None else replace(run.config, evaluation=evaluation)
+    return config, run.folder, number

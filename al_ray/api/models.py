@@ -1,0 +1,103 @@
+"""Load a trained bi-encoder, encode texts and score pairs of texts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.scorer import Floats, Scorer
+from al_ray.core.vectors import Vectors, dots
+from al_ray.encoders.encoder import TextEncoder, load, saved
+from al_ray.encoders.tokens import Tokens, batches
+from al_ray.encoders.vocabulary import FILE as VOCABULARY
+from al_ray.runs.run_folder import bound_config, last_round
+from al_ray.storage.files import read_json
+from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.training.saved_model import SCORER, read_model
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """A trained bi-encoder and its calibration, p = sigmoid(w * cosine + b) (paper, Eq. 7)."""
+
+    encoder: TextEncoder
+    scorer: Scorer
+
+    @property
+    def boundary(self) -> float:
+        """Return the cosine at which the probability of a match is 1/2."""
+        return self.scorer.boundary
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Encode n texts as unit vectors (n, d), float32."""
+        if not len(texts):
+            return np.empty((0, self.encoder.dimension), dtype=np.float32)
+        tokens = Tokens.of([ids for block in self.encoder.tokenise(list(texts)) for ids in block])
+        vectors = np.empty((len(tokens), self.encoder.dimension), dtype=np.float32)
+        for rows in batches(tokens, np.arange(len(tokens)), self.encoder.config.encoder_batch):
+            vectors[rows] = self.encoder.embed(tokens, rows)
+        return vectors
+
+    def cosines(self, left: Sequence[str], right: Sequence[str]) -> Floats:
+        """Compute the cosine of left[i] with right[i] for n pairs: (n,), in [-1, 1].
+
+        Raises:
+            BadOption: if the two sequences are not of the same length.
+        """
+        if len(left) != len(right):
+            raise BadOption(f"left has {len(left):,} texts and right {len(right):,}; give the two texts of every pair")
+        return dots(self.encode(left), self.encode(right))
+
+    def score(self, left: Sequence[str], right: Sequence[str]) -> Floats:
+        """Compute the probability that left[i] and right[i] match for n pairs: (n,), in [0, 1].
+
+        Raises:
+            BadOption: if the two sequences are not of the same length.
+        """
+        return self.scorer.probability(self.cosines(left, right))
+
+
+def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
+    """Load a trained model from a run folder (its last complete round), a round's model folder, or a copy of one.
+
+    device: "cpu", or "cuda:0".
+
+    Examples:
+        >>> model = al_ray.load_model(folder / "run")
+        >>> model.encode(["how do i swim", "how to swim"]).shape
+        (2, 32)
+        >>> probabilities = model.score(["how do i swim"], ["how to swim"])
+        >>> bool(0 <= probabilities[0] <= 1)
+        True
+
+    Raises:
+        BadFile: if there is no model, a file of it is damaged, or its weights are not those that the run trained.
+    """
+    folder = storage_path(str(path)).resolve()
+    # A model folder of transformers holds a config.json, too.
+    if (folder / "config.json").exists() and not (folder / SCORER).exists():
+        bound_config(folder)
+        last = last_round(folder)
+        if not last:
+            raise BadFile(f"{folder} has no complete round, and so no model; run it first")
+        folder = folder / f"round-{last:03d}" / "model"
+    model = read_model(folder)
+    if model is None or model.scorer is None:
+        raise BadFile(f"{folder} holds no {SCORER}; give a run folder, or the model folder of a round")
+    run = folder.parent.parent
+    if (run / "state.json").exists():
+        return PairModel(load(model, bound_config(run).encoding, folder, device), model.scorer)
+    return PairModel(saved(str(folder), _encoding_of(folder), device), model.scorer)
+
+
+def _encoding_of(folder: StoragePath) -> EncoderConfig:
+    """Return the options of a model folder that lies in no run, as far as it records them."""
+    if (folder / VOCABULARY).exists():
+        return EncoderConfig("cnn")
+    path = folder / "sentence_bert_config.json"
+    limit = read_json(path, ["max_seq_length"])["max_seq_length"]
+    if not isinstance(limit, int) or limit < 1:
+        raise BadFile(f"{path} gives {limit!r} as the longest text; restore it")
+    return EncoderConfig(str(folder), max_length=limit)

@@ -1,0 +1,146 @@
+"""Run active learning, and read what a run folder holds."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason
+from al_ray.api.models import PairModel, load_model
+from al_ray.cluster import run as cluster_run
+from al_ray.cluster.run import OnRound, RunSpec
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.labels import OPEN, Labelled
+from al_ray.core.progress import OnProgress, no_progress
+from al_ray.datasets.tables.label_tables import labels_table
+from al_ray.datasets.task_folder import read_task
+from al_ray.runs.run_folder import RunFolder, bound_config
+from al_ray.storage.uri import StoragePath, storage_path
+
+CLUSTER, ORACLE = ClusterConfig(), OracleConfig()
+
+
+def no_callback(line: dict[str, Any]) -> None:
+    """Ignore a complete round."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder: its options, its metrics by round, its labels and its models."""
+
+    path: StoragePath
+    config: RunConfig
+    # Why the run ended before its last planned round; None if it did not, or was only loaded.
+    stopped: str | None = None
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        """Open the folder for reading, with the task that it is bound to."""
+        return RunFolder(self.path, read_task(storage_path(self.config.task)))
+
+    @property
+    def rounds(self) -> int:
+        """Return the number of complete rounds."""
+        return self.folder.last
+
+    def metrics(self) -> pa.Table:
+        """Return the metrics of all complete rounds, one row each: the columns are the fields of metrics.jsonl.
+
+        average_precision and precision_at_recall_20 are shares in [0, 1], null where nothing was evaluated; `seconds`
+        is a struct of the seconds of each stage.
+        """
+        return pa.Table.from_pylist(self.folder.complete_rounds())
+
+    def labels(self) -> pa.Table:
+        """Return all labels, in the order bought, those of the round under way included, one row a pair.
+
+        Columns: sentence1, sentence2, label (1 match, 0 no match, null unsure), left_id, right_id, answer, round,
+        source.
+        """
+        return labels_table(self.labelled(), self.folder.task, every=True)
+
+    def labelled(self) -> Labelled:
+        """Return all labels as arrays, in the order bought, those of the round under way included."""
+        ledger, labelled = self.folder.ledger, Labelled()
+        numbers = range(1, ledger.rounds + 1)
+        for number, (batch, labels) in zip(numbers, ledger.read_rounds(numbers), strict=True):
+            answered = labels != OPEN
+            labelled = labelled.extended(batch.pairs[answered], labels[answered], number, batch.source)
+        return labelled
+
+    def model(self, round: int | None = None) -> PairModel:
+        """Load the model of a round, from 1; of the last complete one by default.
+
+        Raises:
+            BadOption: if the round is not complete.
+        """
+        return load_model(self.folder.round(self.complete_round(round, first=1)) / "model")
+
+    def complete_round(self, round: int | None, first: int = 0) -> int:
+        """Return the number of a complete round, the last one by default; 0 is the untrained encoder.
+
+        Raises:
+            BadOption: if the round is before `first` or not complete.
+        """
+        last = self.rounds
+        number = last if round is None else round
+        if not first <= number <= last:
+            raise BadOption(f"round {number}: {self.path} has complete rounds 1 to {last}; 0 is the untrained encoder")
+        return number
+
+
+def run(
+    config: RunConfig,
+    out: str | StoragePath,
+    *,
+    cluster: ClusterConfig = CLUSTER,
+    oracle: OracleConfig = ORACLE,
+    stop: StopConfig = NEVER,
+    on_round: OnRound = no_callback,
+    on_progress: OnProgress = no_progress,
+) -> Run:
+    """Run active learning to its end, from wherever the folder `out` is; call it again to resume.
+
+    on_round is called with the metrics of each round, as metrics.jsonl holds them, as soon as the round is complete;
+    on_progress with a stage, how much of it is done and how much there is. oracle: options of an oracle that is a
+    function. Starts a local Ray, unless Ray is running or RAY_ADDRESS names a cluster.
+
+    Examples:
+        >>> config = al_ray.RunConfig(
+        ...     task=str(folder / "task"), rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1,
+        ...     max_length=16, training=al_ray.TrainingConfig(worst_loss=100.0),
+        ... )
+        >>> run = al_ray.run(config, folder / "run", on_round=lambda line: print(line["round"], line["labels"]))
+        1 16
+        2 40
+        >>> run.metrics().select(["round", "labels"]).to_pydict()
+        {'round': [1, 2], 'labels': [16, 40]}
+        >>> run.labels().column_names[:3], len(run.labels())
+        (['sentence1', 'sentence2', 'label'], 40)
+
+    Raises:
+        AlRayError: if an option, a file or the cluster is not as it must be; the message names the place and the cure.
+        LabelsAwaited: if people are to label (oracle "file"); the message says where.
+    """
+    path = storage_path(str(out))
+    folder = cluster_run.run(RunSpec(config, cluster, oracle, stop), path, on_progress, on_round)
+    return Run(path, bound_config(path), end_reason(config, stop, folder.complete_rounds()))
+
+
+def load_run(path: str | StoragePath) -> Run:
+    """Open the folder of a run.
+
+    Examples:
+        >>> al_ray.load_run(folder / "run").rounds
+        2
+
+    Raises:
+        WrongFolder: if it is not the folder of a run.
+        BadFile: if its config.json is damaged.
+    """
+    folder = storage_path(str(path))
+    return Run(folder, bound_config(folder))

@@ -1,0 +1,54 @@
+"""Prepare and load tasks: texts on two sides, splits, and the labelled pairs that are known."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from al_ray.core.task import Task
+from al_ray.datasets.sources import TaskSource, command_of, read_source
+from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.datasets.tsv import Report
+from al_ray.storage.uri import StoragePath, Uri, storage_path
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A prepared task. written: whether the folder is new; report: rows that were skipped or settled."""
+
+    task: Task
+    report: Report
+    written: bool
+
+
+def prepare(source: TaskSource, out: str | StoragePath) -> Preparation:
+    """Read a source and write it as a task folder, unless the same task is there already.
+
+    source: a value of al_ray.datasets.sources: Synthetic, Qqp, Wikiqa, OwnTexts (your own tables) or QuestionLogs.
+
+    Examples:
+        >>> made = al_ray.prepare(al_ray.Synthetic(texts=200, seed=1), folder / "task")
+        >>> made.task.split("train").space.total
+        4095
+
+    Raises:
+        BadOption: if options do not fit together.
+        BadFile: if a file of the source cannot be read; the message names the row.
+        WrongFolder: if `out` contains another task.
+    """
+    task, report = read_source(source)
+    options = {name: str(value) if isinstance(value, Path | Uri) else value for name, value in asdict(source).items()}
+    about = {"command": f"prepare {command_of(source)}", **options, "out": str(out)}
+    return Preparation(task, report, write_task(task, storage_path(str(out)), about))
+
+
+def load_task(path: str | StoragePath) -> Task:
+    """Load a task folder and check its digest.
+
+    Examples:
+        >>> len(al_ray.load_task(folder / "task").left.texts)
+        200
+
+    Raises:
+        WrongFolder: if the folder contains no task.
+        BadFile: if a file is missing or was changed.
+    """
+    return read_task(storage_path(str(path)))

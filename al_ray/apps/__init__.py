@@ -1,0 +1,1 @@
+"""Applications built on the spine; each feature is one folder."""

@@ -1,0 +1,1 @@
+"""Human audit of a model's false positives and recall."""

@@ -1,0 +1,151 @@
+"""The human audit of false positives (paper, A.3): corrected precision from labels of a few pairs with high scores.
+
+The negatives of an evaluation set are imputed (3.1.2), so some of them are matches. Those that reach a threshold are
+the putative false positives. A few of each stratum are drawn and labelled, and the share of errors among them scales
+the stratum's term (Eq. 14).
+
+All intervals are 95%. If n of N pairs are drawn uniformly without replacement and k of them have a property, K of the N
+have it, where K is unknown. With U beta-binomial of N - n trials and parameters k + 1 and n - k, P(X <= k | K) =
+P(U >= K - k) for X hypergeometric: so quantiles of k + U are exact upper limits (Clopper and Pearson's, for a finite
+population), and those with parameters k and n - k + 1 exact lower limits. A statistic of several populations takes a
+quantile over joint draws, each from the end that moves the statistic in that direction (melding: Fay, Proschan and
+Brittain, Biometrics 71, 2015), which is conservative. A population that was labelled completely does not vary.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.core.errors import BadOption
+from al_ray.core.scorer import Floats
+from al_ray.metrics.average_precision import Estimate, Ints, Scores, StratumSummary, counts_above, thresholds_of
+
+DRAWS = 10_000
+TAIL = 0.025
+
+Many = npt.NDArray[np.int64] | int
+End = Literal["low", "high"]
+Figure = Callable[[End], Floats]
+
+
+@dataclass(frozen=True)
+class FalsePositiveSample:
+    """The putative false positives of a stratum: `above` of its sampled negatives reach the threshold.
+
+    Of those drawn, `errors` were labelled no (real false positives), `matches` yes, and `silent` unsure or not at all.
+    """
+
+    extent: StratumSummary
+    above: int
+    errors: int
+    matches: int
+    silent: int
+
+    @property
+    def answered(self) -> int:
+        """Return how many were labelled yes or no."""
+        return self.errors + self.matches
+
+    @property
+    def share(self) -> float:
+        """Return p^ of Eq. 14, the share of real errors; 1, as the imputed labels say, if none was labelled."""
+        return self.errors / self.answered if self.answered else 1.0
+
+    @property
+    def errors_in_all(self) -> float:
+        """Return the stratum's term of Eq. 14."""
+        return self.share * self.extent.weight * self.above
+
+    def settled(self, match: bool) -> "FalsePositiveSample":
+        """Return the stratum as if all pairs without yes or no had been matches, or errors."""
+        matches, errors = (self.silent, 0) if match else (0, self.silent)
+        return replace(self, errors=self.errors + errors, matches=self.matches + matches, silent=0)
+
+
+def threshold_at(positive_scores: Scores, recall: float) -> float:
+    """Return the highest threshold that at least the share `recall` of the positives reaches."""
+    if not 0 < recall <= 1:
+        raise BadOption(f"--at-recall is {recall}; give a recall above 0 and at most 1")
+    thresholds = thresholds_of(positive_scores)
+    reached = counts_above(thresholds, positive_scores) >= recall * len(positive_scores)
+    return float(thresholds[int(np.argmax(reached))])
+
+
+def drawn_above(scores: Scores, threshold: float, count: int, rng: np.random.Generator) -> tuple[Ints, int]:
+    """Draw the positions of at most `count` of (n,) scores that reach the threshold, uniformly; also count those."""
+    above = np.flatnonzero(scores >= threshold).astype(np.int64)
+    return rng.permutation(above)[:count], len(above)
+
+
+def possible(found: int, drawn: int, population: Many, end: End, rng: np.random.Generator) -> Ints:
+    """Draw (DRAWS,) how many of a population have a property that `found` of `drawn` pairs have; see the module.
+
+    population: its size, or (DRAWS,) draws of it, none below `drawn`. end: the limit that quantiles of the draws bound.
+    """
+    have, lack = (found + 1, drawn - found) if end == "high" else (found, drawn - found + 1)
+    share = rng.beta(have, lack, DRAWS) if have and lack else np.full(DRAWS, float(have > 0))
+    unseen = np.broadcast_to(np.asarray(population, dtype=np.int64) - drawn, DRAWS)
+    return found + rng.binomial(unseen, share)
+
+
+def estimate(value: float, figure: Figure) -> Estimate:
+    """Return a value with the interval from draws of both ends of a statistic, widened to contain the value."""
+    # Quantiles are rounded outwards, as counts are whole numbers.
+    low = float(np.quantile(figure("low"), TAIL, method="lower"))
+    high = float(np.quantile(figure("high"), 1 - TAIL, method="higher"))
+    return Estimate(value, min(value, low), max(value, high))
+
+
+def error_share(stratum: FalsePositiveSample, rng: np.random.Generator) -> Estimate:
+    """Estimate p^ of a stratum (Eq. 14): the share of its putative false positives that are real."""
+    every = max(round(stratum.extent.weight * stratum.above), stratum.answered)
+
+    def figure(end: End) -> Floats:
+        drawn = possible(stratum.errors, stratum.answered, every, end, rng)
+        return drawn / every if every else np.full(DRAWS, float(end == "high"))
+
+    return estimate(stratum.share, figure)
+
+
+def corrected_precision(positives: int, strata: Sequence[FalsePositiveSample], rng: np.random.Generator) -> Estimate:
+    """Estimate precision with FP^_manual for FP^ (Eq. 14); positives: known ones that reach the threshold, at least 1.
+
+    As in the paper, matches among the putative false positives are removed from the errors and not added to the
+    positives. `matching_share` counts them.
+    """
+    value = positives / (positives + sum(stratum.errors_in_all for stratum in strata))
+
+    def figure(end: End) -> Floats:
+        other: End = "high" if end == "low" else "low"
+        errors = np.zeros(DRAWS)
+        for stratum in strata:
+            reaching = _reaching(stratum, other, rng)
+            errors += possible(stratum.errors, stratum.answered, reaching, other, rng)
+        return positives / (positives + errors)
+
+    return estimate(value, figure)
+
+
+def matching_share(positives: int, strata: Sequence[FalsePositiveSample], rng: np.random.Generator) -> Estimate:
+    """Estimate the share of matches, known positives or not, among all pairs that reach the threshold."""
+    reach = positives + sum(stratum.extent.weight * stratum.above for stratum in strata)
+    value = 1 - sum(stratum.errors_in_all for stratum in strata) / reach
+
+    def figure(end: End) -> Floats:
+        other: End = "high" if end == "low" else "low"
+        matches, every = np.full(DRAWS, float(positives)), np.full(DRAWS, float(positives))
+        for stratum in strata:
+            reaching = _reaching(stratum, other, rng)
+            matches += reaching - possible(stratum.errors, stratum.answered, reaching, other, rng)
+            every += reaching
+        return matches / every
+
+    return estimate(value, figure)
+
+
+def _reaching(stratum: FalsePositiveSample, end: End, rng: np.random.Generator) -> Ints:
+    """Draw (DRAWS,) how many of a stratum's population reach the threshold, given how many of its sample do."""
+    return possible(stratum.above, stratum.extent.size, stratum.extent.population, end, rng)

@@ -1,0 +1,220 @@
+"""The audit folder: the pairs that people label, and what the estimate needs and they must not see.
+
+audit.csv, audit.json              the pairs, shuffled, for a spreadsheet and for Label Studio (oracles/people.py)
+labelled.json                      the export of Label Studio, which the user saves here
+audit-key.parquet                  code, left, right (rows), left_id, right_id, stratum, rank, cosine
+audit-scores.parquet               for an audit by score: cosine, label (null for the ranked pairs, which come first)
+estimate.json                      the last result of `jobs.audit estimate`
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from al_ray.apps.audit.false_positives import FalsePositiveSample
+from al_ray.apps.audit.score_bands import BandAudit
+from al_ray.core.config.serialization import as_dict, from_dict
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.labels import NO, UNSURE, YES
+from al_ray.core.pairs import Pairs
+from al_ray.core.scorer import Floats, Labels, Scorer
+from al_ray.core.task import Task
+from al_ray.metrics.average_precision import Ints, StratumSummary
+from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
+
+KEY, RECORD, SCORES, STEM = "audit-key.parquet", "audit-key.json", "audit-scores.parquet", "audit"
+SCHEMA = pa.schema(
+    [
+        *(("code", pa.string()), ("left", pa.int64()), ("right", pa.int64()), ("left_id", pa.string())),
+        *(("right_id", pa.string()), ("stratum", pa.string()), ("rank", pa.int64()), ("cosine", pa.float64())),
+    ]
+)
+SCORED = pa.schema([("cosine", pa.float64()), ("label", pa.uint8())])
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """The options of an audit; a rerun with the same options changes nothing. model: its digest, "" if untrained."""
+
+    split: str
+    round: int
+    seed: int
+    at_recall: float | None
+    near: int | None
+    rand: int | None
+    budget: int | None
+    top: int | None
+    model: str
+    task_digest: str
+
+    @property
+    def by_score(self) -> bool:
+        """Return whether the audit draws from bands of score, not putative false positives."""
+        return self.budget is not None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A stratum of the evaluation set; `above` of its sample reach the threshold, and `drawn` of these were drawn."""
+
+    name: str
+    size: int
+    population: int
+    above: int
+    drawn: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """The content of audit-key.json. total_pairs: of the split. weight, bias: of the scorer, None if untrained.
+
+    For putative false positives: the threshold, the recall there, the known positives and how many reach it.
+    """
+
+    asked: AuditOptions
+    total_pairs: int
+    weight: float | None = None
+    bias: float | None = None
+    threshold: float | None = None
+    recall: float | None = None
+    positives: int | None = None
+    positives_above: int | None = None
+    strata: tuple[Reached, ...] = ()
+
+    @property
+    def scorer(self) -> Scorer | None:
+        """Return the scorer, which turns cosines into probabilities; None for the untrained encoder."""
+        return None if self.weight is None or self.bias is None else Scorer(self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The drawn pairs in the order of the sheet: (n, 2) rows, (n,) strata, ranks (-1: none), cosines (NaN: unknown)."""
+
+    pairs: Pairs
+    strata: tuple[str, ...]
+    ranks: Ints
+    cosines: Floats
+
+    def shuffled(self, rng: np.random.Generator) -> "Drawn":
+        """Shuffle the pairs, so that their order does not reveal the strata."""
+        order = rng.permutation(len(self.ranks))
+        strata = tuple(self.strata[place] for place in order.tolist())
+        return Drawn(self.pairs[order], strata, self.ranks[order], self.cosines[order])
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of an audit by score: (reach,) cosines by rank, and (k,) cosines and labels of pairs labelled before."""
+
+    cosines: Floats
+    known_cosines: Floats
+    known_labels: Labels
+
+
+class AuditFolder:
+    """Read and write the files of an audit."""
+
+    def __init__(self, path: Path) -> None:
+        """Use a folder, new or with an audit in it."""
+        self.path = path
+
+    def holds(self, options: AuditOptions) -> bool:
+        """Return whether the folder holds this audit; WrongFolder for another audit, or a sheet without a record."""
+        if self.path.exists() and not self.path.is_dir():
+            raise WrongFolder(f"{self.path} is a file; give the --out of a folder")
+        if not (self.path / RECORD).exists():
+            if (self.path / f"{STEM}.csv").exists() or (self.path / f"{STEM}.json").exists():
+                raise WrongFolder(
+                    f"{self.path} holds a sheet and no {RECORD}; somebody may be labelling it: give another --out"
+                )
+            return False
+        stored, wanted = as_dict(self.record().asked), as_dict(options)
+        other = [
+            f"{name}: {stored[name]!r} there, {wanted[name]!r} here" for name in wanted if stored[name] != wanted[name]
+        ]
+        if other:
+            raise WrongFolder(f"{self.path} is an audit with other options ({'; '.join(other)}); give another --out")
+        return True
+
+    def keep(self, record: Record, drawn: Drawn, scored: Scored | None, task: Task) -> None:
+        """Write a new audit, its record last."""
+        left, right = drawn.pairs.T.tolist()
+        columns: dict[str, Any] = {
+            "code": [f"a-{number:05d}" for number in range(1, len(left) + 1)],
+            "left": left,
+            "right": right,
+            "left_id": [task.left.ids[row] for row in left],
+            "right_id": [task.right.ids[row] for row in right],
+            "stratum": list(drawn.strata),
+            "rank": drawn.ranks,
+            "cosine": drawn.cosines,
+        }
+        if scored is not None:
+            label = np.concatenate([np.full(len(scored.cosines), UNSURE, dtype=np.uint8), scored.known_labels])
+            cosines = np.concatenate([scored.cosines, scored.known_cosines])
+            both = [pa.array(cosines), pa.array(label, mask=label == UNSURE)]
+            write_parquet(self.path / SCORES, pa.table(both, schema=SCORED))
+        write_parquet(self.path / KEY, pa.table(columns, schema=SCHEMA))
+        fields = {name: getattr(record, name) for name in Record.__dataclass_fields__}
+        nested = {"asked": as_dict(record.asked), "strata": [as_dict(stratum) for stratum in record.strata]}
+        write_json(self.path / RECORD, {**fields, **nested})
+
+    def record(self) -> Record:
+        """Read the options and counts of the audit; WrongFolder if there are none."""
+        path = self.path / RECORD
+        if not path.exists():
+            raise WrongFolder(f"{self.path} holds no {RECORD}; give --audit the folder that jobs.audit sample wrote")
+        content: dict[str, Any] = read_json(path, ["asked", "strata"])
+        try:
+            strata = tuple(from_dict(Reached, stratum) for stratum in content["strata"])
+            plain = {name: value for name, value in content.items() if name != "strata"}
+            record: Record = from_dict(Record, plain)
+        except (BadOption, TypeError) as error:
+            raise BadFile(f"{path}: {error} (restore it)") from error
+        lacking = not record.asked.by_score and None in (record.threshold, record.recall, record.positives_above)
+        if lacking or any(not 0 <= stratum.drawn <= stratum.above <= stratum.size for stratum in strata):
+            raise BadFile(f"{path} holds impossible counts; restore it")
+        return Record(**{**{name: getattr(record, name) for name in plain}, "strata": strata})
+
+    def key(self) -> tuple[list[str], list[tuple[str, str]], Drawn]:
+        """Read (n,) codes, (n,) ids of both texts, and the drawn pairs, in the order of the sheet."""
+        table = read_parquet(self.path / KEY, SCHEMA)
+        pairs = np.stack([table["left"].to_numpy(), table["right"].to_numpy()], axis=1)
+        drawn = Drawn(pairs, tuple(table["stratum"].to_pylist()), table["rank"].to_numpy(), table["cosine"].to_numpy())
+        ids = list(zip(table["left_id"].to_pylist(), table["right_id"].to_pylist(), strict=True))
+        return table["code"].to_pylist(), ids, drawn
+
+    def scored(self) -> Scored:
+        """Read the scores of an audit by score."""
+        table = read_parquet(self.path / SCORES, SCORED)
+        cosines, known = table["cosine"].to_numpy(), table["label"].is_valid().to_numpy()
+        labels = table["label"].drop_null().to_numpy().astype(np.uint8)
+        if (np.diff(cosines[~known]) > 0).any():
+            raise BadFile(f"{self.path / SCORES} is out of order; restore it")
+        return Scored(cosines[~known], cosines[known], labels)
+
+
+def putative(record: Record, drawn: Drawn, labels: Labels) -> tuple[FalsePositiveSample, ...]:
+    """Count the labels (n,) of the drawn pairs, NO, YES, UNSURE or OPEN, by stratum."""
+    strata = np.array(drawn.strata, dtype=object)
+    found: list[FalsePositiveSample] = []
+    for stratum in record.strata:
+        said = labels[strata == stratum.name]
+        if len(said) != stratum.drawn:
+            raise BadFile(f"{KEY} has {len(said):,} pairs of {stratum.name}, {RECORD} {stratum.drawn:,}; restore both")
+        errors, matches = int((said == NO).sum()), int((said == YES).sum())
+        extent = StratumSummary(stratum.name, stratum.size, stratum.population)
+        found.append(FalsePositiveSample(extent, stratum.above, errors, matches, len(said) - errors - matches))
+    return tuple(found)
+
+
+def band_audit(record: Record, drawn: Drawn, scored: Scored, labels: Labels) -> BandAudit:
+    """Join the bands of score with the labels (n,) of the drawn pairs."""
+    total, reach = record.total_pairs - len(scored.known_labels), len(scored.cosines)
+    if total < reach or ((drawn.ranks < 0) | (drawn.ranks > min(reach, total - 1))).any():
+        raise BadFile(f"{KEY}, {SCORES} and {RECORD} are not of one audit; restore all three")
+    return BandAudit(scored.cosines, total, scored.known_cosines, scored.known_labels, drawn.ranks, labels)

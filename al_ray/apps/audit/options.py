@@ -1,0 +1,72 @@
+"""The options of jobs.audit."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from al_ray.core.config.bounds import Between, Seed, check_bounds
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import BadOption
+
+MOST = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Draw pairs to label."""
+
+    run: Path
+    """Run folder."""
+    split: Literal["train", "dev", "test"] = "dev"
+    """Split whose pairs to draw."""
+    round: int | None = None
+    """Round whose model is audited; 0 is the untrained encoder, the last complete one when not given."""
+    at_recall: Annotated[float | None, Between(1e-9, 1)] = None
+    """The threshold is the highest with this recall of known positives; 0.2 when not given."""
+    near: Annotated[int | None, Between(0, MOST)] = None
+    """Putative false positives to draw from the near negatives; 50 when not given."""
+    rand: Annotated[int | None, Between(0, MOST)] = None
+    """Putative false positives to draw from the random negatives; 50 when not given."""
+    by_score: bool = False
+    """Draw from bands of score instead, which needs no known match."""
+    budget: Annotated[int | None, Between(1, MOST)] = None
+    """With --by-score: total number of pairs to draw; 300 when not given."""
+    top: Annotated[int | None, Between(1, 10 * MOST)] = None
+    """With --by-score: number of pairs of highest score that are ranked one by one, and among which thresholds can lie;
+    all others are one band. 100,000 when not given."""
+    seed: Seed = 0
+    """Random seed."""
+    out: Path | None = None
+    """Audit folder; RUN/audit-SPLIT or RUN/audit-SPLIT-by-score when not given."""
+    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+
+    def __post_init__(self) -> None:
+        """Validate options."""
+        mine, others = (self.budget, self.top), (self.at_recall, self.near, self.rand)
+        if any(value is not None for value in (others if self.by_score else mine)):
+            raise BadOption(
+                "--at-recall, --near and --rand go without --by-score; leave them out"
+                if self.by_score
+                else "--budget and --top go with --by-score; add it, or leave them out"
+            )
+        check_bounds(self)
+        if (self.near, self.rand) == (0, 0):
+            raise BadOption("--near and --rand are both 0; draw at least one pair of one of them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """Estimate precision from the labels."""
+
+    labels: Path | None = None
+    """The sheet, filled in, or the JSON export of Label Studio; both files of the audit folder when not given."""
+    audit: Path | None = None
+    """The folder that sample wrote; the folder of --labels when not given."""
+    at_cosine: tuple[float, ...] = ()
+    """For an audit by score: thresholds as cosines; the ends of bands and the model's boundary when not given."""
+    at_p: tuple[float, ...] = ()
+    """For an audit by score: thresholds as probabilities of the model's scorer."""
+    out: Path | None = None
+    """JSON file; estimate.json in the audit folder when not given."""

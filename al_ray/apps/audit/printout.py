@@ -1,0 +1,185 @@
+"""What jobs.audit says, in lines for people and as JSON."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from al_ray.apps.audit.false_positives import FalsePositiveSample, corrected_precision, error_share, matching_share
+from al_ray.apps.audit.folder import STEM, Record
+from al_ray.apps.audit.score_bands import AtThreshold, BandAudit
+from al_ray.core.labels import NO, OPEN, UNSURE, YES
+from al_ray.core.scorer import Labels
+from al_ray.core.text_table import format_columns
+from al_ray.metrics.average_precision import Estimate
+from al_ray.oracles.answer_files import EXPORT
+
+Said = tuple[list[str], dict[str, Any]]
+
+
+def drawn_lines(record: Record, out: Path, count: int, stands: bool) -> list[str]:
+    """Format the report of `sample`."""
+    lines = [f"{out} holds this audit already; nothing was changed"] if stands else []
+    if record.threshold is not None:
+        lines.append(_threshold_line(record))
+    wanted = {"near": record.asked.near, "random": record.asked.rand}
+    for stratum in record.strata:
+        few = stratum.drawn < (wanted[stratum.name] or 0)
+        lines.append(
+            f"{stratum.name}: {stratum.above:,} of {stratum.size:,} sampled negatives reach it, putative errors; "
+            + (f"drawn are all {stratum.drawn:,}" if few and stratum.drawn else f"{stratum.drawn:,} are drawn")
+        )
+    if not count:
+        return [*lines, f"there is nothing to label; continue: python -m jobs.audit estimate --audit {out}"]
+    return [
+        *lines,
+        f"{count:,} pairs wait for an answer",
+        f"  in a spreadsheet: fill the column label of {out / STEM}.csv with yes, no or unsure; save it as CSV (UTF-8)",
+        f"  or in Label Studio: import {out / STEM}.json with the interface label-studio.xml beside it, and save "
+        f"its JSON export as {out / EXPORT}",
+        f"then: python -m jobs.audit estimate --audit {out}",
+    ]
+
+
+def of_putative(
+    record: Record, strata: Sequence[FalsePositiveSample], labels: Labels, rng: np.random.Generator
+) -> Said:
+    """Format the estimate from labels of putative false positives (A.3)."""
+    positives = record.positives_above
+    assert positives is not None
+    shares = [error_share(stratum, rng) for stratum in strata]
+    imputed = positives / (positives + sum(stratum.extent.weight * stratum.above for stratum in strata))
+    precision, matching = corrected_precision(positives, strata, rng), matching_share(positives, strata, rng)
+    content: dict[str, Any] = {
+        **_counted(labels),
+        **{name: getattr(record, name) for name in ("threshold", "recall", "positives", "positives_above")},
+        "strata": [
+            {**asdict(stratum), "weight": stratum.extent.weight, "p": share.as_dict()}
+            for stratum, share in zip(strata, shares, strict=True)
+        ],
+        "imputed_precision": imputed,
+        "corrected_precision": precision.as_dict(),
+        "matching_share": matching.as_dict(),
+    }
+    rows: list[tuple[str, ...]] = [
+        ("stratum", "reach it", "each stands for", "no", "yes", "silent", "p, share of errors (95%)")
+    ]
+    for stratum, share in zip(strata, shares, strict=True):
+        counted = (f"{n:,}" for n in (stratum.errors, stratum.matches, stratum.silent))
+        silent = (
+            "no answer: 1 as imputed, 0 to 1 in the intervals" if stratum.above else "none of the sample reaches it"
+        )
+        said = _percent(share) if stratum.answered else silent
+        rows.append((stratum.extent.name, f"{stratum.above:,}", f"{stratum.extent.weight:,.1f}", *counted, said))
+    lines = [
+        _threshold_line(record),
+        format_columns(rows),
+        f"precision by imputed labels      {100 * imputed:.1f}%",
+        f"corrected precision (Eq. 14)     {_percent(precision)}",
+        f"share of pairs there that match  {_percent(matching)}",
+    ]
+    if any(stratum.silent for stratum in strata):
+        ends = [
+            corrected_precision(positives, [s.settled(match) for s in strata], rng).value for match in (False, True)
+        ]
+        content["if_silent_are"] = dict(zip(("errors", "matches"), ends, strict=True))
+        lines.append(
+            f"unsure or not answered: {sum(s.silent for s in strata):,}; the corrected precision would be "
+            f"{100 * ends[0]:.1f}% if none of them matched, {100 * ends[1]:.1f}% if all did"
+        )
+    return lines, content
+
+
+def of_bands(found: BandAudit, record: Record, thresholds: Sequence[float], rng: np.random.Generator) -> Said:
+    """Format the estimate from labels of bands of score."""
+    scorer, counted = record.scorer, _counted(found.labels)
+    measured = [found.at(threshold, rng) for threshold in sorted(set(thresholds), reverse=True)]
+    known = {"known_pairs": len(found.known_labels), "known_matches": int((found.known_labels == YES).sum())}
+    parts = [found.part(band, band) for band in found.bands]
+    rows = [("pairs by score", "answered", "yes", "share of matches")]
+    for (start, stop), part in zip(found.bands, parts, strict=True):
+        name = f"{start + 1:,} to {stop:,}"
+        rows.append((name, f"{part.answered:,}", f"{part.matches:,}", _or_none(part.share, "{:.1%}")))
+    content: dict[str, Any] = {
+        **counted,
+        **known,
+        "total_pairs": record.total_pairs,
+        "bands": [
+            {"from": start + 1, "to": stop, "answered": part.answered, "matches": part.matches}
+            for (start, stop), part in zip(found.bands, parts, strict=True)
+        ],
+        "thresholds": [
+            _as_dict(at, None if scorer is None else float(scorer.probability(np.array(at.threshold))))
+            for at in measured
+        ],
+    }
+    table = [
+        ("cosine", "p", "pairs", "precision (95%)", f"recall in the first {found.reach:,}", "recall in all, at least")
+    ]
+    for at, told in zip(measured, content["thresholds"], strict=True):
+        cells = (_percent(at.precision), _percent(at.recall_of_reach))
+        least = "-" if at.recall is None else f"{100 * at.recall.low:.2g}%"
+        table.append((f"{at.threshold:.4f}", _or_none(told["p"], "{:.3f}"), f"{at.pairs:,}", *cells, least))
+    lines = [format_columns(rows), "", format_columns(table)]
+    if counted["unsure"] or counted["open"]:
+        lines.append(
+            f"{counted['unsure']:,} pairs are unsure and {counted['open']:,} not answered; they are not counted"
+        )
+    if known["known_pairs"]:
+        lines.append(
+            f"{known['known_pairs']:,} pairs labelled by the run, {known['known_matches']:,} of them matches, count too"
+        )
+    return [*lines, *_advice(found, measured)], content
+
+
+def _advice(found: BandAudit, measured: Sequence[AtThreshold]) -> list[str]:
+    """Advise how many further labels would bound recall."""
+    rest = found.total - found.reach
+    if not rest:
+        return []
+    least = [at.labels_for_half for at in measured if at.labels_for_half is not None]
+    few = f"{rest:,} pairs are below the first {found.reach:,}; a few labels of them hardly bound recall"
+    if not least:
+        return [few]
+    if not min(least):
+        return []
+    return [
+        f"{few}; about {min(least):,} labels of them, all no, would show a recall of half at one of these thresholds"
+    ]
+
+
+def _as_dict(at: AtThreshold, p: float | None) -> dict[str, Any]:
+    figures = {name: getattr(at, name) for name in ("precision", "recall", "recall_of_reach")}
+    return {
+        "cosine": at.threshold if isfinite(at.threshold) else None,
+        "p": p,
+        "pairs": at.pairs,
+        **{name: None if value is None else value.as_dict() for name, value in figures.items()},
+        "labels_for_half": at.labels_for_half,
+    }
+
+
+def _counted(labels: Labels) -> dict[str, int]:
+    names = {"yes": YES, "no": NO, "unsure": UNSURE, "open": OPEN}
+    return {name: int((labels == label).sum()) for name, label in names.items()}
+
+
+def _threshold_line(record: Record) -> str:
+    asked = record.asked
+    return (
+        f"{asked.split}, round {asked.round}: cosine {record.threshold:.4f}, which {record.positives_above:,} of "
+        f"{record.positives:,} known positives reach, recall {100 * (record.recall or 0):.1f}%"
+    )
+
+
+def _percent(number: Estimate | None) -> str:
+    if number is None:
+        return "-"
+    return f"{100 * number.value:.1f}% ({100 * number.low:.1f} to {100 * number.high:.1f})"
+
+
+def _or_none(value: float | None, form: str) -> str:
+    return "-" if value is None or np.isnan(value) else form.format(value)

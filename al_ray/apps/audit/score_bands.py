@@ -1,0 +1,204 @@
+"""An audit that needs no known match: label a few pairs of each band of score; estimate precision and recall anywhere.
+
+All pairs of a split are ordered by score, without those that are labelled already. The first `reach` are ranked one by
+one, with their cosines; all others are one band, the rest. Bands end at ranks 100, 1,000, 10,000 and so on, because
+matches are frequent at the top. A threshold inside a band divides it in two parts; the labelled pairs in each part are
+still a uniform sample of it. For intervals see apps/audit/false_positives.py.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, isfinite, log
+
+import numpy as np
+
+from al_ray.apps.audit.false_positives import DRAWS, TAIL, End, estimate, possible
+from al_ray.core.errors import BadOption
+from al_ray.core.labels import NO, YES
+from al_ray.core.scorer import Floats, Labels
+from al_ray.metrics.average_precision import Estimate, Ints
+
+FIRST, GROWTH = 100, 10
+
+Band = tuple[int, int]
+
+
+def bands(reach: int, total: int) -> tuple[Band, ...]:
+    """Return the ranks of each band, (0, 100), (100, 1000), ... up to `reach`, then the rest up to `total`."""
+    ends = [0, min(FIRST, reach)]
+    while ends[-1] < reach:
+        ends.append(min(ends[-1] * GROWTH, reach))
+    ends.append(total)
+    return tuple((start, stop) for start, stop in pairwise(ends) if start < stop)
+
+
+def allotted(budget: int, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Divide the budget equally among bands; what a small band cannot use goes to the others.
+
+    The remainder goes to the first bands, where most matches are.
+    """
+    given = [0] * len(sizes)
+    while budget and (open_ := [band for band, size in enumerate(sizes) if given[band] < size]):
+        each = max(1, budget // len(open_))
+        for band in open_:
+            more = min(each, sizes[band] - given[band], budget)
+            given[band] += more
+            budget -= more
+    return tuple(given)
+
+
+def drawn_ranks(band: Band, count: int, rng: np.random.Generator) -> Ints:
+    """Draw `count` distinct ranks of a band uniformly, sorted."""
+    return np.sort(rng.choice(band[1] - band[0], count, replace=False)).astype(np.int64) + band[0]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A band, or the part of one on a side of a threshold: `answered` of `size` pairs were labelled yes or no.
+
+    share: of matches among the answered; of the whole band's if the part has none; NaN if the band has none.
+    """
+
+    size: int
+    answered: int
+    matches: int
+    share: float
+
+    def in_all(self, end: End, rng: np.random.Generator) -> Ints:
+        """Draw (DRAWS,) how many of its pairs match."""
+        return possible(self.matches, self.answered, self.size, end, rng)
+
+
+@dataclass(frozen=True)
+class AtThreshold:
+    """Estimates at a threshold; None without a pair or an answer there.
+
+    pairs: how many reach it, counted exactly. precision: the share of them that match. recall: the share of all matches
+    of the split that reach it. recall_of_reach: the same, of the matches among the first `reach` pairs.
+    labels_for_half: about how many labels of the rest, all of them no, would show that recall is at least one half;
+    None if no number would, 0 if it is shown already.
+    """
+
+    threshold: float
+    pairs: int
+    precision: Estimate | None
+    recall: Estimate | None
+    recall_of_reach: Estimate | None
+    labels_for_half: int | None
+
+
+@dataclass(frozen=True)
+class BandAudit:
+    """The labelled pairs of bands of score. Bands are cut by cosine, with which p increases.
+
+    cosines: (reach,) of the first pairs, descending. total: number of pairs, without the known ones.
+    known_cosines, known_labels: (k,) of pairs that were labelled NO or YES before the audit.
+    ranks, labels: (n,) of the pairs drawn, NO, YES, UNSURE or OPEN; a pair of the rest has the rank `reach`.
+    """
+
+    cosines: Floats
+    total: int
+    known_cosines: Floats
+    known_labels: Labels
+    ranks: Ints
+    labels: Labels
+
+    @property
+    def reach(self) -> int:
+        """Return how many pairs are ranked one by one."""
+        return len(self.cosines)
+
+    @property
+    def bands(self) -> tuple[Band, ...]:
+        """Return the bands, the rest last."""
+        return bands(self.reach, self.total)
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        """Return the cosines at which bands end; for the last ranked band, that above which all are ranked."""
+        ends = [float(self.cosines[stop - 1]) for _, stop in self.bands if stop <= self.reach]
+        known = self.cosines if self.total == self.reach else self.cosines[self.cosines > self._floor]
+        return tuple(dict.fromkeys(max(end, float(known[-1])) for end in ends if len(known)))
+
+    def reaches(self, threshold: float) -> bool:
+        """Return whether all pairs at or above a threshold are ranked; pairs beyond may tie with the last cosine."""
+        return self.total == self.reach or (self.reach > 0 and threshold > self.cosines[-1])
+
+    def at(self, threshold: float, rng: np.random.Generator) -> AtThreshold:
+        """Estimate precision and recall at a cosine; BadOption below the ranked pairs."""
+        if np.isnan(threshold) or not self.reaches(threshold):
+            raise BadOption(
+                f"the threshold {threshold:.6g} is not above {self._floor:.6g}, the cosine of pair {self.reach:,}: "
+                "pairs below are not ranked; give a higher one, or draw another audit with a larger --top and --out"
+            )
+        cut = int(np.searchsorted(-self.cosines, -threshold, side="right"))
+        above = [self.part((start, min(stop, cut)), (start, stop)) for start, stop in self.bands if start < cut]
+        below = [self.part((max(start, cut), stop), (start, stop)) for start, stop in self.bands if cut < stop]
+        rest = below[-1:] if self.total > self.reach else []
+        reached = self.known_cosines >= threshold
+        known, known_below = (int((self.known_labels[side] == YES).sum()) for side in (reached, ~reached))
+        pairs, near = cut + int(reached.sum()), below[: len(below) - len(rest)]
+        return AtThreshold(
+            threshold,
+            pairs,
+            _ratio(above, None, (known, pairs), rng) if pairs else None,
+            _ratio(above, below, (known, known_below), rng),
+            _ratio(above, near, (known, known_below), rng),
+            _labels_for_half(_sum(above, known), _sum(near, known_below), rest),
+        )
+
+    def part(self, within: Band, band: Band) -> Part:
+        """Return the part of a band within some ranks."""
+        matches, answered = self._counted(within)
+        of_band, in_band = self._counted(band)
+        share = matches / answered if answered else of_band / in_band if in_band else float("nan")
+        return Part(within[1] - within[0], answered, matches, share)
+
+    def _counted(self, band: Band) -> tuple[int, int]:
+        said = self.labels[(self.ranks >= band[0]) & (self.ranks < band[1])]
+        matches = int((said == YES).sum())
+        return matches, matches + int((said == NO).sum())
+
+    @property
+    def _floor(self) -> float:
+        return float(self.cosines[-1]) if self.reach else float("inf")
+
+
+def _sum(parts: Sequence[Part], known: int) -> float:
+    return known + float(sum(part.size * part.share for part in parts))
+
+
+def _ratio(
+    above: Sequence[Part], below: Sequence[Part] | None, known: tuple[int, int], rng: np.random.Generator
+) -> Estimate | None:
+    """Estimate matches above over matches above and below; if `below` is None, over known[1] pairs.
+
+    known: known matches above, and below (or the number of pairs). None if a part has no answer, or the denominator
+    is 0.
+    """
+    over = float(known[1]) if below is None else _sum(above, known[0]) + _sum(below, known[1])
+    # NaN if the share of some part is unknown.
+    if not over > 0 or np.isnan(_sum(above, known[0])):
+        return None
+
+    def figure(end: End) -> Floats:
+        other: End = "high" if end == "low" else "low"
+        upper = known[0] + sum((part.in_all(end, rng) for part in above), np.zeros(DRAWS))
+        if below is None:
+            return upper / known[1]
+        lower = known[1] + sum((part.in_all(other, rng) for part in below), np.zeros(DRAWS))
+        every = upper + lower
+        # If no match is drawn at all, recall is undetermined: 0 at the low end and 1 at the high end.
+        return np.where(every > 0, upper / np.where(every > 0, every, 1.0), float(end == "high"))
+
+    return estimate(_sum(above, known[0]) / over, figure)
+
+
+def _labels_for_half(above: float, near: float, rest: Sequence[Part]) -> int | None:
+    """With n labels of the rest, all no, at most size * ln(1/0.025)/n of it match: n for this to be above - near."""
+    spare = above - near
+    if not rest or rest[0].matches or not isfinite(spare) or spare <= 0:
+        return None
+    wanted = min(rest[0].size, ceil(rest[0].size * log(1 / TAIL) / spare))
+    return 0 if rest[0].answered >= wanted else wanted

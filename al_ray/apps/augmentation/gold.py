@@ -1,0 +1,44 @@
+"""Gold pairs of a task: labels that are there already, as scores 0 and 1 (paper 003)."""
+
+import numpy as np
+
+from al_ray.apps.augmentation.options import Gold, Scored
+from al_ray.apps.mining.miners import Pool
+from al_ray.core.errors import BadFile, MissingSplit
+from al_ray.core.labels import Labelled
+from al_ray.core.pairs import Pairs, Rows, as_pairs
+from al_ray.core.scorer import Labels
+from al_ray.core.task import Task
+
+
+def gold_of_task(task: Task, labelled: Labelled) -> Gold:
+    """The labelled pairs to learn from, and what is stated in dev and test to measure by.
+
+    Texts that are the same letters are one, and no pair with itself. The pool is the training split.
+    """
+    rows: dict[str, int] = {}
+    sides = [
+        np.array([rows.setdefault(text, len(rows)) for text in corpus.texts], dtype=np.int64)
+        for corpus in (task.left, task.right)
+    ]
+    space = task.split("train").space
+    queries, candidates = (np.unique(side[own]) for side, own in zip(sides, (space.left, space.right), strict=True))
+    train = _scored(sides, labelled.pairs, labelled.labels)
+    if len(train) < 2:
+        raise BadFile(f"{len(train)} labelled pairs of different texts are too few to learn from; give more --labels")
+    measured = dict[str, Scored]()
+    for name in ("dev", "test"):
+        split = task.splits.get(name)
+        if split is not None and len(split.positives) and len(split.stated_negatives):
+            pairs = np.concatenate([split.positives, split.stated_negatives])
+            labels = np.repeat(np.array([1, 0], np.uint8), [len(split.positives), len(split.stated_negatives)])
+            measured[name] = _scored(sides, pairs, labels)
+    if not measured:
+        raise MissingSplit(f"task {task.name!r} has no dev or test split with stated pairs of both kinds; give another")
+    return Gold(task.name, Pool(tuple(rows), queries, candidates), train, measured)
+
+
+def _scored(sides: list[Rows], pairs: Pairs, labels: Labels) -> Scored:
+    found = as_pairs(sides[0][pairs[:, 0]], sides[1][pairs[:, 1]])
+    apart = found[:, 0] != found[:, 1]
+    return Scored(found[apart], labels[apart].astype(np.float64))

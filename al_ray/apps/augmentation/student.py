@@ -1,0 +1,159 @@
+"""The student: a bi-encoder trained on pairs with scores by cosine-similarity loss (paper 003), kept on its way.
+
+The loss of a batch is the mean of (cos(u, v) - score)^2. What is trained first is what the augmented training is
+compared with: both start from the same weights.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.sections import TrainingConfig
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.labels import Model
+from al_ray.core.pairs import Pairs, Rows, as_pairs
+from al_ray.core.rng import generator
+from al_ray.core.scorer import Floats
+from al_ray.encoders.cnn import Cnn, is_cnn
+from al_ray.encoders.cross_encoder import Texts
+from al_ray.encoders.encoder import TextEncoder, saved
+from al_ray.encoders.tokens import Tokens
+from al_ray.encoders.transformer import Encoder
+from al_ray.encoders.vocabulary import Vocabulary
+from al_ray.training.bi_encoder import batch_cosines, pair_cosines
+from al_ray.training.checkpoint import Checkpoint
+from al_ray.training.fit import Batches, fit, refuse_infinite, train_once
+from al_ray.training.optimizer import Optimiser, Step, thin_gradients
+from al_ray.training.saved_model import input_digest
+
+
+@dataclass(frozen=True)
+class StudentSpec:
+    """All that a trainer of students is made from.
+
+    fresh_layers: how many of the last layers are drawn anew. words: how many a cnn knows by themselves.
+    """
+
+    encoder: EncoderConfig
+    training: TrainingConfig
+    seed: int
+    fresh_layers: int = 0
+    words: int = 50_000
+    device: str = "cpu"
+    checkpoint_seconds: float = 120.0
+
+
+class StudentTrainer:
+    """Trains students, and says what cosines they give; a plain class, which cluster/ makes an actor."""
+
+    def __init__(self, spec: StudentSpec) -> None:
+        """Fix the threads."""
+        torch.set_num_threads(spec.encoder.threads)
+        self.spec = spec
+
+    def train(
+        self, known: Sequence[str], pairs: Texts, scores: Floats, folder: str, steps: int
+    ) -> Iterator[Step | Model]:
+        """Train on (n,) pairs of texts with (n,) scores for so many steps, save, and yield steps and at last the model.
+
+        known: the texts whose words a cnn has. A folder that holds the model of these very pairs and options is not
+        made again.
+        """
+
+        def start(checkpoint: Checkpoint) -> tuple[TextEncoder, Iterator[Step]]:
+            encoder = self.untrained(known)
+            return encoder, train(encoder, (pairs, scores), spec.training, (spec.seed, steps), checkpoint)
+
+        spec, batch = self.spec, min(self.spec.training.batch, len(pairs))
+        made_from = self._made_from(known, pairs, scores, steps)
+        yield from train_once(folder, made_from, spec.checkpoint_seconds, len(pairs) // batch, start)
+
+    def untrained(self, known: Sequence[str]) -> TextEncoder:
+        """What every student of these options starts from."""
+        config, seed = self.spec.encoder, int(generator(self.spec.seed, "student").integers(2**62))
+        if is_cnn(config.encoder):
+            if self.spec.fresh_layers:
+                raise BadOption(f"--fresh-layers {self.spec.fresh_layers}: encoder {config.encoder} is all drawn anew")
+            return Cnn.base(config, Vocabulary.of(known, self.spec.words), self.spec.device, seed)
+        encoder = Encoder.base(config, self.spec.device)
+        redraw(encoder, self.spec.fresh_layers, seed)
+        return encoder
+
+    def cosines(self, model: Model | None, pairs: Texts, known: Sequence[str] = ()) -> Floats:
+        """(n,) pairs of texts -> (n,) cosines; BadFile where the folder holds other weights than the model's.
+
+        Without a model those of the untrained student, a cnn of which has the words of `known`.
+        """
+        encoder = self.untrained(known) if model is None else saved(model.path, self.spec.encoder, self.spec.device)
+        if model is not None and encoder.digest() != model.digest:
+            raise BadFile(f"{model.path} holds other weights than its record says; restore it, or remove it and go on")
+        tokens, rows = tokenised(encoder, pairs)
+        return pair_cosines(encoder, tokens, tokens, rows)
+
+    def _made_from(self, known: Sequence[str], pairs: Texts, scores: Floats, steps: int) -> str:
+        """Digest of all that decides the weights."""
+        spec = self.spec
+        options = [spec.encoder.digested(), asdict(spec.training), spec.seed, spec.fresh_layers, spec.words, steps]
+        texts = list(known) if is_cnn(spec.encoder.encoder) else []
+        return input_digest([[options, texts, list(pairs)]], scores)
+
+
+def train(
+    encoder: TextEncoder,
+    scored: tuple[Texts, Floats],
+    config: TrainingConfig,
+    seed_and_steps: tuple[int, int],
+    checkpoint: Checkpoint,
+) -> Iterator[Step]:
+    """Train in place, in whole batches; a checkpoint of this very training is gone on from.
+
+    The order of the pairs is drawn anew for every epoch, of which there are as many as the steps take.
+    """
+    (pairs, scores), (seed, steps) = scored, seed_and_steps
+    tokens, rows = tokenised(encoder, pairs)
+    target = torch.from_numpy(scores.astype(np.float32)).to(encoder.device)
+    batches = Batches(
+        len(pairs), config.batch, lambda epoch: generator(seed, "student-order", epoch).permutation(len(pairs))
+    )
+    optimiser = Optimiser([(encoder.network, config.learning_rate)], config, steps)
+
+    def backward(batch: Rows) -> float:
+        cosines = batch_cosines(encoder, tokens, tokens, rows[batch])
+        loss = torch.nn.functional.mse_loss(cosines, target[torch.from_numpy(batch).to(encoder.device)])
+        loss.backward()
+        return refuse_infinite(float(loss.detach()), optimiser, "--learning-rate")
+
+    thin_gradients(encoder.network)
+    yield from fit(optimiser, {"encoder": encoder.network}, batches, backward, checkpoint, keep_losses=True)
+
+
+def tokenised(encoder: TextEncoder, pairs: Texts) -> tuple[Tokens, Pairs]:
+    """(n,) pairs of texts -> token ids of each distinct text, and the pairs (n, 2) as rows of them."""
+    rows: dict[str, int] = {}
+    left, right = ([rows.setdefault(pair[side], len(rows)) for pair in pairs] for side in (0, 1))
+    return Tokens.of([ids for block in encoder.tokenise(list(rows)) for ids in block]), as_pairs(left, right)
+
+
+def redraw(encoder: Encoder, layers: int, seed: int) -> None:
+    """Draw the weights of the last so many layers anew, as before any pre-training; BadOption where it has not so many.
+
+    As its own family initialises them.
+    """
+    if not layers:
+        return
+    stack = getattr(getattr(encoder.transformer, "encoder", None), "layer", None)
+    if stack is None or layers > len(stack):
+        has = "keeps its layers elsewhere than BERT" if stack is None else f"has {len(stack)} layers"
+        raise BadOption(f"--fresh-layers {layers}: {encoder.config.encoder} {has}; give fewer, or another --encoder")
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        for layer in stack[len(stack) - layers :]:
+            for module in layer.modules():
+                if isinstance(module, torch.nn.Linear):
+                    module.weight.normal_(0.0, float(encoder.transformer.config.initializer_range))
+                    module.bias.zero_()
+                elif isinstance(module, torch.nn.LayerNorm):
+                    module.reset_parameters()

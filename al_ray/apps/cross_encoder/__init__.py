@@ -1,0 +1,1 @@
+"""Cross-encoders (called concatenation models in the paper) over a pool."""

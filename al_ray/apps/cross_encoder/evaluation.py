@@ -1,0 +1,61 @@
+"""Evaluate a trained cross-encoder: over all pairs, on labelled pairs alone, and against a bi-encoder."""
+
+from dataclasses import replace
+from typing import Any
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.apps.cross_encoder import sharded_scorer
+from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
+from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob
+from al_ray.cluster.measurement import labelled_pair_metrics, splits_to_score
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.progress import OnProgress
+from al_ray.datasets.task_folder import read_task
+from al_ray.metrics.evaluation import Comparison, Evaluation
+from al_ray.runs.run_folder import RunFolder
+from al_ray.storage.files import read_json
+from al_ray.storage.uri import StoragePath, storage_path
+
+
+def open_job(
+    path: StoragePath, cluster: ClusterConfig, watch: OnProgress, random_pairs: int | None = None
+) -> CrossEncoderJob:
+    """Open the folder of a cross-encoder with its options and task; random_pairs replaces that option."""
+    folder = CrossEncoderFolder(path)
+    config = folder.config
+    task = read_task(storage_path(config.task))
+    if read_json(path / "config.json", ["task_digest"])["task_digest"] != task.digest:
+        raise BadOption(f"{path} was made for another task than {config.task} now holds; restore that task")
+    if random_pairs is not None:
+        config = replace(config, evaluation=replace(config.evaluation, random_pairs=random_pairs))
+    job = CrossEncoderJob(folder, config, task, cluster, watch)
+    job.model()
+    return job
+
+
+def evaluate_over_all_pairs(job: CrossEncoderJob, split: str) -> Evaluation:
+    """Estimate average precision over all pairs of a split from a weighted sample."""
+    job.task.measurable(split)
+    evalset = sharded_scorer.make_evaluation_sets(job, [split])[split]
+    with sharded_scorer.deploy_scorer(job) as scorer:
+        return sharded_scorer.evaluate_model(job, scorer, evalset)
+
+
+def evaluate_on_labelled_pairs(job: CrossEncoderJob, split: str) -> dict[str, Any]:
+    """Evaluate on the labelled pairs of a split; thresholds are chosen on dev if it has labelled pairs."""
+    job.task.stating(split)
+    with sharded_scorer.deploy_scorer(job) as scorer:
+        scored = sharded_scorer.score_stated_pairs(job, scorer, splits_to_score(job.task, split))
+    return labelled_pair_metrics(scored, split, job.task, 0.0)
+
+
+def compare_with_run(job: CrossEncoderJob, run: RunConfig, folder: RunFolder, number: int, split: str) -> Comparison:
+    """Compute the AP of the model less that of a round of a run, on the same sampled pairs."""
+    if folder.task.digest != job.task.digest:
+        raise BadOption(
+            f"{job.folder.path} and {folder.path} are of different tasks; --against takes a run of the same task"
+        )
+    job.task.measurable(split)
+    with sharded_scorer.deploy_scorer(job) as scorer:
+        return sharded_scorer.compare_with_run(job, scorer, run, folder, number, split)

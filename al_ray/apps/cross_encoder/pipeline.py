@@ -1,0 +1,104 @@
+"""Train a cross-encoder on labels that exist, evaluate it, and measure it as the second stage after a bi-encoder."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.apps.cross_encoder import sharded_scorer
+from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
+from al_ray.apps.cross_encoder.options import TrainConfig
+from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer
+from al_ray.cluster.services import deploy_pool
+from al_ray.cluster.session import session
+from al_ray.cluster.sharded_evaluator import make_evaluator
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.labels import Labelled
+from al_ray.core.progress import OnProgress
+from al_ray.core.task import Task
+from al_ray.metrics.evaluation import Comparison, Evaluation, compare
+from al_ray.runs.run_folder import RunFolder, trained
+from al_ray.storage.files import write_json
+from al_ray.storage.lock import locked
+from al_ray.storage.uri import StoragePath
+
+
+@dataclass(frozen=True)
+class Retriever:
+    """A run whose last model retrieves the `top` most similar pairs, which the cross-encoder then ranks."""
+
+    config: RunConfig
+    folder: RunFolder
+    top: int
+
+    @staticmethod
+    def open(path: StoragePath | None, top: int, task: Task) -> "Retriever | None":
+        """Open a run folder; BadOption unless it is of this task and has a model; None without a folder."""
+        if path is None:
+            return None
+        config, folder = trained(path, task, "--rerank")
+        return Retriever(config, folder, top)
+
+
+@dataclass(frozen=True)
+class TwoStages:
+    """Retrieval and ranking measured together: `both` stages, the first `alone`, and their difference.
+
+    difference is None where the first stage was estimated from a sample: then the two are not of the same pairs.
+    """
+
+    retriever: Retriever
+    both: Evaluation
+    alone: Evaluation
+    difference: Comparison | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of rerank-SPLIT.json."""
+        folder = self.retriever.folder
+        content = {"run": str(folder.path), "round": folder.last, "top": self.retriever.top, **self.both.as_dict()}
+        if self.difference is not None:
+            content |= {"first_stage": self.alone.as_dict(), "difference": self.difference.as_dict()}
+        return content
+
+
+def train_and_evaluate(
+    config: TrainConfig,
+    task: Task,
+    labelled: Labelled,
+    out: StoragePath,
+    cluster: ClusterConfig,
+    retriever: Retriever | None,
+    watch: OnProgress,
+) -> Iterator[tuple[Evaluation, TwoStages | None]]:
+    """Train, from wherever the folder is, then evaluate each split, write its files, and yield its results.
+
+    Nothing is trained before the first result is asked for.
+    """
+    with locked(out):
+        folder = CrossEncoderFolder(out)
+        folder.bind(config, task, labelled)
+        job = CrossEncoderJob(folder, config, task, cluster, watch)
+        # Scorers work beside the shards of a pool, as many as these.
+        with session(cluster, cluster.shards):
+            sharded_scorer.train(job, labelled)
+            if not config.evaluation.splits:
+                return
+            sets = sharded_scorer.make_evaluation_sets(job, config.evaluation.splits)
+            with sharded_scorer.deploy_scorer(job) as scorer:
+                for split, evalset in sets.items():
+                    evaluation = sharded_scorer.evaluate_model(job, scorer, evalset)
+                    write_json(out / f"evaluation-{split}.json", evaluation.as_dict())
+                    stages = None if retriever is None else two_stages(job, scorer, retriever, split)
+                    if stages is not None:
+                        write_json(out / f"rerank-{split}.json", stages.as_dict())
+                    yield evaluation, stages
+
+
+def two_stages(job: CrossEncoderJob, scorer: ShardedPairScorer, retriever: Retriever, split: str) -> TwoStages:
+    """Evaluate both stages together, and the first alone."""
+    run, pairs = retriever.config, job.task.measurable(split)
+    with deploy_pool(run, job.cluster, job.task, retriever.folder.path, job.watch) as pool:
+        first = retriever.folder.model(retriever.folder.last)
+        both = sharded_scorer.evaluate_two_stages(scorer, pool, first, pairs, retriever.top, job.config.seed)
+        alone = make_evaluator(run, retriever.folder, pool).evaluate(first, split)
+    return TwoStages(retriever, both, alone, compare(both, alone) if alone.exact else None)

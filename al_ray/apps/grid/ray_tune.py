@@ -1,0 +1,207 @@
+"""A grid on Ray Tune: each run is a trial, in a placement group with a bundle for every actor that it starts."""
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ray import tune
+from ray.exceptions import RayTaskError
+from ray.tune.result import TIMESTEPS_TOTAL
+from ray.util import get_current_placement_group
+from ray.util.placement_group import PlacementGroup
+
+from al_ray.apps.grid.folder import GridFolder
+from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells
+from al_ray.apps.grid.trackers import trackers
+from al_ray.cluster.run import RunSpec, run
+from al_ray.cluster.trial import Trial, bundles_of
+from al_ray.core.config.serialization import as_dict
+from al_ray.core.progress import no_progress
+from al_ray.datasets.task_folder import read_task
+from al_ray.runs.run_folder import RunFolder, bought_by, last_round
+from al_ray.storage.files import read_json, write_json
+from al_ray.storage.uri import StoragePath, Uri, storage_path
+
+# No loggers of Tune; trials keep the working directory, as options may hold relative paths; no warning about how often
+# Tune writes its small state.
+SETTINGS = {
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
+}
+logger = logging.getLogger(__name__)
+
+# Tune's pickles name modules and classes. Raise this number when one of those moves or is renamed: Tune then starts a
+# fresh experiment on the same run folders instead of failing on a pickle that it cannot read.
+LAYOUT = 2
+
+CHECKPOINT = "at.json"  # In a trial's checkpoint: the run folder, which holds everything, and the last reported round.
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid as its options define it. work: what its runs have in common; how: scheduling; out: its folder."""
+
+    axes: Axes
+    work: RunSpec
+    how: GridConfig
+    out: StoragePath
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the cells, one for each run."""
+        return cells(self.work.config, self.axes)
+
+    @property
+    def bundles(self) -> list[dict[str, float]]:
+        """Return the resources of the actors of one run, a bundle for each."""
+        return bundles_of(self.work.cluster, self.work.config.training.workers)
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of all that Tune stores of the grid; with another one, Tune starts a fresh experiment."""
+        blocks = self.work.cluster, self.work.asking, self.work.stop, self.how
+        names = [cell.name for cell in self.cells]
+        return hashlib.sha256(json.dumps([LAYOUT, names, *map(as_dict, blocks)]).encode()).hexdigest()[:12]
+
+
+def trial_resources(grid: Grid) -> tune.PlacementGroupFactory:
+    """Return the placement group of a trial: an empty bundle for the waiting trial, and one for each actor."""
+    return tune.PlacementGroupFactory([{}, *grid.bundles], strategy="PACK")
+
+
+def trial(params: Mapping[str, Any], grid: Grid) -> None:
+    """Run one cell, with a report and a checkpoint after each round. Tune calls this function in a worker."""
+    # Tune logs every checkpoint, and ours are a line each.
+    for name in ("ray.train", "ray.tune"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    cell = next(cell for cell in grid.cells if cell.name == params["cell"])
+    checkpoint, reported = tune.get_checkpoint(), 0
+    if checkpoint is not None:
+        with checkpoint.as_directory() as folder:
+            reported = read_json(Path(folder) / CHECKPOINT, ["round"])["round"]
+
+    def report(line: Mapping[str, Any]) -> None:
+        with tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
+            write_json(Path(folder) / CHECKPOINT, {"run": str(GridFolder(grid.out).run(cell)), "round": line["round"]})
+            tune.report(
+                {**line, "cell": cell.name, TIMESTEPS_TOTAL: line["labels"]},
+                checkpoint=tune.Checkpoint.from_directory(folder),
+            )
+
+    run_cell(grid, cell, report, reported, get_current_placement_group())
+
+
+def run_cell(
+    grid: Grid, cell: Cell, report: Callable[[Mapping[str, Any]], None], reported: int, group: PlacementGroup | None
+) -> None:
+    """Run one cell to its end. reported: the last reported round; complete rounds after it are reported first."""
+    folder, texts = GridFolder(grid.out), storage_path(grid.work.config.task)
+    out = folder.run(cell)
+    for line in RunFolder(out, read_task(texts)).complete_rounds()[reported:]:
+        report(line)
+    config = cell.config
+    if cell.after is not None:
+        config = replace(config, matched=bought_by(grid.out / "runs" / cell.after))
+    run(replace(grid.work, config=config), out, no_progress, report, Trial(cell.name, folder.shared, group))
+
+
+OnTrialRound = Callable[[str, Mapping[str, Any]], None]
+"""Callback that receives the name of a cell and the metrics of a completed round."""
+# A module variable, because Tune pickles its callbacks and restores copies of them.
+_listeners: list[OnTrialRound] = []
+
+
+class RoundCallback(tune.Callback):
+    """Passes the reports of trials on, and logs failures in one line."""
+
+    def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
+        """Pass on the metrics of a round."""
+        for on_round in _listeners:
+            on_round(result["cell"], result)
+
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+        """Log a failure after which the trial is restarted."""
+        logger.warning("%s failed and is restarted: %s", trial, _last_line(trial.error_file))
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
+        """Log the last failure that a trial is allowed."""
+        logger.warning("%s failed: %s", trial, _last_line(trial.error_file))
+
+
+def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRound) -> dict[str, str]:
+    """Run cells without dependencies among them; return name -> first line of the error, "" for success.
+
+    phase: name of the phase. An interrupted phase is restored, and its failed trials are retried. A run that Tune has
+    as ended, but whose folder was removed since, is run in another experiment.
+    """
+    os.environ.update(SETTINGS)
+    # Tune warns about files of the loggers that are off, and prints each failure in fifty lines.
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    folder, name = GridFolder(grid.out), f"phase-{phase}-{grid.digest}"
+    # Of a URI, pass the file system and the path in it: Tune cannot parse one with a query.
+    place = folder.tune
+    storage, store = (place.path, place.store) if isinstance(place, Uri) else (str(place), None)
+    runnable = tune.with_resources(tune.with_parameters(trial, grid=grid), trial_resources(grid))
+    _listeners.append(on_round)
+    try:
+        if tune.Tuner.can_restore(at := f"{storage}/{name}", store):
+            tuner = tune.Tuner.restore(at, trainable=runnable, resume_errored=True, storage_filesystem=store)
+        else:
+            tuner = tune.Tuner(
+                runnable,
+                param_space={"cell": tune.grid_search([cell.name for cell in part])},
+                tune_config=tune.TuneConfig(
+                    max_concurrent_trials=grid.how.concurrent,
+                    trial_name_creator=_trial_name,
+                    trial_dirname_creator=_trial_name,
+                ),
+                run_config=tune.RunConfig(
+                    name=name,
+                    storage_path=storage,
+                    storage_filesystem=store,
+                    failure_config=tune.FailureConfig(max_failures=grid.how.failures),
+                    checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
+                    callbacks=[RoundCallback(), *trackers(grid.how, part)],
+                    verbose=0,
+                ),
+            )
+        results = tuner.fit()
+    finally:
+        _listeners.remove(on_round)
+    ended = [(result.config or {}, result.metrics or {}, result.error) for result in results]
+    ends = {
+        config["cell"]: _first_line(error) if error else ""
+        for config, metrics, error in ended
+        # An interrupted trial has neither.
+        if error or metrics.get("done")
+    }
+    known = {config["cell"]: metrics.get("round", 0) for config, metrics, _ in ended}
+    gone = [cell for cell in part if known.get(cell.name, 0) > last_round(folder.run(cell))]
+    return ends | run_phase(grid, f"{phase}-again", gone, on_round) if gone else ends
+
+
+def _trial_name(trial: Any) -> str:
+    return trial.config["cell"]
+
+
+def _last_line(file: str | None) -> str:
+    """Return the last line of a trial's traceback; Tune copies the file into its folder only later."""
+    text = Path(file).read_text(encoding="utf-8") if file is not None and Path(file).is_file() else ""
+    return (text.strip().splitlines() or ["its process died"])[-1]
+
+
+def _first_line(error: BaseException | None) -> str:
+    """Return the first line of the error that a trial raised, without the wrappers of Ray."""
+    cause = error
+    while isinstance(cause, RayTaskError) and isinstance(cause.cause, BaseException):
+        cause = cause.cause
+    lines = str(cause).strip().splitlines() or [type(cause).__name__]
+    return lines[0]

@@ -1,0 +1,164 @@
+"""Run a grid from the state of its folder to its end: shared inputs first, then the runs, phase by phase."""
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import ray
+from ray.util.placement_group import remove_placement_group
+
+from al_ray.active_learning.stopping import limit_reached
+from al_ray.active_learning.strategies import STRATEGIES, stated
+from al_ray.apps.grid.folder import GridFolder
+from al_ray.apps.grid.ray_tune import Grid, run_phase, trial_resources
+from al_ray.apps.grid.shared_artifacts import share
+from al_ray.apps.grid.spec import Cell, phases
+from al_ray.apps.grid.summary import GridSession
+from al_ray.apps.grid.trackers import refuse_untracked
+from al_ray.apps.reporting.read_runs import read_grid
+from al_ray.apps.reporting.run_records import Run
+from al_ray.cluster.actors import describe_nodes
+from al_ray.cluster.session import local, refuse_lost, refuse_unshared, session
+from al_ray.core.errors import MissingSplit, NoPlacement
+from al_ray.core.progress import OnProgress
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_task
+from al_ray.runs.run_folder import RunFolder, at_its_end, last_round, refuse_inside
+from al_ray.storage.lock import locked
+from al_ray.storage.uri import storage_path
+
+logger = logging.getLogger(__name__)
+
+OnCellRound = Callable[[Cell, Mapping[str, Any]], None]
+"""Callback that receives a cell and the metrics of a completed round."""
+
+
+def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
+    """Run what is not complete and return the run of every cell. A failed run raises nothing.
+
+    NoPlacement if the cluster has no room for even one run.
+    """
+    task = validate(grid)
+    grid = replace(grid, how=replace(grid.how, concurrent=concurrency(grid)))
+    folder, cells, stages = GridFolder(grid.out), grid.cells, 0.0
+    named, known = {cell.name: cell for cell in cells}, set[tuple[str, int]]()
+
+    def count_round(name: str, line: Mapping[str, Any]) -> None:
+        nonlocal stages
+        # A trial that crashes right after a report may report that round again.
+        if (name, line["round"]) in known:
+            return
+        known.add((name, line["round"]))
+        stages += sum(line["seconds"].values())
+        folder.add_events(named[name], line)
+        on_round(named[name], line)
+
+    with locked(grid.out):
+        folder.bind(grid.axes, grid.work.config, cells)
+        left = [cell for cell in cells if not complete(grid, cell, task)]
+        ends: dict[str, str] = {}
+        shared, wall, room = 0.0, 0.0, 1
+        if left:
+            started = time.monotonic()
+            with session(grid.work.cluster, grid.work.config.training.workers, grid.how.concurrent or 1):
+                room = refuse_unplaced(grid)
+                refuse_unshared((storage_path(grid.work.config.task), grid.out), grid.work.cluster)
+                share(left, grid.work.cluster, task, folder.shared, watch)
+                shared = time.monotonic() - started
+                for number, phase in enumerate(phases(cells), start=1):
+                    unfinished = {cell.name for cell in left if ends.get(cell.name) != ""}
+                    ends |= {cell.name: f"needs {cell.after}" for cell in phase if cell.after in unfinished}
+                    part = [cell for cell in phase if cell in left and cell.name not in ends]
+                    if part:
+                        ends |= run_phase(grid, str(number), part, count_round)
+            wall = time.monotonic() - started
+        if left:
+            folder.add_session(GridSession(wall, shared, stages, min(grid.how.concurrent or room, room, len(left))))
+        return read_grid(grid.out, {name: (error, last_round(folder.run(named[name]))) for name, error in ends.items()})
+
+
+def validate(grid: Grid) -> Task:
+    """Read the task, after all checks that can fail before any work."""
+    refuse_lost(grid.out)
+    refuse_untracked(grid.how)
+    config = grid.work.config
+    grid.work.stop.refuse_unmeasured(config)
+    texts = storage_path(config.task)
+    refuse_inside(grid.out, texts)
+    task = read_task(texts)
+    for name in config.evaluation.splits:
+        task.measurable(name)
+    of_stated = [name for name in grid.axes.strategies if STRATEGIES[name].takes_all_stated]
+    if (of_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
+        cure = f"leave out --strategies {','.join(of_stated)}" if of_stated else "leave out --seeding stated"
+        raise MissingSplit(f"no pair is stated in {config.task}/train; {cure}")
+    return task
+
+
+def complete(grid: Grid, cell: Cell, task: Task) -> bool:
+    """Return whether a cell's run has all its rounds, or ended at a stop option that still applies."""
+    folder = RunFolder(GridFolder(grid.out).run(cell), task)
+    lines = folder.complete_rounds()
+    stopped = at_its_end(folder.path, cell.config) and limit_reached(grid.work.stop, lines) is not None
+    return stopped or len(lines) == len(cell.config.batches)
+
+
+def count_concurrent(grid: Grid) -> int:
+    """Return how many runs fit at a time on the Ray cluster that is or would be used; 0 if not even one fits."""
+    with session(
+        replace(grid.work.cluster, gpus_per_shard=0.0), grid.work.config.training.workers, concurrency(grid) or 1
+    ):
+        return min(count_placements(grid.bundles), concurrency(grid) or len(grid.cells))
+
+
+def concurrency(grid: Grid) -> int | None:
+    """Return the maximum number of concurrent runs; None for as many as the cluster has room for."""
+    if grid.how.concurrent is not None:
+        return grid.how.concurrent
+    if ray.is_initialized() or not local():
+        return None
+    return max(1, (os.cpu_count() or 1) // grid.work.config.threads)
+
+
+def refuse_unplaced(grid: Grid) -> int:
+    """Return how many runs fit at a time; NoPlacement if not even one fits, with what it needs and what there is.
+
+    A local Ray cannot grow, so there the error is immediate. A cluster has --timeout seconds to grow.
+    """
+    bundles, count = grid.bundles, count_placements(grid.bundles)
+    if count:
+        return count
+    needs = ", ".join(" and ".join(f"{number:g} {name}s" for name, number in one.items()) for one in bundles)
+    problem = f"a run of the grid needs {len(bundles)} actors ({needs}), and the cluster has {describe_nodes()}"
+    cure = (
+        "use fewer --shards or --training.workers, less --cpus-per-shard or --gpus-per-shard, or add nodes; then rerun "
+        "the same command to resume"
+    )
+    if local():
+        raise NoPlacement(f"{problem}: {cure}")
+    logger.warning("%s; waiting up to %.0f s for it to grow", problem, grid.work.cluster.timeout)
+    group = trial_resources(grid).to_placement_group()
+    try:
+        if not group.wait(math.ceil(grid.work.cluster.timeout)):
+            raise NoPlacement(f"{problem} after {grid.work.cluster.timeout:.0f} s: {cure}")
+    finally:
+        remove_placement_group(group)
+    return 1
+
+
+def count_placements(bundles: Sequence[Mapping[str, float]]) -> int:
+    """Return how many groups of these bundles fit on the idle nodes: each bundle goes to the first node with room."""
+    nodes = [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+    largest_first, count = sorted(bundles, key=lambda one: sorted(one.items()), reverse=True), 0
+    while True:
+        for bundle in largest_first:
+            fits = [node for node in nodes if all(node.get(name, 0) >= number for name, number in bundle.items())]
+            if not fits:
+                return count
+            for name, number in bundle.items():
+                fits[0][name] -= number
+        count += 1

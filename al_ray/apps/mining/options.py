@@ -1,0 +1,59 @@
+"""Options of mining the negatives of a task."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from al_ray.apps.mining.miners import MINERS
+from al_ray.apps.mining.negatives import NegativesConfig
+from al_ray.core.config.bounds import Between, Seed, check_bounds
+from al_ray.core.config.encoder import EncoderConfig, EncoderOptions
+from al_ray.core.config.serialization import part
+from al_ray.core.errors import BadOption
+from al_ray.core.task import SPLITS
+from al_ray.storage.uri import StoragePath
+
+
+@dataclass(frozen=True, kw_only=True)
+class MiningConfig(NegativesConfig, EncoderOptions):
+    """Mine negatives and report the share of false negatives."""
+
+    task: str
+    """A task folder made by jobs.prepare."""
+    out: StoragePath | None = None
+    """Folder for a table of labels of each miner and for the results. Default: nothing is written."""
+    miners: tuple[str, ...] = MINERS
+    """Miners: random, bm25, tfidf, neighbours (of --encoder, untrained), model (hardest of a sample, by --run's)."""
+    split: str = "train"
+    """Split that is mined."""
+    known: Annotated[float, Between(1e-9, 1)] = 0.5
+    """Share of the positives, drawn at random, that the miners know."""
+    queries: Annotated[int | None, Between(1, 10**9)] = None
+    """Number of texts, drawn at random, to mine for. Default: all that have a known positive."""
+    run: StoragePath | None = None
+    """Run whose last model the miner `model` uses. Default: --encoder, untrained."""
+    sample: Annotated[int, Between(1, 10**9)] = 1000
+    """Candidates of each text that `model` scores."""
+    encoder: str = EncoderOptions.encoder
+    """Encoder of `neighbours`, as in the command run; not cnn, whose untrained vectors say nothing."""
+    seed: Seed = 0
+    """Random seed."""
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for a value out of bounds, and for miners and splits that do not exist."""
+        super().__post_init__()
+        check_bounds(self)
+        wrong = [name for name in self.miners if name not in MINERS]
+        if wrong or not self.miners or len(set(self.miners)) < len(self.miners):
+            raise BadOption(f"--miners is {' '.join(self.miners)!r}; give some of {', '.join(MINERS)}, each once")
+        if self.split not in SPLITS:
+            raise BadOption(f"--split is {self.split!r}; give {', '.join(SPLITS)}")
+
+    @property
+    def encoding(self) -> EncoderConfig:
+        """The options of the encoder alone."""
+        return EncoderConfig(**vars(part(self, EncoderOptions)))
+
+    @property
+    def negatives(self) -> NegativesConfig:
+        """The options of the negatives alone."""
+        return part(self, NegativesConfig)

@@ -1,0 +1,100 @@
+"""MiningTask the negatives of a task by several miners, and count the positives among them."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from al_ray.apps.mining.dense import PoolVectors, build_miner
+from al_ray.apps.mining.miners import Random, deduplicate
+from al_ray.apps.mining.negatives import FalseNegatives, choose_negatives, count_false_negatives, lowest_positive_scores
+from al_ray.apps.mining.options import MiningConfig
+from al_ray.apps.mining.task_pool import MiningTask, mining_task, write_negatives
+from al_ray.core.config.serialization import as_dict
+from al_ray.core.errors import BadOption
+from al_ray.core.progress import OnProgress
+from al_ray.core.rng import generator
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_task
+from al_ray.encoders.cnn import is_cnn
+from al_ray.encoders.encoder import saved
+from al_ray.encoders.transformer import Encoder
+from al_ray.runs.run_folder import refuse_inside, trained
+from al_ray.storage.files import write_json
+from al_ray.storage.uri import storage_path
+
+Truths = Mapping[str, Mapping[str, FalseNegatives]]
+"""A miner's name -> the name of a guard -> the truth of the negatives that it leaves."""
+
+
+@dataclass(frozen=True)
+class MiningJob:
+    """The pool of a task that is mined, and its vectors, each computed when the first miner needs it."""
+
+    config: MiningConfig
+    task: Task
+    mine: MiningTask
+
+    @cached_property
+    def untrained(self) -> PoolVectors:
+        """Embed the pool by the untrained encoder."""
+        return PoolVectors.encode(Encoder.base(self.config.encoding), self.mine.pool)
+
+    @cached_property
+    def current(self) -> PoolVectors:
+        """Embed the pool by the last model of the run; by the untrained encoder without a run."""
+        if self.config.run is None:
+            return self.untrained
+        config, folder = trained(self.config.run, self.task, "--run")
+        return PoolVectors.encode(saved(folder.model(folder.last).path, config.encoding), self.mine.pool)
+
+    def vectors(self, miner: str) -> PoolVectors | None:
+        """Return the vectors that a miner needs, if any."""
+        if miner == "neighbours":
+            return self.untrained
+        return self.current if miner == "model" else None
+
+
+def open_job(config: MiningConfig) -> MiningJob:
+    """Read the task and draw what the miners know; nothing is mined yet.
+
+    BadOption or WrongFolder for folders that are not of this task, or not what they should be.
+    """
+    if is_cnn(config.encoder):
+        raise BadOption("--encoder cnn knows nothing before it is trained; give --run, or another encoder")
+    task = read_task(storage_path(config.task))
+    if config.out is not None:
+        refuse_inside(config.out, storage_path(config.task))
+    if config.run is not None:
+        trained(config.run, task, "--run")
+    torch.set_num_threads(config.threads)
+    return MiningJob(config, task, mining_task(task, config.split, config.known, config.queries, config.seed))
+
+
+def mine_all(job: MiningJob, watch: OnProgress) -> Truths:
+    """MiningTask by every miner; with `out`, write a table of labels of each and mined.json."""
+    config, results = job.config, dict[str, dict[str, FalseNegatives]]()
+    for number, name in enumerate(config.miners):
+        watch("mine", number, len(config.miners))
+        results[name] = mine_by(job, name)
+    if config.out is not None:
+        content = {name: {guard: asdict(one) for guard, one in truth.items()} for name, truth in results.items()}
+        about = {**as_dict(config.negatives), "task": config.task, "known": config.known, "seed": config.seed}
+        write_json(config.out / "mined.json", {**about, "task_digest": job.task.digest, "miners": content})
+    return results
+
+
+def mine_by(job: MiningJob, name: str) -> dict[str, FalseNegatives]:
+    """MiningTask by one miner, and count the positives guard by guard; with `out`, write its table of labels."""
+    config, mine, negatives = job.config, job.mine, job.config.negatives
+    pool = mine.pool
+    miner = build_miner(name, pool, job.vectors(name), config.sample, generator(config.seed, "mined"))
+    chance = Random(pool, generator(config.seed, "chance"))
+    candidates = miner.mine(negatives.depth)
+    floor = lowest_positive_scores(miner, pool, mine.known) if negatives.margin is not None else np.empty(0)
+    best = deduplicate(choose_negatives(candidates, chance, pool, mine.known, negatives, floor), pool)
+    if config.out is not None:
+        write_negatives(mine, best, config.out / f"{name}.parquet")
+    return count_false_negatives(candidates, best, pool, mine.known, negatives.per_text, (mine.positives, mine.stated))

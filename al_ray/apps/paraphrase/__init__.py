@@ -1,0 +1,1 @@
+"""Question paraphrase retrieval by deep metric learning."""

@@ -1,0 +1,38 @@
+"""The pairs that a paraphrase model learns from and is watched by."""
+
+import numpy as np
+
+from al_ray.apps.mining.miners import Pool
+from al_ray.apps.mining.negatives import KnownMatches
+from al_ray.apps.paraphrase.batching import random_negative_pairs
+from al_ray.apps.paraphrase.options import ParaphraseConfig
+from al_ray.apps.paraphrase.training import Paraphrases
+from al_ray.core.errors import BadOption
+from al_ray.core.graph import components
+from al_ray.core.rng import generator
+from al_ray.core.task import Task
+from al_ray.core.text import same_text
+
+
+def one_sided(task: Task) -> Task:
+    """Return the task; BadOption unless it is one set of questions."""
+    if not task.symmetric:
+        raise BadOption(f"--task {task.name} has two sides, and paraphrases are of one set of questions; give another")
+    return task
+
+
+def known_of(task: Task, config: ParaphraseConfig) -> Paraphrases:
+    """Return the pairs to learn from and those of dev: its positives, and random pairs of different clusters."""
+    pairs, dev = task.measurable("train").positives, task.measurable("dev")
+    component = components(len(task.left), np.concatenate([pairs, dev.positives]))
+    rows, count = dev.space.left, config.negatives * len(dev.positives)
+    drawn = random_negative_pairs(component[rows], count, generator(config.seed, "paraphrase-dev"))
+    if not len(drawn):
+        raise BadOption(f"the dev split of task {task.name!r} is one cluster; prepare a task with more dev questions")
+    pool = Pool(task.left.texts, np.unique(pairs[:, 0]), task.split("train").space.left)
+    same = same_text(task.left.texts)
+    _, first = np.unique(same, return_index=True)
+    # Questions of the same letters are no negatives of each other, whatever their ids.
+    alike = np.stack([np.arange(len(same)), first[same]], axis=1)
+    known = KnownMatches(pairs, components(len(task.left), np.concatenate([pairs, alike])))
+    return Paraphrases(pairs, component[pairs[:, 0]], dev.positives, rows[drawn], pool, known)

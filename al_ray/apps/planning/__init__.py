@@ -1,0 +1,1 @@
+"""Cost model: memory, time and disk of a run before it starts."""

@@ -1,0 +1,220 @@
+"""Speeds of machines, each with its source, and times that record which of these speeds were only assumed."""
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
+
+from al_ray.core.errors import BadFile
+
+CPU, CUDA = "cpu", "cuda"
+CURE = "make it with: python -m jobs.plan --measure --constants FILE"
+
+
+@dataclass(frozen=True)
+class Speed:
+    """An amount per second (for `libraries`: bytes).
+
+    measured: False if derived from peak figures or assumed. source: where and when it was measured, or its derivation.
+    """
+
+    value: float
+    measured: bool
+    source: str
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Speeds of a machine, as measured by `python -m jobs.plan --measure`; stage_times.py uses them.
+
+    [device]: work of the GPU, or of the CPU without one. [host]: work of the CPU in any case, because this version has
+    no GPU path for it (counting and rescoring).
+    """
+
+    device: str
+    """cpu or cuda: where the speeds of the device were measured."""
+    machine: str
+    """Name of the machine."""
+    threads: int
+    """Threads used in the measurement."""
+    embed: Speed
+    """Floating-point operations of a forward pass, with batches as in a run [device]."""
+    layers: Speed
+    """Layers of a forward pass launched, whatever their size [device]."""
+    train: Speed
+    """Floating-point operations of forward and backward passes [device]."""
+    optimiser: Speed
+    """Parameters clipped and updated by AdamW [device]."""
+    product: Speed
+    """Multiply-adds of the blocked matrix product of the exact join [device]."""
+    compare: Speed
+    """Cosines compared with the bounds of the exact join [device]."""
+    meetings: Speed
+    """Pairs of blocks joined by the exact join, whatever their size [device and host]."""
+    flat: Speed
+    """Multiply-adds of a Faiss Flat search for 109 neighbours [device]."""
+    ivf: Speed
+    """Multiply-adds of a Faiss IVF search in the cells it probes [device]."""
+    host_product: Speed
+    """Multiply-adds of a matrix product in float32 [host]."""
+    count: Speed
+    """Pairs counted in an exact evaluation, besides their product [host]."""
+    rescore: Speed
+    """Multiply-adds of float64 products of gathered pairs [host, one thread]."""
+    sort: Speed
+    """Candidates sorted and deduplicated [host, one thread]."""
+    tokenise: Speed
+    """Tokens made from texts [host, one process]."""
+    transfer: Speed
+    """Bytes that an actor receives from others [measured on one machine only]."""
+    libraries: Speed
+    """Bytes of a process that has imported torch and Faiss (not a speed)."""
+
+
+ABOUT = ("device", "machine", "threads")
+SPEEDS = tuple(f.name for f in fields(Constants) if f.name not in ABOUT)
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds, and the names of the constants in them that were not measured."""
+
+    seconds: float = 0.0
+    assumed: frozenset[str] = frozenset()
+
+    def __add__(self, other: "Time") -> "Time":
+        return Time(self.seconds + other.seconds, self.assumed | other.assumed)
+
+    def times(self, factor: float) -> "Time":
+        """Return the time multiplied by a factor."""
+        return replace(self, seconds=self.seconds * factor)
+
+    @property
+    def measured(self) -> bool:
+        """Return whether every constant in it was measured."""
+        return not self.assumed
+
+
+def time_of(amount: float, constants: Constants, name: str, workers: float = 1.0) -> Time:
+    """Return the time of an amount of work at a constant's speed, shared evenly by workers; 0 of no work."""
+    if not amount:
+        return Time()
+    speed = cast(Speed, getattr(constants, name))
+    return Time(amount / speed.value / workers, frozenset() if speed.measured else frozenset([name]))
+
+
+def longest(*times: Time) -> Time:
+    """Return the longest of concurrent times; constants assumed in any of them count as assumed."""
+    return Time(max(time.seconds for time in times), frozenset[str]().union(*(time.assumed for time in times)))
+
+
+def as_content(constants: Constants, date: str) -> dict[str, Any]:
+    """Return the content of a `--constants` file. date: of the measurement."""
+    about: dict[str, Any] = {"device": constants.device, "machine": constants.machine, "threads": constants.threads}
+    speeds: dict[str, Any] = {}
+    for name in SPEEDS:
+        speed = cast(Speed, getattr(constants, name))
+        speeds[name] = {"value": speed.value, "measured": speed.measured, "source": speed.source}
+    return {**about, "date": date, "constants": speeds}
+
+
+def from_content(content: Any, path: str) -> Constants:
+    """Return the constants in a file's content; BadFile names the file and what is wrong in it."""
+    try:
+        speeds = dict[str, Any](content["constants"].items())
+        unknown = sorted(set(speeds) ^ set(SPEEDS))
+        if unknown:
+            raise BadFile(f"{path}: {', '.join(unknown)} is unknown or missing; {CURE}")
+        read = {name: Speed(float(s["value"]), s["measured"], str(s["source"])) for name, s in speeds.items()}
+        constants = Constants(content["device"], str(content["machine"]), int(content["threads"]), **read)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise BadFile(f"{path} holds no constants ({type(error).__name__}: {error}); {CURE}") from error
+    for name, speed in read.items():
+        if not (math.isfinite(speed.value) and speed.value > 0) or speed.measured not in (True, False):
+            raise BadFile(f"{path}: {name} is {speed.value}, measured {speed.measured}; {CURE}")
+    if constants.device not in (CPU, CUDA) or constants.threads < 1:
+        raise BadFile(f"{path}: device {constants.device!r} with {constants.threads} threads; {CURE}")
+    return constants
+
+
+EPYC = "2026-11-21, 2 cores of an AMD EPYC, no GPU, 2 threads"
+
+
+def _epyc(value: float) -> Speed:
+    return Speed(value, True, EPYC)
+
+
+# By `python -m jobs.plan --measure --max-length 64`, 06:19 UTC, all-MiniLM-L6-v2: the fastest of four runs, because
+# other load on the machine halved all speeds that use two threads.
+BUILT_IN_CPU = Constants(
+    device=CPU,
+    machine="2 cores of an AMD EPYC",
+    threads=2,
+    embed=_epyc(1.8e11),
+    layers=_epyc(890.0),
+    train=_epyc(1.5e11),
+    optimiser=_epyc(9.4e8),
+    product=_epyc(1.05e11),
+    compare=_epyc(5.4e9),
+    meetings=_epyc(1.05e4),
+    flat=_epyc(1.03e11),
+    ivf=_epyc(2.2e10),
+    host_product=_epyc(8.4e10),
+    count=_epyc(4.3e7),
+    rescore=_epyc(3.8e8),
+    sort=_epyc(5.5e6),
+    tokenise=_epyc(2.3e5),
+    transfer=Speed(
+        1.3e9, False, "a put of 205 MB into Ray's store took 0.16 s on one machine; a network was not measured"
+    ),
+    libraries=_epyc(4.65e8),
+)
+
+
+@dataclass(frozen=True)
+class Card:
+    """Published peak rates of a GPU: dense bfloat16 and float32 operations, and bytes of memory traffic, per second."""
+
+    name: str
+    bfloat16: float
+    float32: float
+    bandwidth: float
+
+
+H200 = Card("H200", 989e12, 67e12, 4.8e12)
+A100 = Card("A100", 312e12, 19.5e12, 2.0e12)
+
+
+def assumed_constants(card: Card) -> Constants:
+    """Return assumed constants of a GPU: shares of its peak rates, marked as not measured; the host is the CPU above.
+
+    Small encoders with batches of 64 are bound by kernel launches: about 40 kernels for a layer, 12 microseconds each
+    from Python. The exact join moves about 20 bytes for a cosine (product, two comparisons, positions), an AdamW step
+    with clipping about 44 bytes for a parameter.
+    """
+
+    def share(percent: float, peak: float, what: str) -> Speed:
+        return Speed(percent / 100 * peak, False, f"assumed {percent:g}% of {card.name}'s peak {what}, not measured")
+
+    traffic, bfloat16 = "memory traffic", "in bfloat16"
+    host = {
+        name: replace(speed, measured=False, source=f"taken from the CPU of {speed.source}; the host was not measured")
+        for name in ("host_product", "count", "rescore", "sort", "tokenise", "libraries")
+        for speed in [cast(Speed, getattr(BUILT_IN_CPU, name))]
+    }
+    speeds: dict[str, Speed] = {
+        **host,
+        "embed": share(40, card.bfloat16, bfloat16),
+        "layers": Speed(2000.0, False, "assumed 0.5 ms per layer to launch its kernels from Python, not measured"),
+        "train": share(30, card.bfloat16, bfloat16),
+        "optimiser": share(50, card.bandwidth / 44, f"{traffic} at 44 bytes per parameter"),
+        "product": share(40, card.bfloat16 / 2, "in float16"),
+        "compare": share(60, card.bandwidth / 20, f"{traffic} at 20 bytes per cosine"),
+        "meetings": Speed(2000.0, False, "assumed 0.5 ms to copy a block and launch its kernels, not measured"),
+        "flat": share(40, card.float32 / 2, "in float32"),
+        "ivf": share(30, card.bandwidth / 4, f"{traffic} at 4 bytes per number"),
+        "transfer": Speed(1e9, False, "assumed 1 GB/s into an actor through Ray's store and a network, not measured"),
+    }
+    return Constants(CUDA, f"{card.name} (never measured)", BUILT_IN_CPU.threads, **speeds)
+
+
+BUILT_IN = {CPU: BUILT_IN_CPU, "h200": assumed_constants(H200), "a100": assumed_constants(A100)}

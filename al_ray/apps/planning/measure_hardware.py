@@ -1,0 +1,218 @@
+"""Measure the constants of hardware.py on this machine with the code that runs use; about a second for each."""
+
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from al_ray.apps.planning.hardware import Speed
+from al_ray.apps.planning.sizes import Sizes
+from al_ray.apps.planning.stage_times import SPARE
+from al_ray.core.candidates import HIGHEST, Order, unlabelled_candidates
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.sections import SearchConfig, TrainingConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.labels import Model
+from al_ray.core.pairs import NO_KEYS, as_pairs
+from al_ray.core.rng import generator
+from al_ray.core.scorer import Scorer
+from al_ray.core.vectors import Vectors, dots
+from al_ray.encoders.cnn import is_cnn
+from al_ray.encoders.tokens import Tokens, batches
+from al_ray.encoders.transformer import RANDOM_BERT, Encoder
+from al_ray.metrics import estimator as estimate
+from al_ray.metrics.bootstrap import QueryBootstrap
+from al_ray.search import exact_join as join
+from al_ray.search.counting import COLUMNS
+from al_ray.search.faiss_index import CosineIndex, set_threads
+from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.training.bi_encoder import PASS, train
+from al_ray.training.head import Head
+from al_ray.training.optimizer import Optimiser
+
+STEPS, BATCH = 6, 16
+CELLS, PROBES, NEIGHBOURS = 64, 10, 100
+
+
+@dataclass(frozen=True)
+class MachineProbe:
+    """What to measure: the encoder, the device and the number of vectors; source: written next to every constant."""
+
+    encoder: EncoderConfig
+    source: str
+    device: str
+    vectors: int
+
+
+def measure_constants(probe: MachineProbe, texts: Sequence[str]) -> Iterator[tuple[str, Speed]]:
+    """Yield the name and speed of every constant but `transfer`, which would need two machines and Ray.
+
+    texts: what the encoder is measured on. BadOption without a CUDA device, or for an encoder that plans do not cover.
+    """
+    if probe.device != "cpu" and not torch.cuda.is_available():
+        raise BadOption("there is no CUDA device here to measure; run --measure where there is one, or drop --gpus")
+    if is_cnn(probe.encoder.encoder):
+        raise BadOption(f"--encoder {probe.encoder.encoder} is no transformer, and plans cover only these; give one")
+    torch.set_num_threads(probe.encoder.threads)
+    set_threads(probe.encoder.threads)
+    yield "libraries", Speed(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0, True, probe.source)
+    encoder = Encoder.base(probe.encoder, probe.device)
+    vectors = clustered(probe.vectors, encoder.dimension)
+    figures = _encoder(encoder, texts), _exact(vectors, probe.device), _faiss(vectors, probe.device), _host(vectors)
+    for name, value in (pair for some in figures for pair in some):
+        yield name, Speed(value, True, probe.source)
+    yield "count", Speed(_count(probe), True, probe.source)
+
+
+def clustered(count: int, dim: int) -> Vectors:
+    """Draw (count, dim) unit vectors in clusters of 16, with cosines of about 0.7 within a cluster."""
+    rng = generator(0, "measure")
+    centres = np.repeat(rng.standard_normal((-(-count // 16), dim)), 16, axis=0)[:count]
+    vectors = centres + 0.65 * rng.standard_normal((count, dim))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def _encoder(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[str, float]]:
+    started = time.perf_counter()
+    tokens = Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
+    yield "tokenise", len(tokens.ids) / (time.perf_counter() - started)
+    layers = encoder.transformer.config.num_hidden_layers
+    of_batches = batches(tokens, np.arange(len(tokens)), encoder.config.encoder_batch)
+    layer = _seconds(lambda: encoder.embed(tokens, of_batches[0][:1]), 20) / layers
+    yield "layers", 1 / layer
+    whole = _seconds(lambda: [encoder.embed(tokens, batch) for batch in of_batches], 2)
+    work = sum(_sizes(encoder, float(length)).operations for length in tokens.lengths(np.arange(len(tokens))))
+    yield "embed", work / _beyond(whole, len(of_batches) * layers * layer)
+    sizes = _sizes(encoder, len(tokens.ids) / len(tokens))
+    parameters = sum(parameter.numel() for parameter in encoder.transformer.parameters())
+    update = _optimiser(encoder)
+    yield "optimiser", parameters / update
+    passes = 2 if encoder.device != "cpu" else 2 * -(-BATCH // PASS)
+    step = _step(encoder, tokens)
+    yield "train", 6 * BATCH * sizes.operations / _beyond(step, 3 * passes * layers * layer + update)
+
+
+def _sizes(encoder: Encoder, length: float) -> Sizes:
+    layers = encoder.transformer.config.num_hidden_layers
+    return Sizes(2, None, 2, None, dim=encoder.dimension, layers=layers, tokens=length)
+
+
+def _beyond(whole: float, part: float) -> float:
+    """Return a time without a part of it; at least a fifth, as both are noisy measurements."""
+    return max(whole - part, whole / 5)
+
+
+def _optimiser(encoder: Encoder) -> float:
+    """Return the seconds of one step of the optimizer."""
+    optimiser = Optimiser.of(encoder, Head(TrainingConfig()).to(encoder.device), TrainingConfig(), 100)
+
+    def step() -> None:
+        for parameter in optimiser.all:
+            parameter.grad = torch.zeros_like(parameter)
+        optimiser.step()
+
+    return _seconds(step, 3)
+
+
+def _step(encoder: Encoder, tokens: Tokens) -> float:
+    """Return the median seconds of a training step, without the first two."""
+    rows = generator(0, "measure-pairs").integers(len(tokens), size=(BATCH * (STEPS + 2), 2))
+    labels = np.tile(np.array([0, 1], dtype=np.uint8), len(rows) // 2)
+    times = [time.perf_counter()]
+    for _ in train(encoder, (tokens, tokens), (rows, labels), TrainingConfig(epochs=1, batch=BATCH), [0, 0, 0]):
+        times.append(time.perf_counter())
+    return float(np.median(np.diff(times)[2:]))
+
+
+def _exact(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
+    """Measure the exact join: its time for a pair is dim / product + 1 / compare, solved from two values of dim."""
+    dim, few = vectors.shape[1], max(1, vectors.shape[1] // 8)
+    rows, half = np.arange(len(vectors)), len(vectors) // 2
+
+    def seconds(width: int, texts: int, repeats: int) -> float:
+        own = np.ascontiguousarray(vectors[:, :width])
+        own /= np.linalg.norm(own, axis=1, keepdims=True)
+        left = join.Block(rows[:texts], own[:texts])
+        right = join.Block(rows[half : half + texts], own[half : half + texts])
+        return _seconds(lambda: _join(left, right, device), repeats) / (texts * texts)
+
+    whole, narrow = seconds(dim, half, 2), seconds(few, half, 2)
+    product = _beyond(whole, narrow) / (dim - few)
+    yield "product", 1 / product
+    yield "compare", 1 / _beyond(narrow, few * product)
+    yield "meetings", 1 / (64 * seconds(dim, 8, 20))
+
+
+def _join(left: join.Block, right: join.Block, device: str) -> None:
+    """Join two blocks under a bound so tight that almost no pair is rescored, as in large pools."""
+    query = join.JoinQuery(Order(0.6), 2048, 2 * (int(right.rows[-1]) + 1), symmetric=True)
+    search = join.LeastPairs(query, NO_KEYS, device, half=device != "cpu")
+    search.tighten(1e-4)
+    search.add(left, right)
+    search.result()
+
+
+def _faiss(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
+    queries, width = vectors[:2048], min(NEIGHBOURS + SPARE, len(vectors))
+    pairs = len(queries) * vectors.size
+    flat = CosineIndex(vectors, "Flat", PROBES, device)
+    yield "flat", pairs / _seconds(lambda: flat.nearest(queries, width), 2)
+    ivf = CosineIndex(vectors, f"IVF{CELLS},Flat", PROBES, device)
+    yield "ivf", pairs * PROBES / CELLS / _seconds(lambda: ivf.nearest(queries, width), 2)
+
+
+def _host(vectors: Vectors) -> Iterator[tuple[str, float]]:
+    queries, block = torch.from_numpy(vectors[:1024]), torch.from_numpy(vectors[:COLUMNS])
+    yield "host_product", len(queries) * len(block) * vectors.shape[1] / _seconds(lambda: queries @ block.T, 5)
+    rng = generator(0, "measure-host")
+    left, right = rng.integers(len(vectors), size=(2, 16 * COLUMNS))
+
+    def rescore() -> None:
+        for start in range(0, len(left), COLUMNS):
+            here = slice(start, start + COLUMNS)
+            dots(vectors[left[here]], vectors[right[here]])
+
+    yield "rescore", len(left) * vectors.shape[1] / _seconds(rescore, 2)
+    keys, cosines = rng.integers(1 << 50, size=1_000_000), rng.random(1_000_000)
+    half = len(keys) // 2
+    yield "sort", len(keys) / _seconds(lambda: unlabelled_candidates(keys, cosines, NO_KEYS).least(HIGHEST, half), 1)
+
+
+def _count(probe: MachineProbe) -> float:
+    """Return the pairs that a shard counts in a second; with 32 dimensions, so that the product takes little of it.
+
+    One pair in a hundred reaches the lowest of 100 thresholds.
+    """
+    config = EncoderConfig(RANDOM_BERT, None, 24, 64, probe.encoder.threads)
+    rows = np.arange(probe.vectors // 2)
+    tokens = Tokens.of((4 + generator(0, "measure-count").integers(94, size=(len(rows), 12))).tolist())
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "left").mkdir()
+        tokens.write(Path(folder) / "left")
+        np.save(Path(folder) / "left-all.npy", rows)
+        shard = PoolShard(ShardSpec(folder, config, SearchConfig(), 0, 1))
+        model = Model("", shard.untrained().digest, Scorer(10.0, -5.0))
+        queries = shard.block(model, "left-all", 0, min(1024, len(rows) // 4))
+        every = shard.block(model, "left-all", 0, len(rows))
+    low, high = np.quantile(queries.vectors @ every.vectors.T, [0.99, 0.9999])
+    thresholds, nothing = np.linspace(high, low, 100), as_pairs([], [])
+    request = estimate.CountRequest(thresholds, QueryBootstrap(rows, False, thresholds))
+    once = _seconds(lambda: shard.count_negatives(model, "left-all", queries, nothing, request), 1)
+    return len(queries.rows) * len(rows) / once
+
+
+def _seconds(work: Callable[[], object], repeats: int) -> float:
+    """Return the median seconds of several repeats after a warm-up; a GPU is synchronized after each."""
+    times: list[float] = []
+    for _ in range(repeats + 1):
+        started = time.perf_counter()
+        work()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    return float(np.median(times[1:]))

@@ -1,0 +1,155 @@
+"""Memory of each process of a run: formulas over sizes that follow the code of this version.
+
+Not included: Ray's object store, texts while they are read, the page cache.
+"""
+
+import math
+from dataclasses import dataclass
+
+from al_ray.apps.planning.hardware import CUDA
+from al_ray.apps.planning.stage_times import SPARE, Setting, cells_of, scored_pairs
+
+HOST, GPU, DISK = "host", "GPU", "disk"
+STATES = 10  # Hidden states of a batch in memory at once in a forward pass; the inner layer counts as four.
+TILES = {"cpu": (1024 * 2048, 5), CUDA: (4096 * 8192, 8)}  # Cells of a product of the exact join, bytes of each.
+TEMPORARY = 256 * 2**20  # Temporary GPU memory of Faiss besides its index (search/faiss_index.py).
+STRING = 57  # Bytes of a Python string besides its letters, with the pointer to it.
+LETTERS = 5  # Letters of a token, with its space.
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a holder (shard, trainer, driver) needs for something. where: host, GPU or disk."""
+
+    holder: str
+    what: str
+    where: str
+    bytes: float
+
+
+def memory(run: Setting) -> list[Memory]:
+    """Return the memory of one shard, of the trainer and of the driver."""
+    device = GPU if run.constants.device == CUDA else HOST
+    return [*_shard(run, device), *_trainer(run, device), *_driver(run)]
+
+
+def stored_texts(run: Setting) -> int:
+    """Return how many vectors the largest shard stores: of the pool and of all evaluated splits, for one model."""
+    return sum(_parts(run))
+
+
+def _parts(run: Setting) -> list[int]:
+    """Return the texts of the largest shard, part by part."""
+    sizes, splits = run.sizes, len(run.config.evaluation.splits)
+    every = [sizes.texts, sizes.right or 0] + splits * [sizes.evaluation, sizes.evaluation_right or 0]
+    return [run.share(texts) for texts in every]
+
+
+def _vectors(run: Setting) -> list[Memory]:
+    """Return vectors in memory up to `--mapped-above` and memory-mapped beyond it, as search/vector_files.py does."""
+    sizes, stored = run.sizes, {HOST: 0, DISK: 0}
+    each, limit = sizes.dim * sizes.vectors, run.cluster.mapped_above * 2**30
+    for texts in _parts(run):
+        beyond = run.cluster.keep_vectors or (stored[HOST] + texts) * each > limit
+        stored[DISK if beyond else HOST] += texts
+    ways = ((HOST, ""), (DISK, ", mapped"))
+    return [
+        Memory(
+            "shard", f"vectors of {stored[where]:,} texts, {8 * sizes.vectors} bits{way}", where, stored[where] * each
+        )
+        for where, way in ways
+    ]
+
+
+def _shard(run: Setting, device: str) -> list[Memory]:
+    """Return the memory of a shard.
+
+    Less with more shards: vectors, token ids, the index. Constant: positions of all texts and their batches (5 arrays
+    of 8 bytes for each), the encoder. More with more shards: the answers of all shards to a block.
+    """
+    sizes, held = run.sizes, stored_texts(run)
+    side = max(sizes.texts, sizes.right or 0, sizes.evaluation, sizes.evaluation_right or 0)
+    libraries = run.constants.libraries.value
+    return [
+        *_vectors(run),
+        Memory("shard", "token ids (mapped) and places of batches", HOST, held * sizes.tokens * 4 + 40 * side),
+        Memory("shard", f"index ({run.kind})", device, _index(run, device)),
+        Memory("shard", "search blocks", device, _blocks(run)),
+        Memory("shard", "answers of all shards to a block", HOST, _answers(run)),
+        Memory("shard", "encoder weights", device, 4 * sizes.parameters),
+        Memory("shard", "a batch in the encoder", device, _activations(run, run.config.encoder_batch)),
+        Memory("shard", "libraries", HOST, libraries),
+    ]
+
+
+def _index(run: Setting, device: str) -> float:
+    """Return the bytes of the index; the exact join has none.
+
+    Faiss copies the vectors (float32, half precision for SQfp16, codes for PQ); an IVF index adds ids of 8 bytes.
+    """
+    sizes = run.sizes
+    held = run.share(sizes.texts if sizes.right is None else sizes.right)
+    if run.kind == "exact":
+        return 0
+    codes = run.config.search.index.partition("PQ")[2].partition("x")[0]
+    each = int(codes) if codes.isdigit() else (2 if "SQfp16" in run.config.search.index else 4) * sizes.dim
+    cells = cells_of(run.config.search.index)
+    return held * (each + 8 * bool(cells)) + cells * sizes.dim * 4 + (TEMPORARY if device == GPU else 0)
+
+
+def _blocks(run: Setting) -> float:
+    """Return the bytes of a search block. knn: queries, candidates of 28; exact: tile, two blocks, candidates."""
+    sizes, search = run.sizes, run.config.search
+    if run.kind == "exact":
+        cells, each = TILES[run.constants.device]
+        tile = min(cells, search.block**2) * each
+        return tile + 2 * search.block * sizes.dim * 6 + max(run.config.batches) * 1.25 * 32
+    return search.block * (sizes.dim * 4 + (search.neighbours + SPARE) * 28)
+
+
+def _answers(run: Setting) -> float:
+    """Return the bytes of all shards' answers to a block: 12 for a neighbour, and 44 while merging; exact has none."""
+    search = run.config.search
+    return 0 if run.kind == "exact" else run.shards * search.block * (search.neighbours + 1) * 56
+
+
+def _activations(run: Setting, batch: int) -> float:
+    """Return the bytes of a forward pass of a batch of longest texts: float32, and `dim / 64` attention heads."""
+    sizes, longest = run.sizes, run.config.max_length
+    return batch * longest * 4 * (STATES * sizes.dim + longest * math.ceil(sizes.dim / 64))
+
+
+def _trainer(run: Setting, device: str) -> list[Memory]:
+    """Return the memory of a training worker.
+
+    Weights, gradients and two moments; activations of all layers, twice STATES each, for the texts of a step. With
+    several workers, each has also a copy of the gradients for the others. Momentum contrast stores weights twice.
+    """
+    sizes, recipe = run.sizes, run.config.training
+    held = (16 if recipe.workers == 1 else 20) + (4 if recipe.loss == "momentum" else 0)
+    refit = 2 * run.labels[-1] * sizes.dim * 4
+    return [
+        Memory("trainer", "weights, gradients, moments", device, held * sizes.parameters),
+        Memory("trainer", "a step", device, 2 * sizes.layers * _activations(run, 2 * recipe.batch)),
+        Memory("trainer", "vectors of labelled pairs", HOST, refit),
+        Memory("trainer", "libraries", HOST, run.constants.libraries.value),
+    ]
+
+
+def _driver(run: Setting) -> list[Memory]:
+    """Return the memory of the driver: the task's texts and ids as Python strings; the best pairs so far and those of a
+    few blocks (32 bytes for a pair); labels; and, if AP is estimated, evaluation sets (48 bytes for a pair in scoring).
+    """  # fmt: skip
+    sizes, search, splits = run.sizes, run.config.search, len(run.config.evaluation.splits)
+    texts = sizes.texts + (sizes.right or 0) + splits * (sizes.evaluation + (sizes.evaluation_right or 0))
+    most = max(run.config.batches)
+    block = min(most, search.block * search.neighbours) if run.kind == "knn" else most
+    waiting = 2 * run.shards + 2 if run.kind == "knn" else run.shards
+    sets = 0 if run.counted else scored_pairs(run) * (8 * splits + 48)
+    return [
+        Memory("driver", "texts and their ids", HOST, texts * (2 * STRING + 8 + LETTERS * sizes.tokens + 16)),
+        Memory("driver", "chosen pairs", HOST, 32 * (2 * most + block) + 16 * waiting * block),
+        Memory("driver", "labels", HOST, 40 * run.labels[-1]),
+        Memory("driver", "evaluation sets", HOST, sets),
+        Memory("driver", "libraries", HOST, run.constants.libraries.value),
+    ]

@@ -1,0 +1,219 @@
+"""Estimate what a run needs before it starts: memory, time of every stage, labels and cost.
+
+Formulas of time are in stage_times.py, of memory in memory.py; speeds in hardware.py. Every time records whether all
+constants in it were measured.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.apps.planning.hardware import CUDA, Constants, Speed, Time
+from al_ray.apps.planning.memory import Memory, memory
+from al_ray.apps.planning.stage_times import (
+    Setting,
+    Sizes,
+    embed_time,
+    evaluate_time,
+    knn_time,
+    scored_pairs,
+    search_time,
+    tokenize_time,
+    train_time,
+)
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import BadOption
+
+STAGES = ("prepare", "embed", "search", "label", "train", "evaluate")
+LEGEND = "m: all constants were measured; a: some were assumed (listed below)"
+Rows = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Round:
+    """Times of a round's stages, and its labels; round 0 is the work before the first round."""
+
+    number: int
+    labels: int
+    times: dict[str, Time]
+
+    @property
+    def time(self) -> Time:
+        """Return the time of the round: its stages run one after another."""
+        return sum(self.times.values(), Time())
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of a run."""
+
+    setting: Setting
+    memory: tuple[Memory, ...]
+    rounds: tuple[Round, ...]
+
+    @property
+    def labels(self) -> int:
+        """Return the labels of all rounds."""
+        return sum(one.labels for one in self.rounds)
+
+    @property
+    def time(self) -> Time:
+        """Return the time of all rounds."""
+        return sum((one.time for one in self.rounds), Time())
+
+    def stage(self, name: str) -> Time:
+        """Return the time of a stage in all rounds."""
+        return sum((one.times[name] for one in self.rounds), Time())
+
+    @property
+    def units(self) -> float:
+        """Return the GPUs (without GPUs: cores) that the run reserves for shards and training workers."""
+        return (self.setting.shards + self.setting.config.training.workers) * self.setting.cluster_share
+
+    def busy(self, stage: str) -> float:
+        """Return how many of these units work in a stage. Exact evaluation uses CPUs; people label."""
+        share, shards = self.setting.cluster_share, self.setting.shards
+        cuda = self.setting.constants.device == CUDA
+        return {
+            "prepare": 0 if cuda else share,
+            "embed": shards * share,
+            "search": shards * share,
+            "label": 0,
+            "train": self.setting.config.training.workers * share,
+            "evaluate": 0 if cuda else shards * share,
+        }[stage]
+
+    def hours(self) -> dict[str, float]:
+        """Return GPU (core) hours: held = used + idle while the trainer works + idle otherwise."""
+        seconds = {name: self.stage(name).seconds for name in STAGES}
+        used = sum(seconds[name] * self.busy(name) for name in STAGES)
+        waiting = seconds["train"] * (self.units - self.busy("train"))
+        held = self.units * sum(seconds.values())
+        figures = {"held": held, "used": used, "idle, the trainer works": waiting, "idle, else": held - used - waiting}
+        return {name: value / 3600 for name, value in figures.items()}
+
+
+def plan(setting: Setting) -> Plan:
+    """Plan every round of a run: embed, search, label, train, embed the evaluated splits, evaluate.
+
+    Labelling takes no time here, as the speed of people is unknown. If AP is estimated, evaluation sets are made before
+    round 1 by a search with the untrained encoder. BadOption if the pool has fewer pairs than labels.
+    """
+    config, sizes = setting.config, setting.sizes
+    if setting.labels[-1] > sizes.pairs:
+        raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer --rounds or more --texts")
+    measures = len(config.evaluation.splits)
+    splits = embed_time(setting, sizes.evaluation, sizes.evaluation_right).times(measures)
+    near = Time()
+    if not setting.counted:
+        sides = sizes.evaluation, sizes.evaluation_right
+        near = knn_time(setting, *sides, config.evaluation.near_neighbours, 0)
+        near += setting.on_thread(scored_pairs(setting), "sort")
+        near = near.times(measures)
+    before = {"prepare": tokenize_time(setting), "embed": Time() if setting.counted else splits, "search": near}
+    rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]
+    for number, batch in enumerate(config.batches, start=1):
+        asks = STRATEGIES[config.strategy].searches and not (config.seeding == "stated" and number == 1)
+        times: dict[str, Time] = {name: Time() for name in STAGES}
+        if asks:
+            times["embed"] = embed_time(setting, sizes.texts, sizes.right)
+            times["search"] = search_time(setting, batch)
+        times["embed"] += splits
+        times["train"] = train_time(setting, setting.labels[number - 1])
+        times["evaluate"] = evaluate_time(setting)
+        rounds.append(Round(number, batch, times))
+    return Plan(setting, tuple(memory(setting)), tuple(rounds))
+
+
+def setting_of(config: RunConfig, sizes: Sizes, cluster: ClusterConfig, constants: Constants) -> Setting:
+    """Resolve `auto` options by sizes and return the inputs of a plan; BadOption if --tokens exceeds --max-length."""
+    if sizes.tokens > config.max_length:
+        raise BadOption(f"--tokens is {sizes.tokens:g}, and texts are truncated at --max-length {config.max_length}")
+    exact = config.evaluation.counts_all(sizes.evaluation_pairs)
+    return Setting(config.settled(sizes.pairs), sizes, cluster, constants, exact)
+
+
+def reasons(made: Plan, config: RunConfig) -> list[str]:
+    """Return which search and evaluation the run uses, and why. config: with `auto` options unresolved."""
+    sizes = made.setting.sizes
+    searches = sizes.pairs, config.search.exact_pairs, "--search.exact-pairs"
+    kind = replace(config, search=replace(config.search, kind="auto")).settled(sizes.pairs).search.kind
+    measures = sizes.evaluation_pairs, config.evaluation.exact_pairs, "--evaluation.exact-pairs"
+    mode = "exact" if replace(config.evaluation, mode="auto").counts_all(sizes.evaluation_pairs) else "estimate"
+    once = "; selects its whole budget at once" if config.once else ""
+    return [
+        f"strategy: {config.strategy}{once}; the time of labelling is unknown and not included",
+        f"search: {_resolved(config.search.kind, kind, *searches)}",
+        f"evaluation: {_resolved(config.evaluation.mode, mode, *measures)}",
+    ]
+
+
+def _resolved(option_value: str, auto: str, pairs: int, limit: int, option: str) -> str:
+    why = f"{pairs:,} pairs are {'at most' if pairs <= limit else 'more than'} {option} {limit:,}"
+    return f"{auto}, by auto: {why}" if option_value == "auto" else f"{option_value}; auto would take {auto}: {why}"
+
+
+def memory_rows(made: Plan) -> Rows:
+    """Return the memory of each holder, and its sums by place."""
+    rows: Rows = [("process", "what", "where", "memory")]
+    for holder in dict.fromkeys(part.holder for part in made.memory):
+        own = [part for part in made.memory if part.holder == holder]
+        rows += [(holder, part.what, part.where, size_words(part.bytes)) for part in own if part.bytes]
+        for where in sorted({part.where for part in own if part.bytes}):
+            rows.append((holder, "total", where, size_words(sum(p.bytes for p in own if p.where == where))))
+    return rows
+
+
+def time_rows(made: Plan) -> Rows:
+    """Return a row for each round and one for the run; times end in m (all constants measured) or a (some assumed)."""
+    rows: Rows = [("round", "labels", *STAGES, "total")]
+    for one in made.rounds:
+        times = [time_words(one.times[name]) for name in STAGES]
+        rows.append((str(one.number), f"{one.labels:,}", *times, time_words(one.time)))
+    stages = [time_words(made.stage(name)) for name in STAGES]
+    return [*rows, ("run", f"{made.labels:,}", *stages, time_words(made.time))]
+
+
+def cost_rows(made: Plan, label_cost: float, gpu_hour_cost: float) -> Rows:
+    """Return hours held, used and idle, and the cost of labels and of GPUs or cores."""
+    cuda, mark = made.setting.constants.device == CUDA, "m" if made.time.measured else "a"
+    unit = "GPU-hours" if cuda else "core-hours"
+    hours = made.hours()
+    rows: Rows = [(f"{unit} {name}", f"{value:,.2f} {mark}") for name, value in hours.items()]
+    machines = hours["held"] * gpu_hour_cost if cuda else 0.0
+    return [
+        *rows,
+        ("cost of labels", f"{made.labels * label_cost:,.2f}"),
+        ("cost of GPU-hours", f"{machines:,.2f} {mark}"),
+        ("total cost", f"{made.labels * label_cost + machines:,.2f} {mark}"),
+    ]
+
+
+def warnings(made: Plan) -> list[str]:
+    """Return a line for each assumed constant in a time, and one if the number of cores was not measured."""
+    constants, cores = made.setting.constants, made.setting.cluster.cpus_per_shard
+    speeds: dict[str, Speed] = {name: getattr(constants, name) for name in sorted(made.time.assumed)}
+    lines = [f"not measured: {name} = {one.value:.3g} per second ({one.source})" for name, one in speeds.items()]
+    if cores != constants.threads:
+        lines.append(
+            f"assumed: speeds scale linearly from {constants.threads} measured threads to {cores:g} (--cpus-per-shard)"
+        )
+    return lines
+
+
+def time_words(time: Time) -> str:
+    """Format a time in a suitable unit, with m (measured) or a (assumed); 0 is -."""
+    seconds = time.seconds
+    if not seconds:
+        return "-"
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {unit} {'m' if time.measured else 'a'}"
+    return f"{seconds:,.{0 if seconds >= 10 else 2}f} s {'m' if time.measured else 'a'}"
+
+
+def size_words(size: float) -> str:
+    """Format bytes in a suitable unit, by powers of 1024."""
+    power = max(0, min(4, int(math.log(max(1.0, size), 1024))))
+    return f"{size / 1024**power:,.1f} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"

@@ -1,0 +1,228 @@
+"""Time of each stage of a round: formulas over sizes and measured speeds, with their assumptions.
+
+They model search/shard.py, search/exact_join.py, training/trainer.py and cluster/sharded_pool.py; change them together.
+"""
+
+import math
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.apps.planning.hardware import CUDA, Constants, Time, longest, time_of
+from al_ray.apps.planning.sizes import Sizes
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.search import knn_merge
+from al_ray.search.faiss_index import LEAST_SAMPLE, SAMPLE_PER_CELL
+from al_ray.training.bi_encoder import PASS
+
+SPARE = knn_merge.SPARE + 1  # Extra neighbours of each search: those that settle ties at the cut, and the text itself.
+KMEANS = 25  # Iterations of k-means when Faiss trains an IVF index.
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Inputs of a plan; search.kind is exact or knn. counted: whether evaluation counts every pair."""
+
+    config: RunConfig
+    sizes: Sizes
+    cluster: ClusterConfig
+    constants: Constants
+    counted: bool
+    labels: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Compute the number of labels after each round."""
+        object.__setattr__(self, "labels", tuple(accumulate(self.config.batches)))
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of search: exact or knn."""
+        return self.config.search.kind
+
+    @property
+    def shards(self) -> int:
+        """Return the number of shards."""
+        return self.cluster.shards
+
+    @property
+    def cluster_share(self) -> float:
+        """Return the GPUs of a worker, or its cores in a cluster without GPUs."""
+        cuda = self.constants.device == CUDA
+        return self.cluster.gpus_per_shard if cuda else self.cluster.cpus_per_shard
+
+    @property
+    def cores(self) -> float:
+        """Return the cores of a worker relative to the measured host; speed is assumed to be proportional."""
+        return self.cluster.cpus_per_shard / self.constants.threads
+
+    @property
+    def power(self) -> float:
+        """Return a worker's share of the measured device: of one GPU, or of the cores."""
+        return min(1.0, self.cluster.gpus_per_shard) if self.constants.device == CUDA else self.cores
+
+    def share(self, texts: int) -> int:
+        """Return the texts of the largest shard; shards get whole encoder batches (search/shard.py)."""
+        batch = self.config.encoder_batch
+        return min(texts, math.ceil(math.ceil(texts / batch) / self.shards) * batch)
+
+    def on_device(self, amount: float, name: str) -> Time:
+        """Return the time of work on one worker's device."""
+        return time_of(amount, self.constants, name, self.power)
+
+    def on_host(self, amount: float, name: str) -> Time:
+        """Return the time of work on one worker's cores."""
+        return time_of(amount, self.constants, name, self.cores)
+
+    def on_thread(self, amount: float, name: str) -> Time:
+        """Return the time of work that only one thread does."""
+        return time_of(amount, self.constants, name)
+
+    def received(self, size: float) -> Time:
+        """Return the time to receive bytes from other actors; 0 with one shard."""
+        return time_of(size if self.shards > 1 else 0, self.constants, "transfer")
+
+
+def tokenize_time(run: Setting) -> Time:
+    """Return the time to tokenize every text once, by one worker."""
+    sizes = run.sizes
+    texts = sizes.texts + (sizes.right or 0)
+    texts += len(run.config.evaluation.splits) * (sizes.evaluation + (sizes.evaluation_right or 0))
+    return run.on_thread(texts * sizes.tokens, "tokenise")
+
+
+def encode_time(run: Setting, texts: int) -> Time:
+    """Return the time of one worker to encode texts: launching the layers of each batch, and its arithmetic.
+
+    All texts count as equally long: batches hold texts of similar length, so there is little padding.
+    """
+    batches = math.ceil(texts / run.config.encoder_batch)
+    return run.on_device(texts * run.sizes.operations, "embed") + time_of(
+        batches * run.sizes.layers, run.constants, "layers"
+    )
+
+
+def embed_time(run: Setting, left: int, right: int | None) -> Time:
+    """Return the time of the largest shard to encode the left texts, and after them the right ones."""
+    return encode_time(run, run.share(left)) + (Time() if right is None else encode_time(run, run.share(right)))
+
+
+def search_time(run: Setting, count: int) -> Time:
+    """Return the time to find the `count` pairs of least cost in the training pool, by the configured search."""
+    sizes = run.sizes
+    if run.kind == "exact":
+        return join_time(run, count)
+    return knn_time(run, sizes.texts, sizes.right, run.config.search.neighbours, count)
+
+
+def join_time(run: Setting, count: int) -> Time:
+    """Return the time of the exact join: each pair once, shared evenly, at dim multiply-adds and one comparison.
+
+    Each join of two blocks has a fixed cost. For the n least of its N pairs, a shard rescores n (1 + ln(N / n)) of them
+    in float64. In a symmetric pool half of the vectors travel between shards, else all left ones; transfers are assumed
+    not to overlap with work. The driver merges candidates at the same time, n/4 at once.
+    """
+    sizes, block, pairs = run.sizes, run.config.search.block, run.sizes.pairs / run.shards
+    rescored = rescored_pairs(pairs, count)
+    travelling = sizes.texts * sizes.dim * sizes.vectors / (2 if sizes.right is None else 1)
+    shards = run.on_device(pairs * sizes.dim, "product") + run.on_device(pairs, "compare")
+    # At least one, even if the pool is smaller than a block.
+    shards += run.on_thread(max(1.0, pairs / block**2), "meetings")
+    shards += run.on_thread(rescored * sizes.dim, "rescore") + run.received(travelling)
+    return longest(shards, merge_time(run, run.sizes.pairs, count))
+
+
+def knn_time(run: Setting, left: int, right: int | None, neighbors: int, count: int) -> Time:
+    """Return the time of a Faiss search: every left text queries every shard; the index is rebuilt in each round.
+
+    One shard trains the index. A query is compared with all vectors of a shard's Flat index, or with all centroids and
+    nprobe / cells of the vectors. One shard merges the `neighbors` + 9 answers of all shards to a query. Of all N
+    candidates n (1 + ln(N / n)) are rescored in float64 for the n least, as in the exact join, and the driver merges
+    them at the same time. Queries and answers travel between shards, which is assumed not to overlap with work.
+    """
+    sizes, search = run.sizes, run.config.search
+    stored = run.share(left if right is None else right)
+    width = min(neighbors + SPARE, stored)
+    cells = cells_of(search.index)
+    if cells:
+        sample = min(right or left, max(LEAST_SAMPLE, SAMPLE_PER_CELL * cells))
+        build = run.on_device((KMEANS * sample + stored) * cells * sizes.dim, "flat")
+        query = run.on_device(left * cells * sizes.dim, "flat")
+        query += run.on_device(left * stored * min(1.0, search.nprobe / cells) * sizes.dim, "ivf")
+    else:
+        build, query = Time(), run.on_device(left * stored * sizes.dim, "flat")
+    rescored = rescored_pairs(left * neighbors, count)
+    work = run.on_thread(rescored / run.shards * sizes.dim, "rescore") + run.on_thread(left * width, "sort")
+    travel = run.received(left * (sizes.dim * sizes.vectors + width * 12))
+    return longest(build + query + work + travel, merge_time(run, left * neighbors, count))
+
+
+def merge_time(run: Setting, candidates: float, count: int) -> Time:
+    """Return the time of the driver to merge candidates: it sorts the n best so far with n/4 new ones at a time."""
+    return run.on_thread(rescored_pairs(candidates, count) / max(1, count // 4) * 1.25 * count, "sort")
+
+
+def rescored_pairs(candidates: float, count: int) -> float:
+    """Return how many of N candidates in random order are among the n least so far: n (1 + ln(N / n)), at most N."""
+    return min(candidates, count * (1 + math.log(max(1.0, candidates / max(1, count)))))
+
+
+def cells_of(index: str) -> int:
+    """Return x of a Faiss index IVFx,...; 0 for an index without cells."""
+    digits = index.partition("IVF")[2].partition(",")[0].partition("_")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+def train_time(run: Setting, labels: int) -> Time:
+    """Return the time to train on all labels so far, without retries, while the shards wait.
+
+    A step is a forward and a backward pass (twice as much) over the 2 batch texts of a worker, and the update of all
+    parameters. With w workers, a ring all-reduce sends the gradients, 4 bytes for a parameter, 2 (w - 1) / w times,
+    assumed not to overlap with work. Then one worker encodes the texts of all labelled pairs to refit the scorer.
+    """
+    sizes, recipe = run.sizes, run.config.training
+    whole = min(recipe.batch * recipe.workers, labels)
+    steps, batch = recipe.epochs * (labels // whole), math.ceil(whole / recipe.workers)
+    passes = 2 if run.constants.device == CUDA else 2 * math.ceil(batch / PASS)
+    step = time_of(3 * passes * sizes.layers, run.constants, "layers")
+    # A worker has a GPU to itself while the shards wait; on CPUs it has its own cores.
+    power = 1.0 if run.constants.device == CUDA else run.power
+    step += time_of(6 * batch * sizes.operations, run.constants, "train", power)
+    step += time_of(sizes.parameters, run.constants, "optimiser", power if run.constants.device == CUDA else 1.0)
+    step += time_of(8 * sizes.parameters * (1 - 1 / recipe.workers), run.constants, "transfer")
+    return step.times(steps) + encode_time(run, 2 * labels)
+
+
+def evaluate_time(run: Setting) -> Time:
+    """Return the time to evaluate all splits, by counting all pairs or scoring evaluation sets."""
+    each = count_time(run) if run.counted else estimate_time(run)
+    return each.times(len(run.config.evaluation.splits))
+
+
+def count_time(run: Setting) -> Time:
+    """Return the time to count every pair of a split on the shards' CPUs; left vectors travel to every shard.
+
+    The product covers all cells, twice the pairs in a symmetric task; one thread counts the pairs.
+    """
+    sizes = run.sizes
+    right = sizes.evaluation_right or sizes.evaluation
+    stored = run.share(right)
+    pairs = sizes.evaluation_pairs * stored / right
+    time = run.on_host(sizes.evaluation * stored * sizes.dim, "host_product") + run.on_thread(pairs, "count")
+    return time + run.received(sizes.evaluation * sizes.dim * sizes.vectors)
+
+
+def scored_pairs(run: Setting) -> int:
+    """Return the pairs of an evaluation set: near pairs of every left text, and random ones; positives are few."""
+    options = run.config.evaluation
+    pairs = run.sizes.evaluation_pairs
+    near = min(pairs, run.sizes.evaluation * options.near_neighbours)
+    return near + min(pairs - near, options.random_pairs)
+
+
+def estimate_time(run: Setting) -> Time:
+    """Return the time to score an evaluation set: the driver sorts its pairs, each shard selects and scores its own."""
+    sizes, pairs = run.sizes, scored_pairs(run)
+    right = sizes.evaluation_right or sizes.evaluation
+    own = pairs * run.share(right) / right
+    shards = run.on_thread(pairs, "sort") + run.on_thread(own * sizes.dim, "rescore")
+    return run.on_thread(pairs, "sort") + shards + run.received(sizes.evaluation * sizes.dim * sizes.vectors)

@@ -1,0 +1,1 @@
+"""Run and grid folders to tables, plots and one HTML page."""

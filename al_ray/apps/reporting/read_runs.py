@@ -1,0 +1,214 @@
+"""Read run and grid folders as runs. Nothing is written, and task folders may be missing."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.apps.reporting.run_records import ExamplePair, Round, Run, SplitEvaluation, TaskSummary
+from al_ray.core.config.serialization import as_dict, from_dict
+from al_ray.core.errors import AlRayError, BadFile, BadOption, WrongFolder
+from al_ray.core.scorer import Scorer
+from al_ray.core.task import SPLITS
+from al_ray.datasets.task_folder import read_about
+from al_ray.metrics.average_precision import Estimate
+from al_ray.metrics.calibration import Bin
+from al_ray.runs.error_examples import read_examples
+from al_ray.runs.run_folder import at_its_end, bound_config, last_round
+from al_ray.storage.files import read_json, read_parquet
+from al_ray.storage.uri import StoragePath, storage_path
+
+GRID, CONFIG = "grid.json", "config.json"
+UNREADABLE = "cannot be read"
+SHARED = ("encoder", "budget")  # Cells that agree in these have the same options but for strategy and seed.
+
+
+def read_runs(folder: StoragePath) -> list[Run]:
+    """Return the run of a run folder, or a run for every cell of a grid, failed and missing ones included."""
+    if (folder / GRID).exists():
+        return read_grid(folder, _recorded_failures(folder))
+    if (folder / CONFIG).exists():
+        return [read_run(folder, folder.resolve().name)]
+    raise WrongFolder(
+        f"{folder} holds neither {CONFIG} nor {GRID}; give folders that jobs.run or jobs.grid made (--out)"
+    )
+
+
+def read_run(folder: StoragePath, name: str) -> Run:
+    """Return a run with its complete rounds; `trouble` says what is damaged or still missing.
+
+    name: of the run in tables. BadFile if its options cannot be read.
+    """
+    config = bound_config(folder)
+    run = Run(name, config, _task_of(config, str(read_json(folder / CONFIG, ["task_digest"])["task_digest"])))
+    rounds, planned = list[Round](), len(config.batches)
+    try:
+        for number in range(1, last_round(folder) + 1):
+            rounds.append(_round(folder, number, config, rounds))
+    except AlRayError as error:
+        return replace(run, rounds=tuple(rounds), trouble=f"{UNREADABLE} after round {len(rounds)}: {error}")
+    if not rounds:
+        return replace(run, trouble="no round is complete")
+    trouble = "" if at_its_end(folder, config) else f"ended after round {len(rounds)} of {planned}"
+    return replace(run, rounds=tuple(rounds), trouble=trouble)
+
+
+def read_grid(folder: StoragePath, failures: Mapping[str, tuple[str, int]]) -> list[Run]:
+    """Return a run for every cell of grid.json, in its order; a cell without a run folder has options and no rounds.
+
+    failures: cell -> the error of its trial, and its complete rounds when that was recorded. BadFile where the grid's
+    cells or options cannot be read.
+    """
+    path, name = folder / GRID, folder.resolve().name
+    about = read_json(path, ["options", "cells"])
+    cells, runs, missing = about["cells"], dict[str, Run](), dict[str, str]()
+    needed = {"name", "strategy", "seed"}
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) and needed <= set(cell) for cell in cells):
+        raise BadFile(f"{path}: `cells` is not a list of cells; restore it")
+    for cell in cells:
+        key, home = cell["name"], folder / "runs" / str(cell["name"])
+        error, rounds = failures.get(key, ("", 0))
+        try:
+            if (home / CONFIG).exists():
+                run = read_run(home, f"{name}/{key}")
+                # An error recorded before later rounds were completed is out of date.
+                failed = run.trouble and error and len(run.rounds) == rounds
+                runs[key] = replace(run, trouble=f"{run.trouble}: failed: {error}", error=error) if failed else run
+            else:
+                missing[key] = f"failed: {error}" if error else "failed or not begun: it has no run folder"
+        except AlRayError as problem:
+            missing[key] = f"{UNREADABLE}: {problem}"
+    for cell in cells:
+        if (key := cell["name"]) in missing:
+            alike = [one["name"] for one in cells if all(one.get(axis) == cell.get(axis) for axis in SHARED)]
+            known = next((runs[one] for one in alike if one in runs), None)
+            config, task = _cell_options(path, about["options"], cell, known)
+            error, _ = failures.get(key, ("", 0))
+            runs[key] = Run(f"{name}/{key}", config, task, trouble=missing[key], error=error)
+    return [runs[cell["name"]] for cell in cells]
+
+
+def _recorded_failures(folder: StoragePath) -> dict[str, tuple[str, int]]:
+    """Return cell -> (error, complete rounds) of the cells that failed, as the grid's summary.parquet has them."""
+    path = folder / "summary.parquet"
+    if not path.exists():
+        return {}
+    table, columns = read_parquet(path), ["run", "error", "rounds"]
+    if not set(columns) <= set(table.column_names):
+        raise BadFile(f"{path} has no columns {', '.join(columns)}; rerun the command of the grid to write it again")
+    rows = table.select(columns).to_pylist()
+    return {str(row["run"]).rpartition("/")[2]: (row["error"], row["rounds"]) for row in rows if row["error"]}
+
+
+def _cell_options(
+    path: StoragePath, options: Any, cell: Mapping[str, Any], known: Run | None
+) -> tuple[RunConfig, TaskSummary]:
+    """Return the options and the task of a cell without a run. known: a run of the same encoder and budget."""
+    try:
+        if known is not None:
+            base, task = known.config, known.task
+        else:
+            stored = {key: value for key, value in options.items() if key in as_dict(RunConfig(task="-"))}
+            base = replace(from_dict(RunConfig, stored), encoder=cell.get("encoder", stored.get("encoder", "")))
+            base = _with_budget(base, cell.get("budget", sum(base.batches)))
+            task = _task_of(base, str(options.get("task_digest", "")))
+        return replace(base, strategy=cell["strategy"], seed=cell["seed"]), task
+    except (BadOption, AttributeError, TypeError) as error:
+        raise BadFile(f"{path}: the options of {cell['name']} cannot be read ({error}); restore it") from error
+
+
+def _with_budget(config: RunConfig, labels: int) -> RunConfig:
+    """Return the config with the first batch whose rounds buy this number of labels; unchanged if there is none."""
+    each = sum(config.growth**number for number in range(config.rounds))
+    # A round's share is rounded down: all of them together lose less than a label a round.
+    candidates = range(max(1, int(labels / each)), int((labels + config.rounds) / each) + 2)
+    configs = (replace(config, first_batch=first) for first in candidates)
+    return next((one for one in configs if sum(one.batches) == labels), config)
+
+
+def _task_of(config: RunConfig, digest: str) -> TaskSummary:
+    """Return the task of a run, with the counts of its folder if that still holds the same task."""
+    home = storage_path(config.task)
+    try:
+        about = read_about(home)
+    except AlRayError:
+        return TaskSummary(digest, home.name)
+    same = not digest or about["digest"] == digest
+    return TaskSummary(about["digest"] if same else digest, about["name"], about["splits"] if same else {})
+
+
+def _round(folder: StoragePath, number: int, config: RunConfig, before: Sequence[Round]) -> Round:
+    home = folder / f"round-{number:03d}"
+    path = home / "record.json"
+    record = read_json(path, ["labels", "positives", "batch_positives", "seconds", "evaluations"])
+    try:
+        examples = read_examples(home)
+        return Round(
+            number=number,
+            labels=int(record["labels"]),
+            positives=int(record["positives"]),
+            batch=int(record["labels"]) - (before[-1].labels if before else 0),
+            batch_positives=int(record["batch_positives"]),
+            seconds={str(stage): _finite(seconds) for stage, seconds in record["seconds"].items()},
+            splits={SPLITS[SPLITS.index(split)]: _evaluation(one) for split, one in record["evaluations"].items()},
+            batch_p=_batch_p(folder, number) if number > 1 and STRATEGIES[config.strategy].uses_model else None,
+            boundary=_number(record.get("boundary")),
+            index_recall=_number(record.get("index_recall")),
+            examples=tuple(ExamplePair(**{k: v for k, v in row.items() if k != "split"}) for row in examples),
+            examples_of=examples[0]["split"] if examples else "",
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise BadFile(f"{path} is not the record of a round ({error!r}); restore it") from error
+
+
+def _evaluation(content: Mapping[str, Any]) -> SplitEvaluation:
+    curve = content.get("curve") or {"recall": [], "precision": []}
+    return SplitEvaluation(
+        average_precision=_estimate(content["average_precision"]),
+        precision_at_recall_20=_estimate(content["precision_at_recall_20"]),
+        positives=int(content["positives"]),
+        total_pairs=int(content["total_pairs"]),
+        exact=bool(content["exact"]),
+        near=sum(near) if (near := [one["population"] for one in content["strata"] if "near" in one["name"]]) else None,
+        calibration_error=_number(content.get("calibration_error")),
+        reliability=tuple(_bin(row) for row in content.get("reliability") or ()),
+        recall=tuple(map(_finite, curve["recall"])),
+        precision=tuple(map(_finite, curve["precision"])),
+    )
+
+
+def _estimate(content: Mapping[str, float]) -> Estimate:
+    return Estimate(_finite(content["value"]), _finite(content["low"]), _finite(content["high"]))
+
+
+def _bin(row: Mapping[str, Any]) -> Bin:
+    share = _estimate(row["share"])
+    low, high, weight, mean_p = (_finite(row[name]) for name in ("low", "high", "weight", "mean_p"))
+    return Bin(low, high, weight, mean_p, share.value, share.low, share.high)
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else _finite(value)
+
+
+def _batch_p(folder: StoragePath, number: int) -> float | None:
+    """Return the mean p of a round's batch under the previous round's model; None if the batch has no cosines."""
+    model = read_json(folder / f"round-{number - 1:03d}" / "record.json", ["model"])["model"]
+    # Read without a schema: older batches have no column `source`.
+    table = read_parquet(folder / f"round-{number:03d}" / "batch.parquet")
+    cosines = pc.fill_null(table["cosine"], math.nan).to_numpy()
+    known = cosines[~np.isnan(cosines)]
+    return float(Scorer(model["weight"], model["bias"]).probability(known).mean()) if len(known) else None
+
+
+def _finite(value: Any) -> float:
+    """Return the value as a finite float; ValueError otherwise, as it could not be plotted."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value} is not a finite number")
+    return number

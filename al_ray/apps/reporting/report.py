@@ -1,0 +1,168 @@
+"""Content of a report: for each setting its tables, figures and example pairs, in reading order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from al_ray.apps.reporting.plots import paper_figures as curves
+from al_ray.apps.reporting.plots.learning_curves import Picture
+from al_ray.apps.reporting.run_records import Run, Setting, last_evaluation, settings
+from al_ray.apps.reporting.tables.by_round import batches, by_labels, recall, seconds
+from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
+from al_ray.apps.reporting.tables.error_examples import ErrorExamples, error_examples
+from al_ray.apps.reporting.tables.results import positives, results, stratified, task_sizes
+from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, percent
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A part of a section."""
+
+    name: str
+    title: str
+    tables: tuple[Table, ...]
+    pictures: tuple[Picture, ...] = ()
+    examples: tuple[ErrorExamples, ...] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    """The chapters of one setting. words: its summary in a few sentences."""
+
+    name: str
+    title: str
+    words: str
+    chapters: tuple[Chapter, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The sections, and a table of all runs."""
+
+    sections: tuple[Section, ...]
+    runs: Table
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """Return the figures of all sections."""
+        return [picture for section in self.sections for chapter in section.chapters for picture in chapter.pictures]
+
+
+def report(runs: Sequence[Run], examples: int) -> Report:
+    """Build the report of runs of any tasks and options. examples: maximum number of pairs of each kind and run."""
+    parts = settings(runs)
+    return Report(
+        tuple(_section(setting, f"s{number}", examples) for number, setting in enumerate(parts, start=1)),
+        _every_run(parts),
+    )
+
+
+def _section(setting: Setting, tag: str, examples: int) -> Section:
+    splits, first = setting.splits, setting.splits[:1]
+    chapters = [
+        _chapter(
+            f"{tag}-1",
+            "Results",
+            [
+                results(setting, tag),
+                stratified(setting, tag),
+                against_reference(setting, tag),
+                efficiency(setting, tag),
+                *(by_labels(setting, tag, split) for split in splits),
+            ],
+            [
+                *(curves.average_precision(setting, split, f"{tag}-ap-{split}") for split in splits),
+                *(curves.seeding(setting, split, f"{tag}-seeding-{split}") for split in first),
+                *(curves.precision_recall(setting, split, f"{tag}-pr-{split}") for split in splits),
+            ],
+        ),
+        _chapter(
+            f"{tag}-2",
+            "Positives collected",
+            [positives(setting, tag)],
+            [
+                curves.positives(setting, f"{tag}-positives"),
+                curves.positive_share(setting, f"{tag}-share"),
+            ],
+        ),
+        _chapter(
+            f"{tag}-3",
+            "Calibration",
+            [batches(setting, tag)],
+            [
+                curves.batch_calibration(setting, f"{tag}-batches"),
+                *(curves.reliability(setting, split, f"{tag}-reliability-{split}") for split in first),
+            ],
+        ),
+        _chapter(f"{tag}-4", "Error examples (Figure 2)", [], [], error_examples(setting, examples)),
+        _chapter(
+            f"{tag}-5",
+            "Task, time and search",
+            [task_sizes(setting, tag), seconds(setting, tag), recall(setting, tag)],
+            [curves.time_by_stage(setting, f"{tag}-time"), curves.index_recall(setting, f"{tag}-recall")],
+        ),
+    ]
+    filled = tuple(one for one in chapters if one.tables or one.pictures or one.examples)
+    return Section(tag, setting.words, in_short(setting), filled)
+
+
+def in_short(setting: Setting) -> str:
+    """Return how many runs are complete, and which method ends with the highest mean AP."""
+    complete = [run for run in setting.runs if not run.trouble]
+    seeds = {run.config.seed for run in complete}
+    words = f"{len(setting.runs)} run{'s' if len(setting.runs) > 1 else ''}, {len(complete)} complete."
+    if not any(run.rounds for run in setting.runs):
+        return f"{words} None has a complete round."
+    if not setting.splits:
+        return f"{words} No run was evaluated on a split (--evaluation.splits), so there is no average precision."
+    split, means = setting.splits[0], dict[str, float]()
+    for method in setting.methods:
+        found = [
+            one.average_precision.value
+            for run in setting.of(method)
+            if (one := last_evaluation(run, split)) is not None
+        ]
+        if found:
+            means[setting.name(method)] = fmean(found)
+    if len(means) > 1:
+        best, *others = sorted(means, key=lambda name: -means[name])
+        rest = ", ".join(f"{name} {percent(means[name])}%" for name in others)
+        words += f" Mean AP on {split} after the last round is highest for {best}: {percent(means[best])}% ({rest})."
+    if len(seeds) == 1:
+        words += " All runs have one seed, so the variation between seeds is not known."
+    return words
+
+
+def _chapter(
+    name: str,
+    title: str,
+    tables: Sequence[Table | None],
+    pictures: Sequence[Picture | None],
+    examples: Sequence[ErrorExamples] = (),
+) -> Chapter:
+    """Return a chapter of the tables and figures that are not None."""
+    content = tuple(table for table in tables if table is not None), tuple(one for one in pictures if one is not None)
+    return Chapter(name, title, *content, tuple(examples))
+
+
+def _every_run(parts: Sequence[Setting]) -> Table:
+    """Return a row for each run, incomplete ones included, with the figures of its last complete round."""
+    splits = tuple(split for split in ("dev", "test", "train") if any(split in part.splits for part in parts))
+    rows: list[Row] = []
+    for number, part in enumerate(parts, start=1):
+        for run in (run for method in part.methods for run in part.of(method, complete=None)):
+            last = run.last
+            figures = (str(last.number), f"{last.labels:,}", f"{last.positives:,}") if last else ("0", NOTHING, NOTHING)
+            words = (run.name, run.trouble or "complete", str(number), part.name(run.method), str(run.config.seed))
+            rows.append(Row((*words, *figures, *(_estimate(run, split) for split in splits)), bool(run.trouble)))
+    heads = ("run", "status", "section", "method", "seed", "round", "labels", "positives")
+    notes = ("AP after the last complete round. If it was estimated from a sample, its 95% interval is in brackets.",)
+    return Table("runs", "All runs", (*heads, *(f"{split} AP %" for split in splits)), tuple(rows), notes, words=5)
+
+
+def _estimate(run: Run, split: str) -> str:
+    one = last_evaluation(run, split)
+    if one is None:
+        return NOTHING
+    ap = one.average_precision
+    return percent(ap.value) + ("" if one.exact else f" ({percent(ap.low)} to {percent(ap.high)})")

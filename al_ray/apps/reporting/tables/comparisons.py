@@ -1,0 +1,129 @@
+"""Comparison with `static` of the same seed: paired differences, and labels needed to reach its AP (section 5.6)."""
+
+from collections.abc import Sequence
+
+from al_ray.active_learning.method import Method
+from al_ray.apps.reporting.published import paper_results
+from al_ray.apps.reporting.run_records import Run, Setting, last_evaluation
+from al_ray.apps.reporting.seed_statistics import (
+    Difference,
+    Figure,
+    LabelsToReach,
+    differences,
+    labels_to_reach,
+    mean_interval,
+)
+from al_ray.apps.reporting.tables.table import (
+    FIGURES,
+    HEADS,
+    NOTHING,
+    Columns,
+    Table,
+    by_method,
+    counts,
+    left_out,
+    percents,
+)
+
+
+def against_reference(setting: Setting, tag: str) -> Table | None:
+    """Return paired differences to `static` of the same seed, at the largest label count both were evaluated at."""
+    reference = setting.reference
+    if reference is None or len(setting.methods) == 1 or not setting.splits:
+        return None
+    heads = tuple(f"{split} {head}" for split in setting.splits for head in HEADS)
+    figures: dict[Method, tuple[str, ...]] = {}
+    for method in setting.methods:
+        if method == reference:
+            continue
+        cells, at = list[str](), list[Difference]()
+        for split in setting.splits:
+            for figure in FIGURES:
+                paired = differences(setting.of(method), setting.of(reference), _at(split, figure))
+                at = at or paired
+                cells.append(_difference_words(paired))
+        figures[method] = (counts([one.labels for one in at]), *cells)
+    methods = [method for method in setting.methods if method != reference]
+    rows = by_method(setting, figures, 1 + len(heads), methods)
+    notes = (
+        f"Percentage points: each run minus the {setting.name(reference)} run of the same seed, at the largest number "
+        "of labels at which both were evaluated. Mean over seeds; in brackets, for three seeds or more the 95% "
+        "interval of Student's t, for two seeds both values. The interval covers the variation between seeds, not "
+        "between queries: for that see jobs.evaluate --against.",
+        *left_out(setting.of(reference, complete=False)),
+    )
+    title = f"Difference to {setting.name(reference)} of the same seed"
+    return Table(f"{tag}-differences", title, ("method", "seeds", "at labels", *heads), rows, notes, 2)
+
+
+def efficiency(setting: Setting, tag: str) -> Table | None:
+    """Return the labels with which each run reaches the final AP of the reference of its seed (section 5.6)."""
+    reference, paper = setting.reference, paper_results(setting.task.name)
+    if reference is None or not setting.splits:
+        return None
+    printed = paper.efficiency if paper else None
+    columns = Columns(
+        tuple(
+            head
+            for split in setting.splits
+            for head in (f"labels, by {split} AP", f"% of {reference.strategy}'s labels")
+        ),
+        ("labels, by dev AP",) if printed else (),
+    )
+    figures: dict[Method, tuple[str, ...]] = {}
+    methods = [method for method in setting.methods if method != reference]
+    for method in methods:
+        cells = [word for split in setting.splits for word in _efficiency_words(setting, method, reference, split)]
+        if printed:
+            cells.append(f"{printed.labels:,}" if method == Method("uncertainty") else NOTHING)
+        figures[method] = tuple(cells)
+    notes = (
+        f"For each seed, the AP between rounds is interpolated, and labels are counted to where it first reaches the "
+        f"final AP of the {setting.name(reference)} run of that seed. ≤: the first round reaches it. Mean over seeds.",
+        *left_out(setting.of(reference, complete=False)),
+    )
+    rows = by_method(setting, figures, len(columns.head), methods)
+    title = f"Labels needed to reach the final AP of {setting.name(reference)} (data efficiency, section 5.6)"
+    head = ("method", "seeds", *columns.head)
+    return Table(f"{tag}-efficiency", title, head, rows, notes, 2, columns.grey(2))
+
+
+def _at(split: str, figure: str) -> Figure:
+    """Return the function that reads a figure of a run's round with so many labels."""
+
+    def value(run: Run, labels: int) -> float | None:
+        one = run.at(labels)
+        return getattr(one.splits[split], figure).value if one is not None and split in one.splits else None
+
+    return value
+
+
+def _difference_words(paired: Sequence[Difference]) -> str:
+    interval = mean_interval([100 * one.value for one in paired])
+    if interval is None:
+        return NOTHING
+    mean, kind = interval
+    return f"{mean.value:+.1f}" + ("" if kind == "one seed" else f" ({mean.low:+.1f} to {mean.high:+.1f})")
+
+
+def _efficiency_words(setting: Setting, method: Method, reference: Method, split: str) -> tuple[str, str]:
+    """Return the labels, and their share of the reference's, over the seeds of both."""
+    ends = {run.config.seed: run for run in setting.of(reference) if last_evaluation(run, split)}
+    crossings: list[tuple[LabelsToReach | None, int]] = []
+    for run in setting.of(method):
+        end = ends.get(run.config.seed)
+        if end is not None and end.last is not None:
+            target = end.last.splits[split].average_precision.value
+            points = [
+                (one.labels, one.splits[split].average_precision.value) for one in run.rounds if split in one.splits
+            ]
+            crossings.append((labels_to_reach(points, target), end.last.labels))
+    reached = [(one, whole) for one, whole in crossings if one is not None]
+    if not reached:
+        return ("not reached" if crossings else NOTHING), NOTHING
+    early = "≤ " if any(one.at_most for one, _ in reached) else ""
+    missed = (
+        f"; not reached by {len(crossings) - len(reached)} of {len(crossings)}" if len(reached) < len(crossings) else ""
+    )
+    shares = percents([one.labels / whole for one, whole in reached])
+    return f"{early}{counts([one.labels for one, _ in reached])}{missed}", f"{early}{shares}"

@@ -1,0 +1,34 @@
+"""Render a table as Markdown."""
+
+import re
+from collections.abc import Sequence
+
+from al_ray.apps.reporting.published import PAPER_MODEL
+from al_ray.apps.reporting.tables.table import Table
+
+
+def markdown_table(table: Table) -> list[str]:
+    """Return the lines of a table: its title in bold, the cells, and the notes as one paragraph.
+
+    Figures of the paper and rows of incomplete runs are in italics.
+    """
+    head = [f"*{name} (paper)*" if place in table.paper else escape(name) for place, name in enumerate(table.head)]
+    rows = [
+        [
+            f"*{escape(cell)}*" if cell.strip() and (place in table.paper or row.broken) else escape(cell)
+            for place, cell in enumerate(row.cells)
+        ]
+        for row in table.rows
+    ]
+    rule = ["---" if place < table.words else "---:" for place in range(len(table.head))]
+    notes = [*table.notes, *([f"In italics, {PAPER_MODEL}."] if table.paper else [])]
+    return [f"**{escape(table.title)}**", "", *map(_line, [head, rule, *rows]), "", f"{escape(' '.join(notes))}\n"]
+
+
+def escape(text: str) -> str:
+    """Return the text on one line, with every character escaped that means something to Markdown or HTML."""
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,211 @@
+"""Produce the results of a table or figure: grids, cross-encoders and comparisons, each unless it exists."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.apps.cross_encoder.evaluation import compare_with_run, evaluate_on_labelled_pairs, open_job
+from al_ray.apps.cross_encoder.options import TrainConfig
+from al_ray.apps.cross_encoder.pipeline import train_and_evaluate
+from al_ray.apps.grid.folder import GridFolder
+from al_ray.apps.grid.ray_tune import Grid
+from al_ray.apps.grid.spec import GridConfig
+from al_ray.apps.reporting.read_runs import read_runs
+from al_ray.apps.reporting.run_records import Run, last_evaluation
+from al_ray.apps.reproduction.tables import COSINE, ApDifference, ModelResult
+from al_ray.apps.reproduction.targets import REFERENCE, Part, extended_axes, labels_of
+from al_ray.cluster.measurement import evaluate_labelled_pairs, evaluate_rounds
+from al_ray.cluster.run import RunSpec
+from al_ray.cluster.session import session
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.serialization import as_dict
+from al_ray.core.labels import Labelled
+from al_ray.core.progress import OnProgress
+from al_ray.core.task import Task
+from al_ray.datasets.tables.columns import BadRowLog
+from al_ray.datasets.tables.reader import TableFormat
+from al_ray.metrics.average_precision import Estimate
+from al_ray.metrics.evaluation import compare
+from al_ray.runs.existing_labels import read_existing_labels
+from al_ray.runs.run_folder import RunFolder, bound_config
+from al_ray.storage.files import read_json
+from al_ray.storage.result_cache import ResultCache
+from al_ray.storage.uri import StoragePath
+
+SPLIT = "test"
+
+
+@dataclass(frozen=True)
+class ReproductionJob:
+    """A reproduction: its folder and task, its seeds, the cluster, the options of its grids, and its callbacks.
+
+    announce: called with the name of each result before it is last_evaluation. run_grid: runs a grid to its end.
+    """
+
+    out: StoragePath
+    task: Task
+    seeds: tuple[int, ...]
+    cluster: ClusterConfig
+    how: GridConfig
+    run_grid: Callable[[Grid], object]
+    announce: Callable[[str], None]
+    watch: OnProgress
+
+    @property
+    def findings(self) -> ResultCache:
+        """What needs no second look."""
+        return ResultCache(self.out / "findings")
+
+    def found(self, name: str, made_from: dict[str, Any], make: Callable[[], Any]) -> Any:
+        """A finding, made unless it is there."""
+        kept = self.findings.read(name, made_from)
+        if kept is None:
+            self.announce(name)
+            kept = make()
+            self.findings.write(name, made_from, kept)
+        return kept
+
+    def grid(self, part: Part) -> Grid:
+        """The grid of a part, extended_axes by what it lacks."""
+        out = (self.out / part.name).resolve()
+        axes = extended_axes(part, self.seeds, GridFolder(out).axes())
+        return Grid(axes, RunSpec(part.config, self.cluster), self.how, out)
+
+    def runs(self, part: Part) -> list[Run]:
+        """The runs of a part that are to be shown."""
+        every = read_runs(self.out / part.name)
+        return [run for run in every if run.config.strategy in part.strategies and run.config.seed in self.seeds]
+
+    def home(self, part: Part, strategy: str, seed: int) -> StoragePath:
+        """The folder of a run of a part."""
+        return (self.out / part.name / "runs" / f"{strategy}-s{seed}").resolve()
+
+
+def carry_out(job: ReproductionJob, parts: Sequence[Part]) -> list[Run]:
+    """Run what is missing of the grids; their runs that are to be shown, complete or not."""
+    runs: list[Run] = []
+    for part in parts:
+        job.run_grid(job.grid(part))
+        runs += job.runs(part)
+    return runs
+
+
+def differences(job: ReproductionJob, part: Part) -> list[ApDifference]:
+    """Of every seed the AP of each complete run less that of the reference."""
+    found: list[ApDifference] = []
+    runs = [run for run in job.runs(part) if not run.trouble and last_evaluation(run, SPLIT)]
+    for seed in job.seeds:
+        methods = {run.config.strategy: run.method for run in runs if run.config.seed == seed}
+        if REFERENCE in methods:
+            others = sorted(set(methods) - {REFERENCE}, key=lambda strategy: methods[strategy].rank)
+            kept = _differences(job, part, others, seed)
+            for strategy, one in zip(others, kept, strict=True):
+                ends = None if one["interval"] is None else Estimate(**one["interval"])
+                found.append(ApDifference(methods[strategy].words(), seed, one["value"], ends))
+    return found
+
+
+def _differences(job: ReproductionJob, part: Part, strategies: Sequence[str], seed: int) -> list[dict[str, Any]]:
+    """Compute the AP of the last rounds of runs less the reference's; missing results are measured together."""
+    base, *others = (_last(job, part, strategy, seed) for strategy in (REFERENCE, *strategies))
+    digests = [folder.model(number).digest for _, folder, number in (base, *others)]
+    keys = [{"models": [digest, digests[0]]} for digest in digests[1:]]
+    names = [f"{part.name}-{strategy}-less-{REFERENCE}-s{seed}" for strategy in strategies]
+    lacking = [place for place, name in enumerate(names) if job.findings.read(name, keys[place]) is None]
+    if lacking:
+        with session(job.cluster):
+            rounds = [base, *(others[place] for place in lacking)]
+            first, *made = evaluate_rounds(rounds, job.cluster, SPLIT, job.watch)
+        for place, one in zip(lacking, made, strict=True):
+            less = compare(one, first)
+            ends = less.over_queries or (None if less.exact else less.over_samples)
+            content = {"value": less.difference, "interval": None if ends is None else ends.as_dict()}
+            job.findings.write(names[place], keys[place], content)
+    return [job.findings.read(name, key) for name, key in zip(names, keys, strict=True)]
+
+
+def _last(job: ReproductionJob, part: Part, strategy: str, seed: int) -> tuple[RunConfig, RunFolder, int]:
+    """What a run's last round is asked for by."""
+    path = job.home(part, strategy, seed)
+    folder = RunFolder(path, job.task)
+    return bound_config(path), folder, folder.last
+
+
+def judged(job: ReproductionJob, part: Part, heuristic: bool) -> Iterator[ModelResult]:
+    """What the bi-encoders of a part's complete runs are worth; heuristic: with figures of stated pairs."""
+    for run in job.runs(part):
+        found = None if run.trouble else last_evaluation(run, SPLIT)
+        if found is not None:
+            stated = _heuristic(job, part, run.config.strategy, run.config.seed) if heuristic else {}
+            precision, average = found.precision_at_recall_20, found.average_precision
+            yield ModelResult(COSINE, run.config.strategy, run.config.seed, precision, average, stated)
+
+
+def _heuristic(job: ReproductionJob, part: Part, strategy: str, seed: int) -> dict[str, Any]:
+    config, folder, number = _last(job, part, strategy, seed)
+
+    def make() -> dict[str, Any]:
+        with session(job.cluster):
+            return evaluate_labelled_pairs(config, job.cluster, folder, SPLIT, number, job.watch)
+
+    return job.found(f"{part.name}-{strategy}-s{seed}-heuristic", {"model": folder.model(number).digest}, make)
+
+
+def concat(
+    job: ReproductionJob, part: Part, strategy: str, seed: int, config: TrainConfig, heuristic: bool
+) -> ModelResult:
+    """Train a cross-encoder on a run's labels and compare it with the run's bi-encoder, unless that is done."""
+    run = job.home(part, strategy, seed)
+    labels = labels_of(strategy, str(run))
+    told = replace(config, labels=labels, seed=seed, like=str(run))
+    labelled = read_existing_labels(
+        labels, job.task, ("left_id", "right_id", "label"), TableFormat(), BadRowLog("fail")
+    )
+    name = f"{short(told.encoder)}-{strategy}-s{seed}"
+    out = (job.out / "concat" / name).resolve()
+    base, folder, number = _last(job, part, strategy, seed)
+    made_from = {
+        "config": {**as_dict(told), "labels": "", "like": ""},
+        "against": folder.model(number).digest,
+        "positives": labelled.positives,
+    }
+
+    def make() -> dict[str, Any]:
+        return _concat(job, told, labelled, out, (base, folder, number), heuristic)
+
+    kept = job.found(f"concat-{name}{'-heuristic' if heuristic else ''}", made_from, make)
+    precision, average = Estimate(**kept["precision_at_recall_20"]), Estimate(**kept["average_precision"])
+    return ModelResult(
+        short(told.encoder), strategy, seed, precision, average, kept["heuristic"], Estimate(**kept["less"])
+    )
+
+
+def _concat(
+    job: ReproductionJob,
+    config: TrainConfig,
+    labelled: Labelled,
+    out: StoragePath,
+    base: tuple[RunConfig, RunFolder, int],
+    heuristic: bool,
+) -> dict[str, Any]:
+    # The results are in the folder; the generator works only as it is read.
+    for _ in train_and_evaluate(config, job.task, labelled, out, job.cluster, None, job.watch):
+        pass
+    made, stated = read_json(out / f"evaluation-{SPLIT}.json"), {}
+    work = open_job(out, job.cluster, job.watch)
+    with session(job.cluster, job.cluster.shards):
+        if heuristic:
+            stated = evaluate_on_labelled_pairs(work, SPLIT)
+        less = compare_with_run(work, *base, SPLIT)
+    ends = less.over_queries or less.over_samples
+    return {
+        **{figure: made[figure] for figure in ("precision_at_recall_20", "average_precision")},
+        "heuristic": stated,
+        "less": asdict(Estimate(less.difference, ends.low, ends.high)),
+    }
+
+
+def short(encoder: str) -> str:
+    """An encoder's name, or the last folder of its path, as a part of a file's name."""
+    return encoder.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,158 @@
+"""How every command starts and ends: options, log lines on stderr, and one line for an error that the user can mend."""
+
+import ast
+import io
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import tyro
+from tyro.constructors import PrimitiveConstructorSpec
+
+from al_ray.cli._shared.help import restored, shown
+from al_ray.core.config.bounds import check_bounds
+from al_ray.core.errors import AlRayError, LabelsAwaited
+from al_ray.storage.uri import StoragePath, Uri, storage_path
+
+COMMANDS = Path(__file__).parents[1]
+"""The folder of the commands: each is a module NAME.py with a function `main`."""
+PATHS = {
+    "--task",
+    "--audit",
+    "--out",
+    "--run",
+    "--source",
+    "--left",
+    "--right",
+    "--labels",
+    "--scores",
+    "--config",
+    "--rerank",
+    "--like",
+    "--questions",
+}
+# An option that takes a path or a URI.
+PathOrUri = Annotated[
+    StoragePath,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="PATH|URI",
+        instance_from_str=lambda words: storage_path(words[0]),
+        is_instance=lambda value: isinstance(value, Path | Uri),
+        str_from_instance=lambda value: [str(value)],
+    ),
+]
+
+
+def al_ray() -> None:
+    """Run the console command `al-ray NAME OPTIONS`, which is also `python -m al_ray` and `python -m jobs`."""
+    program = f"python -m {Path(sys.argv[0]).parent.name}" if sys.argv[0].endswith("__main__.py") else "al-ray"
+    name, *rest = sys.argv[1:] or ["--help"]
+    if name in ("-h", "--help"):
+        _piped(lambda: print(overview(program)))
+        return
+    if name not in sentences():
+        fail(f"there is no command {name}; give one of {', '.join(sentences())}")
+    # What a line of help or the cure of an error shows as the command.
+    sys.argv = [f"{program}{'.' if program == 'python -m jobs' else ' '}{name}", *rest]
+    job(import_module(f"al_ray.cli.{name}").main)
+
+
+def overview(program: str) -> str:
+    """Return the list of commands with a sentence each."""
+    commands = sentences()
+    width = max(map(len, commands))
+    rows = "\n".join(f"  {name:<{width}}  {sentence}" for name, sentence in commands.items())
+    usage = f"usage: {program} COMMAND [OPTIONS]\n\nActive learning for entity matching on Ray. Commands:"
+    return f"{usage}\n\n{rows}\n\nOptions of a command: {program} COMMAND --help"
+
+
+def sentences() -> dict[str, str]:
+    """Return the commands, each with the first sentence of its module, read without an import of the module."""
+    modules = {path.stem: path.read_text(encoding="utf-8") for path in sorted(COMMANDS.glob("[a-z]*.py"))}
+    docstrings = {name: ast.get_docstring(ast.parse(text)) or "" for name, text in modules.items()}
+    return {name: text.partition(": python -m")[0].partition("\n\n")[0] for name, text in docstrings.items()}
+
+
+def program_of(name: str) -> str:
+    """Return what the user typed before the options."""
+    if sys.argv[0].startswith(("al-ray ", "python -m ")):
+        return sys.argv[0]
+    return name if " " in name else f"python -m jobs.{name}"
+
+
+def job(main: Callable[[], None]) -> None:
+    """Run a command; an AlRayError becomes one line `error: ...` on stderr and exit code 2, a wait for people 0."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A path that is not UTF-8, or a text that the terminal cannot show, must not end the command.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
+    # Commands import faiss after this line, and it logs each of its builds that it tries to load.
+    logging.getLogger("faiss.loader").setLevel(logging.WARNING)
+    for option, value in pairwise([*sys.argv[1:], "-"]):
+        # An empty path would mean the current folder; most likely a shell variable is not set.
+        if (not value and option in PATHS) or option.removesuffix("=") in PATHS - {option}:
+            fail(f"{option.removesuffix('=')} is empty; give a path")
+    try:
+        _piped(main)
+    except LabelsAwaited as wait:
+        print(wait)
+        print(f"then resume with: {program_of(Path(sys.argv[0]).stem)} {shlex.join(sys.argv[1:])}")
+    except AlRayError as error:
+        fail(str(error))
+    except OSError as error:
+        # A path whose name is too long or whose folder may not be read, wherever it was opened.
+        if error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror}; give another path, or mend its permissions")
+
+
+def _piped(main: Callable[[], None]) -> None:
+    """Run a command that ends quietly when the reader of its output ends first, as in `al-ray report ... | head`."""
+    try:
+        try:
+            main()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes once more at its end, which must not fail.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def options(kind: Any, name: str, description: str, arguments: Sequence[str] | None = None, default: Any = None) -> Any:
+    """Return the command line as a value of `kind`, a dataclass or a union of them; a bad one ends in one line.
+
+    default: a value of `kind` whose fields are the defaults of options that the command line does not give.
+    """
+    errors = io.StringIO()
+    try:
+        with redirect_stderr(errors):
+            parsed = tyro.cli(
+                shown(kind, default), prog=program_of(name), description=description, args=arguments,
+                config=(tyro.conf.DisallowNone,),
+            )  # fmt: skip
+    except SystemExit as stop:
+        if stop.code == 2:
+            # tyro draws a box, or only rules under a title where the encoding has no box characters.
+            lines = errors.getvalue().splitlines()
+            within = [line.strip("│") for line in lines if line.startswith("│")] or lines[1:]
+            words = " ".join(" ".join(line for line in within if line.strip(" ─-")).split())
+            fail(words or errors.getvalue())
+        raise
+    value = restored(parsed)
+    check_bounds(value)
+    return value
+
+
+def fail(message: str) -> NoReturn:
+    """End the command: one line on stderr, exit code 2."""
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(2)

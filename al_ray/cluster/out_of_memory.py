@@ -1,0 +1,78 @@
+"""When memory runs out in a worker, its process exits, which frees all of it, and Ray restarts it as after a crash.
+
+Ray does not retry a call that raises an exception. A process that exits with a code other than 0 has crashed: Ray
+restarts the actor and repeats the call, RESTARTS times at most (docs.ray.io, "Actor Fault Tolerance").
+"""
+
+import errno
+import inspect
+from collections.abc import Callable, Iterator
+from functools import wraps
+from types import TracebackType
+from typing import Any
+
+from al_ray.core.errors import AlRayError
+
+OUT = "out of memory in "
+# Messages, because the errors of Torch, CUDA's libraries, Faiss, the system and Rust have no common class.
+WORDS = (
+    *("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "alloc_failed", "cudamalloc"),
+    # oneDNN, on the CPU.
+    "could not create a primitive",
+    "could not create a memory",
+)
+
+
+def exiting_when_out_of_memory(plain: type) -> type:
+    """Return the class with public methods that end the process when memory runs out in them."""
+    methods = {
+        name: exit_when_out_of_memory(method, f"{plain.__name__}.{name}")
+        for name, method in inspect.getmembers(plain, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    return type(plain.__name__, (plain,), methods)
+
+
+def exit_when_out_of_memory(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return the function or generator function so that it ends the process when memory runs out in it."""
+
+    @wraps(function)
+    def answered(*arguments: Any) -> Any:
+        with _ExitWhenOutOfMemory(name):
+            return function(*arguments)
+
+    @wraps(function)
+    def yielded(*arguments: Any) -> Iterator[Any]:
+        with _ExitWhenOutOfMemory(name):
+            yield from function(*arguments)
+
+    return yielded if inspect.isgeneratorfunction(function) else answered
+
+
+def out_of_memory_message(error: BaseException | None) -> str:
+    """Return the message of an out-of-memory error or of one among its causes; "" for other errors.
+
+    The messages of our own errors may quote such words from user input, so only their causes are checked.
+    """
+    while error is not None:
+        words = (str(error).strip() or type(error).__name__).splitlines()[0]
+        matches = any(word in str(error).lower() for word in WORDS) and not isinstance(error, AlRayError)
+        if matches or isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return words
+        error = error.__cause__
+    return ""
+
+
+class _ExitWhenOutOfMemory:
+    """Context of a call: exit the process on an out-of-memory error, with its message for Ray to report."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        words = out_of_memory_message(error)
+        if words:
+            raise SystemExit(f"{OUT}{self.name} ({words})")

@@ -1,0 +1,155 @@
+"""The services of a run on Ray (active_learning/ports.py): shard actors, trainer actors, oracle and run folder."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.ports import Oracle, Retriever
+from al_ray.cluster.actors import deploy
+from al_ray.cluster.prometheus import LABELS, SECONDS, count_texts
+from al_ray.cluster.session import refuse_unshared
+from al_ray.cluster.sharded_evaluator import make_evaluator
+from al_ray.cluster.sharded_pool import ShardedPool
+from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool
+from al_ray.cluster.training_group import Training, deploy_training, model_of
+from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, trial_slots
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.labels import Labelled, Model
+from al_ray.core.progress import OnProgress
+from al_ray.core.task import Task
+from al_ray.runs.run_folder import RunFolder
+from al_ray.search.knn_merge import SPARE, WIDEST
+from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.training.trainer import TrainerSpec
+
+# Stages that query the pool; the pool embeds before it answers.
+QUERYING = ("search", "evaluate", "examples")
+
+
+class TrainerActor:
+    """The Trainer of the loop: actors that write models into the run folder."""
+
+    def __init__(self, training: Training, pool: ShardedPool, journal: RunFolder, watch: OnProgress) -> None:
+        """training: runs a training on one actor or several."""
+        self.training, self.pool, self.journal, self.watch = training, pool, journal, watch
+
+    def untrained(self) -> Model:
+        """The pre-trained encoder."""
+        return self.pool.untrained()
+
+    def train(self, labelled: Labelled, number: int, start: Model | None) -> Model:
+        """Train the model of round `number`."""
+        folder = (self.journal.round(number) / "model").resolve()
+        events = self.training(labelled, number, start, str(folder))
+        return model_of(events, lambda step: self.watch("train", step.step, step.steps))
+
+
+class RayRunServices:
+    """Retriever, trainer, oracle, evaluator and run folder of a run: the RunServices of the loop."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        pool: ShardedPool,
+        trainer: TrainerActor,
+        journal: RunFolder,
+        oracle: Oracle,
+        trial: Trial | None = None,
+    ) -> None:
+        """trial: the run's part of a grid, if it is one; trials share their seed sets."""
+        self.pool, self.trainer, self.journal, self.oracle = pool, trainer, journal, oracle
+        search = PoolSearch(pool, journal.task.split("train"), journal.keep_recall)
+        self.retriever: Retriever = search if trial is None else SeededSearch(search, config, journal, trial.shared)
+        self.evaluator = make_evaluator(config, journal, pool)
+        # Labels of complete rounds only: labels of an open round that were read before the start are counted with it.
+        self.labels = sum(line["labels"] for line in journal.complete_rounds()[-1:])
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Record the seconds of a stage, less those spent on embedding, which are recorded as "embed".
+
+        After the stage "label" the new labels are counted, too.
+        """
+        started, before = time.monotonic(), self.pool.embedding_seconds
+        try:
+            yield
+        finally:
+            embedding = self.pool.embedding_seconds - before
+            if name in QUERYING:
+                self._record("embed", embedding)
+            self._record(name, time.monotonic() - started - embedding)
+        if name == "label":
+            bought, self.labels = self.labels, self.journal.labels
+            # Ray's counters refuse 0: nothing is bought when the candidates ran out.
+            if self.labels > bought:
+                LABELS.inc(self.labels - bought, {"run": self.journal.path.name})
+
+    def _record(self, stage: str, seconds: float) -> None:
+        self.journal.add_seconds(stage, seconds)
+        # Ray's counters refuse 0: nothing is embedded for candidates that a grid shares.
+        if seconds > 0:
+            SECONDS.inc(seconds, {"stage": stage, "run": self.journal.path.name})
+
+
+@contextmanager
+def deploy_pool(
+    config: RunConfig,
+    cluster: ClusterConfig,
+    task: Task,
+    out: StoragePath,
+    watch: OnProgress,
+    trial: Trial | None = None,
+) -> Iterator[ShardedPool]:
+    """Start the shards of a run on the Ray of this process; they end with the context."""
+    texts, search = storage_path(config.task), config.search
+    refuse_unshared((texts, out), cluster)
+    if cluster.gpus_per_shard and search.kind == "knn" and search.neighbours > WIDEST - SPARE - 1:
+        raise BadOption(
+            f"--search.neighbours is {search.neighbours:,}, and Faiss on a GPU gives {WIDEST:,}, {SPARE + 1} of them "
+            f"spare: give at most {WIDEST - SPARE - 1:,}, or --search.kind exact, or leave out --gpus-per-shard"
+        )
+    # The shards do not run yet, so the slot of the first one is free.
+    slot = trial_slots(trial, 0, 1)
+    folder = prepare_pool(texts, task, config.encoding, artifact_folder(trial, out), cluster, slot)
+    where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
+    spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
+    specs = [replace(spec, shard=number) for number in range(cluster.shards)]
+    with deploy(count_texts(PoolShard), specs, cluster, trial_slots(trial, 0, cluster.shards)) as shards:
+        yield ShardedPool(shards, parts_of(task), task, config.search, watch)
+
+
+@contextmanager
+def deploy_services(
+    config: RunConfig,
+    cluster: ClusterConfig,
+    journal: RunFolder,
+    oracle: Oracle,
+    watch: OnProgress,
+    trial: Trial | None = None,
+) -> Iterator[RayRunServices]:
+    """Start all actors of a run; they end with the context."""
+    task = journal.task
+    with deploy_pool(config, cluster, task, journal.path, watch, trial) as pool:
+        folder = str(pool_folder(task, config.encoding, artifact_folder(trial, journal.path)))
+        spec = TrainerSpec(
+            folder,
+            config.encoding,
+            config.training,
+            config.seed,
+            task.symmetric,
+            cluster.device,
+            cluster.checkpoint_seconds,
+        )
+        room = trial_slots(trial, cluster.shards, config.training.workers)
+        with deploy_training(spec, cluster, room) as training:
+            services = RayRunServices(
+                config, pool, TrainerActor(training, pool, journal, watch), journal, oracle, trial
+            )
+            # Before any training, while the shards hold vectors of the untrained encoder, which finds the near pairs.
+            services.evaluator.make_sets(config.evaluation.splits)
+            yield services

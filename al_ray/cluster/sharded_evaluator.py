@@ -1,0 +1,123 @@
+"""The evaluator over shards: average precision by counts, of every pair or of a weighted sample."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.sharded_pool import ShardedPool
+from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.core.candidates import HIGHEST, Order
+from al_ray.core.labels import Model
+from al_ray.core.pairs import NO_KEYS
+from al_ray.core.rng import generator
+from al_ray.core.task import Split, Task
+from al_ray.metrics.average_precision import StratumSummary
+from al_ray.metrics.error_examples import Examples, collect_examples
+from al_ray.metrics.estimator import PositiveScores, build_evaluation, request_counts
+from al_ray.metrics.evaluation import Evaluation
+from al_ray.metrics.strata import EvaluationSet, make_evaluation_set, split_by_cosine
+from al_ray.runs.evaluation_sets import EvaluationSets
+from al_ray.runs.run_folder import RunFolder
+from al_ray.storage.uri import storage_path
+
+
+class PoolEvaluator:
+    """The Evaluator of the loop: counts small pools, estimates large ones from an evaluation set."""
+
+    def __init__(
+        self,
+        pool: ShardedPool,
+        task: Task,
+        run: RunConfig,
+        shelf: EvaluationSets,
+        sets: Mapping[str, EvaluationSet] = MappingProxyType({}),
+    ) -> None:
+        """Evaluate on evaluation sets that are made when first needed. shelf: where they are kept.
+
+        sets: evaluation sets by split, used instead of those on the shelf.
+        """
+        self.pool, self.task, self.run, self.shelf = pool, task, run, shelf
+        self.config = run.evaluation
+        self.sets = dict(sets)
+
+    def evaluate(self, model: Model, split: str, compared: bool = False) -> Evaluation:
+        """Average precision and the rest on a split; compared: with what a difference of two runs needs."""
+        found = self.task.split(split)
+        scores = self.pool.cosines(model, found, found.positives)
+        request = request_counts(found, scores, compared)
+        if self.config.counts_all(found.space.total):
+            total = found.space.total - len(found.positives)
+            extents = (StratumSummary("all", total, total),)
+            negatives = [self.pool.count_negatives(model, found, request)]
+        else:
+            evalset = self.evaluation_set(found)
+            extents = evalset.summaries
+            negatives = self.pool.count_sampled_negatives(model, found, evalset.strata, request)
+        positives = PositiveScores(scores, None if model.scorer is None else model.scorer.logit(scores))
+        rng = generator(self.run.seed, f"interval-{split}")
+        return build_evaluation(request, found, positives, extents, negatives, rng)
+
+    def examples(self, model: Model, split: str) -> Examples:
+        """The pairs of a split that people want to look at, found by the run's own kind of search."""
+        assert model.scorer is not None
+        found = self.task.split(split)
+        # In a symmetric task (a, b) and (b, a) are one example, even where both are bought.
+        config = replace(self.pool.search, ordered_pairs=False)
+        search, count = PoolSearch(self.pool, found, config=config), self.config.examples
+        highest = search.least(model, HIGHEST, count, found.positive_keys)
+        nearest = search.least(model, Order(model.scorer.boundary), count, NO_KEYS)
+        return collect_examples(found, model.scorer, self.pool.cosines(model, found, found.positives), highest, nearest)
+
+    def make_sets(self, splits: Iterable[str]) -> None:
+        """Make the evaluation sets of those splits that are estimated."""
+        for split in map(self.task.split, splits):
+            if not self.config.counts_all(split.space.total):
+                self.evaluation_set(split)
+
+    def evaluation_set(self, split: Split) -> EvaluationSet:
+        """The evaluation set of a split, made at first need and kept."""
+        if split.name not in self.sets:
+            made_from = self._made_from(split)
+            kept = self.shelf.read(split, made_from)
+            if kept is None:
+                kept = self._made(split)
+                self.shelf.write(kept, made_from)
+            self.sets[split.name] = kept
+        return self.sets[split.name]
+
+    def _made(self, split: Split) -> EvaluationSet:
+        asked, untrained = self.config, self.pool.untrained()
+        near = PoolSearch(self.pool, split).near(untrained, asked.near_neighbours)
+        cosines = self.pool.cosines(untrained, split, split.space.pairs(near)) if asked.bands else np.empty(0)
+        rng = generator(asked.seed, f"evaluation-set-{split.name}")
+        return make_evaluation_set(
+            split, split_by_cosine(near, cosines, asked.bands), asked.near_pairs, asked.random_pairs, rng
+        )
+
+    def _made_from(self, split: Split) -> dict[str, Any]:
+        """All that decides an evaluation set."""
+        asked, search = self.config, self.pool.search
+        return {
+            "task": self.task.digest,
+            "split": split.name,
+            "encoder": self.pool.untrained().digest,
+            "vectors": self.run.vectors,
+            "index": [search.index, search.nprobe],
+            "near_neighbours": asked.near_neighbours,
+            "near_pairs": asked.near_pairs,
+            "bands": list(asked.bands),
+            "random_pairs": asked.random_pairs,
+            "seed": asked.seed,
+        }
+
+
+def make_evaluator(
+    config: RunConfig, journal: RunFolder, pool: ShardedPool, sets: Mapping[str, EvaluationSet] = MappingProxyType({})
+) -> PoolEvaluator:
+    """Make the evaluator of a run. It reads evaluation sets of the task, and keeps those that it makes in the run."""
+    shelf = EvaluationSets([storage_path(config.task), journal.path])
+    return PoolEvaluator(pool, journal.task, config, shelf, sets)

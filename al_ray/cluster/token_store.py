@@ -1,0 +1,115 @@
+"""What shards and trainer read: token ids of all texts and the rows of every part, made once and kept with the run."""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from al_ray.cluster.actors import BundleSlots, run_in_worker
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.errors import WriteErrors
+from al_ray.core.pairs import Rows
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_task
+from al_ray.encoders.encoder import learn_words, untrained
+from al_ray.encoders.tokens import Tokens
+from al_ray.storage.uri import StoragePath, Uri, put_folder, storage_path
+
+logger = logging.getLogger(__name__)
+
+LAST = "left/starts.npy"  # Of an object store's pool folder: the object that is written last.
+
+
+def parts_of(task: Task) -> dict[tuple[str, str], str]:
+    """(split, side) -> part: its side (a symmetric task has one) and a digest of its rows; equal rows are one part."""
+    parts = {}
+    for split in task.splits.values():
+        parts[split.name, "left"] = _part("left", split.space.left)
+        parts[split.name, "right"] = _part("left" if task.symmetric else "right", split.space.right)
+    return parts
+
+
+def pool_folder(task: Task, encoder: EncoderConfig, out: StoragePath) -> StoragePath:
+    """Where a run keeps them: its name holds all that decides the token ids."""
+    decides = json.dumps([task.digest, encoder.encoder, encoder.max_length])
+    return out.resolve() / "pool" / hashlib.sha256(decides.encode()).hexdigest()[:16]
+
+
+def prepare_pool(
+    task_folder: StoragePath,
+    task: Task,
+    encoder: EncoderConfig,
+    out: StoragePath,
+    cluster: ClusterConfig,
+    room: BundleSlots | None = None,
+) -> StoragePath:
+    """The pool folder, made by a worker if it is not there."""
+    folder = pool_folder(task, encoder, out)
+    if not (folder / LAST if isinstance(folder, Uri) else folder).exists():
+        run_in_worker(write_pool, str(task_folder.resolve()), encoder, str(folder), config=cluster, room=room)
+    return folder
+
+
+def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
+    """Tokenise the task's texts and write them with the rows of its parts; written aside, then renamed, or put."""
+    task, to = read_task(storage_path(task_folder)), storage_path(folder)
+    if isinstance(to, Uri):
+        with WriteErrors(to), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
+            _write(task, encoder, Path(local))
+            put_folder(Path(local), to, LAST)
+        return
+    aside = Path(f"{folder}.{os.getpid()}")
+    try:
+        with WriteErrors(folder):
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+            _write(task, encoder, aside)
+            _settle(aside, to)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write(task: Task, encoder: EncoderConfig, aside: Path) -> None:
+    """What a pool folder holds."""
+    learn_words(_trained_on(task), encoder, aside)
+    base = untrained(encoder, aside)
+    for side, corpus in (("left", task.left), ("right", task.right)):
+        if side == "right" and task.symmetric:
+            continue
+        (aside / side).mkdir()
+        tokens = Tokens.of([ids for block in base.tokenise(corpus.texts) for ids in block])
+        limit = base.config.max_length
+        full = int((tokens.lengths(np.arange(len(tokens))) >= limit).sum())
+        logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(tokens), full, limit)
+        tokens.write(aside / side)
+    for (split, side), part in parts_of(task).items():
+        space = task.splits[split].space
+        np.save(aside / f"{part}.npy", space.left if side == "left" else space.right)
+
+
+def _trained_on(task: Task) -> list[str]:
+    """The texts of the train split, the left ones first, each side in order of rows; a symmetric task has one side."""
+    if "train" not in task.splits:
+        return []
+    space = task.splits["train"].space
+    texts = [task.left.texts[row] for row in space.left]
+    return texts if task.symmetric else [*texts, *(task.right.texts[row] for row in space.right)]
+
+
+def _settle(aside: Path, folder: Path) -> None:
+    try:
+        os.rename(aside, folder)
+    except OSError:
+        # A worker that Ray ran again after it had done its work, or another run's: what stands there is the same.
+        if not folder.is_dir():
+            raise
+
+
+def _part(side: str, rows: Rows) -> str:
+    return f"{side}-{hashlib.sha256(np.ascontiguousarray(rows).data).hexdigest()[:12]}"

@@ -1,0 +1,1 @@
+"""Option blocks that several rooms share: fields, defaults, bounds and help."""

@@ -1,0 +1,78 @@
+"""Options of the encoder, which maps a text to a vector."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from al_ray.core.config.bounds import Between, check_bounds
+
+Precision = Literal["fp32", "fp16"]
+
+
+Arithmetic = Literal["auto", "fp32", "bf16"]
+
+
+MaxLength = Annotated[int, Between(3, 1_000_000)]
+EncoderBatch = Annotated[int, Between(1, 1_000_000)]
+Threads = Annotated[int, Between(1, 1_024)]
+
+
+@dataclass(frozen=True)
+class EncoderOptions:
+    """The model that encodes texts, and how it computes."""
+
+    HEADING: ClassVar[str] = "encoder"
+
+    encoder: str = "all-MiniLM-L6-v2"
+    """Encoder to start from: a name on the Hugging Face hub, a local folder, 'all-MiniLM-L6-v2' (from the package of
+    extra `demo`), 'cnn' (random weights over the words of the train split; 'cnn-600' for 600 filters instead of 300),
+    or 'random-bert' (for tests)."""
+    encoder_layers: Annotated[int | None, Between(1, 1_000)] = None
+    """Number of transformer layers to keep, counted from the first. Default: all."""
+    max_length: MaxLength = 128
+    """Maximum number of tokens per text, special tokens included (paper, A.1); longer texts are truncated."""
+    encoder_batch: EncoderBatch = 64
+    """Texts encoded at a time. Affects the last bits of vectors, so it is fixed for a run."""
+    threads: Threads = 2
+    """CPU threads of an encoder. Affects the last bits of vectors, so it is fixed for a run, whatever the machine."""
+    arithmetic: Arithmetic = "auto"
+    """Precision of encoding and training: fp32; bf16 (mixed precision: weights, sums and losses stay fp32), faster on
+    CPUs with AVX512-BF16 or AMX; or auto: bf16 on a GPU, fp32 on a CPU. Affects the last bits of vectors."""
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for a value out of bounds."""
+        check_bounds(self)
+
+
+@dataclass(frozen=True)
+class EncoderConfig(EncoderOptions):
+    """The model that encodes texts, how it computes, and how vectors are stored."""
+
+    HEADING: ClassVar[str] = "encoder"
+
+    vectors: Precision = "fp32"
+    """Precision of stored vectors. fp16 halves their memory: each vector is rounded once, and the cosines of search and
+    evaluation are those of rounded vectors, up to 0.001 from those of fp32. Training does not round."""
+
+    @property
+    def digest_text(self) -> str:
+        """The text of these options in a model's digest. It must never change: digests name files on disk.
+
+        `vectors` is left out, for weights do not depend on it, and so is `auto`, the only arithmetic of early versions.
+        """
+        text = (
+            f"EncoderConfig(name={self.encoder!r}, layers={self.encoder_layers!r}, max_length={self.max_length!r}, "
+            f"batch={self.encoder_batch!r}, threads={self.threads!r})"
+        )
+        return text if self.arithmetic == "auto" else f"{text} {self.arithmetic}"
+
+    def digested(self) -> dict[str, Any]:
+        """The options that decide trained weights, as their digest takes them. Names and order must never change."""
+        content: dict[str, Any] = {
+            "name": self.encoder,
+            "layers": self.encoder_layers,
+            "max_length": self.max_length,
+            "batch": self.encoder_batch,
+            "threads": self.threads,
+            "vectors": self.vectors,
+        }
+        return content if self.arithmetic == "auto" else {**content, "arithmetic": self.arithmetic}

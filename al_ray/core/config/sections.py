@@ -1,0 +1,109 @@
+"""Sections of a run's options: search, training, evaluation."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any, Literal
+
+from al_ray.core.config.bounds import Between, Seed
+from al_ray.core.config.losses import LossConfig, LossName
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """The search for the pairs to label next."""
+
+    kind: Literal["knn", "exact", "auto"] = "knn"
+    """knn: search the m nearest right texts of every left text, by Faiss (paper, 4.2.2). exact: search all pairs. auto:
+    exact for pools of up to --search.exact-pairs pairs, else knn; config.json records which."""
+    exact_pairs: Annotated[int, Between(0, 2**62)] = 20_000_000_000
+    """Largest pool, in pairs, that auto searches exactly."""
+    neighbours: Annotated[int, Between(1, 1_000_000)] = 100
+    """m: candidates of each left text (the paper: 1000 on QQP, 100 on WikiQA)."""
+    index: str = "Flat"
+    """Faiss index-factory string: Flat is exact; IVF1000,Flat is of the kind that the authors used."""
+    nprobe: Annotated[int, Between(1, 1_000_000)] = 10
+    """Cells of an IVF index that each query searches (the authors' program: 10)."""
+    least_recall: Annotated[float, Between(0, 1)] = 0.9
+    """Warn when the recall of the index is below this. The recall is measured and recorded every round."""
+    block: Annotated[int, Between(1, 1_000_000)] = 1024
+    """Left texts searched at a time."""
+    ordered_pairs: bool = False
+    """Label (a, b) and (b, a) of a symmetric task separately, as the authors' program did (docs/departures.md, 1)."""
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Training of the bi-encoder, by default as the paper trains CosineBERT (A.1 and Table 7)."""
+
+    epochs: Annotated[int, Between(1, 100_000)] = 2
+    """Epochs over all labelled pairs, every round (Table 7)."""
+    start: Literal["pretrained", "previous"] = "pretrained"
+    """Initial weights of each round's training: the pre-trained ones (A.1), or those of the previous round."""
+    batch: Annotated[int, Between(2, 1_000_000)] = 16
+    """Pairs per step of each worker; a last partial batch is dropped (Table 7)."""
+    workers: Annotated[int, Between(1, 1_024)] = 1
+    """Data-parallel processes, each with --cpus-per-shard and --gpus-per-shard. A step takes workers * batch pairs, and
+    equals the step of one worker with a batch of that size."""
+    learning_rate: Annotated[float, Between(0, 1e6)] = 2e-5
+    """Peak learning rate of the encoder (Table 7)."""
+    epsilon: Annotated[float, Between(1e-30, 1)] = 1e-6
+    """AdamW's epsilon (Table 7)."""
+    weight_decay: Annotated[float, Between(0, 1e6)] = 0.0
+    """AdamW's weight decay (Table 7)."""
+    warmup: Annotated[float, Between(0, 1)] = 0.1
+    """Share of the steps with linear warmup; then the learning rate decays linearly to 0."""
+    head_rate: Annotated[float, Between(0, 1e12)] = 1e4
+    """Learning rate of w and b relative to the encoder's (A.1)."""
+    initial_weight: Annotated[float, Between(0, 1e6)] = 10.0
+    """Initial w, the weight of the batch-normalised cosine (the authors' program)."""
+    initial_bias: Annotated[float, Between(-1e6, 1e6)] = -50.0
+    """Initial b, the bias (the authors' program)."""
+    bias_correction: bool = False
+    """Adam's bias correction; the authors' optimiser has none."""
+    clip_norm: Annotated[float, Between(1e-12, 1e30)] = 1.0
+    """Maximum norm of the gradient over all parameters."""
+    worst_loss: Annotated[float, Between(0, 1e6)] = 0.6
+    """A training whose refitted loss stays above this is repeated with another order of the pairs."""
+    tries: Annotated[int, Between(1, 100)] = 3
+    """Number of such trainings before the run fails."""
+    loss: LossName = "bce"
+    """Loss (docs/losses.md). bce: binary cross-entropy. focal, ghm, ohem: emphasise hard pairs. in-batch,
+    in-batch-softmax, momentum: other right texts of the batch, or of earlier batches, are further negatives."""
+    losses: LossConfig = field(default_factory=LossConfig)
+
+    def digested(self) -> dict[str, Any]:
+        """The options that decide trained weights, as their digest takes them.
+
+        With bce `loss` and `losses` are left out, so that digests are those of versions before other losses.
+        """
+        content = asdict(self)
+        late = ("loss", "losses") if self.loss == "bce" else ()
+        return {name: value for name, value in content.items() if name not in late}
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """The measurement of average precision over all pairs."""
+
+    splits: tuple[str, ...] = ("dev",)
+    """Splits measured after every training. Tune on dev; measure test once, at the end."""
+    mode: Literal["auto", "exact", "estimate"] = "auto"
+    """exact: score every pair. estimate: weight a sample (paper, A.2). auto: exact for pools of up to
+    --evaluation.exact-pairs pairs, else estimate."""
+    exact_pairs: Annotated[int, Between(0, 2**62)] = 2_000_000_000
+    """Largest pool, in pairs, that auto measures exactly."""
+    near_neighbours: Annotated[int, Between(1, 1_000_000)] = 100
+    """The near negatives are this many nearest neighbours of each left text under the untrained encoder (A.2)."""
+    near_pairs: Annotated[int | None, Between(1, 2**40)] = None
+    """Maximum number of near negatives of each band, drawn at random. Default: all, as in the paper."""
+    bands: tuple[float, ...] = ()
+    """Cosines of the untrained encoder, highest first, that divide the near negatives into strata."""
+    random_pairs: Annotated[int, Between(1, 2**40)] = 10_000_000
+    """Size of the random stratum (A.2); all pairs of a smaller pool."""
+    seed: Seed = 0
+    """Random seed of the sampled pairs. Use the same seed for runs to be compared."""
+    examples: Annotated[int, Between(0, 10_000)] = 20
+    """Error examples to keep of each kind: highest negatives, lowest positives, pairs nearest the boundary."""
+
+    def counts_all(self, pairs: int) -> bool:
+        """Return whether every pair of a split is counted: by `mode`, and in auto by the split's number of pairs."""
+        return pairs <= self.exact_pairs if self.mode == "auto" else self.mode == "exact"

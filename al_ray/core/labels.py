@@ -1,0 +1,112 @@
+"""Labels, batches and the state of a run."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.core.pairs import Keys, Pairs, Rows
+from al_ray.core.scorer import Labels, Scorer
+
+# Labels of a pair: no match, a match, cannot be decided; OPEN has no label yet.
+NO, YES, UNSURE, OPEN = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model: path and digest of its weights, and the scorer fitted to them; None for the untrained encoder."""
+
+    path: str
+    digest: str
+    scorer: Scorer | None = None
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Labelled pairs, in the order in which they were chosen.
+
+    pairs (n, 2); labels (n,) NO, YES or UNSURE; rounds (n,) from 1; sources (n,) how each pair was chosen, such as
+    "seed" or the name of a strategy.
+    """
+
+    pairs: Pairs = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
+    labels: Labels = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
+    rounds: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    sources: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def positives(self) -> int:
+        """Number of positive labels."""
+        return int((self.labels == YES).sum())
+
+    @property
+    def decided(self) -> "Labelled":
+        """The pairs labelled NO or YES, on which a model is trained. UNSURE pairs are not used, nor asked again."""
+        sure = self.labels != UNSURE
+        sources = tuple(source for source, keep in zip(self.sources, sure.tolist(), strict=True) if keep)
+        return Labelled(self.pairs[sure], self.labels[sure], self.rounds[sure], sources)
+
+    def extended(self, pairs: Pairs, labels: Labels, number: int, source: str) -> "Labelled":
+        """Return these labels followed by those of a batch: (n, 2) pairs and (n,) labels of round `number`."""
+        return Labelled(
+            pairs=np.concatenate([self.pairs, pairs]),
+            labels=np.concatenate([self.labels, labels]),
+            rounds=np.concatenate([self.rounds, np.full(len(labels), number, dtype=np.int32)]),
+            sources=self.sources + (source,) * len(labels),
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs to label: (n, 2) pairs, (n,) cosines under the model that chose them (NaN if sampled), and their source."""
+
+    pairs: Pairs
+    cosines: npt.NDArray[np.float64]
+    source: str
+
+
+@dataclass(frozen=True)
+class Answers:
+    """One reply of an oracle: rows (k,) of a batch and their labels (k,) NO, YES, UNSURE or OPEN.
+
+    OPEN is an answer that could not be parsed: it was paid for, and the pair is asked again. by: name of the labeller.
+    confidences: (k,) in [0, 1], NaN where none was given. cost: of all rows together, in the user's currency.
+    """
+
+    rows: Rows
+    labels: Labels
+    by: str
+    confidences: npt.NDArray[np.float64]
+    cost: float = 0.0
+
+
+def make_answers(rows: Rows, labels: Labels, by: str) -> Answers:
+    """Make answers without cost and without confidences."""
+    return Answers(rows, labels, by, np.full(len(rows), np.nan))
+
+
+def latest_labels(keys: Keys, labels: Labels, queried: Keys) -> Labels:
+    """Return the (k,) latest label of each `queried` key in a history of (n,) keys and labels, or OPEN."""
+    if not len(keys):
+        return np.full(len(queried), OPEN, dtype=np.uint8)
+    order = np.argsort(keys, kind="stable")
+    place = order[np.maximum(np.searchsorted(keys, queried, side="right", sorter=order) - 1, 0)]
+    return np.where(keys[place] == queried, labels[place], np.uint8(OPEN))
+
+
+@dataclass(frozen=True)
+class State:
+    """A run after `round` complete rounds."""
+
+    round: int = 0
+    labelled: Labelled = field(default_factory=Labelled)
+    model: Model | None = None
+
+
+# As files and forms spell them.
+WORDS = {NO: "no", YES: "yes", UNSURE: "unsure", OPEN: "unreadable"}
+CODES = {word: code for code, word in WORDS.items()}
+STATED = "stated"

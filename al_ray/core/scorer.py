@@ -1,0 +1,149 @@
+"""From a cosine to a probability: p = sigmoid(w * cosine + b), w >= 0 (paper, Eq. 7), and the refit of (w, b)."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.core.errors import BadFile
+
+Floats = npt.NDArray[np.float64]
+Cosines = npt.NDArray[np.float32] | Floats
+Labels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Platt scaling of a cosine: p = sigmoid(weight * cosine + bias). Saved with the model (docs/departures.md, 4).
+
+    loss: mean binary cross-entropy on the cosines of the fit, in nats. outcome: the case of the fit; see `refit`.
+    """
+
+    weight: float
+    bias: float
+    loss: float = float("nan")
+    outcome: str = "fitted"
+
+    @property
+    def boundary(self) -> float:
+        """The cosine where p = 1/2: -b/w. For w = 0 it is infinite, with the sign of -b: the limit as w falls to 0."""
+        if self.weight > 0:
+            return -self.bias / self.weight
+        return float("inf") if self.bias <= 0 else float("-inf")
+
+    def logit(self, cosines: Cosines) -> Floats:
+        """(n,) cosines -> (n,) log-odds of a match."""
+        return self.weight * np.asarray(cosines, dtype=np.float64) + self.bias
+
+    def probability(self, cosines: Cosines) -> Floats:
+        """(n,) cosines -> (n,) probabilities of a match."""
+        return sigmoid(self.logit(cosines))
+
+
+def sigmoid(logits: Floats) -> Floats:
+    """Compute 1 / (1 + exp(-x)) without overflow, of an array of any shape."""
+    small = np.exp(-np.abs(logits))
+    return np.where(logits >= 0, 1.0, small) / (1.0 + small)
+
+
+def refuse_nan(scores: Cosines) -> None:
+    """Raise BadFile if any score is NaN."""
+    if len(scores) and np.isnan(scores.max()):
+        raise BadFile(
+            f"{int(np.isnan(scores).sum()):,} of {len(scores):,} scores are not numbers (NaN); "
+            "score those pairs again, or train the model again"
+        )
+
+
+def cross_entropy(logits: Floats, labels: Labels) -> float:
+    """Compute the mean binary cross-entropy, in nats, of (n,) log-odds and (n,) labels in {0, 1}."""
+    return float(np.mean(np.logaddexp(0.0, logits) - labels * logits))
+
+
+def refit(cosines: Cosines, labels: Labels, steps: int = 100) -> Scorer:
+    """Fit the logistic regression of (n,) labels on (n,) cosines to convergence (paper, A.1; docs/departures.md, 6).
+
+    Newton's method on standardised cosines; a step is halved until the loss falls. The outcome names the case:
+
+    - `fitted`: the usual case.
+    - `diverged`: some cosine is not finite. w = 0, b the log-odds of the share of positives, and the loss is infinite.
+    - `one-class`: all labels are equal, so the data does not determine w. w is 1 per standard deviation; b makes p at
+      the mean cosine (positives + 1) / (n + 2), the rule of succession.
+    - `no-variance`: all cosines are equal (to 1e-12). w = 0, b the log-odds of the share of positives.
+    - `falling`: the best w is below 1e-6 per standard deviation. w = 0, b likewise: w must not be negative (4.2.1).
+    - `separable`: no negative is above a positive, so the best w is infinite. The boundary is half way between the
+      highest negative and the lowest positive, and w makes their p 1/(n+2) and 1 - 1/(n+2), the rule of succession.
+      If these two cosines are equal, b makes p there the share of positives among the pairs of that cosine, and w is
+      the least that makes p at most 1/(n+2) at the next lower cosine and at least 1 - 1/(n+2) at the next higher one.
+
+    Shares of positives also follow the rule of succession, so that no p is 0 or 1.
+    """
+    x = np.asarray(cosines, dtype=np.float64)
+    n, positives = len(x), int(labels.sum())
+    if not np.isfinite(x).all():
+        return replace(_flat(positives, n, labels, "diverged"), loss=float("inf"))
+    mean, spread = float(x.mean()), float(x.std())
+    if spread <= 1e-12:
+        return _flat(positives, n, labels, "no-variance")
+    if positives in (0, n):
+        bias = float(np.log((positives + 1) / (n - positives + 1)))
+        return _scorer(1 / spread, bias - mean / spread, x, labels, "one-class")
+    if x[labels == 0].max() <= x[labels == 1].min():
+        return _scorer(*_steep(x, labels), x, labels, "separable")
+    slope, intercept = _newton((x - mean) / spread, labels, steps)
+    if slope < 1e-6:
+        return _flat(positives, n, labels, "falling")
+    return _scorer(slope / spread, intercept - slope * mean / spread, x, labels, "fitted")
+
+
+def _steep(x: Floats, labels: Labels) -> tuple[float, float]:
+    """Return w and b for the separable case of `refit`."""
+    below, above = float(x[labels == 0].max()), float(x[labels == 1].min())
+    certain = float(np.log(len(x) + 1))
+    if below < above:
+        weight = 2 * certain / (above - below)
+        return weight, -weight * (below + above) / 2
+    share = float(labels[x == below].mean())
+    odds = float(np.log(share / (1 - share)))
+    lower, higher = x[x < below], x[x > below]
+    weight = max(
+        (certain + odds) / (below - float(lower.max())) if len(lower) else 0.0,
+        (certain - odds) / (float(higher.min()) - below) if len(higher) else 0.0,
+    )
+    return weight, odds - weight * below
+
+
+def _newton(x: Floats, labels: Labels, steps: int) -> tuple[float, float]:
+    """Minimise the cross-entropy over slope and intercept on standardised x that do not separate with a positive slope.
+
+    If x do not separate at all, the minimum is unique. If they separate with a negative slope, the slope falls until
+    the loss no longer improves.
+    """
+    design = np.stack([x, np.ones_like(x)], axis=1)
+    share = labels.mean()
+    at = np.array([0.0, np.log(share / (1 - share))])
+    loss = cross_entropy(design @ at, labels)
+    for _ in range(steps):
+        p = sigmoid(design @ at)
+        gradient = design.T @ (p - labels) / len(x)
+        curvature = (design * (p * (1 - p))[:, None]).T @ design / len(x)
+        if np.abs(gradient).max() < 1e-12:
+            break
+        step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
+        size = 1.0
+        while size > 1e-10 and cross_entropy(design @ (at - size * step), labels) > loss:
+            size /= 2
+        if size <= 1e-10:
+            break
+        at = at - size * step
+        loss = cross_entropy(design @ at, labels)
+    return float(at[0]), float(at[1])
+
+
+def _flat(positives: int, n: int, labels: Labels, outcome: str) -> Scorer:
+    """Return a scorer of slope 0 whose p is the share of positives by the rule of succession."""
+    return _scorer(0.0, float(np.log((positives + 1) / (n - positives + 1))), np.zeros(n), labels, outcome)
+
+
+def _scorer(weight: float, bias: float, x: Floats, labels: Labels, outcome: str) -> Scorer:
+    return Scorer(weight, bias, cross_entropy(weight * x + bias, labels), outcome)

@@ -1,1 +1,0 @@
-"""Files <-> values: a module for each data set and each file format; pyarrow is used here and nowhere else."""

@@ -1,0 +1,1 @@
+"""A source to a task folder; one file a data set."""

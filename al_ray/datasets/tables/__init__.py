@@ -1,0 +1,1 @@
+"""A user's own CSV, TSV, JSONL or Parquet to a task."""

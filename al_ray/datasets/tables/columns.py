@@ -1,0 +1,121 @@
+"""Columns of a user's table as text, with the place of every row, and the log of bad rows.
+
+A cell has the same text in every file format: trimmed; numbers as Python writes them; true or false; null where it is
+empty or NaN.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from al_ray.core.errors import BadFile
+from al_ray.core.pairs import Mask, Rows
+from al_ray.datasets.tsv import BadRows, SkippedRow
+
+Cells: TypeAlias = pa.LargeStringArray
+# Arrow creates these functions at import, where type checkers cannot see them.
+compute: Any = pyarrow.compute
+NO_CELL = pa.scalar(None, pa.large_string())
+# Maximum number of columns, and of characters of a cell, in an error line.
+SHOWN, WIDEST = 12, 40
+
+
+@dataclass
+class BadRowLog:
+    """Bad rows of tables: under `fail` the first raises BadFile, under `skip` all are collected to be listed."""
+
+    bad_rows: BadRows
+    cure: str = "mend the row, or leave such rows out with --bad-rows skip"
+    skipped: list[SkippedRow] = field(default_factory=list)
+
+    def add(self, place: str, reason: str) -> None:
+        """Raise BadFile for a bad row, or collect it."""
+        if self.bad_rows == "fail":
+            raise BadFile(f"{place}: {reason}; {self.cure}")
+        self.skipped.append(SkippedRow(place, reason))
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a file, with some of its columns.
+
+    cells: column -> (n,) texts, null where a cell is empty. numbers: (n,) row numbers in the file, from 0, bad rows
+    included. lines: (n,) the line on which each row begins, from 1; None for Parquet.
+    """
+
+    path: Path
+    cells: dict[str, Cells]
+    numbers: Rows
+    lines: Rows | None
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def place(self, row: int) -> str:
+        """Return FILE:LINE of a row; FILE:row NUMBER for Parquet."""
+        return f"{self.path}:{self.lines[row]}" if self.lines is not None else f"{self.path}:row {self.numbers[row]}"
+
+    def with_cells(self, **cells: Cells) -> "TableRows":
+        """Return the same rows with other columns."""
+        return replace(self, cells=cells)
+
+    def filter(self, mask: Mask) -> "TableRows":
+        """Return the rows where the mask (n,) is true."""
+        if mask.all():
+            return self
+        cells = {name: column.filter(pa.array(mask)) for name, column in self.cells.items()}
+        return TableRows(self.path, cells, self.numbers[mask], None if self.lines is None else self.lines[mask])
+
+    def reject(self, bad: Mask, reason: Callable[[int], str], faults: BadRowLog) -> "TableRows":
+        """Return the rows that are not `bad`; BadFile if all are. reason: row -> what is wrong with it."""
+        for row in np.flatnonzero(bad).tolist():
+            faults.add(self.place(row), reason(row))
+        if len(bad) and bad.all():
+            raise BadFile(f"{self.path}: every row is bad, such as {self.place(0)}: {reason(0)}; mend the rows")
+        return self.filter(~bad)
+
+    def join_columns(self, columns: Sequence[str]) -> Cells:
+        """Join columns (n,) by a space, without the empty cells; null where all are empty."""
+        whole = self.cells[columns[0]]
+        for name in columns[1:]:
+            # Null where either is null. (Arrow 26.0's join that skips nulls drops the rows where all are null.)
+            both = compute.binary_join_element_wise(whole, self.cells[name], pa.scalar(" ", pa.large_string()))
+            whole = compute.coalesce(both, whole, self.cells[name])
+        return whole
+
+
+def check_columns(place: str, columns: Sequence[str], there: Sequence[str], hint: str = "") -> None:
+    """BadFile for a column that is missing or there twice."""
+    for name in columns:
+        if name not in there:
+            listed = ", ".join(map(repr, there[:SHOWN])) + (", ..." if len(there) > SHOWN else "")
+            raise BadFile(f"{place} has no column {name!r}; it has: {listed}{hint}")
+        if there.count(name) > 1:
+            raise BadFile(f"{place} has {there.count(name)} columns {name!r}; rename all but one")
+
+
+def concatenate(parts: Sequence[Cells]) -> Cells:
+    """Concatenate arrays; also none."""
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.large_string())
+
+
+def trim_cells(column: Cells) -> Cells:
+    """Strip white space; null where nothing is left."""
+    column = compute.utf8_trim_whitespace(column)
+    return compute.if_else(compute.equal(compute.binary_length(column), 0), NO_CELL, column)
+
+
+def quote_cell(column: Cells, row: int) -> str:
+    """Return a cell in quotes for an error line, shortened to WIDEST characters."""
+    text = column[row].as_py()
+    return repr(text if len(text) <= WIDEST else text[:WIDEST] + "...")
+
+
+def as_mask(mask: pa.BooleanArray) -> Mask:
+    """Convert an Arrow mask (n,) to NumPy; null becomes False."""
+    return mask.fill_null(False).to_numpy(zero_copy_only=False)

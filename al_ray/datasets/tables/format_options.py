@@ -1,0 +1,32 @@
+"""Options for the file format of a user's tables."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from al_ray.datasets.tables.reader import Format, TableFormat
+from al_ray.datasets.tsv import BadRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """File format of tables, and what to do with bad rows."""
+
+    format: Format = "auto"
+    """Format of all tables; auto: by the extension (.csv .tsv .tab .jsonl .ndjson .parquet .pq)."""
+    delimiter: str | None = None
+    """Column delimiter of CSV and TSV files; a comma or a tab, by extension, when not given."""
+    quoting: Literal["standard", "none"] = "standard"
+    """none: in CSV and TSV files a quote is an ordinary character."""
+    encoding: str = "utf-8"
+    """Encoding of CSV, TSV and JSON lines files; a byte-order mark is ignored."""
+    header: bool = True
+    """--no-header: CSV and TSV files have no header, and columns are given by number, from 0."""
+    bad_rows: BadRows = "fail"
+    """What to do with a bad row: fail with its line, or skip it and list it."""
+
+    @cached_property
+    def reading(self) -> TableFormat:
+        """Return the format as one value."""
+        delimiter = "\t" if self.delimiter in ("tab", "\\t") else self.delimiter
+        return TableFormat(self.format, delimiter, self.quoting, self.encoding, self.header)

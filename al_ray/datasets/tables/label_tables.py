@@ -1,0 +1,212 @@
+"""Tables of labels: read those bought elsewhere or corrected, write those of a run."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from al_ray.core.errors import BadOption
+from al_ray.core.labels import OPEN, UNSURE, WORDS, YES, Labelled
+from al_ray.core.pairs import Mask, Pairs, PairSpace, as_pairs
+from al_ray.core.scorer import Labels
+from al_ray.core.task import Corpus, Task
+from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, compute, quote_cell
+from al_ray.datasets.tables.pair_labels import MEANINGS
+from al_ray.datasets.tables.reader import TableFormat, read_table
+from al_ray.datasets.tables.texts import SideTexts
+from al_ray.storage.files import in_one_step
+from al_ray.storage.uri import StoragePath
+
+# The column order of sentence-transformers: texts, then the label.
+PAIR = ("sentence1", "sentence2", "label")
+EVERY = ("left_id", "right_id", "answer", "round", "source")
+# The code of a label that is no word of MEANINGS.
+UNREADABLE = OPEN + 1
+WRITERS: dict[str, Callable[[pa.Table, IO[bytes]], Any]] = {
+    ".parquet": pq.write_table,
+    ".csv": pyarrow.csv.write_csv,
+    ".jsonl": lambda table, file: file.write(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()).encode()
+    ),
+}
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """Labels of a table: rows of a sheet, one for each pair, with (n, 2) pairs and (n,) labels NO, YES or UNSURE.
+
+    rows: how many the table has; empty, unsure: how many have no label, or the label unsure; repeats: how many say yes
+    or no as an earlier row does.
+    """
+
+    sheet: TableRows
+    pairs: Pairs
+    labels: Labels
+    rows: int
+    empty: int
+    unsure: int
+    repeats: int
+
+    @property
+    def settled(self) -> dict[str, int]:
+        """What a report says of rows without effect: a sentence -> how many times."""
+        again = self.repeats + self.unsure - int((self.labels == UNSURE).sum())
+        return {"rows without an answer": self.empty, "rows that repeat a pair": again}
+
+
+def read_task_labels(
+    path: Path, columns: Sequence[str], reading: TableFormat, task: Task, faults: BadRowLog
+) -> LabelTable:
+    """Read labels of pairs of a task's training split; see `read_label_table`."""
+    left = _side("left", task.left)
+    sides = left, left if task.symmetric else _side("right", task.right)
+    return read_label_table(path, columns, reading, sides, task.split("train").space, faults)
+
+
+def read_label_table(
+    path: Path,
+    columns: Sequence[str],
+    reading: TableFormat,
+    sides: tuple[SideTexts, SideTexts],
+    space: PairSpace,
+    faults: BadRowLog,
+    hint: str = "",
+) -> LabelTable:
+    """Read a table of two ids and a label, in the order of its rows; without a third column every row is a match.
+
+    A row with an empty label is left out before its ids are looked up. Bad rows (see `BadRowLog`): an id that its side
+    does not have, a pair that `space` does not hold, and those of `label_rows`. hint: ends the line on unknown ids.
+    """
+    sheet = read_table(path, columns, reading, faults)
+    names = dict(zip(("left", "right", "label"), columns, strict=False))
+    sheet = sheet.with_cells(**{cell: sheet.cells[column] for cell, column in names.items()})
+    rows, labelled = len(sheet), ~_unlabelled(sheet)
+    sheet = sheet.filter(labelled)
+    pairs = as_pairs(*(side.rows(sheet.cells[cell]) for side, cell in zip(sides, ("left", "right"), strict=True)))
+    for number, cell in enumerate(("left", "right")):
+        unknown = pairs[:, number] < 0
+        reason = _unknown_id(sheet.cells[cell], names[cell], sides[number], hint)
+        sheet, pairs = sheet.reject(unknown, reason, faults), pairs[~unknown]
+    outside, ids, itself = ~space.holds(pairs), sheet.cells["left"], space.symmetric & (pairs[:, 0] == pairs[:, 1])
+    sheet = sheet.reject(
+        outside,
+        lambda row: (
+            f"it pairs {quote_cell(ids, row)} with itself" if itself[row] else "its pair is none of the training split"
+        ),
+        faults,
+    )
+    table = label_rows(sheet, pairs[~outside], space, faults)
+    return replace(table, rows=rows, empty=rows - int(labelled.sum()))
+
+
+def label_rows(sheet: TableRows, pairs: Pairs, space: PairSpace, faults: BadRowLog) -> LabelTable:
+    """Read the labels of (n, 2) pairs, the rows of a sheet; one without a cell `label` says yes to all of them.
+
+    The rule for all tables of labels: an empty label says nothing. Unsure means that the answer is not known: it is no
+    negative, it contradicts neither yes nor no, and where another row of the pair says either, that row counts. Yes and
+    no of one pair contradict each other: the later row is a bad row, and its line names the first. So is a row whose
+    label cannot be read.
+    """
+    labels, rows = _label_codes(sheet), len(sheet)
+    unread = labels == UNREADABLE
+    sheet = sheet.reject(
+        unread,
+        lambda row: f"its label is {quote_cell(sheet.cells['label'], row)}, not 1 or 0, yes, no or unsure",
+        faults,
+    )
+    labels, pairs = labels[~unread], pairs[~unread]
+    answered = labels != OPEN
+    sheet, labels, keys = sheet.filter(answered), labels[answered], space.keys(pairs[answered])
+    # Rows that say yes or no come first, so that of each pair the first of them counts, and an unsure one else.
+    order = np.argsort(labels == UNSURE, kind="stable")
+    _, places, back = np.unique(keys[order], return_index=True, return_inverse=True)
+    first = order[places]
+    counts = np.empty(len(keys), dtype=np.int64)
+    counts[order] = first[back]
+    unsure = labels == UNSURE
+    odd = ~unsure & (labels != labels[counts])
+    sheet.reject(
+        odd,
+        lambda row: (
+            f"it says {WORDS[labels[row]]} of a pair to which {sheet.place(int(counts[row]))} says "
+            f"{WORDS[int(labels[counts[row]])]}"
+        ),
+        faults,
+    )
+    once: Mask = np.isin(np.arange(len(keys)), first)
+    repeats = int((~unsure & ~odd & ~once).sum())
+    empty = int((~answered).sum())
+    return LabelTable(
+        sheet.filter(once), space.pairs(keys[once]), labels[once], rows, empty, int(unsure.sum()), repeats
+    )
+
+
+def _unlabelled(sheet: TableRows) -> Mask:
+    """(n,) whether the label of a row is empty."""
+    if "label" not in sheet.cells:
+        return np.zeros(len(sheet), dtype=np.bool_)
+    return as_mask(compute.is_null(sheet.cells["label"]))
+
+
+def _label_codes(sheet: TableRows) -> Labels:
+    """(n,) NO, YES or UNSURE; OPEN for an empty cell, UNREADABLE for any other word."""
+    if "label" not in sheet.cells:
+        return np.full(len(sheet), YES, dtype=np.uint8)
+    words = compute.utf8_lower(sheet.cells["label"])
+    found = compute.index_in(words, value_set=pa.array(list(MEANINGS), pa.large_string())).fill_null(-1).to_numpy()
+    labels = np.array([*MEANINGS.values(), UNREADABLE], dtype=np.uint8)[found]
+    labels[_unlabelled(sheet)] = OPEN
+    return labels
+
+
+def _unknown_id(ids: Cells, column: str, side: SideTexts, hint: str) -> Callable[[int], str]:
+    """Row -> why its id is none of a side's."""
+
+    def reason(row: int) -> str:
+        if not ids[row].is_valid:
+            return f"its {column!r} is empty"
+        return f"its {column!r} is {quote_cell(ids, row)}, no id of {side.name}{hint}"
+
+    return reason
+
+
+def _side(name: str, corpus: Corpus) -> SideTexts:
+    texts = pa.array(corpus.texts, pa.large_string())
+    return SideTexts(f"the task's {name} texts", pa.array(corpus.ids, pa.large_string()), texts)
+
+
+def labels_table(labelled: Labelled, task: Task, every: bool) -> pa.Table:
+    """Return labels with their texts, in the order bought: sentence1, sentence2, label (1 or 0), without unsure pairs.
+
+    every: add the columns of EVERY, and the unsure pairs, whose label is null.
+    """
+    kept = labelled if every else labelled.decided
+    left, right = kept.pairs.T.tolist()
+    label = pa.array(kept.labels, pa.int64(), mask=kept.labels == UNSURE)
+    texts = [task.left.texts[row] for row in left], [task.right.texts[row] for row in right]
+    columns: dict[str, Any] = dict(zip(PAIR, (*texts, label), strict=True))
+    if every:
+        ids = [task.left.ids[row] for row in left], [task.right.ids[row] for row in right]
+        said = [WORDS[word] for word in kept.labels.tolist()]
+        columns |= dict(zip(EVERY, (*ids, said, kept.rounds, list(kept.sources)), strict=True))
+    return pa.table(columns)
+
+
+def write_labels(path: StoragePath, table: pa.Table) -> None:
+    """Write a table of labels atomically, in the format of the file's extension."""
+    write = WRITERS.get(Path(path.name).suffix.lower())
+    if write is None:
+        raise BadOption(f"--out {path} ends with none of {' '.join(WRITERS)}; give a name that does")
+
+    def write_aside(aside: Path) -> None:
+        # A file, not its name: pyarrow takes no name that is not UTF-8.
+        with aside.open("wb") as file:
+            write(table, file)
+
+    in_one_step(path, write_aside)

@@ -1,0 +1,116 @@
+"""Options for a user's own tables, and the check of their combinations."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+from al_ray.core.errors import BadOption
+from al_ray.datasets.tables.format_options import TableOptions
+
+LABEL_COLUMNS = "left,right,label"
+HALVES = "--source needs --text-columns of one text, then as many of the other, such as text1,text2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnTexts(TableOptions):
+    """Your own Parquet, CSV/TSV or JSON lines: texts with labels beside them, or labelled pairs of texts."""
+
+    text_columns: str
+    """Text columns, joined by a space; with --source those of the first text, then as many of the second: t1,t2."""
+    left: Path | None = None
+    """Table of texts. Without --right the task pairs all of its texts with each other, unordered."""
+    right: Path | None = None
+    """Table of the texts to pair with those of --left."""
+    id_column: str | None = None
+    """Column of the ids, of any type; the row number from 0 when not given."""
+    right_text_columns: str | None = None
+    """Columns of the text in --right; --text-columns when not given."""
+    right_id_column: str | None = None
+    """Column of the ids in --right; --id-column when not given."""
+    labels: Path | None = None
+    """Table of labels, complete or partial: two ids and 1/0, true/false, yes/no, match/non-match; empty: none."""
+    label_columns: str | None = None
+    """Columns of --labels: two ids and a label (left,right,label when not given). Two columns: all match."""
+    source: Path | None = None
+    """Table with two texts in each row, instead of --left. Equal texts become one; ids are numbers from 0."""
+    label_column: str | None = None
+    """Column of the label in --source; no pair is labelled when not given."""
+    two_sided: bool = False
+    """With --source: pair first texts with second texts, as questions with answers, not all with each other."""
+    closure: bool = True
+    """With one collection: texts connected by a chain of matches match, whatever their labels say."""
+    split_column: str | None = None
+    """Column of --left or --source that holds train, dev (or validation) or test."""
+    split: str | None = None
+    """Shares of the (left) texts in train, dev and test; texts connected by labels share a split (0.5,0.25,0.25)."""
+    seed: int = 0
+    """Random seed of the split."""
+    max_length: int = 128
+    """Maximum tokens per text of your encoder; the report counts longer texts."""
+
+    def check(self) -> None:
+        """Validate the combination of options, before any file is read."""
+        pairs, label_files = self.source is not None, self.labels is not None
+        for wrong, cure in (
+            (pairs and self.left is not None, "--left and --source exclude one another; give one of them"),
+            (self.right is not None and self.left is None, "--right is without --left; give both, or --left alone"),
+            (not pairs and self.left is None, "give --left FILE (texts) or --source FILE (pairs of texts)"),
+            (pairs and label_files, "--labels goes with --left; with --source name the --label-column"),
+            (pairs and self.id_column is not None, "--id-column goes with --left; leave it out with --source"),
+            (not pairs and self.label_column is not None, "--label-column goes with --source; give --label-columns"),
+            (not pairs and self.two_sided, "--two-sided goes with --source; with --left give --right FILE"),
+            (self.label_columns is not None and not label_files, "--label-columns is without --labels FILE"),
+            (
+                self.right is None and (self.right_id_column or self.right_text_columns) is not None,
+                "--right-id-column and --right-text-columns are without --right FILE",
+            ),
+            (
+                self.right is not None and (self.id_column is None) and self.right_id_column is not None,
+                "--right-id-column is without --id-column; give both, or neither",
+            ),
+            (self.split is not None and self.split_column is not None, "give --split or --split-column, not both"),
+            (self.max_length < 3, f"--max-length is {self.max_length}; give at least 3"),
+            (pairs and len(column_names("--text-columns", self.text_columns)) % 2, HALVES),
+        ):
+            if wrong:
+                raise BadOption(cure)
+        self._check_columns()
+        self._check_files()
+
+    def _check_columns(self) -> None:
+        texts = column_names("--text-columns", self.text_columns)
+        for option, column in (("--label-column", self.label_column), ("--split-column", self.split_column)):
+            if column is not None and column in texts:
+                raise BadOption(
+                    f"{option} {column} is one of --text-columns, so the text would reveal it; name another"
+                )
+        if self.right_text_columns is not None:
+            column_names("--right-text-columns", self.right_text_columns)
+        if self.labels is not None and len(self.columns_of_labels) not in (2, 3):
+            raise BadOption(f"--label-columns is {self.label_columns}; give three, such as {LABEL_COLUMNS}, or two ids")
+
+    def _check_files(self) -> None:
+        files = [path for path in (self.left, self.right, self.labels, self.source) if path is not None]
+        formats = {self.reading.format_of(path) for path in files}
+        if not formats & {"csv", "tsv"} and (self.delimiter or self.quoting == "none" or not self.header):
+            raise BadOption(
+                "--delimiter, --quoting and --no-header are for CSV and TSV files, and no such file is given"
+            )
+        if self.right is not None and self.left == self.right and self.right_text_columns is None:
+            raise BadOption("--right is the same file as --left; leave it out to pair a collection with itself")
+
+    @property
+    def columns_of_labels(self) -> tuple[str, ...]:
+        """Return two columns of ids, and that of the label if there is one."""
+        return column_names("--label-columns", self.label_columns or LABEL_COLUMNS)
+
+
+def column_names(option: str, columns: str) -> tuple[str, ...]:
+    """Split column names at commas; a name that contains a comma is quoted, as in CSV."""
+    names = tuple(name.strip() for name in next(csv.reader([columns], skipinitialspace=True), []))
+    if not names or not all(names):
+        raise BadOption(f"{option} is {columns!r}; give names separated by commas")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise BadOption(f"{option} names {twice[0]!r} twice; name each column once")
+    return names

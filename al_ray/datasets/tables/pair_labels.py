@@ -1,0 +1,127 @@
+"""Labelled pairs of a user, the words for labels, and the task made of labels and texts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from al_ray.core import labels as records
+from al_ray.core.errors import BadFile
+from al_ray.core.graph import components
+from al_ray.core.pairs import Mask, Pairs, PairSpace
+from al_ray.core.rng import generator
+from al_ray.core.task import SPLITS, Corpus, Split, Task
+from al_ray.datasets.splitting import Numbers, Shares, deal, pairs_within
+from al_ray.datasets.tables.columns import BadRowLog, TableRows, compute, quote_cell
+from al_ray.datasets.task_folder import sealed
+
+# Case and surrounding white space do not matter.
+YES = ("1", "1.0", "true", "t", "yes", "y", "match")
+NO = ("0", "0.0", "false", "f", "no", "n", "non-match")
+UNSURE = ("unsure",)
+MEANINGS = {
+    **dict.fromkeys(YES, records.YES), **dict.fromkeys(NO, records.NO), **dict.fromkeys(UNSURE, records.UNSURE)
+}  # fmt: skip
+SPLIT_NUMBERS = {"train": 0, "dev": 1, "valid": 1, "validation": 1, "test": 2}
+CLOSURE_PAIRS = 50_000_000
+
+
+@dataclass(frozen=True)
+class PairLabels:
+    """Labelled pairs, each once: (n, 2) pairs, (n,) labels (True: match), and counts for the report."""
+
+    pairs: Pairs
+    labels: Mask
+    settled: Mapping[str, int]
+
+    @property
+    def positives(self) -> Pairs:
+        """Return the (p, 2) pairs labelled yes."""
+        return self.pairs[self.labels]
+
+    @property
+    def negatives(self) -> Pairs:
+        """Return the (q, 2) pairs labelled no."""
+        return self.pairs[~self.labels]
+
+
+UNLABELLED = PairLabels(np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.bool_), {})
+
+
+def whole_space(left: int, right: int, symmetric: bool) -> PairSpace:
+    """Return the space of all pairs of a task with this many texts on its sides."""
+    rows = np.arange(left, dtype=np.int64)
+    return PairSpace(rows, rows if symmetric else np.arange(right, dtype=np.int64), right, symmetric)
+
+
+def read_splits(sheet: TableRows, column: str, faults: BadRowLog) -> tuple[TableRows, Numbers]:
+    """Return the rows whose cell `split` names a split, and (n,) numbers of SPLITS."""
+    words = compute.utf8_lower(sheet.cells["split"])
+    found = compute.index_in(words, value_set=pa.array(list(SPLIT_NUMBERS), pa.large_string())).fill_null(-1).to_numpy()
+    numbers = np.array([*SPLIT_NUMBERS.values(), -1])[found]
+
+    def reason(row: int) -> str:
+        cells = sheet.cells["split"]
+        word = quote_cell(cells, row) if cells[row].is_valid else "empty"
+        return f"its split (column {column!r}) is {word}, not train, dev (or validation) or test"
+
+    return sheet.reject(numbers < 0, reason, faults), numbers[numbers >= 0]
+
+
+def deal_splits(space: PairSpace, known: PairLabels, shares: Shares, seed: int) -> Numbers:
+    """Draw a split for each left text: (left,) numbers of SPLITS, such that no labelled pair crosses splits.
+
+    With two sides every right text is in every split, so a pair is in the split of its left text; left texts that
+    share a match are in one split.
+    """
+    texts = len(space.left)
+    if space.symmetric:
+        component = components(texts, known.pairs)
+    else:
+        component = components(texts + len(space.right), known.positives + np.array([0, texts]))[:texts]
+    return deal(component, shares, generator(seed, "split"))
+
+
+def build_task(
+    name: str, left: Corpus, right: Corpus, known: PairLabels, split_of: Numbers, space: PairSpace, closure: bool
+) -> tuple[Task, dict[str, int]]:
+    """Build the task, and count the labelled pairs that it leaves out.
+
+    closure: in a symmetric task, all texts connected by positives match each other, whatever their labels say.
+    """
+    positives, negatives, denied = known.positives, known.negatives, 0
+    if closure and space.symmetric:
+        matched = components(len(left), positives)
+        _refuse_avalanche(matched)
+        positives, inside = pairs_within(matched), matched[negatives[:, 0]] == matched[negatives[:, 1]]
+        negatives, denied = negatives[~inside], int(inside.sum())
+    splits: dict[str, Split] = {}
+    for number, split in enumerate(SPLITS):
+        rows = np.flatnonzero(split_of == number).astype(np.int64)
+        part = PairSpace(rows, rows if space.symmetric else space.right, space.width, space.symmetric)
+        splits[split] = Split(
+            split, part, *(_inside(pairs, split_of == number, space) for pairs in (positives, negatives))
+        )
+    kept = sum(len(split.positives) + len(split.stated_negatives) for split in splits.values())
+    settled = {
+        "stated negatives inside a component of positives (the closure wins)": denied,
+        "known pairs that cross the given splits (they belong to none)": len(positives) + len(negatives) - kept,
+    }
+    return sealed(name, space.symmetric, left, right, splits), settled
+
+
+def _inside(pairs: Pairs, here: Mask, space: PairSpace) -> Pairs:
+    """Return those of (n, 2) pairs that lie in a split: both texts in a symmetric task, else the left one."""
+    return pairs[here[pairs].all(axis=1) if space.symmetric else here[pairs[:, 0]]]
+
+
+def _refuse_avalanche(matched: Numbers) -> None:
+    """BadFile for a closure too large for memory: a few wrong labels can connect all texts."""
+    sizes = np.bincount(matched)
+    pairs = int((sizes * (sizes - 1) // 2).sum())
+    if pairs > CLOSURE_PAIRS:
+        raise BadFile(
+            f"the positives chain {sizes.max():,} texts into one component, {pairs:,} matches by closure; "
+            "look for wrong matches among the labels, or give --no-closure"
+        )

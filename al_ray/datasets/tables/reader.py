@@ -1,0 +1,300 @@
+"""Read a user's own table files: CSV, TSV, JSON lines and Parquet.
+
+The csv module reads delimited files, because pyarrow.csv counts rows where we must name lines (a quoted text may hold
+line breaks), reports no place for a wrong encoding, and reads to the end of the file at a quote that is never closed.
+"""
+
+import codecs
+import csv
+import json
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, check_columns, concatenate, trim_cells
+
+Format = Literal["auto", "csv", "tsv", "jsonl", "parquet"]
+FORMATS: dict[str, Format] = {
+    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
+    ".pq": "parquet",
+}  # fmt: skip
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+# First bytes of files of other kinds, their names, and the cure.
+STRANGERS = {
+    b"PAR1": ("Parquet", "give --format parquet"),
+    b"PK\x03\x04": ("a spreadsheet or a zip", "save it as CSV (UTF-8)"),
+    b"\x1f\x8b": ("gzip", "unpack it first"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "unpack it first"),
+    b"\xff\xfe": ("UTF-16", "give --encoding utf-16"),
+    b"\xfe\xff": ("UTF-16", "give --encoding utf-16"),
+}
+ROWS_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """The format of a table; TableOptions explains the fields. If `fixed`, messages name no option to change it."""
+
+    format: Format = "auto"
+    delimiter: str | None = None
+    quoting: Literal["standard", "none"] = "standard"
+    encoding: str = "utf-8"
+    header: bool = True
+    fixed: bool = False
+
+    def __post_init__(self) -> None:
+        """Validate encoding and delimiter."""
+        try:
+            "".encode(self.encoding)
+        except (LookupError, UnicodeError) as error:
+            raise BadOption(f"--encoding {self.encoding}: {error}; give one such as utf-8, cp1252, utf-16") from error
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise BadOption(f"--delimiter is {self.delimiter!r}; give one character other than a quote, or tab")
+
+    @property
+    def codec(self) -> str:
+        """Return the name of the codec; for UTF-8 one that skips a byte-order mark."""
+        name = codecs.lookup(self.encoding).name
+        return "utf-8-sig" if name == "utf-8" else name
+
+    def advice(self, option: str) -> str:
+        """Return the advice to change an option, unless the format is fixed."""
+        return "" if self.fixed else option
+
+    def format_of(self, path: Path) -> Format:
+        """Return the format of a file, by its extension unless it is given."""
+        found = FORMATS.get(path.suffix.lower()) if self.format == "auto" else self.format
+        if found is None:
+            known = " ".join(FORMATS)
+            raise BadOption(f"{path}: its extension is none of {known}; give --format csv, tsv, jsonl or parquet")
+        return found
+
+
+def read_table(path: Path, columns: Sequence[str], reading: TableFormat, faults: BadRowLog) -> TableRows:
+    """Read columns of a file; a row that cannot be read goes to `faults`."""
+    form = reading.format_of(path)
+    _check_kind(path, form, reading)
+    wanted, before = list(dict.fromkeys(columns)), len(faults.skipped)
+    sheet = _parquet(path, wanted) if form == "parquet" else _lines(path, wanted, form, reading, faults)
+    if not len(sheet):
+        readable = " that can be read" if len(faults.skipped) > before else ""
+        raise BadFile(f"{path} holds no row{readable}; is it the right file, and whole?")
+    return sheet
+
+
+def _check_kind(path: Path, form: Format, reading: TableFormat) -> None:
+    """BadFile for a folder, an empty file, or one whose first bytes are those of another kind."""
+    if path.is_dir():
+        raise BadFile(f"{path} is a folder; give one file")
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read ({error.strerror}); give the path of the table") from error
+    if not start:
+        raise BadFile(f"{path} is empty; give a table with rows")
+    allowed = {"Parquet"} if form == "parquet" else {"UTF-16"} if reading.codec.startswith("utf-16") else set[str]()
+    for magic, (kind, cure) in STRANGERS.items():
+        if start.startswith(magic) and kind not in allowed:
+            raise BadFile(f"{path} is {kind}, not {form.upper()}; {reading.advice(cure) or 'save it as CSV (UTF-8)'}")
+
+
+def _lines(path: Path, columns: list[str], form: Format, reading: TableFormat, faults: BadRowLog) -> TableRows:
+    """Read a file of lines in blocks, so that few Python strings are in memory at a time.
+
+    A byte that cannot be decoded becomes a lone surrogate, which Arrow refuses; only then is its row searched for.
+    """
+    parts: list[list[Cells]] = [[] for _ in columns]
+    places = [np.empty((0, 2), dtype=np.int64)]
+    # With newline="" the csv module sees line breaks as they are; elsewhere only LF ends a line.
+    newline = "" if form != "jsonl" and reading.quoting == "standard" else "\n"
+    try:
+        with path.open(encoding=reading.codec, errors="surrogateescape", newline=newline) as file:
+            every = _json_rows if form == "jsonl" else _delimited_rows
+            rows = every(file, path, columns, reading, faults)
+            while block := list(islice(rows, ROWS_AT_ONCE)):
+                try:
+                    cells = _cells(block, len(columns))
+                except UnicodeEncodeError:
+                    block = [row for row in block if _decoded(path, row, reading, faults)]
+                    cells = _cells(block, len(columns))
+                for part, column in zip(parts, cells, strict=True):
+                    part.append(trim_cells(column))
+                places.append(np.array([row[:2] for row in block], dtype=np.int64).reshape(-1, 2))
+    except UnicodeError as error:
+        hint = reading.advice("give its --encoding, or ")
+        raise BadFile(f"{path} is not {reading.encoding} ({error}); {hint}mend it") from error
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read ({error.strerror})") from error
+    numbers, lines = np.concatenate(places).T
+    return TableRows(path, {name: concatenate(part) for name, part in zip(columns, parts, strict=True)}, numbers, lines)
+
+
+Row = tuple[int, int, list[str | None]]
+
+
+def _cells(block: list[Row], columns: int) -> list[Cells]:
+    return [pa.array([row[2][at] for row in block], pa.large_string()) for at in range(columns)]
+
+
+def _decoded(path: Path, row: Row, reading: TableFormat, faults: BadRowLog) -> bool:
+    try:
+        "".join(cell or "" for cell in row[2]).encode()
+    except UnicodeEncodeError:
+        hint = reading.advice(" (has the file another --encoding, as cp1252?)")
+        faults.add(f"{path}:{row[1]}", f"it is not {reading.encoding}{hint}")
+        return False
+    return True
+
+
+def _delimited_rows(
+    file: TextIO, path: Path, columns: list[str], reading: TableFormat, faults: BadRowLog
+) -> Iterator[Row]:
+    """Yield the rows of a CSV or TSV file, without blank lines."""
+    delimiter = reading.delimiter or DELIMITERS[reading.format_of(path)]
+    records = _quoted(file, path, delimiter, reading) if reading.quoting == "standard" else _bare(file, delimiter)
+    width, at, number = 0, list[int](), 0
+    for line, row, fault in records:
+        if not width and not fault:
+            width, at = len(row), _positions(path, line, row, columns, reading)
+            if reading.header:
+                continue
+        if fault or len(row) != width:
+            reason = fault or f"it has {len(row)} columns, not {width} as the first row"
+            if not width:
+                raise BadFile(f"{path}:{line}: {reason}; mend the first row")
+            faults.add(f"{path}:{line}", reason)
+        else:
+            yield number, line, [row[i] for i in at]
+        number += 1
+
+
+Record = tuple[int, list[str], str]
+
+
+def _quoted(file: TextIO, path: Path, delimiter: str, reading: TableFormat) -> Iterator[Record]:
+    """Yield (line, cells, fault) of each record with standard quoting."""
+    csv.field_size_limit(sys.maxsize)
+    records = csv.reader(file, delimiter=delimiter, strict=True)
+    hint = reading.advice("; if quotes are ordinary characters give --quoting none")
+    while True:
+        line = records.line_num + 1
+        try:
+            row = next(records)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            if "unexpected end" in str(error):
+                # The quote swallows all that follows, so it is not known which rows a skip would lose.
+                raise BadFile(f"{path}:{line}: a quote opens in this row and is never closed; mend it{hint}") from error
+            yield line, [], f"its quotes are wrong ({error}){hint}"
+        else:
+            if row:
+                yield line, row, ""
+
+
+def _bare(file: TextIO, delimiter: str) -> Iterator[Record]:
+    """Yield (line, cells, no fault) of each line; quotes are ordinary characters."""
+    for line, text in enumerate(file, start=1):
+        if text := text.rstrip("\r\n"):
+            yield line, text.split(delimiter), ""
+
+
+def _positions(path: Path, line: int, first: list[str], columns: list[str], reading: TableFormat) -> list[int]:
+    """Return the positions of the columns in a row: by the header, or by number if there is none."""
+    if not reading.header:
+        for name in columns:
+            if not name.isdecimal() or int(name) >= len(first):
+                last = len(first) - 1
+                raise BadOption(f"--no-header: {name!r} is no column of {path}; give numbers from 0 to {last}")
+        return [int(name) for name in columns]
+    header = [name.strip().removeprefix("\ufeff").strip() for name in first]
+    if any("\udc80" <= letter <= "\udcff" for letter in "".join(header)):
+        hint = reading.advice("give its --encoding, such as cp1252, or ")
+        raise BadFile(f"{path}:{line}: the header is not {reading.encoding}; {hint}mend it")
+    hint = "; if the file has no header, give --no-header and columns by number"
+    if len(header) == 1:
+        hint = "; it has only one column: does the file have another --delimiter?"
+    check_columns(f"{path}:{line}", columns, header, reading.advice(hint))
+    return [header.index(name) for name in columns]
+
+
+def _json_rows(file: TextIO, path: Path, columns: list[str], reading: TableFormat, faults: BadRowLog) -> Iterator[Row]:
+    """Yield the rows of a file with a JSON object in each line; a missing name is an empty cell."""
+    number, seen = 0, dict[str, None]()
+    for line, text in enumerate(file, start=1):
+        if not text.strip():
+            continue
+        try:
+            content = json.loads(text)
+            if not isinstance(content, dict):
+                raise ValueError(f"it is not a JSON object but {text.strip()[:20]!r}; each line must be one object")
+            cells = [_json_cell(name, content.get(name)) for name in columns]
+        except (ValueError, RecursionError) as error:
+            faults.add(f"{path}:{line}", _json_fault(error, reading))
+        else:
+            if number < ROWS_AT_ONCE or any(name not in seen for name in columns):
+                seen.update(dict.fromkeys(content))
+            yield number, line, cells
+        number += 1
+    if seen:
+        check_columns(str(path), columns, list(seen))
+
+
+def _json_fault(error: Exception, reading: TableFormat) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON ({error.msg}, column {error.colno}); each line must be one object"
+    return "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+
+
+def _json_cell(name: str, value: Any) -> str | None:
+    if value is None or type(value) is str:
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return None if value != value else repr(value)
+    raise ValueError(f"its {name!r} is a {type(value).__name__}, not text")
+
+
+def _parquet(path: Path, columns: list[str]) -> TableRows:
+    try:
+        file = pq.ParquetFile(path)
+        check_columns(str(path), columns, file.schema_arrow.names)
+        table = file.read(columns=columns)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise BadFile(f"{path} cannot be read as Parquet ({reason}); is it whole, and of that format?") from error
+    cells = {name: trim_cells(concatenate(_as_text(path, name, table[name]).chunks)) for name in columns}
+    return TableRows(path, cells, np.arange(table.num_rows, dtype=np.int64), None)
+
+
+def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert a column of scalars of any type to text; BadFile for lists and the like."""
+    kind = column.type
+    if isinstance(kind, pa.UuidType):
+        texts = [None if value is None else str(uuid.UUID(str(value))) for value in column.to_pylist()]
+        return pa.chunked_array([pa.array(texts, pa.large_string())])
+    if pa.types.is_floating(kind):
+        values = column.to_numpy()
+        # NumPy writes numbers as Python does; Arrow writes 12.0 as 12. A null has become NaN.
+        return pa.chunked_array([pa.array(values.astype(str), pa.large_string(), mask=np.isnan(values))])
+    if pa.types.is_dictionary(kind):
+        return _as_text(path, name, column.cast(kind.value_type))
+    try:
+        texts = column.cast(pa.large_string())
+        # Text columns of foreign files may hold bytes that are not UTF-8.
+        texts.validate(full=True)
+    except pa.ArrowException as error:
+        cure = "name a column of texts, numbers or ids"
+        raise BadFile(f"{path}: column {name!r} of type {kind} cannot be read as text; {cure}") from error
+    return texts

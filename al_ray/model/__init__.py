@@ -1,1 +1,0 @@
-"""One process: encoder, training, neighbours and the shard of a pool, as plain classes over torch and Faiss."""

@@ -1,0 +1,265 @@
+"""A user's Python function as the oracle, called with a few pairs at a time: an LLM, a service or a rule.
+
+    def label(left: list[str], right: list[str]) -> Sequence[answer]
+
+returns an answer to each pair (left[i], right[i]): 1 or 0, True or False, None (unsure), or a word of pair_labels.py
+such as "yes", "no", "match" or "unsure"; or (answer, confidence) with a confidence in 0..1. A function that knows the
+cost of the call returns Reply(answers, cost). Pairs are asked again if the function raises or an answer is unreadable.
+"""
+
+import inspect
+import logging
+import reprlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+
+import numpy as np
+
+from al_ray.core.config.oracle import LONGEST_WAIT, OracleConfig
+from al_ray.core.errors import BadOption, CostReached, OracleFailed
+from al_ray.core.labels import NO, OPEN, UNSURE, YES, Answers, Batch
+from al_ray.core.pairs import Rows
+from al_ray.core.progress import OnProgress
+from al_ray.core.rng import generator
+from al_ray.core.scorer import Floats, Labels
+from al_ray.core.task import Task
+from al_ray.datasets.tables import pair_labels as stated
+
+logger = logging.getLogger(__name__)
+
+Function = Callable[[list[str], list[str]], object]
+Number = int | float | np.integer | np.floating
+
+# Relative rounding error of a sum of costs, within which a limit is not exceeded.
+SLACK = 1e-9
+# Texts and answers in a message.
+SHORT = reprlib.Repr()
+SHORT.maxstring = SHORT.maxother = 60
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Answers to the pairs of a call, and its cost in the currency of --max-cost (None: --cost-per-pair each)."""
+
+    answers: Sequence[object]
+    cost: float | None = None
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """The result of a call with k pairs: (k,) labels, OPEN where unreadable, (k,) confidences, and the cost.
+
+    wrong: the first fault, at pair `at` of the k; "" if there is none. returned: whether the function returned a value.
+    fatal: whether asking again would not help.
+    """
+
+    labels: Labels
+    confidences: Floats
+    cost: float = 0.0
+    wrong: str = ""
+    at: int = 0
+    returned: bool = False
+    fatal: bool = False
+
+
+class CallableOracle:
+    """Ask a function for labels and count their cost (active_learning/ports.py: Oracle)."""
+
+    def __init__(
+        self, oracle: str, task: Task, config: OracleConfig, seed: int, spent_before: float, watch: OnProgress
+    ) -> None:
+        """Load `oracle`, module:function, or raise BadOption; spent_before: cost of the run's labels so far."""
+        self.oracle, self.task, self.config, self.seed, self.watch = oracle, task, config, seed, watch
+        self.function = function_of(oracle)
+        self.spent = spent_before
+        # Expected cost of a pair: --cost-per-pair, or more once a call cost more.
+        self.price = config.cost_per_pair
+        self.started = float("-inf")
+
+    def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
+        """Yield the answers to the rows `missing` in order, one Answers for each call, before the next call is made.
+
+        A call that raises costs nothing; one that times out counts with the expected cost, because the service may
+        have charged for it. Failed and unreadable pairs are asked again, at most 1 + retries times each, then
+        OracleFailed. CostReached before a call that would exceed `max_cost`.
+        """
+        chance = generator(self.seed, "retry", number)
+        size, per_call = len(batch.pairs), self.config.pairs_per_call
+        done = size - len(missing)
+        for rows in (missing[start : start + per_call] for start in range(0, len(missing), per_call)):
+            for failures in range(1, self.config.retries + 2):
+                self._refuse_cost(len(rows), f"{size - done:,} pairs of round {number} are open")
+                result = self._result_of(self._call(batch, rows), len(rows))
+                self.spent += result.cost
+                if result.returned or result.cost:
+                    yield Answers(rows, result.labels, self.oracle, result.confidences, result.cost)
+                unread = result.labels == OPEN
+                done += int((~unread).sum())
+                self.watch("label", done, size)
+                if result.fatal or (unread.any() and failures > self.config.retries):
+                    kept = f"{done:,} of {size:,} pairs of round {number} are answered and kept"
+                    raise OracleFailed(self._complaint(result, batch, rows, failures) + kept)
+                rows = rows[unread]
+                if not len(rows):
+                    break
+                logger.warning("%s; asked again (%s of %s)", result.wrong, failures, self.config.retries)
+                if not result.returned:
+                    # A random factor from 0.5 to 1, so that runs that failed together do not retry together.
+                    longest = min(LONGEST_WAIT, self.config.retry_seconds * 2.0 ** (failures - 1))
+                    time.sleep(longest * chance.uniform(0.5, 1.0))
+
+    def _refuse_cost(self, pairs: int, state: str) -> None:
+        limit, due = self.config.max_cost, self.spent + pairs * self.price
+        if limit is not None and (self.spent >= limit or due > limit * (1 + SLACK)):
+            raise CostReached(
+                f"labels cost {self.spent:,.6g} so far and the next {pairs:,} would make it {due:,.6g}, where "
+                f"--max-cost is {limit:,.6g}; {state}: raise --max-cost, and rerun the same command to resume"
+            )
+
+    def _call(self, batch: Batch, rows: Rows) -> "Outcome":
+        """Call the function with the texts of these rows; wait first if --calls-per-minute asks for it."""
+        if self.config.calls_per_minute is not None:
+            time.sleep(max(0.0, self.started + 60 / self.config.calls_per_minute - time.monotonic()))
+            self.started = time.monotonic()
+        left, right = batch.pairs[rows].T.tolist()
+        texts = [self.task.left.texts[row] for row in left], [self.task.right.texts[row] for row in right]
+        return call_within(self.config.call_timeout, partial(self.function, *texts))
+
+    def _result_of(self, outcome: "Outcome", pairs: int) -> CallResult:
+        """Return the result of a call with this many pairs."""
+        unread, nothing = np.full(pairs, OPEN, dtype=np.uint8), np.full(pairs, np.nan)
+        if not outcome.ended:
+            wrong = f"no answer within {self.config.call_timeout:g} s (--call-timeout)"
+            return CallResult(unread, nothing, pairs * self.price, wrong)
+        if outcome.error is not None:
+            return CallResult(unread, nothing, 0.0, f"{type(outcome.error).__name__}: {outcome.error}"[:500])
+        said, cost = outcome.value, None
+        if isinstance(said, Reply):
+            said, cost = said.answers, said.cost
+        labels, confidences, wrong = read_reply(said, pairs)
+        at = int(np.argmax(labels == OPEN))
+        if cost is None:
+            cost = pairs * self.config.cost_per_pair
+        elif not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf"):
+            wrong = f"it says that the call cost {SHORT.repr(cost)}, not a number from 0, or None"
+            return CallResult(labels, confidences, pairs * self.price, wrong, at, returned=True, fatal=True)
+        self.price = max(self.price, float(cost) / pairs)
+        return CallResult(labels, confidences, float(cost), wrong, at, returned=True)
+
+    def _complaint(self, result: CallResult, batch: Batch, rows: Rows, tries: int) -> str:
+        left, right = batch.pairs[rows[result.at]].tolist()
+        texts = f"{SHORT.repr(self.task.left.texts[left])} and {SHORT.repr(self.task.right.texts[right])}"
+        times = f"tried {tries} times" if tries > 1 else "tried once"
+        return (
+            f"--oracle {self.oracle}: {result.wrong} ({times}, last with the pair {texts}); mend the function or wait "
+            "for its service, then rerun the same command to resume: "
+        )
+
+
+def read_reply(answers: object, pairs: int) -> tuple[Labels, Floats, str]:
+    """Return (k,) labels, OPEN where unreadable, (k,) confidences, and the first fault in a function's answers.
+
+    If the number of answers is not k, none is read: they cannot be matched with pairs.
+    """
+    labels, confidences = np.full(pairs, OPEN, dtype=np.uint8), np.full(pairs, np.nan)
+    if hasattr(answers, "tolist"):
+        # An array or series of NumPy, torch or pandas.
+        answers = answers.tolist()  # type: ignore[union-attr]
+    if not isinstance(answers, Sequence) or isinstance(answers, str | bytes):
+        return labels, confidences, f"it gave {SHORT.repr(answers)}, not a list of {pairs} answers"
+    if len(answers) != pairs:
+        return labels, confidences, f"it gave {len(answers)} answers to {pairs} pairs"
+    wrong = ""
+    for place, answer in enumerate(answers):
+        labels[place], confidences[place] = read_answer(answer)
+        if labels[place] == OPEN and not wrong:
+            wrong = f"it said {SHORT.repr(answer)}, not 1, 0, yes, no, unsure or (answer, confidence from 0 to 1)"
+    return labels, confidences, wrong
+
+
+def read_answer(answer: object) -> tuple[int, float]:
+    """Return the label of an answer, OPEN if unreadable, and its confidence, NaN if it has none."""
+    confidence = nothing = float("nan")
+    if isinstance(answer, tuple | list) and len(answer) == 2:
+        answer, confidence = answer
+        if not isinstance(confidence, Number) or isinstance(confidence, bool) or not 0 <= confidence <= 1:
+            return OPEN, nothing
+    if answer is None:
+        label = UNSURE
+    elif isinstance(answer, str):
+        label = stated.MEANINGS.get(answer.strip().lower(), OPEN)
+    elif isinstance(answer, Number | np.bool_) and answer in (0, 1):
+        label = YES if answer else NO
+    else:
+        label = OPEN
+    return label, nothing if label == OPEN else float(confidence)
+
+
+@dataclass
+class Outcome:
+    """The result of foreign code, as a value: what it returned or raised, or that it has not ended."""
+
+    value: object = None
+    error: BaseException | None = None
+    ended: bool = False
+
+    def __enter__(self) -> "Outcome":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
+        # `error` before `ended`, as another thread that sees `ended` then reads `error`.
+        self.error, self.ended = error, True
+        return not isinstance(error, KeyboardInterrupt)
+
+
+def call_within(seconds: float, call: Callable[[], object]) -> Outcome:
+    """Call in a daemon thread, wait at most so many seconds, and return the outcome; the thread may go on."""
+    outcome = Outcome()
+
+    def work() -> None:
+        with suppress(KeyboardInterrupt), outcome:
+            outcome.value = call()
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if isinstance(outcome.error, KeyboardInterrupt):
+        raise outcome.error
+    return outcome
+
+
+def function_of(oracle: str) -> Function:
+    """Import the function that module:function names, from the current folder or installed; BadOption if that fails."""
+    name, _, function = oracle.partition(":")
+    here = str(Path.cwd())
+    if not {"", here} & set(sys.path):
+        sys.path.insert(0, here)
+    with Outcome() as module:
+        module.value = import_module(name)
+    error, place = module.error, f"--oracle {oracle}"
+    # The module itself is missing, not a module that it imports.
+    if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+        raise BadOption(
+            f"{place}: there is no module {error.name} in {here}, nor installed; change to its folder first"
+        )
+    if error is not None:
+        raise BadOption(f"{place}: {name} fails when imported: {type(error).__name__}: {error}; mend it") from error
+    found, cure = getattr(module.value, function, None), f"define: def {function}(left, right)"
+    if not callable(found) or inspect.iscoroutinefunction(found):
+        what = "none" if found is None else "async" if callable(found) else f"{SHORT.repr(found)}, no function"
+        raise BadOption(f"{place}: {function} of {getattr(module.value, '__file__', name)} is {what}; {cure}")
+    with Outcome() as fit:
+        inspect.signature(found).bind([], [])
+    # A ValueError comes from functions in C that do not state their parameters.
+    if isinstance(fit.error, TypeError):
+        raise BadOption(f"{place}: {function} does not take two lists of texts ({fit.error}); {cure}")
+    return found

@@ -1,0 +1,108 @@
+"""People as the oracle: write a round's batch as a CSV sheet and as Label Studio tasks, and read their answers back.
+
+round-NNN/batch.csv         for a spreadsheet: people fill in the column label
+round-NNN/batch.json        the same pairs as Label Studio tasks; label-studio.xml is the labelling interface
+round-NNN/labelled.json     the export of Label Studio (JSON or JSON-MIN), which the user saves here
+
+A pair is identified by its code, rRRR-NNNNN, because spreadsheets change ids such as 007. The ids only serve to detect
+that some columns were sorted without the others. Cosines and probabilities are not shown: they would bias the answer.
+"""
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from al_ray.core.errors import BadOption, LabelsAwaited
+from al_ray.core.labels import OPEN, Answers, Batch, make_answers
+from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.task import Task
+from al_ray.oracles.answer_files import CHOICE, COLUMNS, EXPORT, SHEET, escape_cell, read_answers
+from al_ray.runs.ledger import Ledger
+from al_ray.storage.files import write_json, write_text
+
+BATCH, INTERFACE = "batch", "label-studio.xml"
+TASKS = f"{BATCH}.json"
+VIEW = f"""<View>
+  <View style="display: flex; gap: 2em">
+    <Text name="left" value="$left_text"/>
+    <Text name="right" value="$right_text"/>
+  </View>
+  <Choices name="{CHOICE}" toName="left" choice="single" showInline="true" required="true">
+    <Choice value="yes" hotkey="y"/>
+    <Choice value="no" hotkey="n"/>
+    <Choice value="unsure" hotkey="u"/>
+  </Choices>
+</View>
+"""
+
+
+class FileOracle:
+    """Ask people through files in the run folder, and return what they have answered."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        """Use the round folders of a ledger; BadOption if they are on an object store."""
+        if not isinstance(ledger.path, Path):
+            raise BadOption(
+                f"--oracle file needs a run folder on a local disk, where people can open files; {ledger.path} is a URI"
+            )
+        self.ledger, self.path = ledger, ledger.path
+
+    def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
+        """Yield the answers in the files that the ledger lacks; LabelsAwaited while a pair has no answer.
+
+        If an answer is changed in the files before the round is complete, the new one is added, and the last counts.
+        If it is deleted there, the earlier answer stays.
+        """
+        if not len(batch.pairs):
+            return
+        folder, codes = self.path / self.ledger.round(number).name, codes_of(number, len(batch.pairs))
+        write_sheets(folder, BATCH, codes, batch.pairs, self.ledger.task)
+        said, before = read_answers(folder, codes, batch.pairs, self.ledger.task), self.ledger.first_labels(number)
+        # Compared with answers, not with labels: else the file would contradict a correction at every call, and each
+        # time be one more answer.
+        fresh = np.flatnonzero((said != OPEN) & (said != before))
+        if len(fresh):
+            yield make_answers(fresh, said[fresh], "file")
+        waiting = int(((said == OPEN) & (before == OPEN)).sum())
+        if waiting:
+            raise LabelsAwaited(
+                f"round {number}: {waiting:,} of {len(codes):,} pairs wait for an answer\n"
+                f"  in a spreadsheet: fill the column label of {folder / SHEET} with yes, no or unsure; leave it empty "
+                "for later; save it as CSV (UTF-8)\n"
+                f"  or in Label Studio: import {folder / TASKS} with the interface of {INTERFACE} beside it, and save "
+                f"its JSON export as {folder / EXPORT}"
+            )
+
+
+def codes_of(number: int, count: int) -> list[str]:
+    """Return the code of each pair of a batch, by which people refer to it."""
+    return [f"r{number:03d}-{row:05d}" for row in range(1, count + 1)]
+
+
+def write_sheets(folder: Path, stem: str, codes: list[str], pairs: Pairs, task: Task) -> None:
+    """Write stem.csv, stem.json and the interface; existing files are never overwritten, for they may hold answers.
+
+    codes: (n,) for the (n, 2) pairs.
+    """
+    sheet, tasks = folder / f"{stem}.csv", folder / f"{stem}.json"
+    left, right = pairs.T.tolist()
+    texts = [task.left.texts[row] for row in left], [task.right.texts[row] for row in right]
+    ids = [task.left.ids[row] for row in left], [task.right.ids[row] for row in right]
+    if not sheet.exists():
+        file = io.StringIO()
+        # The byte-order mark tells spreadsheets that the file is UTF-8.
+        file.write("\ufeff")
+        rows = csv.writer(file)
+        rows.writerow(COLUMNS)
+        for code, *cells in zip(codes, *texts, *ids, strict=True):
+            rows.writerow((code, "", *map(escape_cell, cells)))
+        write_text(sheet, file.getvalue())
+    if not tasks.exists():
+        names = ("pair", *COLUMNS[2:])
+        rows = zip(codes, *texts, *ids, strict=True)
+        write_json(tasks, [{"data": dict(zip(names, cells, strict=True))} for cells in rows])
+    if not (folder / INTERFACE).exists():
+        write_text(folder / INTERFACE, VIEW)

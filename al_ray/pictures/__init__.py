@@ -1,1 +1,0 @@
-"""Pictures of figures: bytes of files, which others write. matplotlib has its home here; no display is needed."""

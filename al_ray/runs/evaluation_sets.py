@@ -1,0 +1,54 @@
+"""Evaluation sets on disk: drawn once for a task, a split and options, and read by every run that needs the same.
+
+evaluation/SPLIT-KEY/STRATUM.parquet   key: sorted keys of the sampled negatives of a stratum
+evaluation/SPLIT-KEY/set.json          what it was made from, and its strata (see storage/result_cache.py)
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from al_ray.core.task import Split
+from al_ray.metrics.strata import EvaluationSet, Stratum
+from al_ray.storage.files import read_parquet
+from al_ray.storage.result_cache import key_of, read_about, write_tables
+from al_ray.storage.uri import StoragePath
+
+KEYS = pa.schema([("key", pa.int64())])
+
+
+class EvaluationSets:
+    """Folders that may hold evaluation sets; new ones go into the last."""
+
+    def __init__(self, folders: Sequence[StoragePath]) -> None:
+        """Look into these folders in order: that of a task first, then that of a run."""
+        self.folders = [folder / "evaluation" for folder in folders]
+
+    def read(self, split: Split, made_from: Mapping[str, Any]) -> EvaluationSet | None:
+        """Return the set made from these values; None when there is none. BadFile for one that is damaged."""
+        for folder in self.folders:
+            place = folder / _name(made_from)
+            about = read_about(place, made_from, ["strata"])
+            if about is not None:
+                strata = [
+                    Stratum(one["name"], read_parquet(place / one["file"], KEYS)["key"].to_numpy(), one["population"])
+                    for one in about["strata"]
+                ]
+                return EvaluationSet(split.name, tuple(strata), split.positive_keys, split.space.total)
+        return None
+
+    def write(self, evalset: EvaluationSet, made_from: Mapping[str, Any]) -> StoragePath:
+        """Write a set and return its folder."""
+        place, strata, tables = self.folders[-1] / _name(made_from), [], dict[str, pa.Table]()
+        for number, stratum in enumerate(evalset.strata):
+            file = f"{number}-{stratum.name.replace(' ', '-')}.parquet"
+            tables[file] = pa.table([pa.array(np.asarray(stratum.keys))], schema=KEYS)
+            strata.append({"name": stratum.name, "file": file, "population": stratum.population, "size": stratum.size})
+        write_tables(place, made_from, tables, {"strata": strata})
+        return place
+
+
+def _name(made_from: Mapping[str, Any]) -> str:
+    return f"{made_from['split']}-{key_of(made_from)}"

@@ -1,0 +1,76 @@
+"""Existing labels: those stated in the task, those of a run, or those in a user's own table."""
+
+from pathlib import Path
+
+import numpy as np
+
+from al_ray.active_learning.strategies import stated
+from al_ray.core.errors import BadFile, BadOption, MissingSplit
+from al_ray.core.labels import STATED, UNSURE, YES, Labelled
+from al_ray.core.pairs import Pairs
+from al_ray.core.scorer import Labels
+from al_ray.core.task import Task
+from al_ray.datasets.tables.columns import BadRowLog
+from al_ray.datasets.tables.label_tables import read_task_labels
+from al_ray.datasets.tables.reader import TableFormat
+from al_ray.runs.run_folder import RunFolder
+from al_ray.storage.files import read_json
+from al_ray.storage.uri import StoragePath, storage_path
+
+GIVEN = "given"
+
+
+def read_existing_labels(
+    words: str, task: Task, columns: tuple[str, ...], reading: TableFormat, faults: BadRowLog
+) -> Labelled:
+    """Return the yes and no labels that --labels names, each pair of the training split once.
+
+    Stated pairs are in order of key, those of a run in the order of rounds, those of a table in the order of rows. If
+    a run labelled both (a, b) and (b, a), the later label is used. columns, reading, faults: for a table.
+    """
+    if words == STATED:
+        return _stated(task)
+    path = storage_path(words)
+    if (path / "config.json").exists():
+        return _of_run(path, task)
+    if not isinstance(path, Path):
+        raise BadOption(
+            f"--labels {words} holds no config.json, and tables are read from local paths; copy it to a local path"
+        )
+    if not path.exists():
+        raise BadFile(f"--labels {words} is not there; give the folder of a run, a table of labels, or {STATED}")
+    if path.is_dir():
+        raise BadFile(f"{words} holds no config.json; give the folder of a run, a table of labels, or {STATED}")
+    said = read_task_labels(path, columns, reading, task, faults)
+    return _sure(said.pairs, said.labels, words)
+
+
+def _stated(task: Task) -> Labelled:
+    split = task.split("train")
+    keys = stated(split)
+    if not len(keys):
+        raise MissingSplit(f"no pair is stated in the training split of task {task.name!r}; give other --labels")
+    return _sure(split.space.pairs(keys), np.isin(keys, split.positive_keys).astype(np.uint8), STATED)
+
+
+def _of_run(path: StoragePath, task: Task) -> Labelled:
+    about = read_json(path / "config.json", ["task_digest"])
+    if about["task_digest"] != task.digest:
+        raise BadOption(f"--labels {path} belongs to another task than --task; give a run of the same task")
+    if "strategy" not in about:
+        raise BadOption(f"--labels {path} is not a run; give the folder of one (jobs.run), a table, or {STATED}")
+    bought, space = RunFolder(path, task).state().labelled, task.split("train").space
+    if not len(bought):
+        raise BadFile(
+            f"{path} has no complete round yet; finish a round of it first (python -m jobs.run), or give other --labels"
+        )
+    keys = space.keys(bought.pairs)
+    last = np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])
+    return _sure(space.pairs(keys[last]), bought.labels[last], str(path))
+
+
+def _sure(pairs: Pairs, labels: Labels, words: str) -> Labelled:
+    sure = labels != UNSURE
+    if sure.sum() < 2:
+        raise BadFile(f"{words} holds {int(sure.sum())} labels that say yes or no; give at least two of them")
+    return Labelled().extended(pairs[sure], (labels[sure] == YES).astype(np.uint8), 1, GIVEN)

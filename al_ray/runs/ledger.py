@@ -1,0 +1,296 @@
+"""The ledger of a run: which pairs were chosen, which labels they got, when and from whom. No file is ever changed.
+
+round-NNN/batch.parquet            the pairs chosen: left, right (rows), left_id, right_id, cosine, source
+round-NNN/answers-KKKKK.parquet    answers of one call of the oracle: row (of the batch), answer, by, confidence, cost
+round-NNN/labels.parquet           left, right, label (null: unsure), round, source: the whole round, uncorrected
+corrections-KKKKK.parquet          corrected labels: left, right, was, label, after (round)
+
+The last answer to a pair counts, and the last correction counts over every answer; all of them stay on disk.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from al_ray.core.errors import BadFile
+from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, latest_labels
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, as_pairs
+from al_ray.core.scorer import Labels
+from al_ray.core.task import Task
+from al_ray.storage.files import read_parquet, write_parquet
+from al_ray.storage.uri import Stamp, StoragePath, stamp_of
+
+BATCH = pa.schema(
+    [
+        *(("left", pa.int64()), ("right", pa.int64()), ("left_id", pa.string()), ("right_id", pa.string())),
+        *(("cosine", pa.float64()), ("source", pa.string())),
+    ]
+)
+LABELS = pa.schema(
+    [("left", pa.int64()), ("right", pa.int64()), ("label", pa.uint8()), ("round", pa.int32()), ("source", pa.string())]
+)
+ANSWERS = pa.schema(
+    [
+        *(("row", pa.int64()), ("answer", pa.string()), ("by", pa.string())),
+        *(("confidence", pa.float64()), ("cost", pa.float64())),
+    ]
+)
+CORRECTIONS = pa.schema(
+    [("left", pa.int64()), ("right", pa.int64()), ("was", pa.uint8()), ("label", pa.uint8()), ("after", pa.int32())]
+)
+
+
+class Ledger:
+    """Stores the chosen pairs and their labels (active_learning/ports.py)."""
+
+    def __init__(self, path: StoragePath, task: Task) -> None:
+        """Use the folder of a run of a task."""
+        self.path, self.task = path, task
+        # A batch never changes once it is written, so each is read once; again only if its file was replaced.
+        self._batches = dict[int, tuple[Stamp, Batch]]()
+
+    @property
+    def space(self) -> PairSpace:
+        """Return the pairs that can be chosen; in a symmetric task (a, b) and (b, a) have one key."""
+        return self.task.split("train").space
+
+    def round(self, number: int) -> StoragePath:
+        """Return the folder of a round."""
+        return self.path / f"round-{number:03d}"
+
+    @property
+    def rounds(self) -> int:
+        """Count the rounds that have a batch."""
+        number = 0
+        while (self.round(number + 1) / "batch.parquet").exists():
+            number += 1
+        return number
+
+    def batch(self, number: int) -> Batch | None:
+        """Return the batch of a round; None before it is chosen."""
+        path = self.round(number) / "batch.parquet"
+        stamp = stamp_of(path)
+        if stamp is None:
+            return None
+        if number not in self._batches or self._batches[number][0] != stamp:
+            self._batches[number] = stamp, self._batch(path, _read(path, BATCH))
+        return self._batches[number][1]
+
+    def add_batch(self, number: int, batch: Batch) -> None:
+        """Write the batch of a round; each round has one."""
+        assert self.batch(number) is None
+        left_ids, right_ids = self._ids(batch.pairs)
+        columns = {
+            "left": batch.pairs[:, 0],
+            "right": batch.pairs[:, 1],
+            "left_id": left_ids,
+            "right_id": right_ids,
+            "cosine": batch.cosines,
+            "source": [batch.source] * len(batch.pairs),
+        }
+        path, table = self.round(number) / "batch.parquet", pa.table(columns, schema=BATCH)
+        write_parquet(path, table)
+        stamp = stamp_of(path)
+        assert stamp is not None
+        # From the table, not the argument: the same value, by the same checks, as any other process reads.
+        self._batches[number] = stamp, self._batch(path, table)
+
+    def labels(self, number: int) -> Labels:
+        """Return the labels (n,) of a round's batch, corrections included; OPEN for pairs without an answer."""
+        ((_, labels),) = self.read_rounds([number])
+        return labels
+
+    def read_rounds(self, numbers: Iterable[int]) -> Iterator[tuple[Batch, Labels]]:
+        """Yield the batch and the labels of each of these rounds; corrections are read once for all of them."""
+        tables = list(self.corrections())
+        pairs = [as_pairs(table["left"].to_numpy(), table["right"].to_numpy()) for table in tables]
+        keys = np.concatenate([NO_KEYS, *map(self.space.keys, pairs)])
+        labels = np.concatenate([np.empty(0, dtype=np.uint8), *(table["label"].to_numpy() for table in tables)])
+        for number in numbers:
+            batch = self.batch(number)
+            assert batch is not None
+            answered = self.first_labels(number)
+            corrected = latest_labels(keys, labels, self.space.keys(batch.pairs))
+            # In a symmetric task a correction of (a, b) holds for (b, a) too, but it is no answer to (b, a): a pair
+            # without an answer stays open, so that the oracle is asked and the round can be sealed.
+            yield batch, np.where((corrected != OPEN) & (answered != OPEN), corrected, answered)
+
+    def first_labels(self, number: int) -> Labels:
+        """Return the answers (n,) to a round's batch, without corrections; OPEN for pairs without an answer."""
+        batch = self.batch(number)
+        assert batch is not None
+        if self.sealed(number):
+            return self._sealed(number, batch)
+        told = np.full(len(batch.pairs), OPEN, dtype=np.uint8)
+        for piece in self.answers(number):
+            read = piece.labels != OPEN
+            told[piece.rows[read]] = piece.labels[read]
+        return told
+
+    def answers(self, number: int) -> Iterator[Answers]:
+        """Yield the answers of a round, one value for each call of the oracle, in the order of the calls."""
+        batch = self.batch(number)
+        assert batch is not None
+        for path in _pieces(self.round(number), "answers"):
+            table = _read(path, ANSWERS)
+            rows, said = table["row"].to_numpy(), table["answer"].to_pylist()
+            if not set(said) <= set(CODES):
+                _refuse(path, f"holds other answers than {', '.join(CODES)}")
+            if ((rows < 0) | (rows >= len(batch.pairs))).any():
+                _refuse(path, f"answers more rows than the {len(batch.pairs):,} of its batch")
+            labels = np.array([CODES[word] for word in said], dtype=np.uint8)
+            by, cost = str(table["by"][0]) if len(said) else "", float(table["cost"].to_numpy().sum())
+            yield Answers(rows, labels, by, table["confidence"].to_numpy(), cost)
+
+    def add_answers(self, number: int, answers: Answers) -> None:
+        """Write the answers of one call of the oracle; the cost is divided equally among the rows."""
+        count, pieces = len(answers.rows), len(_pieces(self.round(number), "answers"))
+        assert count or not answers.cost
+        assert not self.sealed(number)
+        columns = {
+            "row": answers.rows,
+            "answer": [WORDS[label] for label in answers.labels.tolist()],
+            "by": [answers.by] * count,
+            "confidence": answers.confidences,
+            "cost": np.full(count, answers.cost / max(1, count)),
+        }
+        write_parquet(self.round(number) / _piece("answers", pieces + 1), pa.table(columns, schema=ANSWERS))
+
+    def seal(self, number: int) -> None:
+        """Write labels.parquet of a round in which every pair has an answer; do nothing if it is there."""
+        if self.sealed(number):
+            return
+        batch, told = self.batch(number), self.first_labels(number)
+        assert batch is not None
+        assert not (told == OPEN).any()
+        columns = {
+            "left": batch.pairs[:, 0],
+            "right": batch.pairs[:, 1],
+            "label": pa.array(told, mask=told == UNSURE),
+            "round": np.full(len(told), number, dtype=np.int32),
+            "source": [batch.source] * len(told),
+        }
+        write_parquet(self.round(number) / "labels.parquet", pa.table(columns, schema=LABELS))
+
+    def sealed(self, number: int) -> bool:
+        """Return whether labels.parquet of a round is written."""
+        return (self.round(number) / "labels.parquet").exists()
+
+    def cost(self) -> float:
+        """Return the total cost of all answers."""
+        return sum(piece.cost for number in range(1, self.rounds + 1) for piece in self.answers(number))
+
+    def correct(self, pairs: Pairs, labels: Labels) -> int:
+        """Correct the labels of (k, 2) pairs to (k,) NO, YES or UNSURE, and return how many labels change.
+
+        If a pair is given twice, the later label is used. BadFile for a pair without a label: then none is changed.
+        """
+        wanted, (keys, said) = self.space.keys(pairs), self._all_labels()
+        was = latest_labels(keys, said, wanted)
+        for left, right in pairs[was == OPEN]:
+            raise BadFile(
+                f"the pair {self.task.left.ids[left]}, {self.task.right.ids[right]} has no label yet that could be "
+                "corrected; leave it out (nothing was corrected)"
+            )
+        # If (a, b) and (b, a) were both labelled, one of the two labels may be right already.
+        change = (was != labels) | (latest_labels(keys[::-1], said[::-1], wanted) != labels)
+        last = len(wanted) - 1 - np.unique(wanted[::-1], return_index=True)[1]
+        change &= np.isin(np.arange(len(wanted)), last)
+        if change.any():
+            columns = {
+                "left": pairs[change, 0],
+                "right": pairs[change, 1],
+                "was": was[change],
+                "label": labels[change],
+                "after": np.full(int(change.sum()), self.rounds, dtype=np.int32),
+            }
+            piece = _piece("corrections", len(_pieces(self.path, "corrections")) + 1)
+            write_parquet(self.path / piece, pa.table(columns, schema=CORRECTIONS))
+        return int(change.sum())
+
+    def labels_of(self, pairs: Pairs) -> Labels:
+        """Return the label (k,) of each of (k, 2) pairs, either way round; OPEN for one without an answer."""
+        return latest_labels(*self._all_labels(), self.space.keys(pairs))
+
+    def corrections(self) -> Iterator[pa.Table]:
+        """Yield the tables of corrections, in the order in which they were written."""
+        for path in _pieces(self.path, "corrections"):
+            table = _read(path, CORRECTIONS)
+            self._pairs(path, table)
+            for name in ("was", "label"):
+                if not set(table[name].to_pylist()) <= {NO, YES, UNSURE}:
+                    _refuse(path, f"holds a {name} that is no label")
+            yield table
+
+    def _all_labels(self) -> tuple[Keys, Labels]:
+        """Return keys (n,) and corrected labels (n,) of all answered pairs, in the order of rounds and rows."""
+        keys, labels = [NO_KEYS], [np.empty(0, dtype=np.uint8)]
+        for batch, said in self.read_rounds(range(1, self.rounds + 1)):
+            keys.append(self.space.keys(batch.pairs)[said != OPEN])
+            labels.append(said[said != OPEN])
+        return np.concatenate(keys), np.concatenate(labels)
+
+    def _batch(self, path: StoragePath, table: pa.Table) -> Batch:
+        """Return the batch in a table, checked; its arrays are read-only, because callers share them."""
+        pairs, sources = self._pairs(path, table), table["source"].unique().to_pylist()
+        if (table["left_id"].to_pylist(), table["right_id"].to_pylist()) != self._ids(pairs):
+            _refuse(path, "holds other ids than the task has")
+        if len(sources) > 1 or len(np.unique(pairs, axis=0)) < len(pairs):
+            _refuse(path, "holds a pair twice, or pairs of two sources")
+        cosines = np.array(table["cosine"].to_numpy())
+        for array in (pairs, cosines):
+            array.flags.writeable = False
+        return Batch(pairs, cosines, str(sources[0]) if sources else "")
+
+    def _sealed(self, number: int, batch: Batch) -> Labels:
+        """Return the labels (n,) of labels.parquet."""
+        path = self.round(number) / "labels.parquet"
+        table = _read(path, LABELS, lacking="label")
+        if not np.array_equal(self._pairs(path, table), batch.pairs):
+            _refuse(path, "holds other pairs than batch.parquet beside it")
+        labels = table["label"].fill_null(UNSURE).to_numpy()
+        # Unsure is written as null, never as 2.
+        if set(table["label"].to_pylist()) - {NO, YES, None} or (table["round"].to_numpy() != number).any():
+            _refuse(path, "holds other labels than 0, 1 and null, or another round's")
+        return labels.copy()
+
+    def _pairs(self, path: StoragePath, table: pa.Table) -> Pairs:
+        """Return the pairs (n, 2) in the columns left and right; BadFile if they are no rows of the task."""
+        pairs = as_pairs(table["left"].to_numpy(), table["right"].to_numpy())
+        if ((pairs < 0) | (pairs >= [len(self.task.left), len(self.task.right)])).any():
+            _refuse(path, "holds other pairs than the task has")
+        return pairs
+
+    def _ids(self, pairs: Pairs) -> tuple[list[str], list[str]]:
+        """Return the ids (n,) of the left and of the right texts of (n, 2) pairs."""
+        left, right = pairs.T.tolist()
+        return [self.task.left.ids[row] for row in left], [self.task.right.ids[row] for row in right]
+
+
+def _piece(kind: str, number: int) -> str:
+    return f"{kind}-{number:05d}.parquet"
+
+
+def _pieces(folder: StoragePath, kind: str) -> list[StoragePath]:
+    """Return the files of a kind in the order in which they were written; BadFile if a number is missing."""
+    there = {path.name for path in folder.glob(f"{kind}-*.parquet")}
+    names = [_piece(kind, number) for number in range(1, len(there) + 1)]
+    for name in names:
+        if name not in there:
+            stranger = max(there.difference(names))
+            raise BadFile(f"{folder} has {stranger} and no {name}; restore {name}, or remove {stranger}")
+    return [folder / name for name in names]
+
+
+def _read(path: StoragePath, schema: pa.Schema, lacking: str = "") -> pa.Table:
+    """Read a table; BadFile for a null, except in the column `lacking`."""
+    table = read_parquet(path, schema)
+    if any(table[name].null_count for name in schema.names if name != lacking):
+        _refuse(path, "lacks values")
+    return table
+
+
+def _refuse(path: StoragePath, fault: str) -> NoReturn:
+    raise BadFile(f"{path} {fault}; restore it")

@@ -1,0 +1,292 @@
+"""The run folder: the only code that writes and reads the files of a run. Nothing in it is ever deleted.
+
+config.json                        every option, resolved; the folder is bound to it
+state.json                         the last complete round; replaced atomically, after all other files of the round
+metrics.jsonl                      one line for each complete round
+ended.json                         why a run stopped before its last planned round, and after which round
+round-NNN/*.parquet                pairs, answers and labels of the round, see runs/ledger.py
+round-NNN/search.json              recall of the index (knn): share of the true nearest neighbours that it found
+round-NNN/record.json              metrics of the round, its model's digest and scorer, each split's evaluation
+round-NNN/examples.parquet         error examples, see runs/error_examples.py
+round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
+events/                            the same metrics for TensorBoard
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.core.config.serialization import as_dict, differences, from_dict
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.labels import OPEN, YES, Labelled, Model, State
+from al_ray.core.scorer import Scorer
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_task
+from al_ray.metrics.error_examples import Examples, main_split
+from al_ray.metrics.evaluation import Evaluation
+from al_ray.runs.error_examples import write_examples
+from al_ray.runs.ledger import Ledger
+from al_ray.runs.tensorboard import add_events
+from al_ray.storage.files import read_json, write_json, write_text
+from al_ray.storage.lock import locked
+from al_ray.storage.uri import StoragePath, Uri, storage_path
+
+# The fields of a line of metrics.jsonl that jobs read.
+FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
+
+RECALL, ENDED = "search.json", "ended.json"
+
+
+class RunFolder:
+    """The journal of a run (active_learning/ports.py)."""
+
+    def __init__(self, path: StoragePath, task: Task) -> None:
+        """Use a folder, new or with rounds in it; to write into it, use `opened`."""
+        self.path, self.task = path, task
+        self.ledger = Ledger(path, task)
+        # Seconds of each stage of the current round in this process.
+        self.seconds: dict[str, float] = {}
+
+    def round(self, number: int) -> StoragePath:
+        """The folder of a round."""
+        return self.ledger.round(number)
+
+    def bind(self, config: RunConfig) -> None:
+        """Write config.json, or check that the config and task in it are the same; WrongFolder if they differ.
+
+        More rounds than before are allowed, and extend the run. Until the first pair is chosen, config.json is
+        overwritten: otherwise a wrong option, such as an encoder that does not exist, could never be corrected.
+        """
+        path = self.path / "config.json"
+        wanted = {**as_dict(config), "task_digest": self.task.digest}
+        if not path.exists():
+            write_json(path, wanted)
+            return
+        # An option that al_ray gained after the folder was written counts as its default.
+        stands = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
+        # The last round of such a strategy took all pairs that were left.
+        last = config.once or STRATEGIES[config.strategy].takes_all_stated
+        more = not last and isinstance(stands["rounds"], int) and stands["rounds"] < config.rounds
+        other = sorted(differences({**stands, "rounds": config.rounds} if more else stands, wanted))
+        if other and self.ledger.rounds:
+            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
+        if more or other:
+            write_json(path, wanted)
+
+    @property
+    def last(self) -> int:
+        """Return the last complete round, 0 before the first."""
+        return last_round(self.path)
+
+    @property
+    def labels(self) -> int:
+        """Count the labels of the complete rounds and of the current one."""
+        last = self.last
+        before, batch = self.metrics()[:last], self.ledger.batch(last + 1)
+        under_way = 0 if batch is None else int((self.ledger.labels(last + 1) != OPEN).sum())
+        return (before[-1]["labels"] if before else 0) + under_way
+
+    def add_seconds(self, stage: str, seconds: float) -> None:
+        """Add to the seconds of a stage in the record of the current round."""
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+
+    def state(self) -> State:
+        """Return the state of the run after its last complete round."""
+        last = self.last
+        labelled, model = Labelled(), None
+        numbers = range(1, last + 1)
+        for number in numbers:
+            batch = self.ledger.batch(number)
+            if batch is None or not self.ledger.sealed(number):
+                missing = "batch.parquet" if batch is None else "labels.parquet"
+                raise BadFile(f"{self.round(number)} has no {missing}, though state.json counts it; restore it")
+        for number, (batch, labels) in zip(numbers, self.ledger.read_rounds(numbers), strict=True):
+            labelled = labelled.extended(batch.pairs, labels, number, batch.source)
+            model = self.model(number)
+        return State(last, labelled, model)
+
+    def model(self, number: int) -> Model:
+        """Return the model of a complete round."""
+        path, folder = self.round(number) / "record.json", self.round(number) / "model"
+        made = read_json(path, ["model"])["model"]
+        numbers, words = ("weight", "bias", "loss"), ("outcome", "digest")
+        kinds = {**dict.fromkeys(numbers, (int, float)), **dict.fromkeys(words, str)}
+        if not isinstance(made, dict) or not all(isinstance(made.get(name), kind) for name, kind in kinds.items()):
+            raise BadFile(f"{path} does not say what model the round made; restore it")
+        # An absolute path, because an actor may have another working directory.
+        return Model(str(folder.resolve()), made["digest"], Scorer(*(made[name] for name in (*numbers, "outcome"))))
+
+    def refuse_lost(self, number: int) -> None:
+        """BadFile if the weights of a complete round are missing."""
+        if number and not list((self.round(number) / "model").glob("*.safetensors")):
+            raise BadFile(f"{self.round(number) / 'model'} has no weights (*.safetensors) any more; restore it")
+
+    def record_round(
+        self, state: State, evaluations: Mapping[str, Evaluation], examples: Examples | None = None
+    ) -> None:
+        """Write the round's examples, its record and its line of metrics, and state.json last."""
+        assert state.model is not None
+        assert state.model.scorer is not None
+        scorer = state.model.scorer
+        found = int((state.labelled.labels[state.labelled.rounds == state.round] == YES).sum())
+        figures: dict[str, Any] = {
+            "round": state.round,
+            "labels": len(state.labelled),
+            "positives": state.labelled.positives,
+            "batch_positives": found,
+            **_headline(evaluations),
+            "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
+            "index_recall": self._index_recall(state.round),
+            "warnings": [f"{name}: {said}" for name, made in evaluations.items() for said in made.warnings],
+            "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
+        }
+        made = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
+        splits = {name: {**one.as_dict(), "curve": one.curve.as_dict()} for name, one in evaluations.items()}
+        if examples is not None:
+            write_examples(self.round(state.round), examples, self.task)
+        write_json(self.round(state.round) / "record.json", {**figures, "model": made, "evaluations": splits})
+        self._keep_figures(state.round, figures)
+        write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
+        self.seconds.clear()
+
+    def end(self, why: str) -> None:
+        """Record that the run stopped before its last planned round: by a stopping rule, or for lack of pairs."""
+        write_json(self.path / ENDED, {"round": self.last, "why": why})
+
+    def keep_calibration(
+        self, number: int, calibration: Mapping[str, Any], thresholds: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Write calibration and thresholds into the scorer.json of a complete round's model, so that exports have them.
+
+        A threshold replaces an earlier one that was chosen by the same rule. The weights do not change.
+        """
+        path = self.round(number) / "model" / "scorer.json"
+        content = read_json(path, ["digest"])
+        before = content.get("thresholds", [])
+        if not isinstance(before, list) or not all(isinstance(one, dict) and "rule" in one for one in before):
+            raise BadFile(f"{path}: the field thresholds is not a list of thresholds; restore it")
+        if content["digest"] != self.model(number).digest:
+            raise BadFile(f"{path} is not of the model of the round; restore it")
+        anew = {one["rule"] for one in thresholds}
+        kept = [one for one in before if one["rule"] not in anew]
+        write_json(path, {**content, "calibration": dict(calibration), "thresholds": [*kept, *thresholds]})
+
+    def keep_recall(self, share: float) -> None:
+        """Write the index recall of the current round; a resumed round does not repeat the search."""
+        write_json(self.round(self.last + 1) / RECALL, {"index_recall": share})
+
+    def _index_recall(self, number: int) -> float | None:
+        path = self.round(number) / RECALL
+        return read_json(path, ["index_recall"])["index_recall"] if path.exists() else None
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Return the lines of metrics.jsonl, one for each round."""
+        path = self.path / "metrics.jsonl"
+        if not path.exists():
+            return []
+        try:
+            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        except (OSError, ValueError, RecursionError) as error:
+            raise BadFile(f"{path} cannot be read ({error}); restore it") from error
+        for number, line in enumerate(lines, start=1):
+            if not isinstance(line, dict) or not set(FIGURES) <= set(line) or line["round"] != number:
+                raise BadFile(f"{path}:{number} is no line of round {number}; restore it")
+        return lines
+
+    def complete_rounds(self) -> list[dict[str, Any]]:
+        """Return the metrics of the rounds that state.json counts; an interrupted round may have left one line more."""
+        return self.metrics()[: self.last]
+
+    def _keep_figures(self, number: int, figures: Mapping[str, Any]) -> None:
+        """Write the line of a round; it replaces the line of an interrupted attempt at the same round."""
+        lines = [line for line in self.metrics() if line["round"] < number]
+        text = "".join(json.dumps(line) + "\n" for line in [*lines, figures])
+        write_text(self.path / "metrics.jsonl", text)
+        add_events(self.path / "events", figures)
+
+
+def refuse_inside(path: StoragePath, task: StoragePath) -> None:
+    """BadOption for a run folder inside a task folder, whose files must never change."""
+    run = path.resolve()
+    # os.path.exists, because Path.exists raises for a folder that may not be read.
+    is_task = (run / "task.json").exists() if isinstance(run, Uri) else os.path.exists(run / "task.json")
+    if is_task or task.resolve() in (run, *run.parents):
+        raise BadOption(f"{path} is a task folder or lies in one ({task}); give a run a folder of its own")
+
+
+@contextmanager
+def opened(path: StoragePath, task: Task, patience: float = 0.0) -> Iterator[RunFolder]:
+    """Open a run folder for writing, by one process at a time; the lock is released when the process ends or crashes.
+
+    patience: seconds to wait for another process that has the folder open; then FolderInUse.
+    """
+    with locked(path, patience):
+        yield RunFolder(path, task)
+
+
+def last_round(path: StoragePath) -> int:
+    """Return the last complete round of a run folder, 0 before the first."""
+    state = path / "state.json"
+    last = read_json(state, ["round"])["round"] if state.exists() else 0
+    if not isinstance(last, int) or isinstance(last, bool) or last < 0:
+        raise BadFile(f"{state} counts {last!r} rounds; restore it")
+    return last
+
+
+def at_its_end(path: StoragePath, config: RunConfig) -> bool:
+    """Return whether a run has all rounds of its config or was stopped before; new limits may resume a stopped one."""
+    last, mark = last_round(path), path / ENDED
+    return last >= len(config.batches) or (last > 0 and mark.exists() and read_json(mark, ["round"])["round"] == last)
+
+
+def bound_config(path: StoragePath) -> RunConfig:
+    """Return the config of a run folder; WrongFolder if it is none."""
+    if not (path / "config.json").is_file():
+        raise WrongFolder(f"{path} holds no config.json; give the folder of a run (made by: python -m jobs.run)")
+    content = read_json(path / "config.json", ["task_digest"])
+    if "labels_digest" in content:
+        raise WrongFolder(f"{path} holds a concatenation model (jobs.train); give the folder of a run")
+    try:
+        return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
+    except BadOption as error:
+        raise BadFile(f"{path / 'config.json'}: {error} (restore it)") from error
+
+
+def trained(path: StoragePath, task: Task, option: str) -> tuple[RunConfig, RunFolder]:
+    """Return config and folder of the run that an option names; an error unless it is of this task and has a model."""
+    config = bound_config(path)
+    if read_json(path / "config.json", ["task_digest"])["task_digest"] != task.digest:
+        raise BadOption(f"{option} {path} is a run of another task; give one of the same task")
+    folder = RunFolder(path, task)
+    if not folder.last:
+        raise BadFile(f"{option} {path} has no complete round, and so no model; run it first (python -m jobs.run)")
+    folder.refuse_lost(folder.last)
+    return config, folder
+
+
+def bought_by(path: StoragePath) -> tuple[int, int]:
+    """Return how many positives and negatives a run has; BadOption for one that is not finished."""
+    config = bound_config(path)
+    lines = RunFolder(path, read_task(storage_path(config.task))).complete_rounds()
+    if not lines or not at_its_end(path, config):
+        raise BadOption(f"{path} has {len(lines)} of {len(config.batches)} rounds; run it to its end first")
+    return int(lines[-1]["positives"]), int(lines[-1]["labels"] - lines[-1]["positives"])
+
+
+def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
+    """Return the metrics of dev if it was evaluated, else of the first split, else nulls."""
+    split = main_split(evaluations)
+    if split is None:
+        return {"average_precision": None, "precision_at_recall_20": None, "calibration_error": None}
+    first = evaluations[split]
+    return {
+        "average_precision": first.average_precision.value,
+        "precision_at_recall_20": first.precision_at_recall_20.value,
+        "calibration_error": first.calibration_error,
+    }

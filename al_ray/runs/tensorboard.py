@@ -1,0 +1,30 @@
+"""The metrics of a round as TensorBoard events, on a disk or an object store."""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tensorboardX import SummaryWriter
+
+from al_ray.core.errors import WriteErrors
+from al_ray.storage.uri import StoragePath
+
+
+def add_events(folder: StoragePath, figures: Mapping[str, Any]) -> None:
+    """Add the numeric metrics of a round; the step is its number of labels."""
+    if isinstance(folder, Path):
+        _write(folder, figures)
+        return
+    with tempfile.TemporaryDirectory(prefix="al_ray-") as local:
+        _write(Path(local), figures)
+        for path in Path(local).iterdir():
+            (folder / path.name).put(path)
+
+
+def _write(folder: Path, figures: Mapping[str, Any]) -> None:
+    # The round goes into the file name: TensorBoard names files by the second, in which two rounds may end.
+    with WriteErrors(folder), SummaryWriter(str(folder), filename_suffix=f".{figures['round']:03d}") as events:
+        for name, value in figures.items():
+            if isinstance(value, int | float) and name != "labels":
+                events.add_scalar(name, value, figures["labels"])

@@ -1,0 +1,203 @@
+"""Nearest neighbours by Faiss, in the one module that imports it.
+
+Metric "ip": the inner product of unit vectors, for pair candidates (paper, 4.2.2). Metric "l2": the squared Euclidean
+distance of any vectors, for question paraphrase retrieval (paper 002, 2.1.2).
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.pairs import Rows
+from al_ray.core.vectors import Block, Vectors
+from al_ray.search.merge import Metric, Neighbors, merge_neighbors
+
+NONE = -1
+# Kinds whose cosines are products of the vectors themselves; others store codes, or rotate the vectors first.
+PLAIN = re.compile(r"(Flat|IVF\d+(_HNSW\d+)?,Flat|HNSW\d+(,Flat)?|NSG\d+(,Flat)?)")
+LEAST_SAMPLE, SAMPLE_PER_CELL = 20_000, 100  # Vectors that an index trains on: at least, and for each cell.
+AT_ONCE = 65_536  # Vectors converted to float32 at a time.
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+
+FAISS_METRICS: dict[Metric, int] = {"ip": faiss.METRIC_INNER_PRODUCT, "l2": faiss.METRIC_L2}
+OPTIONS: dict[Metric, str] = {"ip": "--search.index", "l2": "--index"}  # Names an index of the metric, for errors.
+
+
+class CosineIndex:
+    """An index of unit vectors by inner product; a `place` in it is the row of `vectors` it was built from."""
+
+    def __init__(
+        self, vectors: Vectors, factory: str, nprobe: int, device: str = "cpu", trained: Bytes | None = None
+    ) -> None:
+        """(n, d) unit vectors and a Faiss index-factory string; BadOption when Faiss refuses it.
+
+        The index copies the vectors in float32 unless the factory says otherwise (SQfp16 holds fp16 exactly).
+        trained: the result of `train_index`, the same for all shards; without it the index trains on `vectors`.
+        """
+        self.size = len(vectors)
+        self.plain = PLAIN.fullmatch(factory) is not None
+        with _faiss_errors(factory, len(vectors), "ip"):
+            self.index: Any = _empty_index(vectors, factory, "ip", trained)
+            if device != "cpu":
+                # One resources object an actor, kept referenced; 256 MB leave the rest of the card to torch.
+                self.resources = faiss.StandardGpuResources()
+                self.resources.setTempMemory(256 * 2**20)
+                self.index = faiss.index_cpu_to_gpu(self.resources, 0, self.index)
+            for part in _parts(len(vectors)):
+                self.index.add(_float32(vectors[part]))
+            if "IVF" in type(self.index).__name__ or hasattr(self.index, "nprobe"):
+                self.index.nprobe = nprobe
+
+    def nearest(self, queries: Vectors, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
+        """(q, d) -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
+        cosines, places = self.index.search(_float32(queries), min(count, max(1, self.size)))
+        short = count - cosines.shape[1]
+        if short > 0:
+            cosines = np.pad(cosines, ((0, 0), (0, short)), constant_values=-np.inf)
+            places = np.pad(places, ((0, 0), (0, short)), constant_values=NONE)
+        return np.where(places == NONE, -np.inf, cosines).astype(np.float32), places
+
+
+class DistanceIndex:
+    """An index by squared Euclidean distance; a `place` in it is the number that each vector was given."""
+
+    def __init__(self, index: Any) -> None:
+        """Wrap a Faiss index; `build` and `read` make one."""
+        self.index = index
+
+    @staticmethod
+    def build(
+        vectors: Vectors, factory: str, rows: Rows | None = None, trained: Bytes | None = None
+    ) -> "DistanceIndex":
+        """(n, d) vectors and a Faiss index-factory string; BadOption when Faiss refuses it.
+
+        rows: (n,) the places of the vectors, 0 to n - 1 when not given.
+        trained: the result of `train_index`, the same for all shards; without it the index trains on `vectors`.
+        """
+        rows = np.arange(len(vectors)) if rows is None else rows
+        with _faiss_errors(factory, len(vectors), "l2"):
+            index = _empty_index(vectors, factory, "l2", trained)
+            for part in _parts(len(vectors)):
+                index.add_with_ids(_float32(vectors[part]), rows[part])
+        return DistanceIndex(index)
+
+    def cells(self) -> int:
+        """Return the number of cells of an IVF index; 0 for any other kind."""
+        inverted = faiss.try_extract_index_ivf(self.index)
+        return 0 if inverted is None else int(inverted.nlist)
+
+    def set_nprobe(self, nprobe: int) -> "DistanceIndex":
+        """Search `nprobe` cells for each query from now on, and return the index. No effect without cells."""
+        if self.cells():
+            faiss.extract_index_ivf(self.index).nprobe = nprobe
+        return self
+
+    def __len__(self) -> int:
+        """Return the number of vectors."""
+        return int(self.index.ntotal)
+
+    def nearest(self, queries: Vectors, count: int) -> Neighbors:
+        """(q, d) -> squared distances (q, k) and places (q, k), best first; inf and -1 where fewer are found.
+
+        k: `count`, or the size of the index if that is smaller. Equal distances are ordered by place.
+        """
+        if not len(self):
+            return _no_neighbors(queries)
+        distances, places = self.index.search(_float32(queries), min(count, len(self)))
+        return merge_neighbors([(np.where(places == NONE, np.inf, distances).astype(np.float32), places)], count, "l2")
+
+    def write(self, path: Path) -> None:
+        """Write the index with its vectors."""
+        faiss.write_index(self.index, str(path))
+
+    @staticmethod
+    def read(path: Path) -> "DistanceIndex":
+        """Read what `write` wrote; BadFile when it is not there or damaged."""
+        try:
+            return DistanceIndex(faiss.read_index(str(path)))
+        except RuntimeError as error:
+            raise BadFile(f"{path} cannot be read as a Faiss index; make it again: jobs.paraphrase index") from error
+
+
+def exact_nearest(block: Block, queries: Vectors, count: int, metric: Metric) -> Neighbors:
+    """(q, d) queries -> the nearest rows of a block by comparison with every vector: the truth for recall.
+
+    Returns (q, k) cosines ("ip") or squared distances ("l2") and rows, k: `count` or fewer. Float32 decides ties.
+    """
+    if not len(block.rows):
+        return _no_neighbors(queries)
+    answers: list[Neighbors] = []
+    # In parts, because vectors that are mapped from a file may not fit into memory as float32.
+    for part in _parts(len(block.rows)):
+        vectors, k = _float32(block.vectors[part]), min(count, len(block.rows[part]))
+        scores, places = faiss.knn(_float32(queries), vectors, k, metric=FAISS_METRICS[metric])
+        answers.append((scores, block.rows[part][places]))
+    return merge_neighbors(answers, count, metric)
+
+
+def set_threads(count: int) -> None:
+    """Threads that Faiss uses in this process."""
+    faiss.omp_set_num_threads(count)
+
+
+def sample_size(factory: str, width: int, metric: Metric = "ip") -> int:
+    """Return how many vectors an index of this kind trains on; 0 for one that needs no training.
+
+    100 for each of its cells (Faiss wants 39 at least), and enough for the 256 centroids of a product quantiser.
+    """
+    with _faiss_errors(factory, 0, metric):
+        index: Any = faiss.index_factory(width, factory, FAISS_METRICS[metric])
+    return 0 if index.is_trained else max(LEAST_SAMPLE, SAMPLE_PER_CELL * int(getattr(index, "nlist", 0)))
+
+
+def train_index(sample: Vectors, factory: str, metric: Metric = "ip") -> Bytes:
+    """(n, d) vectors -> an index trained on them that holds none, as bytes: the same for all shards.
+
+    BadOption when Faiss refuses the factory string.
+    """
+    with _faiss_errors(factory, len(sample), metric):
+        return faiss.serialize_index(_empty_index(sample, factory, metric))
+
+
+def _empty_index(sample: Vectors, factory: str, metric: Metric, trained: Bytes | None = None) -> Any:
+    """Read the trained index, or make one and train it on the (n, d) sample."""
+    if trained is not None:
+        return faiss.deserialize_index(trained)
+    # Places by distance are numbers that the caller gives; an IVF index stores them anyway.
+    named = factory if metric == "ip" or "IVF" in factory else f"IDMap,{factory}"
+    index: Any = faiss.index_factory(sample.shape[1], named, FAISS_METRICS[metric])
+    if not index.is_trained:
+        index.train(_float32(sample))
+    return index
+
+
+def _parts(count: int) -> list[slice]:
+    """Slices that cover `count` vectors, AT_ONCE in each."""
+    return [slice(start, start + AT_ONCE) for start in range(0, count, AT_ONCE)]
+
+
+def _no_neighbors(queries: Vectors) -> Neighbors:
+    return np.empty((len(queries), 0), dtype=np.float32), np.empty((len(queries), 0), dtype=np.int64)
+
+
+def _float32(vectors: Vectors) -> npt.NDArray[np.float32]:
+    """The vectors as Faiss takes them."""
+    return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+@contextmanager
+def _faiss_errors(factory: str, size: int, metric: Metric) -> Iterator[None]:
+    """Turn an error of Faiss about a factory string into BadOption with a cure."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).split("Error: ")[-1].strip().splitlines()[0]
+        raise BadOption(f"{OPTIONS[metric]} {factory!r} on {size:,} vectors: {reason}; try Flat") from error

@@ -1,0 +1,162 @@
+"""From an index's neighbours to candidates: shards' answers are merged, and what float32 leaves open is settled.
+
+An index says roughly how near a text is, within MARGIN. That is enough for nearly all: only pairs near the cut between
+the m nearest and the rest, and pairs that may be among the least, are looked at again in float64, by the shard that has
+the right text. So the answer depends neither on shards nor on blocks.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.core.candidates import MARGIN, Candidates, Order, unlabelled_candidates
+from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, PairSpace, Rows, as_pairs, is_in
+from al_ray.core.scorer import Floats
+from al_ray.core.vectors import Block, Vectors, paired_scores
+from al_ray.search.faiss_index import NONE, CosineIndex
+from al_ray.search.merge import Neighbors
+
+SPARE = 8  # Neighbours beyond those wanted: enough, but for many texts at one cosine, to see what is near the cut.
+WIDEST = 2048  # Neighbours a GPU index gives; of more texts at one cosine than that, Faiss says which come first.
+
+
+@dataclass(frozen=True)
+class KnnRequest:
+    """What is asked of the merge of a block of left texts: the `count` candidates of least cost, ties by key.
+
+    symmetric: a text may find itself, which is no pair.
+    """
+
+    space: PairSpace
+    symmetric: bool
+    neighbours: int
+    order: Order
+    count: int
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """The pairs of a block that float64 must look at.
+
+    pairs: (k, 2). lines: (k,) which of the block's left texts. close: (k,) whether the pair is near the cut, so that
+    it may not be among its text's nearest. wanted: (k,) whether it is unlabelled and may cost little enough.
+    room: (b,) how many of a text's close pairs are among its nearest.
+    """
+
+    pairs: Pairs
+    lines: npt.NDArray[np.int64]
+    close: Mask
+    wanted: Mask
+    room: npt.NDArray[np.int64]
+
+
+def nearest(index: CosineIndex, held: Block, queries: Vectors, count: int) -> Neighbors:
+    """At least the `count` nearest of the texts held, and all that are too near the last of them to say.
+
+    The cosines are within MARGIN of the true ones; those of an index that keeps codes are settled at once.
+    """
+    cosines, places = index.nearest(queries, count + SPARE)
+    width = cosines.shape[1]
+    while width < min(WIDEST, index.size):
+        unclear = np.flatnonzero((places[:, -1] != NONE) & (cosines[:, -1] >= cosines[:, count - 1] - 2 * MARGIN))
+        if not len(unclear):
+            break
+        width = min(4 * width, WIDEST)
+        wider = np.full((len(queries), width), -np.inf, dtype=np.float32), np.full((len(queries), width), NONE)
+        wider[0][:, : cosines.shape[1]], wider[1][:, : places.shape[1]] = cosines, places
+        wider[0][unclear], wider[1][unclear] = index.nearest(queries[unclear], width)
+        cosines, places = wider
+    rows = np.where(places == NONE, NONE, held.rows[places])
+    if index.plain:
+        return cosines, rows
+    exact = np.full(rows.shape, -np.inf)
+    lines, columns = np.nonzero(places != NONE)
+    exact[lines, columns] = paired_scores(queries, lines, held.vectors, places[lines, columns])
+    best = np.lexsort((rows, -exact), axis=1)[:, :count]
+    return np.take_along_axis(exact, best, axis=1), np.take_along_axis(rows, best, axis=1)
+
+
+def shortlist(request: KnnRequest, bound: float, rows: Rows, labelled: Keys, answers: list[Neighbors]) -> Shortlist:
+    """Every shard's nearest of a block of (b,) left rows -> the pairs that must be looked at again.
+
+    bound: a cost that `count` unlabelled candidates do not exceed. labelled: sorted keys.
+    """
+    cosines, right, close, certain, room = _among_nearest(request, rows, answers)
+    costs = request.order.cost(cosines)
+    if np.isinf(bound) and bound > 0:
+        bound = _bound_of(request, costs[certain & ~_labelled(request, rows, right, certain, labelled)])
+    cheap = (close | certain) & (costs <= bound + 2 * MARGIN)
+    wanted = cheap & ~_labelled(request, rows, right, cheap, labelled)
+    lines, columns = np.nonzero(close | wanted)
+    pairs = as_pairs(rows[lines], right[lines, columns])
+    return Shortlist(pairs, lines, close[lines, columns], wanted[lines, columns], room)
+
+
+def members(request: KnnRequest, rows: Rows, answers: list[Neighbors]) -> tuple[Keys, Shortlist]:
+    """The same without costs: keys of pairs that are among the nearest for certain, and those that must be settled."""
+    _, right, close, certain, room = _among_nearest(request, rows, answers)
+    lines, columns = np.nonzero(certain)
+    keys = request.space.keys(as_pairs(rows[lines], right[lines, columns]))
+    lines, columns = np.nonzero(close)
+    every = np.ones(len(lines), dtype=np.bool_)
+    return keys, Shortlist(as_pairs(rows[lines], right[lines, columns]), lines, every, every, room)
+
+
+def select(request: KnnRequest, listed: Shortlist, answers: list[Floats]) -> Candidates:
+    """Shortlisted pairs with every shard's (k,) cosines, NaN where it has not the right text -> candidates, in order.
+
+    Of each left text's close pairs the best by (-cosine, row) stay, as many as there is room for.
+    """
+    cosines = np.full(len(listed.pairs), np.nan)
+    for answer in answers:
+        cosines = np.where(np.isnan(cosines), answer, cosines)
+    assert not np.isnan(cosines).any()
+    stay = ~listed.close
+    close = np.flatnonzero(listed.close)
+    close = close[np.lexsort((listed.pairs[close, 1], -cosines[close], listed.lines[close]))]
+    lines = listed.lines[close]
+    stay[close[np.arange(len(close)) - np.searchsorted(lines, lines) < listed.room[lines]]] = True
+    stay &= listed.wanted
+    keys = request.space.keys(listed.pairs[stay])
+    return unlabelled_candidates(keys, cosines[stay], NO_KEYS).least(request.order, request.count)
+
+
+def _among_nearest(
+    request: KnnRequest, rows: Rows, answers: list[Neighbors]
+) -> tuple[Floats, Rows, Mask, Mask, npt.NDArray[np.int64]]:
+    """Cosines and rows (b, w), which of them are close to the cut and which surely above it, and room for the close.
+
+    The m-th highest true cosine lies within MARGIN of the m-th highest rough one, so what is twice as far from that is
+    certain. Where no more than m may be among the m nearest, all of them are.
+    """
+    cosines = np.concatenate([answer[0] for answer in answers], axis=1, dtype=np.float64)
+    right = np.concatenate([answer[1] for answer in answers], axis=1)
+    cosines[(right == NONE) | ((right == rows[:, None]) if request.symmetric else False)] = -np.inf
+    there = cosines > -np.inf
+    count = request.neighbours
+    if cosines.shape[1] <= count:
+        return cosines, right, np.zeros_like(there), there, np.zeros(len(rows), dtype=np.int64)
+    place = cosines.shape[1] - count
+    cut = np.partition(cosines, place, axis=1)[:, place, None]
+    possible = there & (cosines >= cut - 2 * MARGIN)
+    close = possible & (cosines <= cut + 2 * MARGIN) & (possible.sum(axis=1) > count)[:, None]
+    certain = possible & ~close
+    return cosines, right, close, certain, count - certain.sum(axis=1)
+
+
+def _labelled(request: KnnRequest, rows: Rows, right: Rows, asked: Mask, labelled: Keys) -> Mask:
+    """(b, w) which of the pairs asked about are labelled."""
+    known = np.zeros(asked.shape, dtype=np.bool_)
+    lines, columns = np.nonzero(asked)
+    known[lines, columns] = is_in(request.space.keys(as_pairs(rows[lines], right[lines, columns])), labelled)
+    return known
+
+
+def _bound_of(request: KnnRequest, costs: Floats) -> float:
+    """What a block alone says of the cost that `count` candidates do not exceed; of an unordered pair it may have two.
+
+    costs: (n,) rough ones of certain, unlabelled candidates.
+    """
+    count = request.count * (2 if request.space.symmetric else 1)
+    return float(np.partition(costs, count - 1)[count - 1]) if 0 < count <= len(costs) else np.inf

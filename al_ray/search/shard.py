@@ -1,0 +1,269 @@
+"""One shard of a pool: it embeds its texts, keeps the vectors, and answers for them. cluster/ makes it an actor.
+
+Texts are dealt to shards in whole encoder batches, so that a vector's bits do not depend on the number of shards. Every
+call names the weights it wants; a shard that holds others, or nothing, embeds first. All methods only read, so a call
+may be repeated.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from al_ray.core.candidates import Candidates
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.sections import SearchConfig
+from al_ray.core.labels import Model
+from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, is_in
+from al_ray.core.scorer import Floats
+from al_ray.core.vectors import Block, paired_scores
+from al_ray.encoders.encoder import TextEncoder, embed_batches, load, sorted_rows, untrained
+from al_ray.encoders.tokens import Tokens, batches
+from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
+from al_ray.search.counting import SampleWeights, count_block, keys_of_left, score_pairs
+from al_ray.search.exact_join import JoinQuery, LeastPairs
+from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
+from al_ray.search.knn_merge import KnnRequest, Shortlist, members, nearest, select, shortlist
+from al_ray.search.merge import Neighbors, join_blocks
+from al_ray.search.vector_files import TRAINED, UNTRAINED, VectorStore
+from al_ray.storage.download import fetched
+from al_ray.storage.uri import storage_path
+
+
+@dataclass(frozen=True)
+class ShardSpec:
+    """All that a shard is made from; small, so that a restarted actor rebuilds itself from storage.
+
+    folder, a path or URI: token ids (`left/`, `right/`), rows (`NAME.npy`) of each part; its name begins with its side;
+    and `vectors/`, if they are kept, which of a URI lie in the node's copy.
+    mapped_above, keep_vectors: as in ClusterConfig.
+    sharer: the name of the run, where several share the folder: vectors of the untrained encoder are kept for all of
+    them, and those of its models, if they are kept, are its own.
+    """
+
+    folder: str
+    encoder: EncoderConfig
+    search: SearchConfig
+    shard: int
+    shards: int
+    device: str = "cpu"
+    mapped_above: float = math.inf
+    keep_vectors: bool = False
+    sharer: str = ""
+
+    @property
+    def vector_folders(self) -> dict[str, Path]:
+        """Kind of weights -> where its vectors are kept, if they are."""
+        if not (self.keep_vectors or self.sharer):
+            return {}
+        folder = fetched(storage_path(self.folder)) / "vectors"
+        return {UNTRAINED: folder, **({TRAINED: folder / self.sharer} if self.keep_vectors else {})}
+
+
+class PoolShard:
+    """The shard `spec.shard` of `spec.shards`."""
+
+    def __init__(self, spec: ShardSpec) -> None:
+        """Fix the threads; weights and vectors come with the first call."""
+        torch.set_num_threads(spec.encoder.threads)
+        set_threads(spec.encoder.threads)
+        self.spec = spec
+        self._digest = ""
+        self._encoder: TextEncoder | None = None
+        self._vectors: dict[str, Block] = {}
+        self._indexes: dict[str, CosineIndex] = {}
+        self._store = VectorStore(spec.encoder.vectors, spec.mapped_above, spec.vector_folders, spec.shard, spec.shards)
+
+    def untrained(self) -> Model:
+        """The pre-trained encoder, a model without scorer."""
+        return Model(
+            path="", digest=untrained(self.spec.encoder, storage_path(self.spec.folder), self.spec.device).digest()
+        )
+
+    def rows(self, part: str) -> Rows:
+        """The sorted rows of a part that are this shard's."""
+        return sorted_rows(self._batches(part))
+
+    def embed(self, model: Model, part: str) -> Iterator[int]:
+        """Make sure of a part's vectors under these weights; yields the texts done since the last word.
+
+        As many words whether they are made, read back or there: a stream that Ray asks for again must be as long.
+        """
+        self._use(model)
+        own, key = self._batches(part), self._key(model, part)
+        rows = sorted_rows(own)
+        if part not in self._vectors:
+            kept = self._store.load(part, key, len(rows))
+            if kept is None:
+                tokens, encoder = self._tokens(part), self._encoder_of(model)
+                with self._store.create(part, key, (len(rows), encoder.dimension)) as vectors:
+                    for count in embed_batches(encoder, tokens, own, vectors):
+                        self.on_embedded(count)
+                        yield count
+                self._vectors[part] = Block(rows, vectors)
+                return
+            self._vectors[part] = Block(rows, kept)
+        # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
+        for batch in own:
+            yield len(batch)
+
+    def on_embedded(self, count: int) -> None:
+        """Hook after each encoded batch of `count` texts; cluster/prometheus.py overrides it to count them."""
+
+    def block(self, model: Model, part: str, start: int, stop: int) -> Block:
+        """The shard's texts number start to stop of a part, with their vectors."""
+        held = self._part(model, part)
+        return Block(held.rows[start:stop], held.vectors[start:stop])
+
+    def sample_size(self, model: Model, part: str) -> int:
+        """How many texts the index of a part learns from; 0 when it has nothing to learn."""
+        return sample_size(self.spec.search.index, self._part(model, part).vectors.shape[1])
+
+    def vectors_of(self, model: Model, part: str, rows: Rows) -> Block:
+        """The shard's own of these rows."""
+        held = self._part(model, part)
+        own = np.flatnonzero(np.isin(held.rows, rows))
+        return Block(held.rows[own], held.vectors[own])
+
+    def join(self, *blocks: Block) -> Block:
+        """Join texts of several shards into one block, sorted by row."""
+        return join_blocks(blocks)
+
+    def train_index(self, *sample: Block) -> Bytes:
+        """Train an index of the pool on texts of all shards: the same however they are divided."""
+        return train_index(join_blocks(sample).vectors, self.spec.search.index)
+
+    def nearest(self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None) -> Neighbors:
+        """Return at least the `count` nearest of the shard's texts to each query; see knn_merge.nearest.
+
+        trained: the result of `train_index` for all shards.
+        """
+        held = self._part(model, part)
+        if not len(held.rows):
+            return np.full((len(queries.rows), count), -np.inf), np.full((len(queries.rows), count), NONE)
+        if part not in self._indexes:
+            search = self.spec.search
+            self._indexes[part] = CosineIndex(held.vectors, search.index, search.nprobe, self.spec.device, trained)
+        return nearest(self._indexes[part], held, queries.vectors, count)
+
+    def exact_nearest(self, model: Model, part: str, queries: Block, count: int) -> Neighbors:
+        """Return the `count` nearest by comparison with every text: the truth for the recall of an index."""
+        return exact_nearest(self._part(model, part), queries.vectors, count, "ip")
+
+    def shortlist(
+        self, request: KnnRequest, bound: float, queries: Block, labelled: Keys, *answers: Neighbors
+    ) -> Shortlist:
+        """The pairs of a block that must be looked at again, from the answers of all shards."""
+        return shortlist(request, bound, queries.rows, labelled, list(answers))
+
+    def members(self, request: KnnRequest, queries: Block, *answers: Neighbors) -> tuple[Keys, Shortlist]:
+        """Keys of pairs that are among the nearest, and the pairs that must be looked at again to say."""
+        return members(request, queries.rows, list(answers))
+
+    def rescore(self, model: Model, part: str, queries: Block, listed: Shortlist) -> Floats:
+        """Return the float64 cosines of shortlisted pairs, NaN where the right text is not here."""
+        return self.cosines(model, part, queries, listed.pairs)
+
+    def select(self, request: KnnRequest, listed: Shortlist, *answers: Floats) -> Candidates:
+        """The candidates of a block, from the cosines that all shards have for its shortlist."""
+        return select(request, listed, list(answers))
+
+    def least(self, model: Model, visit: "JoinRequest", visitor: Block, labelled: Keys) -> Candidates:
+        """The least pairs of the visitor with blocks of the shard's texts: at most `count`, none above the bound."""
+        held = self._part(model, visit.part)
+        # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
+        found = LeastPairs(visit.wanted, labelled, self.spec.device, half=self.spec.device != "cpu")
+        found.tighten(visit.bound)
+        for start, stop in visit.blocks:
+            found.add(visitor, Block(held.rows[start:stop], held.vectors[start:stop]))
+        return found.result()
+
+    def cosines(self, model: Model, part: str, queries: Block, pairs: Pairs) -> Floats:
+        """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is not here."""
+        held = self._part(model, part)
+        cosines = np.full(len(pairs), np.nan)
+        own = np.flatnonzero(is_in(pairs[:, 1], held.rows))
+        left, right = np.searchsorted(queries.rows, pairs[own, 0]), np.searchsorted(held.rows, pairs[own, 1])
+        cosines[own] = paired_scores(queries.vectors, left, held.vectors, right)
+        return cosines
+
+    def count_negatives(
+        self, model: Model, part: str, queries: Block, hidden: Pairs, request: CountRequest
+    ) -> NegativeCounts:
+        """Count every pair of the queries with the shard's texts except the `hidden` (k, 2).
+
+        Cells of the float32 product within MARGIN of a threshold are settled by float64 products, so that the count
+        does not depend on blocks or shards. In a symmetric task only pairs left < right, each of which is met once.
+        """
+        held = self._part(model, part)
+        return count_block(queries, held, hidden, request, model.scorer)
+
+    def count_sampled_negatives(
+        self, model: Model, part: str, queries: Block, request: CountRequest, weights: SampleWeights, *samples: Keys
+    ) -> list[NegativeCounts]:
+        """Count the sampled negatives of each stratum whose left text is among the queries and whose right one is here.
+
+        samples: the sorted keys of each whole sample.
+        """
+        held, found = self._part(model, part), []
+        for keys, weight in zip(samples, weights.weights, strict=True):
+            own = keys_of_left(keys, queries.rows, weights.width)
+            own = own[is_in(own % weights.width, held.rows)]
+            pairs = as_pairs(*np.divmod(own, weights.width))
+            cosines = score_pairs(queries, held, pairs, request.thresholds)
+            logits = None if model.scorer is None else model.scorer.logit(cosines)
+            found.append(count_sample(request, own, pairs, cosines, logits, weight))
+        return found
+
+    def _part(self, model: Model, part: str) -> Block:
+        self._use(model)
+        if part not in self._vectors:
+            for _ in self.embed(model, part):
+                pass
+        return self._vectors[part]
+
+    def _use(self, model: Model) -> None:
+        """Drop cached vectors and indexes if the model changed."""
+        if self._digest != model.digest:
+            self._digest, self._encoder = model.digest, None
+            self._vectors.clear()
+            self._indexes.clear()
+            self._store.select(TRAINED if model.path else UNTRAINED, model.digest[:16])
+
+    def _key(self, model: Model, part: str) -> str:
+        """All that decides the shard's vectors of a part. The model's digest is of weights and encoder options."""
+        spec = self.spec
+        computed = torch.device(spec.device).type, torch.__version__
+        texts = storage_path(spec.folder).name, part, spec.shard, spec.shards
+        return json.dumps([model.digest, spec.encoder.vectors, *texts, *computed])
+
+    def _encoder_of(self, model: Model) -> TextEncoder:
+        if self._encoder is None:
+            self._encoder = load(model, self.spec.encoder, storage_path(self.spec.folder), self.spec.device)
+        return self._encoder
+
+    def _tokens(self, part: str) -> Tokens:
+        return Tokens.read(fetched(storage_path(self.spec.folder)) / part.split("-")[0])
+
+    def _batches(self, part: str) -> list[Rows]:
+        """The shard's batches of a part: every `shards`-th of all."""
+        rows = np.load(fetched(storage_path(self.spec.folder)) / f"{part}.npy")
+        every = batches(self._tokens(part), rows, self.spec.encoder.encoder_batch)
+        return every[self.spec.shard :: self.spec.shards]
+
+
+@dataclass(frozen=True)
+class JoinRequest:
+    """What a block of texts looks for in a shard: see PoolShard.least.
+
+    blocks: from which to which of the shard's texts of a part; bound: a cost that is not too dear to be wanted.
+    """
+
+    part: str
+    wanted: JoinQuery
+    blocks: tuple[tuple[int, int], ...]
+    bound: float

@@ -1,0 +1,104 @@
+"""JSON and Parquet files: atomic and durable writes, and errors that name the file."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from al_ray.core.errors import BadFile, BadOption, WriteErrors
+from al_ray.storage.uri import StoragePath, Uri
+
+
+def write_json(path: StoragePath, content: Any) -> None:
+    """Write JSON atomically."""
+    write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def write_text(path: StoragePath, text: str) -> None:
+    """Write text atomically."""
+    in_one_step(path, lambda aside: aside.write_bytes(text.encode()))
+
+
+def write_pictures(path: StoragePath, pictures: Mapping[str, bytes]) -> None:
+    """Write the files of a picture, kind -> content, as PATH.KIND, each atomically."""
+    for kind, content in pictures.items():
+        in_one_step(path.parent / f"{path.name}.{kind}", lambda aside, content=content: aside.write_bytes(content))
+
+
+def write_parquet(path: StoragePath, table: pa.Table) -> None:
+    """Write a table atomically, with page checksums."""
+    in_one_step(path, lambda aside: _write_parquet(table, aside))
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    # An open file, because pyarrow rejects names that are not UTF-8.
+    with path.open("wb") as file:
+        pq.write_table(table, file, write_page_checksum=True)
+
+
+def in_one_step(path: StoragePath, write: Callable[[Path], Any]) -> None:
+    """Write a temporary file, sync it to disk and rename it to `path`; its folder is created. BadFile if that fails.
+
+    The previous file stays intact if the disk is full or the process dies on the way.
+    """
+    if isinstance(path, Uri):
+        with WriteErrors(path), tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
+            aside = Path(folder) / path.name
+            write(aside)
+            path.put(aside)
+        return
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    with WriteErrors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write(aside)
+            _sync(aside)
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
+        # Sync the folder too: otherwise a power cut could lose the file's name, and with it labels that were paid for.
+        _sync(path.parent)
+
+
+def refuse_folder(option: str, path: StoragePath) -> None:
+    """BadOption, before any work, if the path of an output file is a folder."""
+    if path.is_dir():
+        raise BadOption(f"{option} {path} is a folder; give the name of a file in it")
+
+
+def _sync(path: Path) -> None:
+    written = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(written)
+    finally:
+        os.close(written)
+
+
+def read_json(path: StoragePath, names: Sequence[str] = ()) -> Any:
+    """Read JSON; BadFile for a file that is missing, truncated, or lacks one of the names."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadFile(f"{path} cannot be read ({error}); restore it, or start again in another --out") from error
+    lacks = [name for name in names if not isinstance(content, dict) or name not in content]
+    if lacks:
+        raise BadFile(f"{path} lacks {', '.join(lacks)}; restore it, or start again in another --out")
+    return content
+
+
+def read_parquet(path: StoragePath, schema: pa.Schema | None = None) -> pa.Table:
+    """Read a table; BadFile for a file that is missing, damaged, or has other columns or types than `schema`."""
+    try:
+        with path.open("rb") as file:
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+        table.validate(full=True)
+    except (OSError, pa.ArrowException) as error:
+        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); restore it") from error
+    if schema is not None and (table.schema.names != schema.names or table.schema.types != schema.types):
+        raise BadFile(f"{path} holds {', '.join(table.schema.names)}, not what this al_ray wrote; restore it")
+    return table

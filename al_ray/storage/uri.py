@@ -1,0 +1,232 @@
+"""A local path or a URI on an object store, with the same few methods; each write to a URI is one PUT.
+
+On an object store nothing is renamed or copied: an object is written whole or not at all, and the object
+that is written last marks a folder as complete.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from al_ray.core.errors import BadFile, BadOption
+
+
+@dataclass(frozen=True)
+class Uri:
+    """An object, or a folder of objects, of an object store: scheme://path?query, with the methods of pathlib.Path.
+
+    path: bucket and key; query: what pyarrow.fs.FileSystem.from_uri takes, such as endpoint_override and region.
+    Credentials are those of the environment (AWS_ACCESS_KEY_ID and its like, or the machine's role).
+    Errors of the store become BadFile with the URI and the cure.
+    """
+
+    scheme: str
+    path: str
+    query: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.path}" + (f"?{self.query}" if self.query else "")
+
+    def __truediv__(self, name: str) -> "Uri":
+        return Uri(self.scheme, f"{self.path}/{name}", self.query)
+
+    @property
+    def name(self) -> str:
+        """Return the last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> "Uri":
+        """Return the folder of the object; the parent of a bucket is the bucket."""
+        return Uri(self.scheme, self.path.rpartition("/")[0] or self.path, self.query)
+
+    @property
+    def parents(self) -> tuple["Uri", ...]:
+        """Return all folders of the object, up to the bucket."""
+        return (self.parent, *self.parent.parents) if "/" in self.path else ()
+
+    def resolve(self) -> "Uri":
+        """Return the URI itself, which means the same in every process."""
+        return self
+
+    def exists(self) -> bool:
+        """Return whether there is such an object, or a folder with objects."""
+        return self._kind() != fs.FileType.NotFound
+
+    def is_file(self) -> bool:
+        """Return whether there is such an object."""
+        return self._kind() == fs.FileType.File
+
+    def is_dir(self) -> bool:
+        """Return whether there are objects in such a folder."""
+        return self._kind() == fs.FileType.Directory
+
+    def stamp(self) -> "Stamp | None":
+        """Return the object's size and the time (ns) at which it was written; None when there is none."""
+        with _Reached(self):
+            found = self.store.get_file_info(self.path)
+        return None if found.type == fs.FileType.NotFound else (found.size, found.mtime_ns)
+
+    def objects(self) -> Iterator[tuple["Uri", int, int]]:
+        """Yield all objects below a folder, each with its size in bytes and the time (ns) at which it was written."""
+        with _Reached(self):
+            wanted = fs.FileSelector(self.path, allow_not_found=True, recursive=True)
+            found = self.store.get_file_info(wanted)
+        for one in sorted(found, key=lambda one: one.path):
+            if one.type == fs.FileType.File:
+                yield Uri(self.scheme, one.path, self.query), one.size, one.mtime_ns
+
+    def glob(self, pattern: str) -> Iterator["Uri"]:
+        """Yield the objects directly in the folder whose names match the pattern."""
+        with _Reached(self):
+            found = self.store.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        for one in found:
+            if one.type == fs.FileType.File and fnmatch(one.base_name, pattern):
+                yield self / one.base_name
+
+    def open(self, mode: str = "rb") -> Any:
+        """Open the object for reading in parts."""
+        assert mode == "rb"
+        with _Reached(self):
+            return self.store.open_input_file(self.path)
+
+    def read_bytes(self) -> bytes:
+        """Return the content of the object."""
+        with _Reached(self), self.store.open_input_stream(self.path) as file:
+            return file.read()
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """Return the content as text; ValueError if it cannot be decoded."""
+        return self.read_bytes().decode(encoding)
+
+    def write_bytes(self, content: bytes) -> None:
+        """Write the object in one request; an existing one is overwritten."""
+        self._put(pa.py_buffer(content))
+
+    def put(self, local: Path) -> None:
+        """Write a local file's content in one request; it need not fit into memory."""
+        # An empty file cannot be memory-mapped.
+        if not local.stat().st_size:
+            self.write_bytes(b"")
+            return
+        with pa.memory_map(str(local)) as file:
+            self._put(file.read_buffer())
+
+    def get(self, local: Path) -> None:
+        """Download the object into a new local file."""
+        with _Reached(self), self.store.open_input_stream(self.path) as source, local.open("wb") as file:
+            shutil.copyfileobj(source, file, 1 << 23)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Delete the object."""
+        with _Reached(self):
+            try:
+                self.store.delete_file(self.path)
+            except FileNotFoundError:
+                if not missing_ok:
+                    raise
+
+    def _put(self, content: pa.Buffer) -> None:
+        with _Reached(self, "written"), self.store.open_output_stream(self.path) as file:
+            # In one call: a stream that is closed halfway would leave half an object.
+            file.write(content)
+
+    def _kind(self) -> fs.FileType:
+        with _Reached(self):
+            return self.store.get_file_info(self.path).type
+
+    @property
+    def store(self) -> fs.FileSystem:
+        """Return the file system of the store; BadOption if there is none for the scheme."""
+        return _store(self.scheme, self.path.partition("/")[0], self.query)
+
+
+StoragePath = Path | Uri
+Stamp = tuple[int | None, ...]
+
+
+def stamp_of(path: StoragePath) -> Stamp | None:
+    """Return numbers that change when a file is written or replaced, without reading it; None if it does not exist.
+
+    Two writes of the same size within the resolution of the file system's clock have the same numbers: a few
+    milliseconds on a disk, a second on an object store.
+    """
+    if isinstance(path, Uri):
+        return path.stamp()
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def storage_path(text: str) -> StoragePath:
+    """Parse a path, or with :// a URI; BadOption for a URI without a bucket or with a password in it."""
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return Path(text)
+    path, _, query = rest.partition("?")
+    path = path.strip("/")
+    if not path or "//" in path or scheme == "file":
+        raise BadOption(f"{text} is no path on an object store; give one such as s3://bucket/folder, or a local path")
+    if "@" in path.partition("/")[0]:
+        # Config files and logs record the URI, and would then hold the password.
+        shown = f"{scheme}://...@{path.partition('@')[2]}"
+        raise BadOption(f"{shown} holds a password; remove it, and set it as AWS_SECRET_ACCESS_KEY or its like")
+    return Uri(scheme, path, query)
+
+
+def put_folder(local: Path, folder: Uri, last: str) -> None:
+    """Upload all files of a local folder; the old file `last` is deleted first, and the new one written last.
+
+    So a folder that has it is complete, even if a writer died. Old objects that are not uploaded again are deleted.
+    """
+    names = [path.relative_to(local).as_posix() for path in sorted(local.rglob("*")) if path.is_file()]
+    (folder / last).unlink(missing_ok=True)
+    wanted = {folder / name for name in names}
+    for stood, *_ in folder.objects():
+        if stood not in wanted:
+            stood.unlink(missing_ok=True)
+    for name in (*(name for name in names if name != last), last):
+        (folder / name).put(local / name)
+
+
+@cache
+def _store(scheme: str, bucket: str, query: str) -> fs.FileSystem:
+    """Connect to the store of a bucket, once in each process: it may have to look up the bucket's region."""
+    # Without delayed open even a small object is sent in three requests.
+    queries = [query, "allow_delayed_open=true" if scheme == "s3" else ""]
+    uri = f"{scheme}://{bucket}"
+    try:
+        return fs.FileSystem.from_uri(f"{uri}?{'&'.join(filter(None, queries))}")[0]
+    except pa.ArrowInvalid as error:
+        cure = "give one such as s3://bucket/folder?region=eu-west-1"
+        raise BadOption(f"{Uri(scheme, bucket, query)} is no object store ({error}); {cure}") from error
+
+
+class _Reached:
+    """Context of calls to a store: its errors become BadFile with the URI and the cure."""
+
+    def __init__(self, uri: Uri, what: str = "read") -> None:
+        self.uri, self.what = uri, what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, FileNotFoundError):
+            raise BadFile(f"{self.uri} is not there; restore it") from error
+        if isinstance(error, OSError | pa.ArrowException):
+            reason = str(error).splitlines()[0]
+            raise BadFile(
+                f"{self.uri} cannot be {self.what} ({reason}); see that the bucket, its address and your credentials "
+                "are right, then go on"
+            ) from error

@@ -1,0 +1,1 @@
+"""Labels to weights and a scorer."""

@@ -1,0 +1,136 @@
+"""The steps that every training takes, resumable from a checkpoint, and a model that is trained only once."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from al_ray.core.errors import TrainingFailed
+from al_ray.core.labels import Model
+from al_ray.core.pairs import Rows
+from al_ray.core.scorer import Scorer
+from al_ray.storage.uri import storage_path
+from al_ray.training.checkpoint import NAME, Checkpoint
+from al_ray.training.optimizer import Optimiser, Step
+from al_ray.training.process_group import ALONE, Group
+from al_ray.training.saved_model import SavedWeights, read_model, write_model
+
+
+class Stateful(Protocol):
+    """A part of a training that a checkpoint holds: a module, or a loss with a memory."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return its tensors by name."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any], /) -> Any:
+        """Restore what `state_dict` returned."""
+        ...
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Whole batches of the labelled pairs, in an order of each epoch; a last partial batch is dropped.
+
+    Fewer pairs than a batch of `most` make one batch of all of them. order: number of an epoch -> a permutation of the
+    (n,) pairs.
+    """
+
+    pairs: int
+    most: int
+    order: Callable[[int], Rows]
+
+    @property
+    def size(self) -> int:
+        """Pairs in a batch."""
+        return min(self.most, self.pairs)
+
+    @property
+    def per_epoch(self) -> int:
+        """Batches in an epoch."""
+        return self.pairs // self.size
+
+    def after(self, steps: int) -> Iterator[Rows]:
+        """Yield without end the rows of each batch that follows the first `steps`."""
+        first, number = divmod(steps, self.per_epoch)
+        for epoch in count(first):
+            order = self.order(epoch)
+            for start in range(number * self.size, self.per_epoch * self.size, self.size):
+                yield order[start : start + self.size]
+            number = 0
+
+
+def fit(
+    optimiser: Optimiser,
+    states: Mapping[str, Stateful],
+    batches: Batches,
+    backward: Callable[[Rows], float],
+    checkpoint: Checkpoint | None,
+    group: Group = ALONE,
+    keep_losses: bool = False,
+) -> Iterator[Step]:
+    """Take all steps of the optimiser and yield each one, resuming from a checkpoint of the same training.
+
+    A resumed training ends with the weights of one that was never interrupted. It yields the steps of the checkpoint
+    too, since Ray replays a retried generator and expects the same length; their losses are NaN without `keep_losses`.
+
+    states: what the steps change, by its name in the checkpoint. backward: rows of a batch -> its loss, whose gradients
+    it adds. Of a group, rank 0 alone reads and writes the checkpoint.
+    """
+    losses = torch.full((optimiser.steps,), math.nan, dtype=torch.float64)
+    if checkpoint is not None:
+        taken, parts = group.once(checkpoint.read)
+        optimiser.resume(taken, parts)
+        if taken:
+            for name, part in states.items():
+                part.load_state_dict(parts.get(name, {}))
+            losses = parts["progress"]["losses"] if keep_losses else losses
+    yield from (Step(step + 1, optimiser.steps, float(losses[step])) for step in range(optimiser.taken))
+    for rows in islice(batches.after(optimiser.taken), optimiser.steps - optimiser.taken):
+        loss = losses[optimiser.taken] = backward(rows)
+        optimiser.step()
+        if checkpoint is not None and group.rank == 0 and checkpoint.due():
+            progress = {"progress": {"losses": losses}} if keep_losses else {}
+            parts = {name: part.state_dict() for name, part in states.items()}
+            checkpoint.write({**parts, **progress}, optimiser.adam, optimiser.taken)
+        yield Step(optimiser.taken, optimiser.steps, loss)
+
+
+def refuse_infinite(loss: float, optimiser: Optimiser, option: str) -> float:
+    """Return the loss of the coming step, or raise TrainingFailed if it is not finite. option: that of the rate."""
+    if not math.isfinite(loss):
+        raise TrainingFailed(f"step {optimiser.taken + 1} of {optimiser.steps}: the loss is {loss}; lower {option}")
+    return loss
+
+
+def train_once(
+    folder: str,
+    made_from: str,
+    seconds: float,
+    averaged: int,
+    start: Callable[[Checkpoint], tuple[SavedWeights, Iterator[Step]]],
+) -> Iterator[Step | Model]:
+    """Train a model that needs no refit, save it into `folder`, and yield its steps and at last the model.
+
+    A folder that holds the model of the same inputs is read instead. The model's scorer leaves a score as it is; its
+    loss is the mean of the last `averaged` steps.
+
+    made_from: digest of everything that decides the weights. seconds: between two checkpoints. start: begins the
+    training, which resumes from that checkpoint.
+    """
+    to = storage_path(folder)
+    model = read_model(to, made_from)
+    if model is None:
+        checkpoint, losses = Checkpoint(to.parent / NAME, made_from, seconds), list[float]()
+        weights, steps = start(checkpoint)
+        for step in steps:
+            losses.append(step.loss)
+            yield step
+        scorer = Scorer(1.0, 0.0, float(np.mean(losses[-averaged:])), "trained")
+        model = write_model(weights, scorer, to, made_from)
+        checkpoint.drop()
+    yield model

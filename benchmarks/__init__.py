@@ -1,0 +1,1 @@
+"""Benchmarks: python -m benchmarks search|memory|evaluate|encode. Not part of the wheel."""

@@ -1,0 +1,55 @@
+"""Measure speed and memory, as ratios within one run to cancel a machine's noise: python -m benchmarks search
+
+A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them.
+"""
+
+import os
+
+# The libraries read it when they load. A waiting thread that spins would take the core of the measured one.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# By default Ray's workers have a lower priority than this process, with which they are compared.
+os.environ.setdefault("RAY_worker_niceness", "0")
+
+from pathlib import Path
+
+from al_ray.cli._shared.entry import job, options
+from al_ray.core.text_table import format_columns
+from al_ray.storage.files import refuse_folder, write_json
+from benchmarks.encoding import Encode
+from benchmarks.evaluating import Evaluate
+from benchmarks.memory import Memory
+from benchmarks.searching import Search
+from benchmarks.timing import Figure
+
+KINDS = Encode | Search | Memory | Evaluate
+
+
+def main() -> None:
+    """Run a benchmark, print its figures, and write them to --out."""
+    benchmark: Encode | Search | Memory | Evaluate = options(
+        KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run."
+    )
+    if benchmark.out is not None:
+        refuse_folder("--out", benchmark.out)
+    figures = benchmark.figures()
+    print(table(figures))
+    if benchmark.out is not None:
+        write(benchmark.out, figures)
+
+
+def table(figures: list[Figure]) -> str:
+    """Format one line per figure: median, least and greatest value, and target."""
+    rows = [["figure", "median", "least", "most", "target"]]
+    for figure in figures:
+        numbers = [f"{value:,.4g}" for value in (figure.median, min(figure.values), max(figure.values))]
+        rows.append([figure.name, *numbers, figure.target])
+    return format_columns(rows)
+
+
+def write(out: Path, figures: list[Figure]) -> None:
+    """Write the medians by name."""
+    write_json(out, {figure.name: figure.median for figure in figures})
+
+
+if __name__ == "__main__":
+    job(main)

@@ -1,0 +1,144 @@
+"""Compare evaluation with a plain loop over sampled pairs, and with the products of an exact count."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.actors import get_results
+from al_ray.cluster.session import session
+from al_ray.cluster.sharded_evaluator import PoolEvaluator
+from al_ray.core.config.bounds import Between, check_bounds
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import EvaluationConfig, SearchConfig
+from al_ray.core.pairs import NO_KEYS, Pairs, is_in
+from al_ray.core.rng import generator
+from al_ray.core.vectors import Vectors
+from al_ray.datasets.synthetic import LEAST
+from al_ray.metrics.estimator import request_counts
+from al_ray.metrics.strata import EvaluationSet, make_evaluation_set
+from al_ray.runs.evaluation_sets import EvaluationSets
+from al_ray.search.faiss_index import sample_size, set_threads
+from benchmarks.memory import MB, resident
+from benchmarks.searching import multiply
+from benchmarks.synthetic_vectors import SyntheticPool, synthetic_pool
+from benchmarks.timing import Figure, seconds
+
+logger = logging.getLogger(__name__)
+
+PEAK = Path("/proc/self/clear_refs")  # Writing 5 resets the peak of a process to its memory now.
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Compare evaluation with a plain loop over sampled pairs, and with the products of an exact count."""
+
+    texts: Annotated[int, Between(LEAST, 10_000_000)] = 130_000
+    """Texts of the pool whose sampled pairs are scored, in clusters of eight; four and four of them match."""
+    pairs: Annotated[int, Between(1, 1_000_000_000)] = 23_000_000
+    """Sampled pairs: near pairs, and random ones for the rest."""
+    neighbours: Annotated[int, Between(1, 10_000)] = 100
+    """Near pairs are those of a text with this many neighbours."""
+    index: str = "IVF1000,Flat"
+    """Index that finds the neighbours, with 10 cells searched."""
+    looped: Annotated[int, Between(1, 1_000_000_000)] = 500_000
+    """Evenly spaced pairs that the plain loop scores; its time is scaled to all pairs."""
+    exact_texts: Annotated[int, Between(LEAST, 1_000_000)] = 30_000
+    """Texts of the pool that is counted exactly."""
+    thresholds: Annotated[int, Between(2, 10_000_000)] = 2_000
+    """Thresholds of the count, from 1 down to the median cosine of random pairs."""
+    width: Annotated[int, Between(2, 10_000)] = 384
+    """Dimensions of a vector."""
+    threads: Annotated[int, Between(1, 1_024)] = 2
+    """Threads of each side; the loop has one."""
+    repeats: Annotated[int, Between(1, 10_000)] = 3
+    """Runs of each, in turn; the median of the ratios is reported."""
+    out: Path | None = None
+    """JSON file for the figures."""
+
+    def figures(self) -> list[Figure]:
+        """Measure sampled evaluation and the exact count; the functions below define their figures."""
+        check_bounds(self)
+        # Fail early if the index is not available.
+        sample_size(self.index, self.width)
+        torch.set_num_threads(self.threads)
+        set_threads(self.threads)
+        with session(ClusterConfig()):
+            return [*measure_sampled(self), *measure_exact(self)]
+
+
+def measure_sampled(options: Evaluate) -> Iterator[Figure]:
+    """Measure a sampled evaluation on one shard, through Ray, from the vectors of a model to AP and its intervals.
+
+    scoring_vs_loop = time of `loop` over as many pairs / time of the evaluation. scoring_mb: peak MB of 2^20 bytes of
+    the driver and the shard together, imports included, minus their vectors.
+    """
+    config = SearchConfig(index=options.index)
+    with synthetic_pool(options.texts, options.width, config, options.threads, 0, matched=True) as given:
+        model, evalset = given.fresh(0), evaluation_set(options, given)
+        run = RunConfig(task=given.pool.task.name, evaluation=EvaluationConfig(mode="estimate"))
+        evaluator = PoolEvaluator(given.pool, given.pool.task, run, EvaluationSets([]), {given.split.name: evalset})
+        pairs = given.split.space.pairs(np.sort(np.concatenate([one.keys for one in evalset.strata])))
+        slice_ = pairs[:: max(1, len(pairs) // options.looped)]
+        (shard,), ratios, peaks = given.pool.shards, list[float](), list[float]()
+        for _ in range(options.repeats + 1):
+            PEAK.write_text("5")
+            get_results(shard.__ray_call__.remote(lambda _: PEAK.write_text("5")))
+            ours = seconds(lambda: evaluator.evaluate(model, given.split.name))
+            both = resident("VmHWM") + get_results(shard.__ray_call__.remote(lambda _: resident("VmHWM")))
+            peaks.append(both - 2 * given.vectors.nbytes / MB)
+            plain = loop(given.vectors, given.split.positives, slice_) * len(pairs) / len(slice_)
+            ratios.append(plain / ours)
+            logger.info("%d pairs: evaluation %.1f s, loop %.1f s, %.0f MB", len(pairs), ours, plain, peaks[-1])
+    # The first run is a warm-up.
+    yield Figure("scoring_vs_loop", tuple(ratios[1:]), "at least 20")
+    yield Figure("scoring_mb", (max(peaks),), "at most 4,096")
+
+
+def evaluation_set(options: Evaluate, given: SyntheticPool) -> EvaluationSet:
+    """Sample `pairs` pairs: near ones by an index of the same vectors, and random ones."""
+    split = given.split
+    near = given.search.near(given.fresh(0), options.neighbours)
+    others = max(0, options.pairs - int((~is_in(near, split.positive_keys)).sum()))
+    return make_evaluation_set(split, {"near": near}, None, others, generator(0, "bench-evaluation"))
+
+
+def loop(vectors: Vectors, positives: Pairs, negatives: Pairs) -> float:
+    """Return the seconds of the obvious program: a product for each pair, a sort of all, and AP in one pass.
+
+    Before timing starts, vectors are put into a dictionary by text, and pairs into a list.
+    """
+    of_text = dict(enumerate(vectors))
+    # In favour of the loop, positives are not scored in addition: the first pairs count as positives.
+    pairs, labels = negatives.tolist(), np.zeros(len(negatives))
+    labels[: min(len(positives), len(labels))] = 1
+
+    def scored() -> float:
+        scores = np.array([np.dot(of_text[left], of_text[right]) for left, right in pairs])
+        true = labels[np.argsort(-scores)]
+        return float((np.cumsum(true) / np.arange(1, len(true) + 1) * true).sum() / true.sum())
+
+    return seconds(scored)
+
+
+def measure_exact(options: Evaluate) -> Iterator[Figure]:
+    """Measure the exact count of a pool on one shard, through Ray.
+
+    exact_vs_matmul = time of only the products of the same blocks by torch.mm / time of the count.
+    """
+    with synthetic_pool(options.exact_texts, options.width, SearchConfig(), options.threads, 0, matched=True) as given:
+        model, blocks, split = given.fresh(0), given.blocks(), given.split
+        drawn = split.space.draw(min(10_000, split.space.total), NO_KEYS, generator(0, "bench-median"))
+        median = float(np.median(given.pool.cosines(model, split, split.space.pairs(drawn))))
+        wanted, ratios = request_counts(split, np.linspace(median, 1.0, options.thresholds)), list[float]()
+        for _ in range(options.repeats + 1):
+            product = seconds(lambda: multiply(blocks))
+            ours = seconds(lambda: given.pool.count_negatives(model, split, wanted))
+            logger.info("products %.2f s, exact count %.2f s", product, ours)
+            ratios.append(product / ours)
+    yield Figure("exact_vs_matmul", tuple(ratios[1:]), "at least 0.50")

@@ -1,0 +1,37 @@
+"""The examples in the docstrings of the public functions run, in the order of a user's work, on a real Ray."""
+
+import doctest
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import al_ray
+
+# The order of work: each example reads what those before it have written into `folder`.
+FUNCTIONS = [al_ray.prepare, al_ray.load_task, al_ray.run, al_ray.load_run, al_ray.evaluate, al_ray.compare]
+FUNCTIONS += [al_ray.report, al_ray.load_model]
+
+
+@pytest.fixture(scope="module")
+def folder(local_ray: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("examples")
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_the_example_runs(function: Callable[..., object], folder: Path):
+    names = {"al_ray": al_ray, "folder": folder}
+    example = doctest.DocTestParser().get_doctest(
+        inspect.getdoc(function) or "", names, function.__name__, inspect.getsourcefile(function), 0
+    )
+    assert example.examples, f"{function.__name__} has no example"
+    lines: list[str] = []
+    result = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=lines.append)
+    assert not result.failed, "".join(lines)
+    assert result.attempted == len(example.examples)
+
+
+def test_every_public_function_has_an_example_that_runs_here():
+    functions = {name for name in al_ray.__all__ if inspect.isfunction(getattr(al_ray, name))}
+    assert functions == {function.__name__ for function in FUNCTIONS}

@@ -1,0 +1,284 @@
+"""jobs.train on a real Ray: both kinds of models, by whatever labels, resumed, measured, put in order, and refused."""
+
+import json
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
+from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, texts_of
+from al_ray.cli._evaluate.options import Options as Asked
+from al_ray.cli._evaluate.pipeline import of_concat
+from al_ray.cli.train import Options, train
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
+from al_ray.core.errors import AlRayError, BadFile
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.encoders.cross_encoder import CrossEncoder
+from al_ray.encoders.tokens import Tokens
+from al_ray.encoders.transformer import Encoder
+from al_ray.runs.run_folder import RunFolder, bound_config
+
+CPUS = ClusterConfig(timeout=120)
+# Other random pairs than the bi-encoder's run would draw.
+MEASURED = EvaluationConfig(splits=("dev",), near_neighbours=2, random_pairs=25)
+
+
+@pytest.fixture(scope="module")
+def folder(make_task, tmp_path_factory) -> Path:
+    """A symmetric and a two-sided task."""
+    root = tmp_path_factory.mktemp("train")
+    write_task(make_task(True), root / "task", {})
+    write_task(make_task(False), root / "sides", {})
+    return root
+
+
+def options(folder: Path, out: str | Path, **changes) -> Options:
+    """A small training on the stated pairs of the symmetric task."""
+    small = Options(
+        task=str(folder / "task"), labels="stated", out=folder / out, encoder="random-bert", encoder_layers=1,
+        max_length=24, encoder_batch=8, threads=1, concat_batch=16, slice_pairs=16, cluster=CPUS,
+        search=SearchConfig(neighbours=5, block=16),
+        training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
+        evaluation=EvaluationConfig(splits=("dev",), near_neighbours=2, random_pairs=20, examples=0),
+    )  # fmt: skip
+    return replace(small, **changes)
+
+
+@pytest.fixture(scope="module")
+def cosine(local_ray, folder) -> Path:
+    """A bi-encoder of the stated pairs."""
+    train(options(folder, "cosine", model="cosine"))
+    return folder / "cosine"
+
+
+@pytest.fixture(scope="module")
+def concat(local_ray, cosine, folder) -> Path:
+    """A concatenation model of the labels of the bi-encoder's folder, and both stages."""
+    train(options(folder, "concat", labels=str(cosine), rerank=cosine, top=60, evaluation=MEASURED))
+    return folder / "concat"
+
+
+def read(path: Path):
+    return json.loads(path.read_text())
+
+
+def test_a_cosine_model_of_stated_pairs_is_a_run_of_one_round(cosine, folder):
+    task, config = read_task(folder / "task"), bound_config(cosine)
+    labelled = RunFolder(cosine, task).state().labelled
+    split = task.split("train")
+    stated = np.concatenate([split.space.keys(split.positives), split.space.keys(split.stated_negatives)])
+    assert sorted(split.space.keys(labelled.pairs)) == sorted(stated)
+    assert labelled.positives == len(split.positives)
+    assert (config.rounds, config.first_batch) == (1, len(stated))
+    assert 0 < read(cosine / "round-001" / "record.json")["evaluations"]["dev"]["average_precision"]["value"] <= 1
+
+
+def test_a_concat_model_is_measured_by_the_scores_of_each_pair(concat, folder):
+    task = read_task(folder / "task")
+    found, split = read(concat / "evaluation-dev.json"), task.split("dev")
+    assert found["exact"] is False
+    assert found["positives"] == len(split.positives)
+    assert sum(one["population"] for one in found["strata"]) + found["positives"] == split.space.total
+    model = CrossEncoder.saved(str(concat / "model"))
+    by_hand = weighted_average_precision(concat, task, lambda left, right: float(model.scores([(left, right)], 1)[0]))
+    assert found["average_precision"]["value"] == pytest.approx(by_hand, rel=1e-6)
+
+
+def weighted_average_precision(path: Path, task: Task, score: Callable[[str, str], float]) -> float:
+    """AP on dev by a folder's evaluation set: every pair of it scored alone, counted by weight from the highest on."""
+    split = task.split("dev")
+    (about,) = (path / "evaluation").glob("dev-*/set.json")
+    groups = [(split.positive_keys, 1.0, 1)]
+    for one in read(about)["strata"]:
+        keys = pq.read_table(about.parent / one["file"])["key"].to_numpy()
+        groups.append((keys, one["population"] / max(1, len(keys)), 0))
+    weighted: list[tuple[float, float, int]] = []
+    for keys, weight, label in groups:
+        for left, right in split.space.pairs(keys).tolist():
+            weighted.append((score(task.left.texts[left], task.left.texts[right]), weight, label))
+    weighted.sort(key=lambda row: -row[0])
+    above = true = total = 0.0
+    for _, weight, label in weighted:
+        above, true = above + weight, true + label
+        total += label * true / above
+    return total / len(split.positives)
+
+
+def test_both_stages_are_what_sorting_every_pair_gives(concat, cosine, folder):
+    task, config = read_task(folder / "task"), bound_config(cosine)
+    split, found = task.split("dev"), read(concat / "rerank-dev.json")
+    encoder = Encoder.saved(str(cosine / "round-001" / "model"), config.encoding)
+    second = CrossEncoder.saved(str(concat / "model"))
+    keys = np.sort(split.space.at(np.arange(split.space.total)))
+    texts_of = [(task.left.texts[left], task.left.texts[right]) for left, right in split.space.pairs(keys).tolist()]
+    vectors = dict(zip(task.left.texts, embedded(encoder, task), strict=True))
+    cosines = np.array([float(vectors[one] @ vectors[other]) for one, other in texts_of])
+    order = np.lexsort((keys, -cosines))
+    top, rest = order[:60], order[60:]
+    scores = second.scores([texts_of[at] for at in top], 4)
+    ranked = np.isin(keys[np.concatenate([top[np.argsort(-scores)], rest])], split.positive_keys)
+    precision = np.cumsum(ranked) / np.arange(1, len(ranked) + 1)
+    assert found["average_precision"]["value"] == pytest.approx(precision[ranked].mean(), rel=1e-6)
+    assert found["exact"] is True
+    assert (found["top"], found["total_pairs"]) == (60, split.space.total)
+    difference = found["average_precision"]["value"] - found["first_stage"]["average_precision"]["value"]
+    assert abs(difference) > 0.01
+    assert found["difference"]["average_precision_difference"]["value"] == pytest.approx(difference)
+
+
+def bench_at(path: Path, cluster: ClusterConfig = CPUS) -> CrossEncoderJob:
+    folder = CrossEncoderFolder(path)
+    return CrossEncoderJob(folder, folder.config, read_task(Path(folder.config.task)), cluster, lambda *_: None)
+
+
+def test_slices_that_are_kept_are_not_scored_again_and_others_come_out_the_same(concat, tmp_path):
+    shutil.copytree(concat, tmp_path / "copy")
+    bench = bench_at(tmp_path / "copy")
+    split = bench.task.split("dev")
+    # Without anybody to score: all slices of the positives are kept.
+    kept = ShardedPairScorer([], bench.model(), bench).scores(split, split.positives)
+    assert len(np.unique(kept)) > 16, "more than one slice"
+    turned = ShardedPairScorer([], bench.model(), bench).scores(split, split.positives[::-1, ::-1])
+    assert turned.tolist() == kept[::-1].tolist()
+    with deploy_scorer(bench_at(tmp_path / "copy", replace(CPUS, shards=2))) as scorer:
+        for path in (tmp_path / "copy" / "scores").iterdir():
+            path.unlink()
+        anew = scorer.scores(split, split.positives)
+    assert anew.tolist() == kept.tolist()
+    assert len(list((tmp_path / "copy" / "scores").iterdir())) == -(-len(kept) // 16)
+
+
+def test_a_slice_of_other_pairs_is_refused(concat, tmp_path):
+    folder, keys = CrossEncoderFolder(tmp_path), np.array([3, 5])
+    folder.write_scores("d", keys, np.array([0.5, 1.5]))
+    assert folder.scores("d", keys).tolist() == [0.5, 1.5]  # pyright: ignore[reportOptionalMemberAccess]
+    assert folder.scores("e", keys) is None, "another model's"
+    (path,) = (tmp_path / "scores").iterdir()
+    pq.write_table(pq.read_table(path).slice(0, 1), path)
+    with pytest.raises(BadFile, match="other pairs"):
+        folder.scores("d", keys)
+
+
+def test_stated_pairs_of_a_concat_model_have_their_figures(concat, folder):
+    of_concat(Asked(run=concat, heuristic=True, cluster=CPUS), concat)
+    found, split = read(concat / "heuristic-dev.json"), read_task(folder / "task").split("dev")
+    bench = bench_at(concat)
+    pairs = np.concatenate([split.positives, split.stated_negatives])
+    scores = CrossEncoder.saved(str(concat / "model")).scores(texts_of(bench.task, pairs), 4)
+    right = (scores[: len(split.positives)] >= 0).sum() + (scores[len(split.positives) :] < 0).sum()
+    assert found["accuracy"] == pytest.approx(right / len(pairs))
+    assert found["pairs"] == len(pairs)
+
+
+def test_a_concat_model_and_a_run_are_compared_on_the_same_pairs(concat, cosine, folder):
+    of_concat(Asked(run=concat, against=cosine, cluster=CPUS), concat)
+    found = read(concat / "evaluation-dev-against-cosine.json")
+    difference = found["average_precision_difference"]
+    assert difference["low"] <= difference["value"] <= difference["high"]
+    assert difference["low"] < difference["high"], "pairs were sampled"
+    own = read(concat / "evaluation-dev.json")["average_precision"]["value"]
+    task = read_task(folder / "task")
+    encoder = Encoder.saved(str(cosine / "round-001" / "model"), bound_config(cosine).encoding)
+    vectors = dict(zip(task.left.texts, embedded(encoder, task), strict=True))
+    other = weighted_average_precision(concat, task, lambda left, right: float(vectors[left] @ vectors[right]))
+    assert difference["value"] == pytest.approx(own - other, rel=1e-5)
+
+
+@pytest.mark.faults
+def test_a_driver_killed_while_it_scores_goes_on_with_the_next_slice(concat, cosine, folder):
+    line = (
+        f"--task {folder}/task --labels {cosine} --out {folder}/killed --encoder random-bert --encoder-layers 1 "
+        "--max-length 24 --encoder-batch 8 --threads 1 --concat-batch 16 --slice-pairs 16 --search.neighbours 5 "
+        "--search.block 16 --training.epochs 1 --training.batch 8 --training.learning-rate 1e-3 --training.worst-loss "
+        "100 --evaluation.near-neighbours 2 --evaluation.random-pairs 25 --evaluation.examples 20 "
+        "--evaluation.near-pairs None"
+    )
+    dying = Path(__file__).resolve().parents[2] / "cluster" / "dying.py"
+    command = [sys.executable, str(dying), "score", "first", str(folder / "log"), *shlex.split(line)]
+    died = subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=300)
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    kept = {path: path.stat().st_mtime_ns for path in (folder / "killed" / "scores").iterdir()}
+    assert 0 < len(kept) < len(list((concat / "scores").iterdir()))
+    train(options(folder, "killed", labels=str(cosine), evaluation=MEASURED))
+    assert read(folder / "killed" / "evaluation-dev.json") == read(concat / "evaluation-dev.json")
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+
+
+def test_what_there_is_to_do_is_said_before_it_is_done(cosine, folder, capsys):
+    train(options(folder, "planned", dry_run=True, rerank=cosine, top=7))
+    said = capsys.readouterr().out.splitlines()
+    split, dev = (read_task(folder / "task").split(name) for name in ("train", "dev"))
+    count = len(split.positives) + len(split.stated_negatives)
+    assert said == [
+        f"labels: {count} pairs, {len(split.positives)} of them matches",
+        f"training: 1 epochs, {count // 16} steps, concat from random-bert",
+        f"dev: at most {len(dev.positives) + 2 * len(dev.space.left) + 20} of {dev.space.total} pairs to score, "
+        "and 7 to put in order",
+    ]
+    assert not (folder / "planned").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"labels": "nowhere.csv"}, "--labels nowhere.csv is not there"),
+        ({"labels": ""}, "give a run folder, a table, or stated"),
+        ({"labels": "{folder}/task"}, "holds no config.json; give the folder of a run"),
+        ({"labels": "{folder}/concat"}, "is not a run"),
+        ({"task": "{folder}/sides", "labels": "{folder}/cosine"}, "belongs to another task"),
+        ({"task": "{folder}/sides", "rerank": "{folder}/cosine"}, "run of another task"),
+        ({"model": "cosine", "rerank": "{folder}/cosine"}, "are for --model concat"),
+        ({"model": "cosine", "out": "{folder}/concat"}, "holds a concatenation model"),
+        ({"model": "cosine", "out": "{folder}/cosine", "labels": "{folder}/few.csv"}, "holds other labels"),
+        ({"out": "{folder}/cosine"}, "holds a run, or something else"),
+        ({"out": "{folder}/concat", "labels": "stated", "seed": 1}, "seed: 0 there, 1 here"),
+        ({"out": "{folder}/concat", "labels": "{folder}/few.csv"}, "labels_digest"),
+        ({"out": "{folder}/task"}, "is a task folder"),
+        ({"top": 0}, "--top is 0"),
+        ({"columns": "a"}, "--columns is a"),
+        ({"concat_batch": 0}, "--concat-batch is 0"),
+        ({"evaluation": EvaluationConfig(mode="exact")}, "counts cosines"),
+        ({"training": TrainingConfig(workers=2)}, "--training.workers is for"),
+        ({"training": TrainingConfig(loss="focal")}, "--training.loss focal is for --model cosine"),
+        ({"rerank": "{folder}/concat"}, "give the folder of a run"),
+        ({"like": "{folder}/concat"}, "give the folder of a run"),
+        ({"like": "nowhere"}, "nowhere holds no config.json"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_actor(concat, folder, changes, words):
+    (folder / "few.csv").write_text("left_id,right_id,label\nt0,t1,1\nt0,t4,0\n")
+    filled = {name: value.format(folder=folder) if isinstance(value, str) else value for name, value in changes.items()}
+    filled |= {name: Path(filled[name]) for name in ("out", "rerank") if name in filled}
+    with pytest.raises(AlRayError, match=words):
+        train(options(folder, **{"out": folder / "new", **filled}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"round": 1}, "leave out --round"),
+        ({"exact": True}, "leave out --round"),
+        ({"split": "test"}, "has no test pairs"),
+        ({"against": Path("nowhere")}, "nowhere holds no config.json"),
+    ],
+)
+def test_what_cannot_be_measured_of_a_concat_model_is_refused(concat, changes, words):
+    with pytest.raises(AlRayError, match=words):
+        of_concat(Asked(run=concat, **changes), concat)
+
+
+def embedded(encoder: Encoder, task: Task):
+    """(n, d) unit vectors of the texts in float64."""
+    tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
+    return np.concatenate([encoder.embed(tokens, np.array([row])) for row in range(len(tokens))]).astype(np.float64)

@@ -1,0 +1,537 @@
+"""jobs.plan: a small plan worked by hand, laws of all plans, the command as it is typed, and files of constants."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.apps.planning.hardware import (
+    BUILT_IN,
+    SPEEDS,
+    Constants,
+    Speed,
+    Time,
+    as_content,
+    from_content,
+    longest,
+    time_of,
+)
+from al_ray.apps.planning.options import cluster_of
+from al_ray.apps.planning.plan import (
+    STAGES,
+    Plan,
+    cost_rows,
+    plan,
+    reasons,
+    setting_of,
+    size_words,
+    time_rows,
+    time_words,
+    warnings,
+)
+from al_ray.apps.planning.sizes import Sizes
+from al_ray.apps.planning.stage_times import cells_of
+from al_ray.cli import plan as command
+from al_ray.cli._plan import pipeline
+from al_ray.cli._shared.entry import job
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
+from al_ray.core.errors import BadFile, BadOption
+
+# One layer on 3 word pieces of width 2: 24 * 2^2 * 3 + 4 * 2 * 3^2 = 360 operations a text.
+# Parameters: (5 + 514) * 2 + 12 * 2^2 + 13 * 2 = 1112.
+SMALL = Sizes(4, None, 2, None, dim=2, layers=1, tokens=3.0, vocabulary=5)
+ROUND = {
+    **dict.fromkeys(SPEEDS, 1.0),
+    "embed": 360.0,
+    "layers": 4.0,
+    "train": 4320.0,
+    "optimiser": 1112.0,
+    "product": 12.0,
+    "compare": 6.0,
+    "meetings": 3.0,
+    "rescore": 2.0,
+    "sort": 8.0,
+    "host_product": 8.0,
+    "count": 2.0,
+    "tokenise": 9.0,
+    "flat": 32.0,
+    "ivf": 1.0,
+    "transfer": 4.0,
+    "libraries": 1000.0,
+}
+CONSTANTS = Constants("cpu", "paper", 2, **{name: Speed(value, True, "by hand") for name, value in ROUND.items()})
+ONE = ClusterConfig(shards=1, cpus_per_shard=2)
+EXACT = RunConfig(
+    task="none",
+    rounds=1,
+    first_batch=2,
+    encoder_batch=2,
+    search=SearchConfig(kind="exact", block=2),
+    training=TrainingConfig(epochs=3, batch=2),
+)
+
+
+def made(config: RunConfig = EXACT, sizes: Sizes = SMALL, cluster: ClusterConfig = ONE, constants=CONSTANTS) -> Plan:
+    return plan(setting_of(config, sizes, cluster, constants))
+
+
+def seconds(made: Plan, number: int) -> dict[str, float]:
+    return {name: time.seconds for name, time in made.rounds[number].times.items()}
+
+
+def of(made: Plan, holder: str, what: str) -> float:
+    return sum(part.bytes for part in made.memory if part.holder == holder and part.what.startswith(what))
+
+
+def test_a_small_exact_plan_is_as_worked_by_hand():
+    # Of the 6 pairs 2 are wanted: 2 (1 + ln(6 / 2)) are looked at again, of 2 dimensions at 2 a second.
+    again = 2 * (1 + math.log(3)) * 2 / 2
+    small = made()
+    assert seconds(small, 0) == {**dict.fromkeys(STAGES, 0), "prepare": (4 + 2) * 3 / 9}
+    assert seconds(small, 1) == pytest.approx(
+        {
+            "prepare": 0,
+            # 4 texts of the pool in 2 batches, 2 of dev in one: 360 operations a text, a layer a batch.
+            "embed": 4 * 360 / 360 + 2 / 4 + 2 * 360 / 360 + 1 / 4,
+            # 12 multiply-adds, 6 comparisons, 6 / 2^2 meetings.
+            "search": 12 / 12 + 6 / 6 + 1.5 / 3 + again,
+            "label": 0,
+            # 3 steps: 3 * 2 passes of one layer, 6 * 2 * 360 operations, all parameters; then 4 texts in 2 batches.
+            "train": 3 * (6 / 4 + 4320 / 4320 + 1112 / 1112) + 4 * 360 / 360 + 2 / 4,
+            # dev: 2 x 2 cells of 2 dimensions, one pair.
+            "evaluate": 8 / 8 + 1 / 2,
+        }
+    )
+    assert small.time.measured
+    # A shard and a trainer of 2 cores; 2 of the 4 wait in every stage, all 4 for nobody.
+    assert small.hours()["held"] == pytest.approx(4 * small.time.seconds / 3600)
+    assert small.hours()["used"] == pytest.approx(2 * small.time.seconds / 3600)
+    assert small.hours()["idle, the trainer works"] == pytest.approx(2 * 15 / 3600)
+
+
+def test_a_training_by_two_workers_is_as_worked_by_hand():
+    two = made(replace(EXACT, first_batch=4, training=replace(EXACT.training, workers=2)))
+    # 3 steps of 2 pairs a worker, which gets half of 1112 gradients of 4 bytes twice; then 8 texts in 4 batches.
+    step = 6 / 4 + 4320 / 4320 + 1112 / 1112 + 2 * 1112 * 4 / 2 / 4
+    assert seconds(two, 1)["train"] == pytest.approx(3 * step + 8 * 360 / 360 + 4 / 4)
+    # A shard and two workers of 2 cores each: the shard's wait in a training.
+    assert two.units == 6
+    assert two.hours()["idle, the trainer works"] == pytest.approx(2 * seconds(two, 1)["train"] / 3600)
+    assert of(two, "trainer", "weights") == 20 * 1112
+    assert cluster_of(8, 1, None, 2, trainers=3).shards == 5
+    with pytest.raises(BadOption, match="8 training workers among them"):
+        cluster_of(8, 1, None, 2, trainers=8)
+
+
+def test_a_small_search_by_neighbours_is_as_worked_by_hand():
+    config = replace(EXACT, search=SearchConfig(kind="knn", neighbours=1, block=2))
+    # Flat: 4 queries x 4 texts x 2 = 32 multiply-adds. 4 answers a query, for there are no more, are 16 to sort. Of the
+    # 4 candidates, 1 a query, 2 (1 + ln 2) of 2 dimensions are looked at again.
+    again = 2 * (1 + math.log(2)) * 2
+    assert seconds(made(config), 1)["search"] == pytest.approx(32 / 32 + again / 2 + 16 / 8)
+    # Two shards hold 2 texts each; queries of 2 * 4 bytes and 2 answers of 12 travel; each looks at its half.
+    two = made(config, cluster=replace(ONE, shards=2))
+    assert seconds(two, 1)["search"] == pytest.approx(16 / 32 + again / 4 + 8 / 8 + 4 * (2 * 4 + 2 * 12) / 4)
+    # 1 of 2 cells: 25 rounds of 4 texts and 4 texts put into cells, queries to 2 centres, and to half of the texts.
+    cells = made(replace(config, search=replace(config.search, index="IVF2,Flat", nprobe=1)))
+    centres = ((25 * 4 + 4) + 4) * 2 * 2
+    assert seconds(cells, 1)["search"] == pytest.approx(centres / 32 + 16 / 1 + again / 2 + 16 / 8)
+
+
+def test_vectors_of_an_exact_search_travel_half_way_or_all_the_way():
+    # Two shards of 3 pairs each, or of 8: 4 vectors of 8 bytes, of which a symmetric pool sends half.
+    for right, pairs, travelled in ((None, 3, 16), (4, 8, 32)):
+        again = min(pairs, 2 * (1 + math.log(pairs / 2)))
+        found = seconds(made(sizes=replace(SMALL, right=right), cluster=replace(ONE, shards=2)), 1)["search"]
+        meetings = max(1.0, pairs / 4) / 3
+        assert found == pytest.approx(pairs * 2 / 12 + pairs / 6 + meetings + again * 2 / 2 + travelled / 4)
+
+
+def test_a_search_is_as_slow_as_its_driver():
+    # Of 6 pairs 2 (1 + ln 3) come to the driver, and each is merged with the 2.5 that it has then.
+    slow = replace(CONSTANTS, sort=Speed(1e-3, True, ""))
+    assert seconds(made(constants=slow), 1)["search"] == pytest.approx(2 * (1 + math.log(3)) * 2.5 / 1e-3)
+    # Nearest: the 6 wanted of 12 candidates, each merged with 7.5; the shard's own answers are 16.
+    knn = replace(EXACT, first_batch=6, search=SearchConfig(kind="knn", neighbours=3, block=1))
+    assert seconds(made(knn, constants=slow), 1)["search"] == pytest.approx(6 * (1 + math.log(2)) * 7.5 / 1e-3)
+
+
+def test_an_index_learns_from_a_sample_once():
+    quick = {name: Speed(1e30, True, "") for name in SPEEDS} | {"flat": Speed(1.0, True, "")}
+    config = replace(EXACT, search=SearchConfig(kind="knn", index="IVF2,Flat"))
+    found = made(config, replace(SMALL, texts=100_000), constants=replace(CONSTANTS, **quick))
+    # 25 rounds of 20,000 texts; then all texts, and all queries, are compared with 2 centres of 2 numbers.
+    assert seconds(found, 1)["search"] == pytest.approx((25 * 20_000 + 2 * 100_000) * 2 * 2)
+
+
+def test_an_estimate_makes_its_sets_before_the_first_round():
+    asked = EvaluationConfig(mode="estimate", near_neighbours=1, random_pairs=5)
+    sizes = replace(SMALL, evaluation=6)
+    estimated = made(replace(EXACT, evaluation=asked), sizes)
+    before = seconds(estimated, 0)
+    # 6 texts in 3 batches; 6 x 6 x 2 by Flat, 6 answers a query; no cosine is asked for; 6 near pairs and 5 random ones
+    # are sorted.
+    assert before["embed"] == pytest.approx(6 + 3 / 4)
+    assert before["search"] == pytest.approx(72 / 32 + 36 / 8 + 11 / 8)
+    both = made(replace(EXACT, evaluation=replace(asked, splits=("dev", "test"))), sizes)
+    for name in ("embed", "search"):
+        assert seconds(both, 0)[name] == pytest.approx(2 * before[name])
+    assert seconds(both, 1)["evaluate"] == pytest.approx(2 * seconds(estimated, 1)["evaluate"])
+    assert of(estimated, "driver", "evaluation sets") == 11 * (8 + 48)
+    assert of(made(), "driver", "evaluation sets") == 0
+    # 11 pairs sorted by the driver, looked for by the shard, and scored in 2 dimensions.
+    assert seconds(estimated, 1)["evaluate"] == pytest.approx(11 / 8 + 11 / 8 + 22 / 2)
+
+
+def test_memory_is_as_worked_by_hand():
+    small = made()
+    # 4 texts and 2 of dev, of 2 numbers of 4 bytes; 3 ids of 4 bytes each, and 5 x 8 bytes for each of 4 places.
+    assert of(small, "shard", "vectors") == 6 * 2 * 4
+    assert of(small, "shard", "token ids") == 6 * 3 * 4 + 40 * 4
+    assert of(small, "shard", "encoder weights") == 4 * 1112
+    assert of(small, "trainer", "weights") == 16 * 1112
+    momentum = made(replace(EXACT, training=replace(EXACT.training, loss="momentum")))
+    assert of(momentum, "trainer", "weights") == 20 * 1112, "and an encoder of keys"
+    assert of(made(sizes=replace(SMALL, vectors=2)), "shard", "vectors") == 6 * 2 * 2
+    # Room for 4 texts of 8 bytes: those of the pool. Beyond it, none or all of a part.
+    for room, memory, mapped in ((32, 4, 2), (31, 2, 4), (0, 0, 6), (48, 6, 0)):
+        bound = made(cluster=replace(ONE, mapped_above=room / 2**30)).memory
+        found = {
+            part.where: part.bytes for part in bound if part.what.startswith("vectors of") and part.holder == "shard"
+        }
+        assert found == {"host": memory * 8, "disk": mapped * 8}
+    kept = made(cluster=replace(ONE, keep_vectors=True)).memory
+    assert [part.bytes for part in kept if part.where == "disk"] == [6 * 8]
+    # Two shards have a batch of two texts each, and one of them that of dev too.
+    assert of(made(cluster=replace(ONE, shards=2)), "shard", "vectors") == 4 * 2 * 4
+    assert of(made(replace(EXACT, rounds=2, growth=1.0)), "driver", "labels") == 40 * 4
+    knn = replace(EXACT, search=SearchConfig(kind="knn", index="IVF2,PQ1", neighbours=3, block=2))
+    # A byte of code and 8 of number for each of 4 texts, and 2 centres of 2 float32.
+    assert of(made(knn), "shard", "index") == 4 * 9 + 2 * 2 * 4
+    halves = replace(knn, search=replace(knn.search, index="SQfp16"))
+    assert of(made(halves), "shard", "index") == 4 * 2 * 2
+    # 1 shard x 2 queries x 4 neighbours of 56 bytes.
+    assert of(made(knn), "shard", "answers") == 2 * 4 * 56
+
+
+def test_minilm_has_its_parameters():
+    # 22,713,216 as the library counts them, 147,840 of which are a pooler that takes no part.
+    assert Sizes(2, None, 2, None).parameters == pytest.approx(22_713_216 - 147_840, rel=1e-3)
+
+
+KINDS: st.SearchStrategy[Literal["exact", "knn"]] = st.sampled_from(["exact", "knn"])
+SIZES = st.builds(
+    Sizes,
+    texts=st.integers(2_000, 10**8),
+    right=st.none() | st.integers(2_000, 10**8),
+    evaluation=st.integers(2, 10**6),
+    evaluation_right=st.none() | st.integers(1, 10**6),
+    dim=st.integers(1, 2000),
+    layers=st.integers(1, 30),
+    tokens=st.floats(1, 128),
+)
+MACHINES = st.sampled_from([CONSTANTS, *BUILT_IN.values()])
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[RunConfig, Sizes, ClusterConfig, Constants]:
+    search = SearchConfig(kind=draw(KINDS), index=draw(st.sampled_from(["Flat", "IVF100,Flat", "IVF64,PQ16"])))
+    config = RunConfig(
+        task="none",
+        strategy=draw(st.sampled_from(["uncertainty", "adaptive", "static", "random", "stated"])),
+        rounds=draw(st.integers(1, 6)),
+        first_batch=draw(st.integers(2, 3000)),
+        growth=draw(st.floats(1, 2)),
+        train_every_budget=draw(st.booleans()),
+        search=search,
+        evaluation=EvaluationConfig(mode=draw(st.sampled_from(["exact", "estimate"]))),
+    )
+    cluster = ClusterConfig(shards=draw(st.integers(1, 64)), cpus_per_shard=2, gpus_per_shard=1)
+    return config, draw(SIZES), cluster, draw(MACHINES)
+
+
+@given(plans())
+def test_stages_add_up_to_rounds_and_rounds_to_the_run_and_labels_are_the_configs(asked):
+    foreseen = made(*asked)
+    for one in foreseen.rounds:
+        assert one.time.seconds == pytest.approx(sum(one.times[name].seconds for name in STAGES))
+    assert foreseen.time.seconds == pytest.approx(sum(foreseen.stage(name).seconds for name in STAGES))
+    assert tuple(one.labels for one in foreseen.rounds) == (0, *asked[0].batches)
+    hours = foreseen.hours()
+    assert hours["held"] == pytest.approx(sum(value for name, value in hours.items() if name != "held"))
+    assert min(hours.values()) >= -1e-9 * hours["held"]
+
+
+@given(plans(), st.integers(1, 64))
+def test_more_shards_hold_no_more_each_but_for_the_answers_they_merge(asked, more):
+    config, sizes, cluster, constants = asked
+    few, many = made(*asked), made(config, sizes, replace(cluster, shards=cluster.shards + more), constants)
+    kept = [part.what for part in few.memory if part.holder == "shard" and not part.what.startswith("answers")]
+    assert len(kept) == 8
+    for what in kept:
+        start = re.split(r" of [\d,]+ texts", what)[0]
+        assert of(many, "shard", start) <= of(few, "shard", start)
+
+
+@given(plans(), st.integers(1, 10**7), st.booleans())
+def test_more_texts_take_no_less_time_and_memory(asked, more, right):
+    config, sizes, cluster, constants = asked
+    right = right and sizes.right is not None
+    grown = replace(sizes, right=sizes.right + more) if right else replace(sizes, texts=sizes.texts + more)
+    few, many = made(*asked), made(config, grown, cluster, constants)
+    for name in STAGES:
+        assert many.stage(name).seconds >= few.stage(name).seconds * (1 - 1e-12)
+    assert sum(part.bytes for part in many.memory) >= sum(part.bytes for part in few.memory)
+
+
+@given(plans())
+def test_a_time_is_measured_only_if_all_its_constants_are(asked):
+    config, sizes, cluster, constants = asked
+    foreseen = made(*asked)
+    assert foreseen.time.assumed <= {name for name in SPEEDS if not getattr(constants, name).measured}
+    assert len(warnings(foreseen)) == len(foreseen.time.assumed)
+    # Whichever constant is taken away, some time that asked for it changes its mark.
+    for name in foreseen.time.assumed:
+        slower = replace(constants, **{name: Speed(getattr(constants, name).value / 1e15, False, "")})
+        assert made(config, sizes, cluster, slower).time.seconds > foreseen.time.seconds
+
+
+def test_static_at_every_budget_embeds_and_searches_before_each_training_and_takes_as_long_as_adaptive():
+    rounds = replace(EXACT, rounds=2)
+    static = made(replace(rounds, strategy="static", train_every_budget=True))
+    # 2 and 3 of the 6 pairs.
+    assert [one.labels for one in static.rounds] == [0, 2, 3]
+    assert [one.times for one in static.rounds] == [
+        one.times for one in made(replace(rounds, strategy="adaptive")).rounds
+    ]
+    assert static.stage("train").seconds > made(replace(rounds, strategy="static")).stage("train").seconds
+    drawn = made(replace(rounds, strategy="random", train_every_budget=True))
+    assert [seconds(drawn, number)["search"] for number in (0, 1, 2)] == [0, 0, 0]
+    assert reasons(static, static.setting.config)[0].startswith("strategy: static; the time of")
+    assert "at once" in reasons(static, replace(rounds, strategy="static"))[0]
+
+
+def test_no_work_asks_no_constant_and_side_by_side_is_as_long_as_the_longest():
+    unmeasured = replace(CONSTANTS, sort=Speed(8.0, False, ""))
+    assert time_of(0, unmeasured, "sort") == Time()
+    assert time_of(16, unmeasured, "sort", 2) == Time(1.0, frozenset(["sort"]))
+    assert longest(Time(2.0), Time(1.0, frozenset(["sort"]))) == Time(2.0, frozenset(["sort"]))
+
+
+def test_auto_takes_exact_up_to_its_limit():
+    auto = replace(EXACT, search=SearchConfig(kind="auto", exact_pairs=6))
+    assert made(auto).setting.kind == "exact"  # 4 texts have 6 pairs.
+    assert made(auto, replace(SMALL, texts=5)).setting.kind == "knn"
+
+
+def test_cores_that_were_not_tried_are_said_to_be_assumed():
+    assert warnings(made()) == []
+    (said,) = warnings(made(cluster=replace(ONE, cpus_per_shard=8)))
+    assert "from 2 measured threads to 8" in said
+    # Four times the cores: what is arithmetic of the device is done in a quarter of the time, kernel starts are not.
+    eight = seconds(made(cluster=replace(ONE, cpus_per_shard=8)), 1)["embed"]
+    assert eight == pytest.approx((4 + 2) / 4 + 2 / 4 + 1 / 4)
+
+
+def test_draws_ask_no_model():
+    for strategy in ("random", "stated"):
+        drawn = made(replace(EXACT, strategy=strategy))
+        assert drawn.stage("search") == Time()
+        assert drawn.stage("embed").seconds == pytest.approx(2 + 1 / 4)  # dev alone
+
+
+def test_gpus_are_shared_out_and_the_trainer_has_its_own():
+    assert cluster_of(8, 1, None, 2) == ClusterConfig(shards=7, cpus_per_shard=2, gpus_per_shard=1)
+    assert cluster_of(1, 0.5, None, 2).shards == 1
+    assert cluster_of(2, 0.25, 3, 2).shards == 3
+    assert cluster_of(0, 1, None, 2) == ClusterConfig(shards=1, cpus_per_shard=2)
+    for gpus, each, shards in ((1, 1, None), (8, 1, 8), (3, 2, None), (0.5, 1, None)):
+        with pytest.raises(BadOption, match="fewer --shards"):
+            cluster_of(gpus, each, shards, 2)
+
+
+def test_while_the_trainer_works_the_other_gpus_are_idle():
+    foreseen = made(cluster=cluster_of(8, 1, None, 2), constants=BUILT_IN["h200"])
+    train = foreseen.stage("train").seconds / 3600
+    assert foreseen.hours()["idle, the trainer works"] == pytest.approx(7 * train)
+    assert foreseen.hours()["held"] == pytest.approx(8 * foreseen.time.seconds / 3600)
+    # Seven search and embed; the evaluation and the tokens are the CPUs'.
+    searching = (foreseen.stage("embed").seconds + foreseen.stage("search").seconds) / 3600
+    assert foreseen.hours()["used"] == pytest.approx(train + 7 * searching)
+
+
+def test_what_is_paid_is_what_is_held():
+    foreseen = made(sizes=replace(SMALL, texts=10**6), cluster=cluster_of(8, 1, None, 2), constants=BUILT_IN["h200"])
+    rows = {row[0]: row[1] for row in cost_rows(foreseen, 0.5, 3600.0)}
+    assert rows["cost of labels"] == "1.00"  # Two labels.
+    assert rows["cost of GPU-hours"] == f"{3600 * foreseen.hours()['held']:,.2f} a"
+    assert rows["total cost"] == f"{1 + 3600 * foreseen.hours()['held']:,.2f} a"
+
+
+def test_no_figure_of_a_gpu_that_nobody_measured_is_called_measured():
+    foreseen = made(cluster=cluster_of(8, 1, None, 2), constants=BUILT_IN["a100"])
+    cells = [cell for row in time_rows(foreseen)[1:] for cell in row[2:]]
+    assert any(cell.endswith(" a") for cell in cells)
+    assert not any(cell.endswith(" m") for cell in cells)
+    assert all("not measured" in line for line in warnings(foreseen))
+
+
+def test_figures_are_said_in_the_unit_that_suits_them():
+    assert [time_words(Time(s)) for s in (0, 0.5, 90, 119, 150, 7200, 5e5)] == [
+        *("-", "0.50 s m", "90 s m", "119 s m", "2.5 min m", "2.0 h m", "5.8 d m")
+    ]
+    assert time_words(Time(1.0, frozenset(["sort"]))) == "1.00 s a"
+    assert [size_words(b) for b in (0, 1, 1024, 1.5 * 1024**3, 1024.0**6)] == [
+        *("0.0 B", "1.0 B", "1.0 KiB", "1.5 GiB", "1,048,576.0 TiB")
+    ]
+    assert [cells_of(index) for index in ("Flat", "IVF1000,Flat", "IVF65536_HNSW32,PQ16", "HNSW32")] == [
+        *(0, 1000, 65536, 0)
+    ]
+
+
+def here(monkeypatch, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["plan.py", *arguments])
+    command.main()
+
+
+def test_the_command_prints_every_stage_with_labels_memory_and_cost():
+    asked = ["--texts", "1000000", "--dim", "384", "--gpus", "8", "--label-cost", "0.5", "--gpu-hour-cost", "3"]
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs.plan", *asked], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stderr == ""
+    (head,) = [line for line in done.stdout.splitlines() if "prepare" in line]
+    assert head.split()[:8] == ["round", "labels", *STAGES]
+    # 2048 + 3072 + 4608 + 6912 labels at a half each.
+    assert "16,640" in done.stdout
+    assert re.search(r"cost of labels +8,320\.00", done.stdout)
+    assert "knn, by auto: 499,999,500,000 pairs are more than --search.exact-pairs 20,000,000,000" in done.stdout
+    assert "estimate, by auto: 124,999,750,000 pairs" in done.stdout
+    assert "GPU-hours idle, the trainer works" in done.stdout
+    for what in ("vectors of", "token ids", "index (knn)", "search blocks", "encoder weights", "driver"):
+        assert what in done.stdout
+    assert "not measured: embed" in done.stdout
+
+
+def test_a_cpu_cluster_is_planned_from_measured_constants(monkeypatch, capsys):
+    here(monkeypatch, "--texts", "20000", "--gpus", "0", "--shards", "1", "--cpus-per-shard", "2")
+    out = capsys.readouterr().out
+    assert "exact, by auto: 199,990,000 pairs are at most" in out
+    assert "core-hours held" in out
+    assert "GPU " not in out
+    assert "assumed:" not in out
+    assert "not measured" not in out
+    here(monkeypatch, "--texts", "20000", "--shards", "2", "--search.kind", "knn")
+    out = capsys.readouterr().out
+    assert "knn; auto would take exact" in out
+    assert "not measured: transfer" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--texts", "-5"), "--texts is -5"),
+        (("--texts", "many"), "--texts"),
+        (("--texts", "1" + "0" * 400), "--texts is 1"),
+        (("--texts", "30"), "16,640 labels of 435 pairs"),
+        (("--right-texts", "0"), "--right-texts is 0"),
+        (("--evaluation-texts", "1"), "--evaluation-texts is 1"),
+        (("--dim", "0"), "--dim is 0"),
+        (("--layers", "0"), "--layers is 0"),
+        (("--vocabulary", "0"), "--vocabulary is 0"),
+        (("--tokens", "nan"), "--tokens is nan"),
+        (("--tokens", "500"), "--max-length 128"),
+        (("--label-cost", "nan"), "--label-cost is nan"),
+        (("--label-cost", "-1"), "--label-cost is -1"),
+        (("--gpu-hour-cost", "inf"), "--gpu-hour-cost is inf"),
+        (("--gpus", "-1"), "--gpus is -1"),
+        (("--gpus", "nan"), "--gpus is nan"),
+        (("--gpus", "1"), "1 GPUs hold 1 actors of 1, and 2 are asked for"),
+        (("--gpus", "8", "--shards", "8"), "fewer --shards"),
+        (("--gpus", "8", "--gpus-per-shard", "0"), "--gpus-per-shard is 0"),
+        (("--gpu", "tpu"), "--gpu"),
+        (("--shards", "0"), "--shards is 0"),
+        (("--cpus-per-shard", "0.5"), "--cpus-per-shard is 0.5"),
+        (("--rounds", "0"), "--rounds is 0"),
+        (("--search.kind", "magic"), "--search.kind"),
+        (("--measure",), "--constants FILE"),
+        (("--measure", "--constants", "."), "is a folder"),
+        (("--constants", "nowhere.json"), "nowhere.json cannot be read; make it with: python -m jobs.plan --measure"),
+        (("--constants", "broken.json"), "broken.json cannot be read; make it with"),
+        (("--constants", "other.json"), "other.json holds no constants"),
+        (("--measure", "--constants", "c.json", "--gpus", "2"), "there is no CUDA device here"),
+    ],
+)
+def test_a_bad_option_ends_in_one_line_and_code_2(monkeypatch, capsys, tmp_path, arguments, said):
+    (tmp_path / "broken.json").write_text('{"constants": ')
+    (tmp_path / "other.json").write_text("[1, 2]")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["plan.py", *arguments])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit) as stop:
+        job(command.main)
+    assert stop.value.code == 2
+    written = capsys.readouterr()
+    assert len(written.err.splitlines()) == 1
+    assert written.err.startswith("error: ")
+    assert said in written.err
+    assert written.out == ""
+
+
+@pytest.mark.parametrize("constants", BUILT_IN.values(), ids=BUILT_IN.keys())
+def test_what_is_written_of_constants_is_what_is_read(constants):
+    content = json.loads(json.dumps(as_content(constants, "2026-11-21")))
+    assert from_content(content, "c.json") == constants
+
+
+@pytest.mark.parametrize(
+    ("breaks", "said"),
+    [
+        (lambda c: c["constants"].pop("embed"), "embed is unknown or missing"),
+        (lambda c: c["constants"].update(warp=c["constants"]["sort"]), "warp is unknown or missing"),
+        (lambda c: c["constants"]["sort"].update(value=0), "sort is 0"),
+        (lambda c: c["constants"]["sort"].update(value=float("nan")), "sort is nan"),
+        (lambda c: c["constants"]["sort"].update(value="quick"), "holds no constants"),
+        (lambda c: c["constants"]["sort"].update(measured="perhaps"), "measured perhaps"),
+        (lambda c: c["constants"]["sort"].pop("source"), "holds no constants"),
+        (lambda c: c.pop("threads"), "holds no constants"),
+        (lambda c: c.update(threads=0), "with 0 threads"),
+        (lambda c: c.update(threads=float("inf")), "holds no constants"),
+        (lambda c: c.update(device="tpu"), "device 'tpu'"),
+        (lambda c: c.update(constants=[]), "holds no constants"),
+    ],
+)
+def test_broken_constants_are_refused_by_the_name_of_their_file(breaks, said):
+    content = json.loads(json.dumps(as_content(CONSTANTS, "2026-11-21")))
+    breaks(content)
+    with pytest.raises(BadFile, match=r"^c\.json.*--measure") as refused:
+        from_content(content, "c.json")
+    assert said in str(refused.value)
+
+
+def test_measure_writes_constants_that_later_plans_read(monkeypatch, capsys, tmp_path):
+    file = tmp_path / "c.json"
+    monkeypatch.setattr(pipeline, "TEXTS", 128)
+    monkeypatch.setattr(pipeline, "VECTORS", 4096)
+    asked = "--encoder", "random-bert", "--encoder-layers", "1", "--max-length", "24"
+    here(monkeypatch, "--measure", "--constants", str(file), *asked, "--cpus-per-shard", "1", "--texts", "5000")
+    first = capsys.readouterr().out
+    read = from_content(json.loads(file.read_text()), str(file))
+    assert (read.device, read.threads) == ("cpu", 1)
+    assert [name for name in SPEEDS if not getattr(read, name).measured] == ["transfer"]
+    assert "random-bert" in read.embed.source
+    assert re.search(r"\d{4}-\d\d-\d\d", read.embed.source)
+    here(monkeypatch, "--constants", str(file), "--max-length", "24", "--cpus-per-shard", "1", "--texts", "5000")
+    assert capsys.readouterr().out == first
+    with pytest.raises(BadOption, match="was measured on cpu"):
+        here(monkeypatch, "--constants", str(file), "--gpus", "8")

@@ -1,0 +1,299 @@
+"""Every job but `prepare pairs` (see test_prepare_pairs.py) refuses what cannot be, in one line that names the cure.
+
+No case starts a Ray; what only shows itself on one stands in test_bad_on_ray.py.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from al_ray.active_learning import loop
+from al_ray.active_learning.config import RunConfig
+from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Drawn, Reached, Record, Scored
+from al_ray.cli import (
+    audit,
+    augment,
+    demo,
+    evaluate,
+    grid,
+    labels,
+    mine,
+    paraphrase,
+    prepare,
+    report,
+    reproduce,
+    run,
+    train,
+)
+from al_ray.cli._shared import entry
+from al_ray.cluster import run as whole_run
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.sections import TrainingConfig
+from al_ray.core.labels import Batch, State, make_answers
+from al_ray.core.scorer import Scorer
+from al_ray.datasets.synthetic import synthetic_task
+from al_ray.datasets.task_folder import read_task, sealed, write_task
+from al_ray.encoders.transformer import Encoder
+from al_ray.metrics.average_precision import Counts, StratumSummary
+from al_ray.metrics.evaluation import evaluate_counts
+from al_ray.runs.run_folder import RunFolder, opened
+from al_ray.training.saved_model import write_model
+from benchmarks import __main__ as bench
+from tests.cli.bad_cases import OF_RUN, RUN, SCORES
+from tests.cli.bad_lines import (
+    DAMAGED_JUDGED,
+    DAMAGED_SCORES,
+    HEURISTIC,
+    JUDGED,
+    LABELS,
+    OF_AUDIT,
+    OF_ENCODER,
+    OF_EVALUATE,
+    OF_LABELS,
+    OF_PARAPHRASE,
+    OF_PREPARE,
+    OF_REST,
+    PARAPHRASE,
+    QQP,
+    QQP_ROW,
+    SCORED,
+    WIKI,
+    parquet,
+)
+from tests.cli.bad_models import GRID, OF_MODELS, REPRODUCE, TRAIN
+
+JOBS = {
+    "audit": audit,
+    "augment": augment,
+    "mine": mine,
+    "run": run,
+    "evaluate": evaluate,
+    "labels": labels,
+    "prepare": prepare,
+    "demo": demo,
+    "bench": bench,
+    "train": train,
+    "reproduce": reproduce,
+    "grid": grid,
+    "report": report,
+    "paraphrase": paraphrase,
+}
+ROOT = Path(__file__).resolve().parents[2]
+JUDGE = (
+    "NUMBER = 3\ndef label(left, right): return [1] * len(left)\ndef one(x): return x\nasync def later(a, b): pass\n"
+)
+CASES = [
+    *(("run", *case) for case in OF_RUN),
+    *(("evaluate", {}, *case) for case in OF_EVALUATE),
+    *(("evaluate", {"s.parquet": content}, SCORES, words) for content, words in DAMAGED_SCORES),
+    *(("evaluate", {"h.parquet": content}, HEURISTIC, words) for content, words in DAMAGED_JUDGED),
+    ("evaluate", {"run/round-001/record.json": "{}"}, "--run run", "record.json lacks model"),
+    ("evaluate", {"run/round-001/model/model.safetensors": None}, "--run run", "has no weights"),
+    ("evaluate", {"run/config.json": "{}"}, "--run run", "config.json lacks task_digest"),
+    *(("labels", *case) for case in OF_LABELS),
+    *(("audit", *case) for case in OF_AUDIT),
+    *(("prepare", *case) for case in OF_PREPARE),
+    *(("paraphrase", {}, line, words) for line, words in OF_PARAPHRASE),
+    *((job, {}, line, words) for job, line, words in OF_REST),
+    *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
+    *OF_MODELS,
+]
+# What the folder still takes after each refusal.
+SOUND = {
+    "run": RUN,
+    "evaluate": f"{SCORES} --out made.json",
+    "audit": "estimate --audit audit",
+    "labels": "import --run new --task task --labels l.csv",
+    "prepare": "qqp --source p.tsv --out made",
+    "augment": "--task two --labels stated --out made --encoder cnn-4 --teacher random-bert --max-length 40 --dry-run",
+    "mine": "--task task --miners random bm25",
+    "demo": "--out made --encoder random-bert --texts 100",
+    "paraphrase": PARAPHRASE,
+    "bench": "encode --task task --encoder random-bert --texts 4 --repeats 1",
+    "train": f"{TRAIN} --dry-run",
+    "reproduce": f"{REPRODUCE} --dry-run",
+    "grid": f"{GRID} --dry-run",
+    "report": "run --out made",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, make_task) -> Path:
+    """Tasks, a run of one round that no Ray made, an encoder, tables, and functions that label."""
+    here = tmp_path_factory.mktemp("world")
+    lonely = make_task(True, members=1)
+    bare = {name: replace(split, stated_negatives=split.positives) for name, split in lonely.splits.items()}
+    lonely = sealed("lonely", True, lonely.left, lonely.right, bare)
+    for name, task in {"task": make_task(True), "two": make_task(False), "lonely": lonely}.items():
+        write_task(task, here / name, {})
+    write_task(synthetic_task(100, 0), here / "synthetic", {})
+    files = {"judge.py": JUDGE, "broken.py": "1 / 0\n", "p.tsv": QQP + QQP_ROW, "l.csv": LABELS}
+    (here / "wiki").mkdir()
+    for name, question in (("train", "Q1"), ("dev", "Q2"), ("test", "Q4")):
+        files[f"wiki/WikiQA-{name}.tsv"] = f"{WIKI}{question}\thow\tD\tT\tS{question}\tso\t1\n"
+    for name, content in files.items():
+        (here / name).write_text(content)
+    (here / "s.parquet").write_bytes(parquet(**SCORED))
+    (here / "h.parquet").write_bytes(parquet(**JUDGED))
+    encoder = Encoder.base(EncoderConfig("random-bert", 1, 24, 8, 1))
+    (here / "enc").mkdir()
+    encoder.save(here / "enc")
+    config = RunConfig(
+        task="task", rounds=1, first_batch=4, encoder="random-bert", encoder_layers=1, max_length=24, threads=1,
+        training=TrainingConfig(epochs=2),
+    )  # fmt: skip
+    task = read_task(here / "task")
+    space = task.split("train").space
+    batch = Batch(space.pairs(space.at(np.arange(4) * 5)), np.full(4, 0.5), "seed")
+    with opened(here / "run", task) as folder:
+        folder.bind(config)
+        folder.ledger.add_batch(1, batch)
+        folder.ledger.add_answers(1, make_answers(np.arange(4), np.array([1, 0, 0, 1], dtype=np.uint8), "simulated"))
+        folder.ledger.seal(1)
+        model = write_model(encoder, Scorer(9.0, -8.0, 0.1, "fitted"), folder.round(1) / "model", "nothing")
+        counts = Counts(np.array([0.9]), np.array([1]), np.array([[0]]))
+        made = evaluate_counts("dev", counts, [StratumSummary("all", 3, 3)], None, np.random.default_rng(0))
+        folder.record_round(
+            State(1, folder.state().labelled.extended(batch.pairs, folder.ledger.labels(1), 1, "seed"), model),
+            {"dev": made},
+        )
+    audits(here)
+    return here
+
+
+def audits(here: Path) -> None:
+    """Two audits of the run that no Ray drew, filled in: of putative errors, and of bands of score."""
+    task = read_task(here / "task")
+    model, space = RunFolder(here / "run", task).model(1).digest, task.split("dev").space
+    pairs, ranks = space.pairs(space.at(np.arange(3))), np.array([0, 3, 4])
+    for name, asked in {
+        "audit": AuditOptions("dev", 1, 0, 0.2, 2, 1, None, None, model, task.digest),
+        "scored": AuditOptions("dev", 1, 0, None, None, None, 3, 4, model, task.digest),
+    }.items():
+        record = Record(asked, space.total, 9.0, -8.0)
+        if not asked.by_score:
+            strata = Reached("near", 9, 9, 5, 2), Reached("random", 9, 90, 1, 1)
+            record = Record(asked, space.total, 9.0, -8.0, 0.8, 0.5, 4, 2, strata)
+        drawn = Drawn(pairs, ("near", "random", "near"), ranks, np.full(3, 0.9))
+        scored = Scored(np.array([0.95, 0.9, 0.8, 0.7]), np.empty(0), np.empty(0, dtype=np.uint8))
+        AuditFolder(here / name).keep(record, drawn, scored if asked.by_score else None, task)
+        (here / name / "audit.csv").write_text("pair,label\na-00001,yes\na-00002,no\na-00003,unsure\n")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All that stands there; a lock says nothing."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+def here(monkeypatch, job: str, line: str) -> None:
+    """The job in this process: quicker than a new one."""
+    monkeypatch.setattr(sys, "argv", [job, *shlex.split(line)])
+    entry.job(JOBS[job].main)
+
+
+class Begun(Exception):
+    """A demonstration that was let in."""
+
+
+def begins(*_: object) -> None:
+    raise Begun
+
+
+def no_ray(monkeypatch) -> None:
+    """A job that comes as far as its Ray finds none there."""
+    for module in (whole_run, evaluate, demo, audit):
+        monkeypatch.setattr(module, "session", lambda *_: nullcontext())
+    monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext())
+    monkeypatch.setattr(loop, "run", lambda *_: iter(()))
+    monkeypatch.setattr(evaluate, "evaluate_round", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(audit, "putative_drawn", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(audit, "bands_drawn", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(grid, "count_concurrent", lambda _: 1)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+
+@pytest.mark.parametrize(
+    ("job", "damage", "line", "words"), CASES, ids=[f"{n:03d}-{case[0]}" for n, case in enumerate(CASES)]
+)
+def test_bad_input_is_refused_in_one_line_and_stands_in_nobodys_way(
+    world, tmp_path, monkeypatch, capsys, job, damage, line, words
+):
+    place = shutil.copytree(world, tmp_path / "place")
+    for name, content in damage.items():
+        whole = (place / name).read_bytes() if (place / name).exists() else b""
+        if content is None:
+            (place / name).unlink()
+        else:
+            new = whole[:content] if isinstance(content, int) else content
+            (place / name).write_bytes(new if isinstance(new, bytes) else new.encode())
+    monkeypatch.chdir(place)
+    no_ray(monkeypatch)
+    before = files(place)
+    with pytest.raises(SystemExit) as stop:
+        here(monkeypatch, job, line)
+    assert stop.value.code == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("error: ")
+    assert (len(said.err.splitlines()), said.out) == (1, "")
+    assert words in said.err
+    assert files(place) == before
+    for name in damage:
+        if (world / name).exists():
+            shutil.copyfile(world / name, place / name)
+        else:
+            (place / name).unlink()
+    monkeypatch.setattr(demo, "run", begins)
+    with pytest.raises(Begun) if job == "demo" else nullcontext():
+        here(monkeypatch, job, SOUND[job])
+
+
+def test_there_are_many_cases():
+    assert len(CASES) > 250
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments"),
+    [
+        ("run", ["--task", b"caf\xe9", "--out", "out"]),
+        ("run", [*shlex.split(RUN), "--oracle", b"caf\xe9:label"]),
+        ("evaluate", ["--scores", b"s\xff.parquet", "--total-pairs", "9"]),
+        ("labels", ["import", "--run", "new", "--task", "task", "--labels", b"\xff.csv"]),
+        ("prepare", ["qqp", "--source", b"\xff.tsv", "--out", "made"]),
+    ],
+)
+def test_a_path_that_is_no_utf8_is_refused_as_a_command(world, job, arguments):
+    command = [sys.executable, "-W", "error", "-m", f"jobs.{job}", *arguments]
+    done = subprocess.run(
+        command, cwd=world, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert "\\udc" in done.stderr
+
+
+def test_a_path_of_any_bytes_is_taken_where_its_file_is_sound(world, tmp_path):
+    place = shutil.copytree(world, tmp_path / "place")
+    (place / os.fsdecode(b"l\xff.csv")).write_text(LABELS)
+    command = [sys.executable, "-W", "error", "-m", "jobs.labels"]
+    for line in (
+        ["import", "--task", "task", "--labels", b"l\xff.csv", "--run"],
+        ["export", "--out", b"\xff.csv", "--run"],
+    ):
+        where = b"new" if "import" in line else "run"
+        done = subprocess.run(
+            [*command, *line, where], cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert (place / os.fsdecode(b"\xff.csv")).exists()
+    assert json.loads((place / "run" / "state.json").read_text())["round"] == 1

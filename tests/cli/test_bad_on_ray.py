@@ -1,0 +1,152 @@
+"""What only shows itself on Ray, in an actor or for want of a place: refused in one line, and the folder stays good."""
+
+import json
+import shlex
+import shutil
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from al_ray.active_learning import loop
+from al_ray.cli import run
+from al_ray.cli._shared import entry
+from al_ray.cluster import run as whole_run
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.task import Corpus
+from al_ray.datasets.task_folder import sealed, write_task
+from al_ray.encoders.transformer import Encoder
+
+SMALL = (
+    "--encoder-batch 8 --threads 1 --rounds 1 --first-batch 16 --search.neighbours 5 --training.epochs 1 "
+    "--training.batch 8 --training.worst-loss 100 --timeout 120"
+)
+BARE = "--task task --out out --max-length 24"
+SOUND = f"{BARE} --encoder random-bert --encoder-layers 1 {SMALL}"
+
+
+def slow(*case: object) -> object:
+    """One that starts actors anew to show what its neighbours show too."""
+    return pytest.param(*case, marks=pytest.mark.slow)
+
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+
+@pytest.fixture(scope="module")
+def world(local_ray, tmp_path_factory, make_task) -> Path:
+    """A task, a run of one round, and an encoder."""
+    here = tmp_path_factory.mktemp("world")
+    write_task(make_task(True), here / "task", {})
+    (here / "good").mkdir()
+    Encoder.base(EncoderConfig("random-bert", 1, 24, 8, 1)).save(here / "good")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(here)
+        go(patched, SOUND.replace("--out out", "--out run"))
+    return here
+
+
+def go(monkeypatch, line: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["run", *shlex.split(line)])
+    entry.job(run.main)
+
+
+def begins(monkeypatch, line: str) -> None:
+    """The same up to its first actor."""
+    monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext())
+    monkeypatch.setattr(loop, "run", lambda *_: iter(()))
+    go(monkeypatch, line)
+
+
+def refused(monkeypatch, capsys, line: str) -> str:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        go(monkeypatch, line)
+    assert stop.value.code == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("error: ")
+    assert (len(said.err.splitlines()), said.out) == (1, "")
+    return said.err
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--encoder nowhere", "encoder 'nowhere' cannot be loaded"),
+        ("--encoder random-bert --search.index IVF1000,Flat", "--search.index 'IVF1000,Flat' on"),
+        ("--encoder random-bert --gpus-per-shard 1 --timeout 2", "1.0 CPUs and 1.0 GPUs were not placed in 2 s"),
+        slow("--encoder HERE/good --encoder-layers 2", "--encoder-layers 2: {here}/good has 1 to 1"),
+        slow("--encoder random-bert --max-length 999", "--max-length 999 is beyond random-bert's 160 positions; lower"),
+        slow("--encoder random-bert --search.index Nonsense", "--search.index 'Nonsense' on"),
+        slow("--encoder random-bert --search.index PQ7", "--search.index 'PQ7' on"),
+    ],
+)  # fmt: skip
+def test_what_an_actor_refuses_leaves_the_folder_to_the_right_command(
+    world, tmp_path, monkeypatch, capsys, line, words
+):
+    here = shutil.copytree(world, tmp_path / "here")
+    monkeypatch.chdir(here)
+    # The workers of this Ray stand elsewhere.
+    said = refused(monkeypatch, capsys, f"{BARE} {SMALL} {line.replace('HERE', str(here))}")
+    assert words.format(here=here) in said
+    assert not list((here / "out").glob("round-*"))
+    assert not list((here / "out").glob("pool/*.*")), "nothing half-made"
+    begins(monkeypatch, SOUND)
+    assert json.loads((here / "out" / "config.json").read_text())["encoder"] == "random-bert"
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def other(path: Path) -> None:
+    changed = bytearray(path.read_bytes())
+    changed[-3] ^= 1
+    path.write_bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "words"),
+    [
+        ("round-001/model/model.safetensors", cut, "round-001/model cannot be loaded (SafetensorError"),
+        slow(
+            "round-001/model/model.safetensors", other, "round-001/model are not those the run made; restore the folder"
+        ),
+        slow("round-001/model/tokenizer.json", cut, "round-001/model cannot be loaded ("),
+        slow("round-001/model/config.json", Path.unlink, "round-001/model cannot be loaded ("),
+        ("pool/*/left/ids.npy", Path.unlink, "ids.npy"),
+        slow("pool/*/left/starts.npy", cut, "and run again"),
+        slow("pool/*/left-*.npy", Path.unlink, ".npy: No such file or directory"),
+    ],
+)
+def test_a_run_that_goes_on_finds_what_is_damaged(world, tmp_path, monkeypatch, capsys, name, damage, words):
+    here = shutil.copytree(world, tmp_path / "here")
+    monkeypatch.chdir(here)
+    path = min((here / "run").glob(name))
+    whole = path.read_bytes()
+    damage(path)
+    said = refused(monkeypatch, capsys, "--config run --out run --rounds 2")
+    assert words in said
+    path.write_bytes(whole)
+    begins(monkeypatch, "--config run --out run --rounds 2")
+    assert json.loads((here / "run" / "config.json").read_text())["rounds"] == 2
+
+
+def test_huge_and_empty_texts_are_taken(world, make_task, tmp_path, monkeypatch):
+    task = make_task(True)
+    texts = ("a" * 2**20, "", "b c " * 2**18, " \0\u200b", *task.left.texts[4:])
+    corpus = Corpus(task.left.ids, texts)
+    write_task(sealed("odd", True, corpus, corpus, task.splits), tmp_path / "task", {})
+    monkeypatch.chdir(tmp_path)
+    everything = SOUND.replace("--first-batch 16", "--first-batch 99999")
+    go(monkeypatch, f"{everything} --oracle file")
+    sheet = tmp_path / "out" / "round-001" / "batch.csv"
+    assert sheet.with_suffix(".json").stat().st_size > 2**20
+    sheet.write_text(sheet.read_text(encoding="utf-8").replace("-00001,,", "-00001,yes,"), encoding="utf-8")
+    go(monkeypatch, f"{everything} --oracle file")
+    (first,) = pq.ParquetFile(tmp_path / "out" / "round-001" / "answers-00001.parquet").read().to_pylist()
+    assert (first["row"], first["answer"]) == (0, "yes")
+    go(monkeypatch, SOUND.replace("--out out", "--out other"))
+    assert (tmp_path / "other" / "round-001" / "model").is_dir()

@@ -1,0 +1,151 @@
+"""Every page of --help: each option with a sentence, a default or `required`, under a heading."""
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Annotated
+
+import pytest
+
+from al_ray.cli._shared import entry
+from al_ray.core.config.bounds import Between, Group
+from al_ray.core.config.encoder import EncoderOptions
+from al_ray.core.errors import BadOption
+
+
+def page_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, *words: str) -> str:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(sys, "argv", [f"al-ray {name}", *words, "--help"])
+    with pytest.raises(SystemExit) as stop:
+        import_module(f"al_ray.cli.{name}").main()
+    assert stop.value.code == 0
+    return capsys.readouterr().out
+
+
+def options_of(page: str) -> dict[str, tuple[str, str]]:
+    """The heading and the text of each option of a page of one column, which has no boxes where it is captured."""
+    found: dict[str, tuple[str, str]] = {}
+    heading, option, lines = "", "", page.splitlines()
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if re.match(r" \w", line) and after.startswith(" ----"):
+            heading, option = line.strip(), ""
+        flag = re.match(r"  (--[a-z][a-z0-9.-]*)(.*)", line)
+        if flag:
+            option = flag.group(1)
+            found[option] = (heading, " ".join(flag.group(2).split()))
+        elif option and line.startswith("   ") and line.strip():
+            found[option] = (heading, f"{found[option][1]} {' '.join(line.split())}")
+    return found
+
+
+def faults(page: str) -> list[str]:
+    """The options without a sentence, a default, or a heading that ends in `options`."""
+    wrong: list[str] = []
+    for option, (heading, text) in options_of(page).items():
+        sentence = re.search(r"[a-z]{2}.*\. \((required|optional|default|fixed)", text)
+        if not sentence or not heading.endswith("options"):
+            wrong.append(f"{option}: {heading}: {text}")
+    return wrong
+
+
+@pytest.mark.parametrize("name", sorted(entry.sentences()))
+def test_each_option_has_a_sentence_a_default_and_a_heading(name, capsys, monkeypatch):
+    page = page_of(capsys, monkeypatch, name)
+    assert page.startswith(f"usage: al-ray {name} ")
+    assert entry.sentences()[name]
+    commands = re.search(r"^usage: [^{]*\{([a-z,-]+)\}", page)
+    for words in [[command] for command in commands.group(1).split(",")] if commands else [[]]:
+        page = page_of(capsys, monkeypatch, name, *words)
+        assert faults(page) == []
+        assert len(options_of(page)) > 0
+
+
+def test_a_run_has_its_options_in_groups(capsys, monkeypatch):
+    options = options_of(page_of(capsys, monkeypatch, "run"))
+    first = [option for option, (heading, _) in options.items() if heading == "options"]
+    assert first[:4] == ["--out", "--task", "--strategy", "--seed"]
+    assert len(first) <= 10
+    for option, heading in {
+        "--encoder": "encoder", "--vectors": "encoder", "--shards": "cluster", "--retries": "oracle",
+        "--matched": "experiments", "--stop.labels": "stop", "--training.epochs": "training",
+    }.items():  # fmt: skip
+        assert options[option][0] == f"{heading} options"
+
+
+# Prints the help of the commands in one process, and ends it at the first one that imported what help does not need.
+HELP = """
+import sys
+from importlib import import_module
+for name in sys.argv[1:]:
+    sys.argv = [f"al-ray {name}", "--help"]
+    try:
+        import_module(f"al_ray.cli.{name}").main()
+    except SystemExit as stop:
+        assert stop.code == 0, name
+    heavy = {"torch", "ray", "faiss", "transformers", "sklearn"} & set(sys.modules)
+    if heavy:
+        sys.exit(f"--help of {name} imports {', '.join(sorted(heavy))}")
+"""
+# Commands that still import their work at the top.
+EAGER = {"audit", "augment", "labels", "prepare", "reproduce", "train"}
+
+
+def test_help_imports_nothing_heavy():
+    names = sorted(set(entry.sentences()) - EAGER)
+    ended = subprocess.run([sys.executable, "-c", HELP, *names], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("usage: al-ray") >= len(names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(EncoderOptions):
+    """A sample."""
+
+    size: Annotated[int, Between(1, 9)] = 3
+    """Number of pairs
+    of the sample."""
+    rare: Annotated[int | None, Group("rare"), Between(0, 5)] = None
+    mute: str = field(default="x", metadata={"help": "One word."})
+
+
+def test_values_come_back_in_the_class_of_the_options():
+    value = entry.options(Sample, "sample", "A sample.", ["--size", "4", "--rare", "2", "--encoder", "cnn"])
+    assert value == Sample(size=4, rare=2, encoder="cnn")
+
+
+def test_a_default_value_replaces_the_defaults_of_the_class():
+    assert entry.options(Sample, "sample", "", ["--rare", "1"], Sample(size=5, threads=7)) == Sample(
+        size=5, rare=1, threads=7
+    )
+
+
+def test_bounds_are_checked_and_shown(capsys, monkeypatch):
+    with pytest.raises(BadOption, match="--size is 10; give at most 9"):
+        entry.options(Sample, "sample", "", ["--size", "10"])
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit):
+        entry.options(Sample, "sample", "", ["--help"])
+    options = options_of(capsys.readouterr().out)
+    assert options["--size"] == ("options", "INT Number of pairs of the sample. (default: 3; 1 to 9)")
+    assert options["--rare"] == ("rare options", "INT (optional; 0 to 5)")
+    assert options["--mute"][1].endswith("One word. (default: x)")
+    assert options["--threads"][0] == "encoder options"
+
+
+def test_the_list_of_commands_has_a_line_for_each(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["al-ray"])
+    entry.al_ray()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "usage: al-ray COMMAND [OPTIONS]"
+    for name, sentence in entry.sentences().items():
+        assert any(line.split(maxsplit=1) == [name, sentence] for line in lines)
+
+
+def test_a_command_that_is_not_there_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["al-ray", "fly"])
+    with pytest.raises(SystemExit) as stop:
+        entry.al_ray()
+    assert stop.value.code == 2
+    assert "there is no command fly; give one of audit, augment" in capsys.readouterr().err

@@ -1,0 +1,251 @@
+"""jobs.labels: the labels of a run counted, taken along, brought from elsewhere and corrected, as commands."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.cli import labels as job_of_labels
+from al_ray.cli._shared.entry import job
+from al_ray.core.labels import NO, UNSURE, YES, Batch, make_answers
+from al_ray.core.pairs import Pairs
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.runs.ledger import Ledger
+from al_ray.runs.run_folder import opened
+
+SAID = [YES, NO, UNSURE, YES]
+
+
+@pytest.fixture
+def place(tmp_path, task) -> Path:
+    """A folder with a task in it."""
+    write_task(task, tmp_path / "task", {})
+    return tmp_path
+
+
+@pytest.fixture
+def begun(place) -> Path:
+    """A run of that task with a sealed round of four pairs and an open one of three, of which one is answered."""
+    task = read_task(place / "task")
+    with opened(place / "run", task) as folder:
+        folder.bind(RunConfig(task=str(place / "task")))
+        fill(folder.ledger, 1, pairs_of(task, 0, 4), SAID)
+        folder.ledger.add_batch(2, Batch(pairs_of(task, 4, 7), np.full(3, 0.5), "uncertainty"))
+        folder.ledger.add_answers(2, make_answers(np.array([1]), np.array([YES], dtype=np.uint8), "file"))
+    return place
+
+
+def pairs_of(task: Task, start: int, stop: int) -> Pairs:
+    space = task.split("train").space
+    return space.pairs(space.at(np.arange(start, stop) * 7))
+
+
+def fill(ledger: Ledger, number: int, pairs: Pairs, said: list[int]) -> None:
+    ledger.add_batch(number, Batch(pairs, np.full(len(pairs), 0.9), "seed"))
+    ledger.add_answers(number, make_answers(np.arange(len(said)), np.array(said, dtype=np.uint8), "file"))
+    ledger.seal(number)
+
+
+def ids(task: Task, pairs: Pairs) -> list[list[str]]:
+    return [[task.left.ids[left], task.right.ids[right]] for left, right in pairs.tolist()]
+
+
+def labels(monkeypatch, capsys, *arguments: object) -> str:
+    """What the job prints."""
+    monkeypatch.setattr(sys, "argv", ["labels", *map(str, arguments)])
+    job(job_of_labels.main)
+    return capsys.readouterr().out
+
+
+def refused(monkeypatch, capsys, *arguments: object) -> str:
+    """What the job says on stderr as it refuses."""
+    monkeypatch.setattr(sys, "argv", ["labels", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        job(job_of_labels.main)
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1, said
+    return said
+
+
+def table(path: Path, rows: list[list[str]], header: str = "left,right,label") -> Path:
+    path.write_text("\n".join([header, *(",".join(row) for row in rows)]) + "\n")
+    return path
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_status_counts_what_is_said_by_round(begun, monkeypatch, capsys):
+    said = labels(monkeypatch, capsys, "status", "--run", begun / "run").splitlines()
+    assert said[1].split() == ["1", "seed", "4", "2", "1", "1", "0", "file", "0.00"]
+    assert said[2].split() == ["2", "uncertainty", "3", "1", "0", "0", "2", "file", "0.00"]
+    assert "0 corrections; 0 rounds complete" in said
+    assert said[-1] == f"to go on: python -m jobs.run --out {begun / 'run'} --config {begun / 'run'}"
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
+def test_labels_are_exported_with_their_texts_in_the_order_bought(begun, monkeypatch, capsys, form):
+    out, task = begun / f"out.{form}", read_task(begun / "task")
+    said = labels(monkeypatch, capsys, "export", "--run", begun / "run", "--out", out)
+    assert "wrote 4 labelled pairs (3 matches, without 1 of which nobody was sure)" in said
+    told = np.concatenate([pairs_of(task, 0, 4)[[0, 1, 3]], pairs_of(task, 4, 7)[[1]]])
+    wanted = [
+        {"sentence1": task.left.texts[left], "sentence2": task.right.texts[right], "label": label}
+        for (left, right), label in zip(told.tolist(), (1, 0, 1, 1), strict=True)
+    ]
+    readers = {
+        "parquet": lambda: pq.ParquetFile(out).read().to_pylist(),
+        "csv": lambda: [{**row, "label": int(row["label"])} for row in csv.DictReader(out.read_text().splitlines())],
+        "jsonl": lambda: [json.loads(line) for line in out.read_text().splitlines()],
+    }
+    assert readers[form]() == wanted
+    assert list(readers[form]()[0]) == ["sentence1", "sentence2", "label"]
+
+
+def test_an_export_of_every_column_holds_the_unsure_too(begun, monkeypatch, capsys):
+    task = read_task(begun / "task")
+    labels(monkeypatch, capsys, "export", "--run", begun / "run", "--out", begun / "all.parquet", "--every-column")
+    rows = pq.ParquetFile(begun / "all.parquet").read().to_pylist()
+    assert [row["answer"] for row in rows] == ["yes", "no", "unsure", "yes", "yes"]
+    assert [row["label"] for row in rows] == [1, 0, None, 1, 1]
+    assert [[row["left_id"], row["right_id"]] for row in rows[:4]] == ids(task, pairs_of(task, 0, 4))
+    assert [(row["round"], row["source"]) for row in rows] == [(1, "seed")] * 4 + [(2, "uncertainty")]
+
+
+def test_a_correction_is_kept_beside_what_it_corrects(begun, monkeypatch, capsys):
+    task = read_task(begun / "task")
+    (left, right), before = ids(task, pairs_of(task, 0, 1))[0], files(begun / "run")
+    one = ("correct", "--run", begun / "run", "--left-id", left, "--right-id", right, "--label")
+    assert "corrected 1 labels, 0 were so already" in labels(monkeypatch, capsys, *one, "no")
+    assert "corrected 0 labels, 1 were so already" in labels(monkeypatch, capsys, *one, "no")
+    ledger = Ledger(begun / "run", task)
+    assert ledger.labels(1).tolist() == [NO, NO, UNSURE, YES]
+    assert before.items() <= files(begun / "run").items(), "nothing that stood there was changed"
+    assert pq.ParquetFile(begun / "run" / "round-001" / "labels.parquet").read()["label"].to_pylist() == [1, 0, None, 1]
+    labels(monkeypatch, capsys, *one, "unsure")
+    assert ledger.labels(1).tolist() == [UNSURE, NO, UNSURE, YES]
+    history = [row for part in ledger.corrections() for row in part.to_pylist()]
+    assert [(row["was"], row["label"], row["after"]) for row in history] == [(YES, NO, 2), (NO, UNSURE, 2)]
+    assert "2 corrections" in labels(monkeypatch, capsys, "status", "--run", begun / "run")
+
+
+def test_corrections_come_as_a_table_either_way_round(begun, monkeypatch, capsys):
+    task = read_task(begun / "task")
+    rows = ids(task, pairs_of(task, 0, 4))
+    if task.symmetric:
+        rows[2].reverse()
+    file = table(begun / "new.csv", [[*rows[2], "yes"], [*rows[3], "no"], [*rows[1], "no"]])
+    said = labels(monkeypatch, capsys, "correct", "--run", begun / "run", "--labels", file)
+    assert "corrected 2 labels, 1 were so already" in said
+    assert Ledger(begun / "run", task).labels(1).tolist() == [YES, NO, YES, NO]
+
+
+def test_imported_labels_are_the_first_round_of_a_new_run(place, monkeypatch, capsys):
+    task = read_task(place / "task")
+    rows = ids(task, pairs_of(task, 0, 5))
+    said = [*zip(rows, ("yes", "no", "unsure", "1", "0"), strict=True), (rows[0], "Match")]
+    file = table(place / "bought.csv", [[*row, word] for row, word in said])
+    done = labels(monkeypatch, capsys, "import", "--run", place / "run", "--task", place / "task", "--labels", file)
+    assert "round 1: 5 labels, 2 of them matches" in done
+    assert "rows that repeat a pair: 1" in done
+    with opened(place / "run", task) as folder:
+        folder.bind(RunConfig(task=str(place / "task")))
+        batch = folder.ledger.batch(1)
+        assert batch is not None
+        assert (batch.source, batch.pairs.tolist()) == ("imported", pairs_of(task, 0, 5).tolist())
+        assert folder.ledger.labels(1).tolist() == [YES, NO, UNSURE, YES, NO]
+        assert folder.ledger.sealed(1)
+
+
+def test_an_import_that_was_broken_off_is_gone_on_with(place, monkeypatch, capsys):
+    task = read_task(place / "task")
+    rows = ids(task, pairs_of(task, 0, 2))
+    take = ("import", "--run", place / "run", "--task", place / "task", "--labels")
+    first, other = table(place / "a.csv", [[*rows[0], "yes"]]), table(place / "b.csv", [[*rows[1], "yes"]])
+    ledger = Ledger(place / "run", task)
+    ledger.add_batch(1, Batch(pairs_of(task, 0, 1), np.full(1, np.nan), "imported"))
+    assert "import the same table again" in refused(monkeypatch, capsys, *take, other)
+    assert "round 1: 1 labels" in labels(monkeypatch, capsys, *take, first)
+    assert ledger.labels(1).tolist() == [YES]
+    assert "round 2: 1 labels" in labels(monkeypatch, capsys, *take, other)
+
+
+def test_an_import_buys_no_label_twice_and_says_what_is_at_odds(place, monkeypatch, capsys):
+    task = read_task(place / "task")
+    with opened(place / "run", task) as folder:
+        folder.bind(RunConfig(task=str(place / "task")))
+        fill(folder.ledger, 1, pairs_of(task, 0, 4), SAID)
+    rows = ids(task, pairs_of(task, 0, 6))
+    take = ("import", "--run", place / "run", "--labels", place / "more.csv")
+    table(place / "more.csv", [[*rows[0], "yes"], [*rows[4], "no"], [*rows[1], "yes"]])
+    before = files(place / "run")
+    assert f"{place}/more.csv:4: the run says no of this pair" in refused(monkeypatch, capsys, *take)
+    assert files(place / "run") == before
+    said = labels(monkeypatch, capsys, *take, "--bad-rows", "skip")
+    assert "round 2: 1 labels, 0 of them matches; 1 known before" in said
+    assert "rows skipped: 1" in said
+    assert Ledger(place / "run", task).labels(2).tolist() == [NO]
+    assert "there is nothing to import" in refused(monkeypatch, capsys, *take, "--bad-rows", "skip")
+
+
+BAD = {
+    "no run": (["status", "--run", "nowhere"], "nowhere holds no config.json"),
+    "no command": ([], "Expected one of {status, export, import, correct}"),
+    "no such command": (["stats", "--run", "RUN"], "stats"),
+    "format": (["export", "--run", "RUN", "--out", "labels.xlsx"], "ends with none of .parquet .csv .jsonl"),
+    "out is a folder": (["export", "--run", "RUN", "--out", "task.csv"], "task.csv cannot be written"),
+    "open round": (["import", "--run", "RUN", "--labels", "good.csv"], "round 2 of RUN waits for answers"),
+    "another task": (["import", "--run", "RUN", "--task", ".", "--labels", "good.csv"], "is a run of"),
+    "no task": (["import", "--run", "new", "--labels", "good.csv"], "give a run folder, or for a new one the --task"),
+    "no pair": (["correct", "--run", "RUN"], "give --labels FILE, or one pair"),
+    "half a pair": (["correct", "--run", "RUN", "--left-id", "t0", "--label", "no"], "give --labels FILE, or one pair"),
+    "both": (["correct", "--run", "RUN", "--labels", "good.csv", "--label", "no"], "give --labels FILE, or one pair"),
+    "id": (["correct", "--run", "RUN", "--left-id", "x", "--right-id", "t1", "--label", "no"], "'x' is no id"),
+    "word": (["correct", "--run", "RUN", "--left-id", "x", "--right-id", "t1", "--label", "maybe"], "maybe"),
+    "no file": (["correct", "--run", "RUN", "--labels", "none.csv"], "none.csv cannot be read"),
+    "columns": (["correct", "--run", "RUN", "--labels", "good.csv", "--columns", "a"], "give three"),
+    "column": (["correct", "--run", "RUN", "--labels", "good.csv", "--columns", "a,b,c"], "has no column 'a'"),
+    "never labelled": (["correct", "--run", "RUN", "--labels", "good.csv"], "has no label in a complete round"),
+    "strange label": (["correct", "--run", "RUN", "--labels", "maybe.csv"], "maybe.csv:2: its label is 'maybe'"),
+    "strange id": (["correct", "--run", "RUN", "--labels", "stranger.csv"], "stranger.csv:2: its 'left' is 'zz'"),
+    "two labels": (["correct", "--run", "RUN", "--labels", "odd.csv"], "odd.csv:3: it says no of a pair"),
+    "other split": (["correct", "--run", "RUN", "--labels", "dev.csv"], "none of the training split"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_is_refused_in_a_line_and_changes_nothing(begun, case, monkeypatch, capsys):
+    arguments, words = BAD[case]
+    task = read_task(begun / "task")
+    monkeypatch.chdir(begun)
+    (begun / "task.csv").mkdir()
+    one = ids(task, pairs_of(task, 9, 10))[0]
+    dev = ids(task, task.split("dev").positives[:1])[0]
+    for name, rows in {
+        "good.csv": [[*one, "yes"]],
+        "maybe.csv": [[*one, "maybe"]],
+        "stranger.csv": [["zz", one[1], "yes"]],
+        "odd.csv": [[*one, "yes"], [*one, "no"]],
+        "dev.csv": [[*dev, "yes"]],
+    }.items():
+        table(begun / name, rows)
+    (begun / "run").rename(begun / "RUN")
+    before = files(begun)
+    assert words in refused(monkeypatch, capsys, *arguments)
+    assert {path: text for path, text in files(begun).items() if path.name != ".lock"} == {
+        path: text for path, text in before.items() if path.name != ".lock"
+    }
+
+
+def test_labels_are_not_touched_while_a_run_writes(begun, monkeypatch, capsys):
+    with opened(begun / "run", read_task(begun / "task")):
+        said = refused(monkeypatch, capsys, "import", "--run", begun / "run", "--labels", "x.csv")
+    assert "being written by another process" in said

@@ -1,0 +1,348 @@
+"""jobs.prepare pairs from outside: what it writes and prints, and a table of bad inputs that it refuses in one line."""
+
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from al_ray.cli import prepare
+from al_ray.cli._shared import entry
+from al_ray.datasets.task_folder import read_task
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = "id,t,u,part\n1,one,a,train\n2,two,b,dev\n3,three,c,test\n"
+LABELS = "left,right,label\n1,2,1\n2,3,0\n"
+PAIRS = "one,two,label\nhow,why,1\nwhy,who,0\n"
+SOUND = "--left t.csv --id-column id --text-columns t"
+LABELLED = f"{SOUND} --labels l.csv"
+LINES, PARQUET = "--left t.jsonl --text-columns t", "--left t.parquet --text-columns t"
+SOURCE = "--source p.csv --text-columns one,two --label-column label"
+
+
+def here(monkeypatch, line):
+    """The job in this process: quicker than a new one."""
+    monkeypatch.setattr(sys, "argv", ["prepare", "pairs", *shlex.split(line)])
+    entry.job(prepare.main)
+
+
+def parquet(**columns):
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def put(folder, **files):
+    """Sound files with others over them; a double underscore stands for the dot in a name."""
+    for name, content in {"t__csv": TEXTS, "l__csv": LABELS, "p__csv": PAIRS, **files}.items():
+        path = folder / name.replace("__", ".")
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def test_a_task_is_written_and_told_of(tmp_path):
+    put(tmp_path)
+    command = [sys.executable, "-W", "error", "-m", "jobs.prepare", "pairs", *shlex.split(LABELLED), "--out", "made/t"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:5] == [
+        "t.csv: 3 texts",
+        "  characters: median 3, 95% of texts up to 5, longest 5",
+        "l.csv: 2 rows of labels",
+        "labelled pairs taken: 2",
+        "t: 3 texts",
+    ]
+    # All three texts hang together, by a match and a non-match: they are of one split, of which train is the largest.
+    assert done.stdout.splitlines()[6].split() == ["train", "3", "3", "3", "1", "1", "3", "pairs"]
+    assert done.stdout.splitlines()[-1] == (
+        "no match is known in dev or test: evaluation there needs labels of its pairs or an audit"
+    )
+    assert read_task(tmp_path / "made" / "t").splits["train"].positives.tolist() == [[0, 1]]
+    made = json.loads((tmp_path / "made" / "t" / "task.json").read_text())["provenance"]
+    assert (made["command"], made["left"], made["closure"]) == ("prepare pairs", "t.csv", True)
+
+
+def test_without_labels_the_task_is_fine_and_it_is_said_what_is_wanting(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(put(tmp_path))
+    here(monkeypatch, f"{SOUND} --split 1,0,0 --out t")
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "no pair is labelled: pairs can be chosen and labelled; evaluation needs labels of dev pairs or an audit"
+    )
+    assert read_task(tmp_path / "t").splits["train"].space.total == 3
+
+
+def test_nothing_is_wanting_where_every_split_has_a_match(tmp_path, monkeypatch, capsys):
+    rows = "".join(f"{part}{n},t{n},{part}\n" for part in ("train", "dev", "test") for n in "ab")
+    labels = "a,b\n" + "".join(f"{part}a,{part}b\n" for part in ("train", "dev", "test"))
+    monkeypatch.chdir(put(tmp_path, t__csv="id,t,part\n" + rows, l__csv=labels))
+    here(monkeypatch, f"{LABELLED} --label-columns a,b --split-column part --out t")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("wrote t (digest ")
+
+
+def test_the_same_command_again_changes_nothing_and_another_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(put(tmp_path))
+    here(monkeypatch, f"{LABELLED} --out t")
+    here(monkeypatch, f"{LABELLED} --out t")
+    assert "already there, unchanged: t" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stop:
+        here(monkeypatch, f"{SOUND} --out t")
+    assert stop.value.code == 2
+    assert "choose another --out" in capsys.readouterr().err
+
+
+def test_skipped_rows_are_counted_and_listed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(put(tmp_path, t__csv=TEXTS + "3,four,d,dev\n,five,e,dev\n6\n", l__csv=LABELS + "1,9,1\n1,1,1\n"))
+    here(monkeypatch, f"{LABELLED} --bad-rows skip --out t")
+    said = capsys.readouterr().out
+    assert (
+        "rows skipped: 5\n"
+        "  t.csv:7: it has 1 columns, not 4 as the first row\n"
+        "  t.csv:6: its id (column 'id') is empty\n"
+        "  t.csv:5: its id is '3', as that of t.csv:4\n"
+        "  l.csv:4: its 'right' is '9', no id of t.csv\n"
+        "  l.csv:5: it pairs '1' with itself\n"
+    ) in said
+
+
+# Files over the sound ones, options, what is said. Each is refused with exit code 2, in one line, and leaves nothing.
+BAD_OPTIONS = [
+    ("--text-columns t", "give --left FILE (texts) or --source FILE"),
+    (f"{SOUND} --source p.csv", "--left and --source exclude one another"),
+    ("--right t.csv --text-columns t", "--right is without --left"),
+    ("--source p.csv --right t.csv --text-columns one,two", "--right is without --left"),
+    ("--left t.csv --id-column id", "--text-columns"),
+    ("--left t.csv --text-columns ''", "--text-columns is ''; give names"),
+    ("--left t.csv --text-columns t,,u", "give names separated by commas"),
+    ("--left t.csv --text-columns t,t", "--text-columns names 't' twice"),
+    (
+        "--left t.csv --text-columns title",
+        "t.csv:1 has no column 'title'; it has: 'id', 't', 'u', 'part'; if the file has no header",
+    ),
+    ("--left t.csv --text-columns t --id-column nr", "no column 'nr'; it has: 'id'"),
+    (
+        f"{SOUND} --labels l.csv --label-columns left,right,y",
+        "l.csv:1 has no column 'y'; it has: 'left', 'right', 'label'",
+    ),
+    (f"{SOUND} --labels l.csv --label-columns left", "--label-columns is left; give three"),
+    (f"{SOUND} --labels l.csv --label-columns left,left,label", "--label-columns names 'left' twice"),
+    (f"{SOUND} --label-columns left,right,label", "--label-columns is without --labels"),
+    (f"{SOUND} --label-column t", "--label-column goes with --source"),
+    (f"{SOUND} --two-sided", "--two-sided goes with --source"),
+    (f"{SOUND} --right t.csv", "--right is the same file as --left"),
+    (f"{SOUND} --right-id-column id", "are without --right FILE"),
+    (
+        "--left t.csv --right p.csv --text-columns t --right-text-columns one --right-id-column one",
+        "without --id-column",
+    ),
+    (
+        f"{SOUND} --right p.csv --right-text-columns one,one --right-id-column one",
+        "--right-text-columns names 'one' twice",
+    ),
+    (f"{SOUND} --right p.csv --right-text-columns t", "p.csv:1 has no column 't'"),
+    (f"{SOURCE} --labels l.csv", "--labels goes with --left"),
+    (f"{SOURCE} --id-column id", "--id-column goes with --left"),
+    ("--source p.csv --text-columns one", "then as many of the other, such as text1,text2"),
+    ("--source p.csv --text-columns one,label --label-column label", "--label-column label is one of --text-columns"),
+    ("--left t.csv --text-columns t,part --split-column part", "--split-column part is one of --text-columns"),
+    (f"{SOUND} --split-column fold", "no column 'fold'"),
+    (f"{SOUND} --split-column part --split 1,0,0", "give --split or --split-column, not both"),
+    (f"{SOUND} --split-column u", "t.csv:2: its split (column 'u') is 'a', not train, dev (or validation) or test"),
+    (f"{SOUND} --split 0.5,0.5,0.5", "add up to 1, such as 0.5,0.25,0.25"),
+    (f"{SOUND} --split 0.5,0.5", "--split is '0.5,0.5'; give three shares"),
+    (f"{SOUND} --split ''", "--split is ''; give three shares"),
+    (f"{SOUND} --split half", "--split is 'half'; give three shares"),
+    (f"{SOUND} --split nan,nan,nan", "add up to 1"),
+    (f"{SOUND} --split 1.5,-0.5,0", "add up to 1"),
+    (f"{SOUND} --seed -1", "--seed is -1; give 0 or more"),
+    (f"{SOUND} --seed x", "--seed"),
+    (f"{SOUND} --max-length 2", "--max-length is 2; give at least 3"),
+    (f"{SOUND} --delimiter ::", "--delimiter is '::'; give one character"),
+    (f"{SOUND} --delimiter '\"'", "give one character other than a quote"),
+    (f"{SOUND} --delimiter ''", "--delimiter is ''; give one character"),
+    (
+        f"{SOUND} --delimiter ';'",
+        "no column 't'; it has: 'id,t,u,part'; it has only one column: does the file have another --delim",
+    ),
+    (f"{SOUND} --encoding utf-9", "--encoding utf-9: unknown encoding"),
+    (f"{SOUND} --encoding base64", "--encoding base64: 'base64' is not a text encoding"),
+    (f"{SOUND} --encoding utf-16", "t.csv is not utf-16"),
+    (f"{SOUND} --quoting maybe", "invalid choice 'maybe'"),
+    (f"{SOUND} --bad-rows mend", "invalid choice 'mend'"),
+    (f"{SOUND} --format xlsx", "invalid choice 'xlsx'"),
+    (f"{SOUND} --format parquet", "t.csv cannot be read as Parquet (Parquet magic bytes not found"),
+    (f"{SOUND} --format jsonl", "t.csv:1: it is not JSON"),
+    (f"{SOUND} --no-header", "--no-header: 't' is no column of t.csv; give numbers from 0 to 3"),
+    ("--left t.csv --text-columns 4 --no-header", "'4' is no column of t.csv; give numbers from 0 to 3"),
+    ("--left t.csv --text-columns=-1 --no-header", "'-1' is no column of t.csv; give numbers from 0 to 3"),
+    ("--left nowhere.csv --text-columns t", "nowhere.csv cannot be read (No such file or directory); give the path"),
+    ("--left . --format csv --text-columns t", ". is a folder; give one file"),
+    ("--left t.csv/x.csv --text-columns t", "cannot be read (Not a directory)"),
+    (f"{SOUND} --labels nowhere.csv", "nowhere.csv cannot be read"),
+    (f"{SOUND} --txts 5", "--txts"),
+]
+WHOLE = parquet(id=[1, 2], t=["one", "two"])
+# Bytes under the name of text, which writers of Parquet let pass.
+MISNAMED = parquet(t=pa.Array.from_buffers(pa.string(), 2, pa.array([b"one", b"caf\xe9"]).buffers()))
+TORN = parquet(t=["one", "two"])
+BAD_FILES = [
+    ({"t__csv": ""}, SOUND, "t.csv is empty; give a table with rows"),
+    ({"t__csv": "\n\n"}, SOUND, "t.csv holds no row; is it the right file"),
+    ({"t__csv": "id,t\n"}, SOUND, "t.csv holds no row; is it the right file"),
+    ({"t__csv": "id,t\n1\n2\n"}, f"{SOUND} --bad-rows skip", "t.csv holds no row that can be read"),
+    ({"t__csv": "id,t\n1,one\n"}, SOUND, "t.csv holds one text, and a pair needs two"),
+    (
+        {"t__csv": "1,one\n2,two\n"},
+        SOUND,
+        "has no column 't'; it has: '1', 'one'; if the file has no header, give --no-header",
+    ),
+    ({"t__csv": "id,t,t\n1,one,x\n"}, SOUND, "t.csv:1 has 2 columns 't'; rename all but one"),
+    (
+        {"t__csv": "id,t\n1,one\n2,two,2\n"},
+        SOUND,
+        "t.csv:3: it has 3 columns, not 2 as the first row; mend the row, or",
+    ),
+    ({"t__csv": 'id,t\n1,"a\nb"\n2\n'}, SOUND, "t.csv:4: it has 1 columns, not 2"),
+    ({"t__csv": 'id,t\n1,one\n2,"two\n3,three\n'}, SOUND, "t.csv:3: a quote opens in this row and is never closed"),
+    ({"t__csv": 'id,t\n1,"two\n3,three\n'}, f"{SOUND} --bad-rows skip", "t.csv:2: a quote opens in this row"),
+    ({"t__csv": 'id,t\n1,"o"ne\n2,two\n'}, SOUND, "t.csv:2: its quotes are wrong ("),
+    ({"t__csv": '"id"x,t\n1,one\n'}, f"{SOUND} --bad-rows skip", "t.csv:1: its quotes are wrong"),
+    ({"t__csv": b"id,t\n1,caf\xe9\n2,two\n"}, SOUND, "t.csv:2: it is not utf-8 (has the file another --encoding"),
+    ({"t__csv": b"id,caf\xe9\n1,x\n2,y\n"}, SOUND, "t.csv:1: the header is not utf-8; give its --encoding"),
+    ({"t__csv": TEXTS.encode("utf-16")}, SOUND, "t.csv is UTF-16, not CSV; give --encoding utf-16"),
+    ({"t__csv": TEXTS.encode("utf-16")[:-1]}, f"{SOUND} --encoding utf-16", "t.csv is not utf-16 ("),
+    ({"t__csv": b"PK\x03\x04rest"}, SOUND, "t.csv is a spreadsheet or a zip, not CSV; save it as CSV"),
+    ({"t__csv": b"\x1f\x8b\x08rest"}, SOUND, "t.csv is gzip, not CSV; unpack it"),
+    ({"t__csv": WHOLE}, SOUND, "t.csv is Parquet, not CSV; give --format parquet"),
+    ({"t__xlsx": b"PK\x03\x04"}, "--left t.xlsx --text-columns t", "t.xlsx: its extension is none of .csv .tsv"),
+    ({"t": TEXTS}, "--left t --text-columns t --out made", "t: its extension is none of"),
+    ({"t__csv": "id,t\n1,one\n2,\n"}, SOUND, "t.csv:3: its text (column 't') is empty"),
+    ({"t__csv": "id,t\n1, \n2,\n"}, f"{SOUND} --bad-rows skip", "t.csv: every text (column 't') is empty; name other"),
+    (
+        {"t__csv": "id,t,u\n1,one,\n2,, \n"},
+        "--left t.csv --text-columns t,u",
+        "t.csv:3: its text (column 't' + 'u') is empty",
+    ),
+    ({"t__csv": "id,t\n1,one\n2," + "x" * 1_000_001}, SOUND, "t.csv:3: its text (column 't') has 1,000,001 characters"),
+    ({"t__csv": "id,t\n1,one\n ,two\n"}, SOUND, "t.csv:3: its id (column 'id') is empty"),
+    ({"t__csv": "id,t\n1,one\n2,two\n 1,three\n"}, SOUND, "t.csv:4: its id is '1', as that of t.csv:2; mend"),
+    (
+        {"t__csv": "id,t,part\n1,one,train\n2,two,\n"},
+        f"{SOUND} --split-column part",
+        "t.csv:3: its split (column 'part') is empty",
+    ),
+    (
+        {"l__csv": "left,right,label\n1,9,1\n"},
+        LABELLED,
+        "l.csv:2: its 'right' is '9', no id of t.csv; mend",
+    ),
+    (
+        {"l__csv": LABELS},
+        "--left t.csv --text-columns t --labels l.csv",
+        "l.csv:3: its 'right' is '3', no id of t.csv (without --id-column its ids are row numbers",
+    ),
+    ({"l__csv": "left,right,label\n1,,1\n"}, LABELLED, "l.csv:2: its 'right' is empty"),
+    ({"l__csv": "left,right,label\n2,2,0\n"}, LABELLED, "l.csv:2: it pairs '2' with itself"),
+    (
+        {"l__csv": "left,right,label\n1,2,1\n2,1,no\n"},
+        LABELLED,
+        "l.csv:3: it says no of a pair to which l.csv:2 says yes",
+    ),
+    (
+        {"l__csv": "left,right,label\n1,2,maybe\n"},
+        LABELLED,
+        "l.csv:2: its label is 'maybe', not 1 or 0, yes, no or unsure",
+    ),
+    ({"l__csv": "left,right,label\n1,2,0.7\n"}, LABELLED, "l.csv:2: its label is '0.7', not 1 or 0"),
+    ({"l__csv": f"left,right,label\n1,2,{'x' * 99}\n"}, LABELLED, "l.csv:2: its label is '" + "x" * 40 + "...', not"),
+    ({"l__csv": "left,right,label\n"}, LABELLED, "l.csv holds no row"),
+    (
+        {"l__csv": "left;right;label\n1;2;1\n"},
+        LABELLED,
+        "it has only one column: does the file have another --delimiter?",
+    ),
+    ({"p__csv": "one,two,label\nhow,how,1\n"}, SOURCE, "p.csv:2: it pairs a text with itself"),
+    (
+        {"p__csv": "one,two,label\nhow,how,1\n"},
+        f"{SOURCE} --bad-rows skip",
+        "p.csv: every row is bad, such as p.csv:2: it pairs a text",
+    ),
+    ({"p__csv": "one,two,label\nhow,why,1\nhow,,1\n"}, SOURCE, "p.csv:3: its text (column 'two') is empty"),
+    (
+        {"p__csv": "one,two,label\nhow,why,1\nwhy,how,0\n"},
+        SOURCE,
+        "p.csv:3: it says no of a pair to which p.csv:2 says yes",
+    ),
+    ({"p__csv": "one,two,label\nhow,why,2\n"}, SOURCE, "p.csv:2: its label is '2'"),
+    (
+        {"p__csv": "one,two,label,s\na,b,1,train\nb,c,1,dev\n"},
+        f"{SOURCE} --split-column s",
+        "p.csv:3: it is of dev, and a text of it of train by p.csv:2",
+    ),
+    ({"t__jsonl": '{"t": "one"}\n{"t": '}, LINES, "t.jsonl:2: it is not JSON (Expecting value"),
+    ({"t__jsonl": '[{"t": "one"}]'}, LINES, "t.jsonl:1: it is not a JSON object but '[{"),
+    ({"t__jsonl": '{"t": "one"}\n{"t": ["two"]}'}, LINES, "t.jsonl:2: its 't' is a list, not text"),
+    ({"t__jsonl": '{"x": "one"}\n{"y": "two"}'}, LINES, "t.jsonl has no column 't'; it has: 'x', 'y'"),
+    ({"t__jsonl": '{"t": "one"}\n{"t": NaN}'}, LINES, "t.jsonl:2: its text (column 't') is empty"),
+    ({"t__jsonl": b'{"t": "one"}\n{"t": "caf\xe9"}'}, LINES, "t.jsonl:2: it is not utf-8"),
+    ({"t__jsonl": '{"t": "one"}'}, f"{LINES} --no-header", "are for CSV and TSV files, and no such file"),
+    ({"t__jsonl": '{"t": "one"}'}, f"{LINES} --delimiter ,", "are for CSV and TSV files, and no such file"),
+    ({"t__parquet": WHOLE[:-9]}, PARQUET, "t.parquet cannot be read as Parquet ("),
+    ({"t__parquet": TORN[:4] + b"\xff" * 60 + TORN[64:]}, PARQUET, "t.parquet cannot be read as Parquet ("),
+    ({"t__parquet": WHOLE}, "--left t.parquet --text-columns u", "t.parquet has no column 'u'; it has: 'id', 't'"),
+    ({"t__parquet": parquet(t=["one", None, "two"])}, PARQUET, "t.parquet:row 1: its text (column 't') is empty"),
+    ({"t__parquet": parquet(t=[1.5, float("nan")])}, PARQUET, "t.parquet:row 1: its text (column 't') is empty"),
+    ({"t__parquet": parquet(t=[["one"], ["two"]])}, PARQUET, "t.parquet: column 't' of type list<"),
+    (
+        {"t__parquet": parquet(t=[b"one", b"\xff"])},
+        PARQUET,
+        "t.parquet: column 't' of type binary cannot be read as text",
+    ),
+    ({"t__parquet": MISNAMED}, PARQUET, "t.parquet: column 't' of type string cannot be read as text"),
+    ({"t__parquet": parquet(t=pa.array([], pa.string()))}, PARQUET, "t.parquet holds no row"),
+    (
+        {"t__parquet": parquet(i=[1.0, 1.0], t=["a", "b"])},
+        f"{PARQUET} --id-column i",
+        "t.parquet:row 1: its id is '1', as that of t.parquet:row 0",
+    ),
+    (
+        {},
+        f"{SOUND} --split-column u --bad-rows skip",
+        "every row is bad, such as t.csv:2: its split (column 'u') is 'a'",
+    ),
+    ({"made": "x"}, f"{SOUND} --out made", "made exists and holds something else; choose another --out"),
+    ({}, f"{SOUND} --out .", ". exists and holds something else"),
+    ({}, f"{SOUND} --out t.csv/t", "t.csv/t cannot be written (Not a directory); choose another --out"),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "line", "said"),
+    [({}, *row) for row in BAD_OPTIONS] + BAD_FILES,
+    ids=[f"{number:03d}" for number in range(len(BAD_OPTIONS) + len(BAD_FILES))],
+)
+def test_bad_input_is_refused_in_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys, files, line, said):
+    monkeypatch.chdir(put(tmp_path, **files))
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(SystemExit) as stop:
+        here(monkeypatch, line if "--out" in line else f"{line} --out made")
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert error.startswith("error: ")
+    assert said in error
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_files_of_the_table_are_sound_but_for_what_is_wrong(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(put(tmp_path))
+    for number, line in enumerate((SOUND, LABELLED, SOURCE, f"{SOUND} --split-column part", f"{SOURCE} --two-sided")):
+        here(monkeypatch, f"{line} --out made{number}")
+    assert capsys.readouterr().out.count("wrote made") == 5
+    assert len(BAD_OPTIONS) + len(BAD_FILES) >= 100

@@ -1,0 +1,137 @@
+"""Queries of a pool embed what they need: the same answers, each part once per model, and seconds under "embed"."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.services import deploy_pool, deploy_services
+from al_ray.cluster.sharded_pool import ShardedPool
+from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.core.candidates import HIGHEST
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import SearchConfig
+from al_ray.core.pairs import NO_KEYS
+from al_ray.core.scorer import Scorer
+from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.metrics.estimator import request_counts
+from al_ray.oracles.simulated import SimulatedOracle
+from al_ray.runs.run_folder import opened
+
+SHARDS = ClusterConfig(shards=2, timeout=120)
+# Of a two-sided task: the left texts of a split, and the right texts, which all splits share.
+SIDES, LEFT = 2, 1
+
+
+@dataclass
+class Progress:
+    """The stages that were reported complete, in order."""
+
+    complete: list[str] = field(default_factory=list)
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if done == total:
+            self.complete.append(stage)
+
+
+def search(pool: ShardedPool) -> object:
+    split = pool.task.split("train")
+    found = PoolSearch(pool, split).least(pool.untrained(), HIGHEST, 20, NO_KEYS)
+    return found.keys.tolist(), found.cosines.tolist()
+
+
+def count(pool: ShardedPool) -> object:
+    split = pool.task.split("train")
+    request = request_counts(split, np.linspace(0.5, 1.0, 20))
+    return pool.count_negatives(pool.untrained(), split, request).above.tolist()
+
+
+def cosines(pool: ShardedPool) -> object:
+    split = pool.task.split("train")
+    return pool.cosines(pool.untrained(), split, split.positives).tolist()
+
+
+def config_of(folder: Path) -> RunConfig:
+    return RunConfig(
+        task=str(folder), encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8, threads=1,
+        search=SearchConfig(neighbours=5, block=16, index="IVF4,Flat", nprobe=4),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(make_task, tmp_path_factory) -> Path:
+    """A two-sided task."""
+    path = tmp_path_factory.mktemp("task") / "task"
+    write_task(make_task(False), path, {})
+    return path
+
+
+@contextmanager
+def pool_of(folder: Path, out: Path) -> Iterator[tuple[ShardedPool, Progress]]:
+    progress = Progress()
+    with deploy_pool(config_of(folder), SHARDS, read_task(folder), out, progress) as pool:
+        yield pool, progress
+
+
+@pytest.mark.parametrize("query", [search, count, cosines])
+def test_a_query_embeds_first_and_answers_as_after_an_embedding(local_ray, folder, tmp_path, query: Callable):
+    with pool_of(folder, tmp_path / "before") as (pool, progress):
+        pool.embed(pool.untrained(), ["train"])
+        assert progress.complete == ["embed"] * SIDES
+        expected = query(pool)
+    with pool_of(folder, tmp_path / "lazy") as (pool, progress):
+        assert query(pool) == expected
+        # Every text is embedded before the first block is asked for, and reported.
+        assert progress.complete[:SIDES] == ["embed"] * SIDES
+        assert progress.complete.count("embed") == SIDES
+
+
+def test_vectors_are_embedded_once_per_model_and_split(local_ray, folder, tmp_path):
+    with pool_of(folder, tmp_path / "out") as (pool, progress):
+        for query in (search, count, cosines, search):
+            query(pool)
+        assert progress.complete.count("embed") == SIDES
+        model, dev = pool.untrained(), pool.task.split("dev")
+        pool.cosines(model, dev, dev.positives)
+        assert progress.complete.count("embed") == SIDES + LEFT
+        # A scorer changes no vector.
+        scored = replace(model, scorer=Scorer(9.0, -8.0))
+        pool.cosines(scored, dev, dev.positives)
+        assert progress.complete.count("embed") == SIDES + LEFT
+        # Shards hold vectors of one model at a time.
+        pool.embed(replace(model, digest="0" * 64), [])
+        cosines(pool)
+        assert progress.complete.count("embed") == SIDES + LEFT + SIDES
+
+
+def test_seconds_of_an_embedding_are_recorded_as_embed_and_not_as_the_stage_that_needed_it(local_ray, folder, tmp_path):
+    config, task, progress = config_of(folder), read_task(folder), Progress()
+    oracle = SimulatedOracle(task.split("train"))
+    with (
+        opened(tmp_path / "run", task) as journal,
+        deploy_services(config, SHARDS, journal, oracle, progress) as world,
+    ):
+        model = replace(world.trainer.untrained(), scorer=Scorer(9.0, -8.0))
+        started = time.monotonic()
+        with world.stage("search"):
+            world.retriever.least(model, HIGHEST, 20, NO_KEYS)
+        elapsed, seconds = time.monotonic() - started, dict(journal.seconds)
+        assert list(seconds) == ["embed", "search"]
+        # A pool embeds before anything else, which here takes far longer than a millisecond.
+        assert seconds["embed"] == world.pool.embedding_seconds > 0.001
+        assert 0 < seconds["search"] <= elapsed - seconds["embed"]
+        # Neither a stage that buys nothing nor one that queries nothing fails, and neither embeds.
+        for stage in ("label", "search"):
+            with world.stage(stage):
+                pass
+        assert journal.seconds["embed"] == seconds["embed"]
+        with world.stage("evaluate"):
+            world.evaluator.evaluate(model, "dev")
+        assert list(journal.seconds) == ["embed", "search", "label", "evaluate"]
+        assert journal.seconds["embed"] == pytest.approx(world.pool.embedding_seconds)
+        assert journal.seconds["embed"] > seconds["embed"] + 0.001

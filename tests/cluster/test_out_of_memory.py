@@ -1,0 +1,106 @@
+"""Which errors say that memory ran out: real ones, of whom nobody made a common class."""
+
+import errno
+
+import numpy as np
+import pytest
+import ray
+import torch
+
+from al_ray.cluster.actors import get_results
+from al_ray.cluster.out_of_memory import exiting_when_out_of_memory, out_of_memory_message
+from al_ray.core.errors import ActorLost, BadOption, WriteErrors
+
+
+class Hungry:
+    """Something that is asked for more than there is."""
+
+    def bytes(self) -> int:
+        return len(bytearray(2**60))
+
+    def numbers(self) -> np.ndarray:
+        return np.ones(2**50)
+
+    def tensors(self):
+        yield 1
+        yield torch.ones(2**50)
+
+    def loaded(self) -> None:
+        try:
+            np.ones(2**50)
+        except MemoryError as error:
+            raise BadOption("the encoder cannot be loaded; give another") from error
+
+    def mapped(self) -> None:
+        with WriteErrors("pool"):
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    def wrong(self) -> None:
+        raise BadOption("--encoder 'out of memory' is nowhere")
+
+    def _bytes(self) -> int:
+        return self.bytes()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [("bytes", "MemoryError"), ("numbers", "Unable to allocate"), ("loaded", "Unable"), ("mapped", "Cannot allocate")],
+)
+def test_a_call_that_runs_out_of_memory_ends_its_process(call, words):
+    with pytest.raises(SystemExit, match=rf"^out of memory in Hungry.{call} \(.*{words}"):
+        getattr(exiting_when_out_of_memory(Hungry)(), call)()
+
+
+def test_so_does_one_that_its_class_inherits():
+    with pytest.raises(SystemExit, match=r"^out of memory in Hungrier.bytes"):
+        exiting_when_out_of_memory(type("Hungrier", (Hungry,), {}))().bytes()
+
+
+def test_so_does_one_that_yields():
+    stream = exiting_when_out_of_memory(Hungry)().tensors()
+    assert next(stream) == 1
+    with pytest.raises(SystemExit, match=r"^out of memory in Hungry.tensors \(.*can't allocate memory"):
+        next(stream)
+
+
+def test_other_errors_stay_what_they_are():
+    with pytest.raises(BadOption, match="nowhere"):
+        exiting_when_out_of_memory(Hungry)().wrong()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139.00 GiB",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "Error: StandardGpuResources: alloc fail type FlatData dev 0 (cudaMalloc error cudaErrorMemoryAllocation)",
+        "Cannot allocate memory (os error 12)",
+        "could not create a primitive",
+    ],
+)
+def test_what_libraries_say_of_it_is_known(words):
+    # No machine of these tests can be made to say so.
+    assert out_of_memory_message(RuntimeError(words)) == words
+    assert out_of_memory_message(RuntimeError("CUDA error: device-side assert triggered")) == ""
+
+
+@ray.remote
+def refused(made: object) -> object:
+    return made
+
+
+def unread() -> None:
+    """What makes this of bytes has no memory for it: Ray meets that where it reads what a call is given."""
+    raise MemoryError
+
+
+class Unreadable:
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return unread, ()
+
+
+def test_memory_that_runs_out_as_ray_reads_what_a_call_is_given_is_said_to_be_that(local_ray):
+    with pytest.raises(
+        ActorLost, match=r"out of memory in Ray itself, as it read what a call was given\. If memory is short"
+    ):
+        get_results(refused.remote(refused.remote(Unreadable())))

@@ -1,0 +1,216 @@
+"""A task folder gives back what was written, and says so when it cannot."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from al_ray.core.errors import BadFile, WrongFolder
+from al_ray.core.pairs import PairSpace, as_pairs
+from al_ray.core.task import SPLITS, Corpus, Split, Task
+from al_ray.datasets.splitting import symmetric_task
+from al_ray.datasets.task_folder import counts, read_about, read_task, read_texts, sealed, write_task
+
+WORDS = st.text(st.characters(codec="utf-8"), max_size=5)
+
+
+def two_sided(left: tuple[str, ...] = ("a", "b", "c"), right: tuple[str, ...] = ("x", "y")) -> Task:
+    """Questions 0 and 1 in train, 2 in dev, none in test; every right text in all."""
+    every = np.arange(len(right))
+    splits = {}
+    for name, rows in (("train", [0, 1]), ("dev", [2]), ("test", [])):
+        space = PairSpace(np.array(rows, dtype=np.int64), every, width=len(right), symmetric=False)
+        pairs = as_pairs(rows, [0] * len(rows))
+        splits[name] = Split(name, space, pairs[:1], pairs[1:])
+    return sealed("two", False, corpus("l", left), corpus("r", right), splits)
+
+
+def corpus(side: str, texts: tuple[str, ...]) -> Corpus:
+    return Corpus(tuple(f"{side}{row}" for row in range(len(texts))), texts)
+
+
+def one_sided(texts: tuple[str, ...] = ("a", "b", "c", "d", "e")) -> Task:
+    """Clusters {0, 1, 3} in train, {2} and {4} in dev."""
+    component, split_of = np.array([0, 0, 1, 0, 2]), np.array([0, 0, 1, 0, 1])
+    return symmetric_task("one", corpus("t", texts), component, as_pairs([4], [2]), split_of)
+
+
+def same(one: Task, other: Task) -> bool:
+    """Whether two tasks hold the same values, field by field."""
+    whole = (one.name, one.symmetric, one.left, one.right, one.digest, list(one.splits))
+    if whole != (other.name, other.symmetric, other.left, other.right, other.digest, list(other.splits)):
+        return False
+    for name, a in one.splits.items():
+        b = other.splits[name]
+        arrays = [(s.space.left, s.space.right, s.positives, s.stated_negatives) for s in (a, b)]
+        if (a.name, a.space.width, a.space.symmetric) != (b.name, b.space.width, b.space.symmetric):
+            return False
+        if not all(np.array_equal(x, y) and x.dtype == y.dtype for x, y in zip(*arrays, strict=True)):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("task", [two_sided(), one_sided()], ids=["two-sided", "symmetric"])
+def test_a_task_comes_back_as_it_was_written(tmp_path, task):
+    assert write_task(task, tmp_path / "deep" / "task", {"command": "test"})
+    assert same(read_task(tmp_path / "deep" / "task"), task)
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["task"], "the folder written aside is gone"
+
+
+@given(st.lists(WORDS, min_size=3, max_size=3), st.lists(WORDS, min_size=1, max_size=4))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_comes_back(tmp_path_factory, left, right):
+    task = two_sided(tuple(left), tuple(right))
+    folder = tmp_path_factory.mktemp("any") / "task"
+    write_task(task, folder, {})
+    assert same(read_task(folder), task)
+
+
+def test_a_symmetric_task_has_one_corpus_and_one_side_of_rows(tmp_path):
+    write_task(one_sided(), tmp_path / "t", {})
+    task = read_task(tmp_path / "t")
+    assert task.left is task.right
+    assert not list((tmp_path / "t").rglob("right.parquet"))
+
+
+def test_task_json_holds_the_counts_of_the_contract(tmp_path):
+    write_task(one_sided(), tmp_path / "t", {"command": "test", "seed": 3})
+    about = json.loads((tmp_path / "t" / "task.json").read_text())
+    # train: texts 0 1 3, all one cluster: 3 pairs, 3 positives. dev: texts 2 4, no match: the one stated negative.
+    assert about["splits"] == {
+        "train": {"left": 3, "right": 3, "pairs": 3, "positives": 3, "stated_negatives": 0},
+        "dev": {"left": 2, "right": 2, "pairs": 1, "positives": 0, "stated_negatives": 1},
+        "test": {"left": 0, "right": 0, "pairs": 0, "positives": 0, "stated_negatives": 0},
+    }
+    assert about["provenance"] == {"command": "test", "seed": 3}
+    assert about["splits"] == {name: counts(split) for name, split in one_sided().splits.items()}
+    assert tuple(about["splits"]) == SPLITS
+
+
+def test_columns_are_those_of_the_contract(tmp_path):
+    write_task(two_sided(), tmp_path / "t", {})
+    assert pq.read_schema(tmp_path / "t" / "left.parquet").names == ["id", "text"]
+    assert pq.read_schema(tmp_path / "t" / "train" / "right.parquet").names == ["row"]
+    assert pq.read_schema(tmp_path / "t" / "dev" / "positives.parquet").names == ["left", "right"]
+
+
+def test_texts_of_a_side_are_read_alone(tmp_path):
+    write_task(two_sided(), tmp_path / "two", {})
+    write_task(one_sided(), tmp_path / "one", {})
+    assert read_texts(tmp_path / "two", "left") == ["a", "b", "c"]
+    assert read_texts(tmp_path / "two", "right") == ["x", "y"]
+    assert read_texts(tmp_path / "one", "right") == ["a", "b", "c", "d", "e"]
+
+
+def test_the_digest_tells_lists_apart_that_join_alike():
+    assert two_sided(left=("ab", "c", "d")).digest != two_sided(left=("a", "bc", "d")).digest
+
+
+def test_the_digest_holds_every_part():
+    task = one_sided()
+    train = task.splits["train"]
+    renamed = Corpus(("v", "w", "x", "y", "z"), task.left.texts)
+    relabelled = Split("train", train.space, train.positives[1:], train.positives[:1])
+    others = [
+        sealed("one", False, task.left, task.right, task.splits),
+        sealed("one", True, renamed, renamed, task.splits),
+        sealed("one", True, task.left, task.right, {}),
+        sealed("one", True, task.left, task.right, {"train": task.splits["dev"], "dev": train}),
+        sealed("one", True, task.left, task.right, {**task.splits, "train": relabelled}),
+    ]
+    assert len({task.digest, *(other.digest for other in others)}) == 1 + len(others)
+
+
+def test_writing_the_same_task_again_changes_nothing(tmp_path):
+    folder = tmp_path / "t"
+    assert write_task(one_sided(), folder, {"seed": 0})
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert not write_task(one_sided(), folder, {"seed": 0})
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_another_task_or_something_else_in_the_folder_is_refused(tmp_path):
+    write_task(one_sided(), tmp_path / "t", {})
+    with pytest.raises(WrongFolder, match=r"holds another task \('one'.*choose another --out"):
+        write_task(two_sided(), tmp_path / "t", {})
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("mine")
+    with pytest.raises(WrongFolder, match=r"holds something else; choose another --out"):
+        write_task(two_sided(), tmp_path / "notes", {})
+    assert (tmp_path / "notes" / "mine.txt").read_text() == "mine"
+
+
+def test_an_empty_folder_is_filled(tmp_path):
+    (tmp_path / "t").mkdir()
+    assert write_task(one_sided(), tmp_path / "t", {})
+    assert same(read_task(tmp_path / "t"), one_sided())
+
+
+def test_a_failed_writing_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("al_ray.datasets.task_folder.json.dumps", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_task(one_sided(), tmp_path / "t", {})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WrongFolder, match=r"cannot be written.*choose another --out"):
+        write_task(one_sided(), tmp_path / "file" / "t", {})
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def edited(path: Path) -> None:
+    pq.write_table(pa.table({"left": [0, 1], "right": [3, 3]}), path)
+
+
+def other_columns(path: Path) -> None:
+    pq.write_table(pa.table({"left": [0.5], "right": [1]}), path)
+
+
+def with_nulls(path: Path) -> None:
+    pq.write_table(pa.table({"left": [0, None], "right": [1, 2]}), path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (truncated, "positives.parquet cannot be read"),
+        (edited, "its tables are not those that task.json was written for"),
+        (other_columns, "positives.parquet has no column 'left' of type int64"),
+        (with_nulls, "positives.parquet has empty cells in column 'left'"),
+        (Path.unlink, "positives.parquet is missing"),
+    ],
+)
+def test_a_damaged_table_is_named_with_its_cure(tmp_path, damage, said):
+    write_task(one_sided(), tmp_path / "t", {})
+    damage(tmp_path / "t" / "train" / "positives.parquet")
+    with pytest.raises(BadFile, match=f"(?s){said}.*make the task again with python -m jobs.prepare"):
+        read_task(tmp_path / "t")
+
+
+def test_a_damaged_task_json_is_named(tmp_path):
+    write_task(one_sided(), tmp_path / "t", {})
+    path = tmp_path / "t" / "task.json"
+    about = json.loads(path.read_text())
+    for text, said in (
+        ("{", "cannot be read"),
+        ("{}", "cannot be read"),
+        (json.dumps({**about, "format": 9}), "format 9"),
+    ):
+        path.write_text(text)
+        with pytest.raises(BadFile, match=rf"task\.json .*{said}|{said}"):
+            read_about(tmp_path / "t")
+
+
+def test_a_folder_that_is_no_task_is_named_with_its_cure(tmp_path):
+    with pytest.raises(WrongFolder, match=r"holds no task.json; make a task folder with: python -m jobs.prepare"):
+        read_task(tmp_path)

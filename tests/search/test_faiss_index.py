@@ -1,0 +1,114 @@
+"""Faiss against double loops: flat and IVF, and what is asked for beyond what there is."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from al_ray.core.errors import BadOption
+from al_ray.core.vectors import Block
+from al_ray.search import faiss_index
+from al_ray.search.faiss_index import CosineIndex, exact_nearest, sample_size, set_threads, train_index
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    set_threads(1)
+
+
+def unit(count: int, seed: int, width: int = 16) -> np.ndarray:
+    """(count, width) random unit vectors, read-only as Ray hands them over."""
+    vectors = np.random.default_rng(seed).standard_normal((count, width)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors.setflags(write=False)
+    return vectors
+
+
+def nearest_by_loops(vectors, queries, count):
+    found = []
+    for query in queries:
+        products = [sum(float(a) * float(b) for a, b in zip(query, vector, strict=True)) for vector in vectors]
+        found.append(sorted(range(len(vectors)), key=lambda place: -products[place])[:count])
+    return found
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 50), st.integers(0, 2**31))
+def test_flat_finds_what_a_double_loop_finds(size, asked, count, seed):
+    vectors, queries = unit(size, seed), unit(asked, seed + 1)
+    cosines, places = CosineIndex(vectors, "Flat", nprobe=10).nearest(queries, count)
+    assert cosines.shape == places.shape == (asked, count)
+    real = min(count, size)
+    assert places[:, :real].tolist() == nearest_by_loops(vectors, queries, count)
+    products = np.take_along_axis(queries @ vectors.T, places[:, :real], axis=1)
+    assert cosines[:, :real] == pytest.approx(products, abs=1e-6)
+    assert (places[:, real:] == -1).all()
+    assert (cosines[:, real:] == -np.inf).all()
+
+
+def test_an_ivf_index_that_looks_into_every_cell_finds_what_flat_finds():
+    vectors, queries = unit(400, 0), unit(30, 1)
+    every = CosineIndex(vectors, "IVF8,Flat", nprobe=8).nearest(queries, 10)[1]
+    assert every.tolist() == CosineIndex(vectors, "Flat", nprobe=1).nearest(queries, 10)[1].tolist()
+
+
+def test_an_ivf_index_looks_into_as_many_cells_as_it_is_told():
+    vectors, queries = unit(400, 0), unit(30, 1)
+    found = [(CosineIndex(vectors, "IVF8,Flat", nprobe).nearest(queries, 200)[1] >= 0).sum() for nprobe in (1, 2, 8)]
+    assert found[0] < found[1] < found[2] == 30 * 200
+    cosines, places = CosineIndex(vectors, "IVF8,Flat", 1).nearest(queries, 200)
+    assert ((places == -1) == np.isneginf(cosines)).all()
+
+
+def test_a_cosine_of_one_is_found_for_itself():
+    vectors = unit(50, 3)
+    cosines, places = CosineIndex(vectors, "Flat", nprobe=1).nearest(vectors, 1)
+    assert places[:, 0].tolist() == list(range(50))
+    assert cosines == pytest.approx(1, abs=1e-6)
+
+
+def test_an_index_of_nothing_finds_nothing():
+    cosines, places = CosineIndex(unit(0, 0), "Flat", nprobe=1).nearest(unit(3, 1), 4)
+    assert (places == -1).all()
+    assert np.isneginf(cosines).all()
+
+
+@pytest.mark.parametrize(("factory", "size"), [("Flatt", 50), ("IVF", 50), ("", 50), ("IVF100,Flat", 3)])
+def test_what_faiss_refuses_is_a_bad_option_of_one_line(factory, size):
+    with pytest.raises(BadOption, match=rf"--search\.index '{factory}' on {size} vectors: .*; try Flat$") as refused:
+        CosineIndex(unit(size, 0), factory, nprobe=1)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_parts_of_a_pool_that_learnt_from_one_sample_find_what_the_whole_finds():
+    vectors, queries = unit(600, 0), unit(40, 1)
+    learnt = train_index(vectors[::2], "IVF8,Flat")
+    whole = CosineIndex(vectors, "IVF8,Flat", 2, trained=learnt).nearest(queries, 10)
+    parts = [CosineIndex(vectors[start::3], "IVF8,Flat", 2, trained=learnt).nearest(queries, 10) for start in range(3)]
+    cosines = np.concatenate([part[0] for part in parts], axis=1)
+    places = np.concatenate(
+        [np.where(part[1] < 0, -1, part[1] * 3 + start) for start, part in enumerate(parts)], axis=1
+    )
+    best = np.argsort(-cosines, axis=1, kind="stable")[:, :10]
+    assert np.take_along_axis(places, best, axis=1).tolist() == whole[1].tolist()
+    alone = CosineIndex(vectors[::3], "IVF8,Flat", 2).nearest(queries, 10)
+    assert alone[1].tolist() != parts[0][1].tolist(), "a part that learns by itself has other cells"
+
+
+@pytest.mark.parametrize(("factory", "size"), [("Flat", 0), ("IVF8,Flat", 20_000), ("IVF1000,Flat", 100_000)])
+def test_an_index_says_how_many_vectors_it_learns_from(factory, size):
+    assert sample_size(factory, 16) == size
+
+
+@pytest.mark.parametrize("metric", ["ip", "l2"])
+@pytest.mark.parametrize("at_once", [7, 1000])
+def test_exact_search_finds_what_a_sort_of_all_finds_in_parts_of_any_size(monkeypatch, metric, at_once):
+    monkeypatch.setattr(faiss_index, "AT_ONCE", at_once)
+    vectors, queries, rows = unit(100, 5), unit(6, 6), np.arange(100)[::-1] * 3
+    expected = queries @ vectors.T if metric == "ip" else ((queries[:, None] - vectors) ** 2).sum(axis=2)
+    order = np.argsort(-expected if metric == "ip" else expected, axis=1)[:, :10]
+    scores, places = exact_nearest(Block(rows, vectors), queries, 10, metric)
+    assert places.tolist() == rows[order].tolist()
+    np.testing.assert_allclose(scores, np.take_along_axis(expected, order, axis=1), atol=1e-5)
+    assert exact_nearest(Block(rows[:3], vectors[:3]), queries, 10, metric)[1].shape == (6, 3)
+    assert exact_nearest(Block(rows[:0], vectors[:0]), queries, 10, metric)[1].shape == (6, 0)

@@ -1,0 +1,125 @@
+"""Both kinds of search over shards: the same pairs whatever the shards and blocks, and those a double loop finds."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.services import deploy_pool
+from al_ray.cluster.sharded_pool import ShardedPool
+from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.core.candidates import HIGHEST, Candidates, Order
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.encoder import Precision
+from al_ray.core.config.sections import SearchConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.pairs import NO_KEYS
+from al_ray.datasets.task_folder import read_task, write_task
+
+ORDERS = {"highest": HIGHEST, "lowest": Order(float("-inf")), "middle": Order(0.85)}
+
+
+def asked(task: Path, vectors: Precision = "fp32", **search) -> RunConfig:
+    return RunConfig(
+        task=str(task), encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8, threads=1,
+        vectors=vectors, search=SearchConfig(**search),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["symmetric", "two-sided"])
+def place(request, make_task, tmp_path_factory) -> Path:
+    """A task folder; one text stands in it nine times, so that many pairs have one cosine."""
+    folder = tmp_path_factory.mktemp("task")
+    write_task(make_task(request.param, twins=9) if request.param else make_task(False), folder / "task", {})
+    return folder / "task"
+
+
+@contextmanager
+def pool_of(config: RunConfig, shards: int, out: Path, **where):
+    task, cluster = read_task(Path(config.task)), ClusterConfig(shards=shards, timeout=120, **where)
+    with deploy_pool(config, cluster, task, out, lambda *_: None) as pool:
+        yield pool
+
+
+def least(pool: ShardedPool, order: Order, count: int, labelled=NO_KEYS) -> Candidates:
+    return PoolSearch(pool, pool.task.split("train")).least(pool.untrained(), order, count, labelled)
+
+
+def by_loops(pool: ShardedPool, order: Order, count: int, labelled) -> list[int]:
+    """The keys that a sort of all pairs of the pool gives."""
+    split = pool.task.split("train")
+    keys = np.sort(split.space.at(np.arange(split.space.total)))
+    keys = keys[~np.isin(keys, labelled)]
+    costs = order.cost(pool.cosines(pool.untrained(), split, split.space.pairs(keys)))
+    return keys[np.lexsort((keys, costs))[:count]].tolist()
+
+
+def test_exact_finds_what_a_double_loop_finds(local_ray, place, tmp_path):
+    with pool_of(asked(place, kind="exact", block=7), 2, tmp_path) as pool:
+        space = pool.task.split("train").space
+        labelled = np.sort(space.at(np.arange(0, space.total, 3)))
+        for order in ORDERS.values():
+            for count in (1, 40, space.total):
+                found = least(pool, order, count, labelled)
+                assert found.keys.tolist() == by_loops(pool, order, count, labelled)
+        assert len(least(pool, HIGHEST, 0)) == 0
+        assert len(least(pool, HIGHEST, 5, np.sort(space.at(np.arange(space.total))))) == 0
+
+
+@pytest.mark.parametrize(
+    ("vectors", "index", "kinds"),
+    [("fp32", {}, ("exact", "knn")), ("fp32", {"index": "IVF4,Flat", "nprobe": 2}, ("knn",)), ("fp16", {}, ("exact",))],
+    ids=["exact and knn", "ivf", "exact-fp16"],
+)
+def test_the_same_pairs_whatever_the_shards_blocks_and_vectors(local_ray, place, tmp_path, vectors, index, kinds):
+    found: dict[tuple[str, str], list[tuple[list[int], list[float]]]] = {}
+    # And wherever vectors are: in memory, mapped, kept.
+    for shards, block, where in ((1, 1024, {}), (2, 16, {"mapped_above": 0}), (3, 7, {"keep_vectors": True})):
+        config = asked(place, vectors, neighbours=5, block=block, **index)
+        with pool_of(config, shards, tmp_path / str(shards), **where) as pool:
+            for kind in kinds:
+                search = PoolSearch(pool, pool.task.split("train"), config=replace(config.search, kind=kind))
+                for name, order in ORDERS.items():
+                    best = search.least(pool.untrained(), order, 60, NO_KEYS)
+                    found.setdefault((kind, name), []).append((best.keys.tolist(), best.cosines.tolist()))
+    for one, two, three in found.values():
+        assert len(one[0]) == 60
+        assert one == two == three
+
+
+def test_ordered_pairs_are_both_found(local_ray, make_task, tmp_path):
+    write_task(make_task(True), tmp_path / "task", {})
+    with pool_of(asked(tmp_path / "task", kind="exact", ordered_pairs=True, block=16), 2, tmp_path) as pool:
+        found = least(pool, HIGHEST, 30)
+    width = len(pool.task.right)
+    assert {(key % width) * width + key // width for key in found.keys.tolist()} == set(found.keys.tolist())
+
+
+@pytest.mark.parametrize(("pairs", "kind"), [(20_000_000_000, "exact"), (20_000_000_001, "knn")])
+def test_auto_is_decided_by_the_size_of_the_pool_alone(pairs, kind):
+    config = RunConfig(task="task", search=SearchConfig(kind="auto"))
+    assert config.settled(pairs).search == replace(config.search, kind=kind)
+    assert RunConfig(task="task").settled(pairs) == RunConfig(task="task")
+
+
+def test_an_index_is_measured_and_a_bad_one_told_of(local_ray, place, tmp_path, caplog):
+    found = {}
+    for nprobe in (4, 1):
+        search = {"neighbours": 5, "index": "IVF4,Flat", "nprobe": nprobe, "least_recall": 0.99}
+        with pool_of(asked(place, **search), 2, tmp_path / str(nprobe)) as pool, caplog.at_level("WARNING"):
+            heard: list[float] = []
+            PoolSearch(pool, pool.task.split("train"), heard.append).least(pool.untrained(), HIGHEST, 10, NO_KEYS)
+            (found[nprobe],) = heard
+        assert ("raise --search.nprobe" in caplog.text) == (nprobe == 1)
+    assert 0.2 < found[1] < 0.99 < found[4] <= 1
+
+
+def test_more_neighbours_than_a_gpu_gives_are_refused_before_any_actor(make_task, tmp_path):
+    write_task(make_task(False), tmp_path / "task", {})
+    config, where = asked(tmp_path / "task", neighbours=2040), ClusterConfig(gpus_per_shard=1)
+    task = read_task(tmp_path / "task")
+    with pytest.raises(BadOption, match="give at most 2,039"), deploy_pool(config, where, task, tmp_path, print):
+        pass

@@ -1,0 +1,319 @@
+"""Vectors of 32 and 16 bits; in memory, mapped, kept and read back: the answers are the same, and no others."""
+
+import shutil
+from collections.abc import Generator
+from dataclasses import replace
+from itertools import chain
+from math import inf, sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from al_ray.core.candidates import NO_CANDIDATES, Order
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.sections import SearchConfig
+from al_ray.core.errors import BadFile
+from al_ray.core.labels import Model
+from al_ray.core.pairs import NO_KEYS
+from al_ray.core.vectors import Vectors, dots
+from al_ray.encoders.transformer import Encoder
+from al_ray.metrics.average_precision import counts_above, thresholds_of
+from al_ray.metrics.bootstrap import QueryBootstrap
+from al_ray.metrics.estimator import CountRequest
+from al_ray.search.exact_join import UNIT, JoinQuery, hosts
+from al_ray.search.knn_merge import KnnRequest
+from al_ray.search.shard import JoinRequest, PoolShard
+from al_ray.search.vector_files import GIB, VectorStore, single
+from tests.search.test_shard import Pool, pool
+
+ORDER, COUNT = Order(0.9), 50
+KINDS = ["fp32", "fp16"]
+
+
+def stored(made: Pool, **where) -> Pool:
+    """The same pool on new shards, which keep their vectors elsewhere."""
+    return replace(made, shards=[PoolShard(replace(shard.spec, **where)) for shard in made.shards])
+
+
+def indexed(made: Pool, index: str) -> list:
+    """The least pairs among the nearest by an index that all shards share."""
+    model, split, right = made.model, made.task.split("train"), made.part("train", "right")
+    rows = np.sort(np.concatenate([shard.rows(right) for shard in made.shards]))
+    sample = [shard.vectors_of(model, right, rows) for shard in made.shards]
+    learnt = None if index == "Flat" else made.shards[-1].train_index(*sample)
+    request, found = KnnRequest(split.space, made.task.symmetric, 4, ORDER, COUNT), NO_CANDIDATES
+    for own, block in made.blocks("train"):
+        answers = [shard.nearest(model, right, block, 4 + made.task.symmetric, learnt) for shard in made.shards]
+        listed = own.shortlist(request, inf, block, NO_KEYS, *answers)
+        cosines = [shard.rescore(model, right, block, listed) for shard in made.shards]
+        found = found.joined(own.select(request, listed, *cosines)).least(ORDER, COUNT)
+    return list(zip(found.keys.tolist(), found.cosines.tolist(), strict=True))
+
+
+def joined(made: Pool) -> list:
+    """The least pairs of all."""
+    model, left, right = made.model, made.part("train", "left"), made.part("train", "right")
+    wanted = JoinQuery(ORDER, COUNT, made.task.split("train").space.width, made.task.symmetric)
+    sizes, found = [len(shard.rows(right)) for shard in made.shards], []
+    for number, own in enumerate(made.shards):
+        visitor = own.block(model, left, 0, len(own.rows(left)))
+        for host in hosts(number, len(sizes)).tolist() if made.task.symmetric else range(len(sizes)):
+            visit = JoinRequest(right, wanted, ((0, sizes[host] // 2), (sizes[host] // 2, sizes[host])), inf)
+            # The diagonal of a symmetric pool is one block with itself.
+            visit = replace(visit, blocks=((0, sizes[host]),)) if made.task.symmetric else visit
+            found.append(made.shards[host].least(model, visit, visitor, NO_KEYS))
+    best = NO_CANDIDATES.joined(*found).least(ORDER, COUNT)
+    return list(zip(best.keys.tolist(), best.cosines.tolist(), strict=True))
+
+
+def counted(made: Pool, thresholds) -> list[int]:
+    """How many negatives reach each threshold."""
+    split, right = made.task.split("train"), made.part("train", "right")
+    request = CountRequest(thresholds, QueryBootstrap(np.arange(len(made.task.left)), made.task.symmetric, thresholds))
+    counts = [
+        shard.count_negatives(made.model, right, block, split.positives, request).above
+        for _, block in made.blocks("train")
+        for shard in made.shards
+    ]
+    return np.sum(counts, axis=0).tolist()
+
+
+@pytest.mark.parametrize("vectors", KINDS)
+def test_answers_are_those_of_double_loops_wherever_vectors_are(tmp_path, letters, task, vectors):
+    search = SearchConfig(neighbours=4, block=25, index="IVF4,Flat", nprobe=2)
+    encoder, flat = replace(letters, vectors=vectors), replace(search, index="Flat")
+    cosines = pool(task, tmp_path, encoder, 1).cosines("train")
+    pairs = {pair: cosine for pair, cosine in cosines.items() if not task.symmetric or pair[0] < pair[1]}
+    space, positives = task.split("train").space, {tuple(pair) for pair in task.split("train").positives.tolist()}
+    keys = {int(space.keys(np.array([pair]))[0]): cosine for pair, cosine in pairs.items()}
+    order = sorted(keys, key=lambda key: (float(ORDER.cost(np.array([keys[key]]))[0]), key))
+    wanted = [(key, keys[key]) for key in order[:COUNT]]
+    thresholds = thresholds_of(np.array([pairs[pair] for pair in positives]))
+    negatives = np.array([cosine for pair, cosine in pairs.items() if pair not in positives])
+    found = []
+    for shards in (1, 2, 3):
+        memory = pool(task, tmp_path, encoder, shards, search)
+        # The last two are one after the other: what the first kept is read back.
+        wheres = {}, {"mapped_above": 0}, {"keep_vectors": True}, {"keep_vectors": True}
+        for where in wheres:
+            made = stored(memory, **where)
+            assert joined(made) == wanted
+            assert counted(made, thresholds) == counts_above(thresholds, negatives).tolist()
+            by_flat = stored(pool(task, tmp_path, encoder, shards, flat), **where)
+            found.append((indexed(made, "IVF4,Flat"), indexed(by_flat, "Flat")))
+    assert len(found[0][0]) == len(found[0][1]) == COUNT
+    assert all(each == found[0] for each in found)
+    least = pool(task, tmp_path, encoder, 2, flat).least(task.split("train"), space, ORDER, COUNT, NO_KEYS)
+    assert [key for key, _ in found[0][1]] == least.keys.tolist()
+
+
+def moved(width: int) -> float:
+    """How far rounding a vector of length 1 to 16 bits moves it: 11 significant bits, or steps of 2^-24 near 0."""
+    return 2.0**-11 + sqrt(width) * 2.0**-25
+
+
+def rounded(vectors: Vectors) -> Vectors:
+    with VectorStore("fp16", inf, {}, 0, 1).create("left", "", vectors.shape) as shelf:
+        shelf[:] = vectors
+    return shelf
+
+
+def test_vectors_of_16_bits_are_those_of_32_rounded_once(tmp_path, letters, task):
+    pools = [pool(task, tmp_path, replace(letters, vectors=vectors), 2) for vectors in KINDS]
+    single, half = (made.vectors("train", "left") for made in pools)
+    assert [half[row].tobytes() for row in single] == [single[row].astype(np.float16).tobytes() for row in single]
+    fine, coarse = (made.cosines("train") for made in pools)
+    change = np.array([coarse[pair] - fine[pair] for pair in fine])
+    allowed = moved(32) * (2 + moved(32))
+    assert 1e-5 < np.abs(change).max() <= allowed + 1e-6 < 1e-3
+
+
+@given(st.integers(1, 1024), st.sampled_from([1e-6, 0.1, 1.0]), st.integers(0, 2**32 - 1))
+def test_rounding_moves_a_cosine_by_no_more_than_its_bound(width, spread, seed):
+    rng = np.random.default_rng(seed)
+    vectors = rng.standard_normal(width) * (rng.random((20, width)) < 0.5) + spread * rng.standard_normal((20, width))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    half, (a, b) = rounded(vectors), np.triu_indices(20)
+    change = np.abs(dots(half[a], half[b]) - dots(vectors[a], vectors[b]))
+    assert change.max() <= moved(width) * (2 + moved(width)) * (1 + 1e-6)
+    assert np.linalg.norm(half.astype(np.float64), axis=1).max() <= 1 + moved(width) + 1e-6 < UNIT
+    assert single(half).numpy().tolist() == half.tolist()
+
+
+def test_a_model_is_the_same_whatever_its_vectors_are_held_in(letters):
+    assert Encoder.base(letters).digest() == Encoder.base(replace(letters, vectors="fp16")).digest()
+
+
+@pytest.fixture
+def trained(letters, tmp_path) -> list[Model]:
+    """Three models, saved: one of them round 1's, and so on."""
+    models = []
+    for number in range(3):
+        encoder = Encoder.base(letters)
+        for parameter in encoder.transformer.parameters():
+            parameter.data = parameter.data.roll(number + 1, 0)
+        (tmp_path / f"model-{number}").mkdir()
+        encoder.save(tmp_path / f"model-{number}")
+        models.append(Model(str(tmp_path / f"model-{number}"), encoder.digest()))
+    return models
+
+
+def keeping(task, folder: Path, encoder: EncoderConfig, shards: int = 1) -> Pool:
+    return stored(pool(task, folder, encoder, shards), keep_vectors=True)
+
+
+def files(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """The kept files: inode and content."""
+    found = sorted((folder / "pool" / "vectors").iterdir())
+    return {path.name: (path.stat().st_ino, path.read_bytes()) for path in found}
+
+
+@pytest.mark.parametrize("vectors", KINDS)
+def test_what_was_kept_is_read_back_without_an_encoder(tmp_path, letters, task, trained, vectors):
+    encoder, part = replace(letters, vectors=vectors), pool(task, tmp_path, letters, 1).part("train", "left")
+    first, again = (keeping(task, tmp_path, encoder, 2).shards[1] for _ in range(2))
+    told = list(first.embed(trained[0], part))
+    kept = files(tmp_path)
+    # No weights: whoever encodes a text now, fails.
+    shutil.rmtree(trained[0].path)
+    assert list(again.embed(trained[0], part)) == told
+    assert sum(told) == len(again.rows(part)) > 0
+    before, after = (shard.block(trained[0], part, 0, 10_000).vectors for shard in (first, again))
+    assert before.dtype == after.dtype == {"fp32": np.float32, "fp16": np.float16}[vectors]
+    assert before.tobytes() == after.tobytes()
+    assert files(tmp_path) == kept
+    with pytest.raises(BadFile):
+        list(keeping(task, tmp_path, encoder, 3).shards[1].embed(trained[0], part))
+
+
+DAMAGES = {
+    "empty": lambda good, _: b"",
+    "a header": lambda good, _: good[:10],
+    "the last byte is gone": lambda good, _: good[:-1],
+    "half": lambda good, _: good[: len(good) // 2],
+    "zeros at the end": lambda good, _: good[:-500] + bytes(500),
+    "a bit of a number": lambda good, _: good[:200] + bytes([good[200] ^ 1]) + good[201:],
+    "a bit of the header": lambda good, _: good[:20] + bytes([good[20] ^ 1]) + good[21:],
+    "another model's": lambda _, other: other,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_kept_file_that_is_not_what_was_written_is_made_again(tmp_path, letters, task, trained, caplog, damage):
+    contents, cosines = [], []
+    for model in trained[:2]:
+        made = replace(keeping(task, tmp_path, letters), model=model)
+        cosines.append(made.cosines("train"))
+        contents.append(files(tmp_path))
+    (good, *_), (other, *_) = ([content for _, content in found.values()] for found in contents)
+    assert good != other
+    (path, *_) = sorted((tmp_path / "pool" / "vectors").iterdir())
+    path.write_bytes(DAMAGES[damage](other, good))
+    assert replace(keeping(task, tmp_path, letters), model=trained[1]).cosines("train") == cosines[1]
+    assert f"{path.name} is not used" in caplog.text
+    assert {name: content for name, (_, content) in files(tmp_path).items()} == {
+        name: content for name, (_, content) in contents[1].items()
+    }
+
+
+def test_vectors_that_a_gpu_made_or_another_pool_are_others(tmp_path, letters, task, caplog):
+    part = keeping(task, tmp_path, letters).part("train", "left")
+    shard = keeping(task, tmp_path, letters).shards[0]
+    keys = {shard._key(keeping(task, tmp_path, letters).model, part)}
+    for change in ({"device": "cuda:0"}, {"folder": "elsewhere"}, {"shard": 1}, {"shards": 2}):
+        shard.spec, usual = replace(shard.spec, **change), shard.spec
+        keys.add(shard._key(keeping(task, tmp_path, letters).model, part))
+        shard.spec = usual
+    assert len(keys) == 5
+
+
+def test_only_the_untrained_vectors_and_the_last_weights_are_kept(tmp_path, letters, task, trained):
+    part = keeping(task, tmp_path, letters).part("train", "left")
+    for shards in (3, 2):
+        for shard in keeping(task, tmp_path, letters, shards).shards[:2]:
+            list(shard.embed(trained[0], part))
+    assert [name[-10:] for name in files(tmp_path)] == ["0-of-2.npy", "0-of-3.npy", "1-of-2.npy", "1-of-3.npy"]
+    first = keeping(task, tmp_path, letters, 2).shards[0]
+    for model in (keeping(task, tmp_path, letters).model, trained[1], trained[2]):
+        list(first.embed(model, part))
+    # What three shards left is gone too: no shard of this run maps it.
+    now = [name.removesuffix(".npy").rsplit("-", 5) for name in files(tmp_path)]
+    assert {name[5] for name in now} == {"2"}
+    own = {name[0] for name in now if name[3] == "0"}
+    assert own == {f"trained-{trained[2].digest[:16]}", f"untrained-{first.untrained().digest[:16]}"}
+    # The other shard has not come to these weights yet, and its map stays.
+    assert [name[0] for name in now if name[3] == "1"] == [f"trained-{trained[0].digest[:16]}"]
+
+
+def test_an_embedding_that_is_broken_off_leaves_nothing_and_one_that_is_killed_nothing_that_is_taken(
+    tmp_path, letters, task
+):
+    shard = keeping(task, tmp_path, letters).shards[0]
+    part, model = keeping(task, tmp_path, letters).part("train", "left"), keeping(task, tmp_path, letters).model
+    stream = shard.embed(model, part)
+    next(stream)
+    (aside,) = files(tmp_path)
+    path = tmp_path / "pool" / "vectors" / aside
+    # All its room is there from the start: a map that meets a full disk would end the process.
+    assert path.stat().st_blocks * 512 >= path.stat().st_size
+    content = path.read_bytes()
+    assert isinstance(stream, Generator)
+    stream.close()
+    assert files(tmp_path) == {}
+    path.write_bytes(content)
+    told = list(shard.embed(model, part))
+    assert sum(told) == len(shard.rows(part))
+    assert len(files(tmp_path)) == 2
+
+
+def mapped(vectors: Vectors) -> bool:
+    under: object = vectors
+    while isinstance(under, np.ndarray) and not isinstance(under, np.memmap):
+        under = under.base
+    return under is not None
+
+
+def test_what_goes_beyond_the_memory_allowed_is_mapped_and_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    # Room for 100 numbers of 4 bytes.
+    shelf = VectorStore("fp32", 400 / GIB, {}, 0, 1)
+    for kind in ("untrained", "trained"):
+        shelf.select(kind, "a")
+        for shape, elsewhere in (((6, 10), False), ((5, 10), True), ((4, 10), False), ((1, 1), True), ((0, 9), False)):
+            with shelf.create("left", "", shape) as vectors:
+                assert not list(tmp_path.iterdir())
+                vectors[:] = 3
+            assert vectors.shape == shape
+            assert mapped(vectors) == elsewhere
+            assert (vectors == 3).all()
+
+
+def test_a_disk_without_room_is_told_of(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere" / "at all"))
+    (tmp_path / "nowhere").write_text("a file")
+    with pytest.raises(BadFile, match="cannot be written"), VectorStore("fp32", 0, {}, 0, 1).create("left", "", (2, 3)):
+        pass
+
+
+def test_a_shard_without_texts_keeps_no_file(tmp_path, letters, task):
+    made = keeping(task, tmp_path, letters, 50)
+    part = made.part("train", "left")
+    told = [list(shard.embed(made.model, part)) for shard in made.shards]
+    assert [] in told
+    assert len(files(tmp_path)) == sum(bool(counts) for counts in told)
+    assert list(chain(*told)) == list(chain(*[list(shard.embed(made.model, part)) for shard in made.shards]))
+
+
+@pytest.mark.parametrize(("shard", "shards", "left"), [(1, 12, ["11-of-12"]), (0, 2, ["1-of-2"])])
+def test_a_shard_is_known_by_its_whole_name(tmp_path, shard, shards, left):
+    for place in ((1, 12), (11, 12), (1, 2)):
+        shelf = VectorStore("fp32", 0, {"trained": tmp_path}, *place)
+        shelf.select("trained", "a")
+        with shelf.create("left", "", (1, 1)):
+            pass
+    assert len(list(tmp_path.iterdir())) == 3
+    VectorStore("fp32", 0, {"trained": tmp_path}, shard, shards).select("trained", "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"trained-a-left-{place}.npy" for place in left]

@@ -1,0 +1,336 @@
+"""Places: one contract for local folders and an object store; what only URIs have: joins, copies near by, leases."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.errors import BadFile, BadOption, FolderInUse, WrongFolder
+from al_ray.core.scorer import Scorer
+from al_ray.datasets.task_folder import read_task, read_texts, write_task
+from al_ray.encoders.transformer import Encoder
+from al_ray.storage import download as near
+from al_ray.storage import lock
+from al_ray.storage.download import fetched
+from al_ray.storage.files import in_one_step, read_json, read_parquet, write_json, write_parquet, write_text
+from al_ray.storage.lock import Lease, locked
+from al_ray.storage.uri import StoragePath, Uri, put_folder, stamp_of, storage_path
+from al_ray.training.checkpoint import Checkpoint
+from al_ray.training.saved_model import read_model, write_model
+from tests.storage.s3 import Server, served
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with served() as started:
+        yield started
+
+
+@pytest.fixture
+def bucket(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Uri:
+    """A folder of the test's own; copies of it lie with the test."""
+    monkeypatch.setattr(near.tempfile, "tempdir", str(tmp_path))
+    found = storage_path(server.uri(tmp_path.name))
+    assert isinstance(found, Uri)
+    return found
+
+
+@pytest.fixture(params=["path", "uri"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> StoragePath:
+    """A folder of either kind, which is not there yet."""
+    return tmp_path / "root" if request.param == "path" else request.getfixturevalue("bucket") / "root"
+
+
+def puts(server: Server) -> list[str]:
+    return [line for line in server.requests if not line.startswith(("GET", "HEAD"))]
+
+
+def test_what_is_written_is_there_and_can_be_read(root: StoragePath):
+    file = root / "round-001" / "record.json"
+    assert not any((file.exists(), file.is_file(), file.parent.exists(), root.is_dir()))
+    write_json(file, {"one": 1})
+    assert (file.exists(), file.is_file(), file.is_dir()) == (True, True, False)
+    assert (root.exists(), root.is_file(), root.is_dir(), file.parent.is_dir()) == (True, False, True, True)
+    assert read_json(file, ["one"]) == {"one": 1}
+    write_text(file, "two\n")
+    assert (file.read_text(), file.read_bytes()) == ("two\n", b"two\n")
+    assert (file.name, file.parent.name, file.parent.parent) == ("record.json", "round-001", root)
+    assert root in file.parents
+    write_text(root / "empty", "")
+    assert (root / "empty").read_bytes() == b""
+
+
+def test_a_stamp_changes_with_the_file_and_stays_while_it_stays(root: StoragePath):
+    path = root / "file.txt"
+    assert stamp_of(path) is None
+    write_text(path, "one")
+    first = stamp_of(path)
+    assert first is not None
+    assert stamp_of(path) == first
+    write_text(path, "longer")
+    assert stamp_of(path) not in (None, first)
+    path.unlink()
+    assert stamp_of(path) is None
+
+
+def test_a_folder_tells_its_own_files_alone(root: StoragePath):
+    for name in ("a-2.x", "a-1.x", "b-1.x", "deep/a-3.x"):
+        write_text(root / name, name)
+    assert sorted(file.name for file in root.glob("a-*.x")) == ["a-1.x", "a-2.x"]
+    assert list((root / "none").glob("*")) == []
+    (root / "a-1.x").unlink()
+    (root / "a-1.x").unlink(missing_ok=True)
+    assert [file.name for file in root.glob("a-*.x")] == ["a-2.x"]
+
+
+def test_what_is_not_there_or_damaged_is_named(root: StoragePath):
+    with pytest.raises(BadFile, match=r"config\.json"):
+        read_json(root / "config.json")
+    table = pa.table({"a": [1, 2]})
+    write_parquet(root / "a.parquet", table)
+    assert read_parquet(root / "a.parquet", table.schema) == table
+    content = (root / "a.parquet").read_bytes()
+    write_text(root / "a.parquet", content[:-9].decode("latin-1"))
+    with pytest.raises(BadFile, match=r"a\.parquet.* cannot be read"):
+        read_parquet(root / "a.parquet")
+
+
+def test_a_writing_that_fails_leaves_what_stood_there(root: StoragePath):
+    write_text(root / "state.json", "before")
+
+    def half(aside: Path) -> None:
+        aside.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(BadFile, match=r"state\.json.* cannot be written \(No space left on device\)"):
+        in_one_step(root / "state.json", half)
+    assert [(file.name, file.read_text()) for file in root.glob("*")] == [("state.json", "before")]
+
+
+def test_a_task_is_the_same_from_everywhere(root: StoragePath, make_task):
+    task, other = make_task(False), make_task(True)
+    write_text(root / "beside", "a task makes no parents")
+    assert write_task(task, root / "task", {})
+    assert not write_task(task, root / "task", {})
+    with pytest.raises(WrongFolder, match="holds another task"):
+        write_task(other, root / "task", {})
+    assert read_task(root / "task").digest == task.digest
+    assert read_texts(root / "task", "right") == list(task.right.texts)
+    (root / "task" / "dev" / "left.parquet").unlink()
+    with pytest.raises(BadFile, match=r"dev/left.parquet.* is missing; move .*/task.* away"):
+        read_task(root / "task")
+
+
+def test_a_model_is_the_same_from_everywhere(root: StoragePath, letters: EncoderConfig):
+    encoder, folder = Encoder.base(letters), root / "model"
+    assert read_model(folder) is None
+    for made_from in ("these", "those"):
+        made = write_model(encoder, Scorer(9.0, -8.0, 0.1), folder, made_from)
+        assert read_model(folder, made_from) == made
+    assert read_model(folder, "these") is None
+    assert Encoder.saved(made.path, letters).digest() == made.digest == encoder.digest()
+    assert list(folder.glob("*.safetensors"))
+
+
+def test_a_training_is_kept_everywhere(root: StoragePath):
+    weights = torch.nn.Linear(2, 1)
+    optimiser = torch.optim.AdamW(weights.parameters())
+    kept = Checkpoint(root / "training.safetensors", "these labels", 0)
+    assert kept.read() == (0, {})
+    for taken in (3, 7):
+        kept.write({"head": weights.state_dict()}, optimiser, taken)
+    again = Checkpoint(kept.path, "these labels", 0)
+    taken, parts = again.read()
+    assert taken == 7
+    assert torch.equal(parts["head"]["weight"], weights.weight)
+    assert Checkpoint(kept.path, "other labels", 0).read() == (0, {})
+    again.drop()
+    assert not kept.path.exists()
+
+
+def test_a_folder_has_one_writer(root: StoragePath, monkeypatch):
+    monkeypatch.setattr(lock, "BEAT", 0.05)
+    for _ in range(2):
+        with locked(root):
+            with pytest.raises(FolderInUse, match="is being written by"), locked(root):
+                pass
+            write_text(root / "state.json", "mine")
+
+
+KEY = st.text("abcäz09-_.%&= ", min_size=1).filter(lambda name: name.strip("."))
+
+
+@given(st.lists(KEY, min_size=1, max_size=3), st.sampled_from(["", "region=eu-west-1", "scheme=http&region=a"]))
+def test_a_uri_is_what_its_text_says_and_joins_before_its_query(names, query):
+    text = f"s3://bucket/{'/'.join(names)}" + (f"?{query}" if query else "")
+    uri = storage_path(text)
+    assert str(uri) == text
+    assert storage_path(str(uri / "x.json")) == uri / "x.json"
+    assert (uri / "x.json").parent == uri.resolve() == uri
+    assert str(uri / "x.json") == text.partition("?")[0] + "/x.json" + (f"?{query}" if query else "")
+    assert [str(up) for up in uri.parents][-1] == "s3://bucket" + (f"?{query}" if query else "")
+
+
+def test_a_path_stays_a_path():
+    assert storage_path("a/b?c") == Path("a/b?c")
+    assert fetched(Path("a")) == Path("a")
+
+
+@pytest.mark.parametrize("text", ["s3://", "s3:///", "s3://?region=a", "s3://bucket//run", "file:///tmp/run"])
+def test_a_uri_that_names_nothing_is_refused(text):
+    with pytest.raises(BadOption, match="is no path on an object store"):
+        storage_path(text)
+
+
+@pytest.mark.parametrize("text", ["x3://bucket/run", "s3://bucket/run?colour=red"])
+def test_a_store_that_nobody_knows_is_refused(text):
+    with pytest.raises(BadOption, match=r"is no object store \("):
+        storage_path(text).exists()
+
+
+def test_a_password_in_a_uri_is_refused_and_not_said():
+    with pytest.raises(BadOption, match="AWS_SECRET_ACCESS_KEY") as refused:
+        storage_path("s3://somebody:hunter2@bucket/run")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_bucket_that_is_not_there_is_named(bucket: Uri):
+    nowhere = Uri("s3", "nowhere/run", bucket.query)
+    assert not nowhere.exists()
+    with pytest.raises(BadFile, match=r"s3://nowhere/run/a.*NO_SUCH_BUCKET.*see that the bucket, its address and your"):
+        write_text(nowhere / "a", "a")
+
+
+def test_a_file_is_one_put_and_a_folder_is_whole_once_its_last_object_is(bucket: Uri, server: Server, tmp_path: Path):
+    before = len(puts(server))
+    write_text(bucket / "state.json", "{}")
+    write_text(bucket / "state.json", "{ }")
+    assert puts(server)[before:] == [f"PUT /{bucket.path}/state.json"] * 2
+    local = tmp_path / "local"
+    for name in ("z.bin", "last.json", "deep/a.bin"):
+        (local / name).parent.mkdir(parents=True, exist_ok=True)
+        (local / name).write_text(name)
+    write_text(bucket / "model" / "stale.bin", "")
+    write_text(bucket / "model" / "last.json", "")
+    before = len(puts(server))
+    put_folder(local, bucket / "model", "last.json")
+    assert server.names(f"{bucket.path.partition('/')[2]}/model") == ["deep/a.bin", "last.json", "z.bin"]
+    there = f"/{bucket.path}/model"
+    # pyarrow keeps the folder's mark as it deletes.
+    assert [line for line in puts(server)[before:] if line != f"PUT {there}/"] == [
+        f"DELETE {there}/last.json",
+        f"DELETE {there}/stale.bin",
+        *(f"PUT {there}/{name}" for name in ("deep/a.bin", "z.bin", "last.json")),
+    ]
+
+
+def test_a_folder_is_downloaded_once_a_node_until_it_changes(bucket: Uri, server: Server):
+    write_text(bucket / "pool" / "left" / "ids", "old ids")
+    write_text(bucket / "pool" / "rows", "rows")
+    found: list[Path] = []
+    both = [threading.Thread(target=lambda: found.append(fetched(bucket / "pool"))) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    (copy,) = set(found)
+    assert (copy / "left" / "ids").read_text() == "old ids"
+    assert sum(line == f"GET /{bucket.path}/pool/rows" for line in server.requests) == 1
+    write_text(bucket / "pool" / "left" / "ids", "newer ids")
+    os.utime(copy, (0, 0))
+    again = fetched(bucket / "pool")
+    assert (again / "left" / "ids").read_text() == "newer ids"
+    assert not copy.exists(), "what nobody asked for in a day is forgotten"
+    with pytest.raises(BadFile, match="is not there; restore it"):
+        fetched(bucket / "none")
+
+
+def dead(bucket: Uri, beat: int = 5) -> None:
+    """Leave a lease as a killed process does, or one that lives and has counted so far."""
+    content = {"owner": "process 7 on far-away", "name": "another", "beat": beat}
+    (bucket / ".lock").write_bytes(json.dumps(content).encode())
+
+
+def test_a_dead_lease_is_taken_over_after_three_beats(bucket: Uri, monkeypatch):
+    dead(bucket)
+    slept: list[float] = []
+    monkeypatch.setattr(lock, "sleep", slept.append)
+    with locked(bucket):
+        assert json.loads((bucket / ".lock").read_bytes())["owner"].startswith(f"process {os.getpid()} on ")
+        assert slept == [10.0, 10.0, 10.0, 2.0]
+    assert not (bucket / ".lock").exists()
+
+
+@pytest.mark.parametrize("last", [1, 3])
+def test_a_living_lease_is_refused(bucket: Uri, monkeypatch, last):
+    dead(bucket)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == last:
+            dead(bucket, 6)
+
+    monkeypatch.setattr(lock, "sleep", sleep)
+    with pytest.raises(FolderInUse, match="is being written by process 7 on far-away"), locked(bucket):
+        pass
+    assert len(slept) == last
+    assert json.loads((bucket / ".lock").read_bytes())["beat"] == 6, "it was left alone"
+
+
+def test_a_lease_given_back_meanwhile_is_free(bucket: Uri, monkeypatch):
+    dead(bucket)
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 1:
+            (bucket / ".lock").unlink()
+
+    monkeypatch.setattr(lock, "sleep", sleep)
+    with locked(bucket):
+        assert slept == [10.0, 2.0]
+
+
+def test_of_two_that_come_at_once_the_last_to_write_has_it(bucket: Uri, monkeypatch):
+    monkeypatch.setattr(lock, "sleep", lambda _: dead(bucket))
+    with pytest.raises(FolderInUse, match="far-away"), locked(bucket):
+        pass
+    assert (bucket / ".lock").exists(), "it is the other's"
+
+
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["in front", "behind"])
+def interruptions(request: pytest.FixtureRequest) -> Iterator[object]:
+    """What a shell lets a process in front of it hear, and one behind it."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield request.param
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_lease_is_renewed_and_its_owner_stopped_when_another_took_it(bucket: Uri, monkeypatch, interruptions):
+    monkeypatch.setattr(lock, "BEAT", 0.05)
+    lease, slept_on = Lease(bucket), list[bool]()
+
+    def held_up() -> None:
+        while lease.beats < 3:
+            assert lease.thread.is_alive()
+        # More than once: a renewal that is just on its way writes over it. The interruption ends the loop.
+        for _ in range(300):
+            dead(bucket)
+            threading.Event().wait(0.2)
+        slept_on.append(True)
+
+    with pytest.raises(FolderInUse, match="far-away"), lease:
+        held_up()
+    assert not slept_on
+    assert signal.getsignal(signal.SIGINT) == interruptions
+    assert (bucket / ".lock").exists()

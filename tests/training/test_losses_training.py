@@ -1,0 +1,166 @@
+"""One contract over every loss: a training ends, finite, the same again and the same from a checkpoint; and options."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import islice
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.losses import OF_SIDES, LossConfig, LossName
+from al_ray.core.config.sections import TrainingConfig
+from al_ray.core.config.serialization import as_dict, from_dict
+from al_ray.core.rng import generator
+from al_ray.encoders.encoder import learn_words, untrained
+from al_ray.encoders.tokens import Tokens
+from al_ray.encoders.transformer import Encoder
+from al_ray.training.bi_encoder import Known, Sides, batch_cosines, train
+from al_ray.training.checkpoint import NAME, Checkpoint
+from al_ray.training.head import Head
+from al_ray.training.optimizer import Optimiser, thin_gradients
+
+CONFIG = TrainingConfig(
+    epochs=2, batch=8, learning_rate=1e-3, weight_decay=0.01, losses=LossConfig(queue=20, key_momentum=0.5, ghm_bins=5)
+)
+MOMENTUM = replace(CONFIG, loss="momentum")
+NAMES: tuple[LossName, ...] = get_args(LossName)
+# What TrainingConfig had, in its order, before there were losses to choose from.
+BEFORE = (
+    "epochs start batch workers learning_rate epsilon weight_decay warmup head_rate initial_weight initial_bias "
+    "bias_correction clip_norm worst_loss tries"
+)
+
+
+@pytest.fixture
+def parts(letters, task) -> tuple[Sides, Known]:
+    """Token ids, and labelled pairs of which half are matches."""
+    encoder = Encoder.base(letters)
+    left, right = (
+        Tokens.of([ids for block in encoder.tokenise(side.texts) for ids in block]) for side in (task.left, task.right)
+    )
+    split = task.split("train")
+    pairs = np.concatenate([split.positives[:16], split.stated_negatives[:16]])
+    labels = (np.arange(len(pairs)) < 16).astype(np.uint8)
+    for array in (pairs, labels):
+        array.setflags(write=False)
+    return (left, right), (pairs, labels)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_training_by_every_loss_ends_the_same_again_and_from_a_checkpoint(letters, parts, tmp_path, name):
+    def trained(checkpoint: Checkpoint | None, most: int | None = None) -> tuple[str, list[float]]:
+        encoder = Encoder.base(letters)
+        steps = train(encoder, parts[0], parts[1], replace(CONFIG, loss=name), [0, 0, 1], checkpoint)
+        losses = [step.loss for step in islice(steps, most)]
+        return encoder.digest(), losses
+
+    digest, losses = trained(None)
+    assert len(losses) == 8
+    assert all(math.isfinite(loss) for loss in losses)
+    assert digest != Encoder.base(letters).digest()
+    assert trained(None) == (digest, losses)
+    for taken in (3, 6):
+        trained(Checkpoint(tmp_path / NAME, "same", 0.0), taken)
+    again, rest = trained(Checkpoint(tmp_path / NAME, "same", 0.0))
+    assert again == digest
+    assert [math.isnan(loss) for loss in rest] == [True] * 6 + [False] * 2, "six steps are not taken again"
+    assert rest[6:] == losses[6:]
+
+
+def test_every_loss_is_another_training(letters, parts):
+    # The last one's keys are encoded by the encoder of the start, all along.
+    still = replace(MOMENTUM, losses=replace(CONFIG.losses, key_momentum=1.0))
+    digests = set[str]()
+    for config in (*(replace(CONFIG, loss=name) for name in NAMES), still):
+        encoder = Encoder.base(letters)
+        for _ in train(encoder, parts[0], parts[1], config, [0, 0, 1]):
+            pass
+        digests.add(encoder.digest())
+    assert len(digests) == len(NAMES) + 1 == 8
+
+
+def test_cross_entropy_is_the_training_that_it_was(letters, parts):
+    (left, right), (pairs, labels) = parts
+    encoder, twin = Encoder.base(letters), Encoder.base(letters)
+    for _ in train(encoder, parts[0], parts[1], CONFIG, [0, 0, 1]):
+        pass
+    head = Head(CONFIG)
+    thin_gradients(twin.network)
+    optimiser = Optimiser.of(twin, head, CONFIG, 8)
+    for epoch in range(2):
+        order = generator(0, f"training-order-0-{epoch}", 1).permutation(32)
+        for rows in order.reshape(4, 8):
+            logits = head(batch_cosines(twin, left, right, pairs[rows]))
+            wanted = torch.from_numpy(labels[rows].astype(np.float32))
+            torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted).backward()
+            optimiser.step()
+            head.keep_rising()
+    assert encoder.digest() == twin.digest()
+
+
+@pytest.mark.parametrize("name", OF_SIDES)
+def test_without_a_match_the_sides_leave_an_encoder_as_it_is(letters, parts, name):
+    tokens, (pairs, labels) = parts
+    encoder, config = Encoder.base(letters), replace(CONFIG, loss=name, weight_decay=0.0)
+    losses = [step.loss for step in train(encoder, tokens, (pairs, 0 * labels), config, [0, 0, 1])]
+    assert losses == [0.0] * 8
+    assert encoder.digest() == Encoder.base(letters).digest()
+
+
+@pytest.mark.parametrize("name", OF_SIDES)
+def test_the_sides_bring_matches_above_what_else_is_in_the_batch(letters, parts, name):
+    (left, right), (pairs, labels) = parts
+    matches = pairs[labels == 1]
+    everything = np.stack(np.meshgrid(matches[:, 0], matches[:, 1], indexing="ij"), axis=-1).reshape(-1, 2)
+    gaps, encoder = [], Encoder.base(letters)
+    for config in (None, replace(CONFIG, loss=name, epochs=6)):
+        if config is not None:
+            for _ in train(encoder, parts[0], parts[1], config, [0, 0, 1]):
+                pass
+        cosines = batch_cosines(encoder, left, right, everything).detach().numpy().reshape(16, 16)
+        gaps.append((cosines.diagonal().mean() - cosines.mean()) / cosines.std())
+    assert gaps[1] > gaps[0] + 0.1
+
+
+def test_momentum_trains_the_encoder_that_learns_words(letters, make_task, tmp_path):
+    task, config = make_task(True), replace(letters, encoder="cnn-4", encoder_layers=None)
+    learn_words(task.left.texts, config, tmp_path)
+    encoder = untrained(config, tmp_path)
+    tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
+    pairs = task.split("train").positives[:16]
+    steps = list(train(encoder, (tokens, tokens), (pairs, np.ones(16, dtype=np.uint8)), MOMENTUM, [0, 0, 1]))
+    assert all(step.loss > 0 for step in steps)
+    assert encoder.digest() != untrained(config, tmp_path).digest()
+
+
+def test_a_config_from_before_the_losses_learns_by_cross_entropy():
+    content = json.loads(json.dumps(as_dict(RunConfig(task="t"))))
+    for late in ("loss", "losses"):
+        del content["training"][late]
+    assert from_dict(RunConfig, content) == RunConfig(task="t", training=TrainingConfig(loss="bce"))
+
+
+def test_a_config_with_a_loss_comes_back_from_json():
+    config = RunConfig(task="t", training=TrainingConfig(loss="focal", losses=LossConfig(focal_gamma=3)))
+    assert from_dict(RunConfig, json.loads(json.dumps(as_dict(config)))) == config
+
+
+def test_models_made_before_there_was_bf16_are_known_again():
+    config = EncoderConfig("random-bert", 1, 24, 8, 1)
+    assert " ".join(config.digested()) == "name layers max_length batch threads vectors"
+    assert config.digest_text == "EncoderConfig(name='random-bert', layers=1, max_length=24, batch=8, threads=1)"
+    half = replace(config, arithmetic="bf16")
+    assert half.digested()["arithmetic"] == "bf16"
+    assert half.digest_text == f"{config.digest_text} bf16"
+
+
+def test_models_made_before_the_losses_are_known_again_and_others_by_their_options():
+    assert " ".join(TrainingConfig(losses=LossConfig(focal_gamma=3)).digested()) == BEFORE
+    focal = TrainingConfig(loss="focal")
+    assert focal.digested() != replace(focal, losses=LossConfig(focal_gamma=3)).digested()
+    assert focal.digested()["loss"] == "focal"
