@@ -34,6 +34,9 @@ from al_ray.cli import (
     run,
     train,
 )
+from al_ray.cli._demo import pipeline as demonstration
+from al_ray.cli._evaluate import pipeline as evaluation
+from al_ray.cli._grid import pipeline as grids
 from al_ray.cli._shared import entry
 from al_ray.cluster import run as whole_run
 from al_ray.core.config.encoder import EncoderConfig
@@ -210,14 +213,14 @@ def begins(*_: object) -> None:
 
 def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
-    for module in (whole_run, evaluate, demo, audit):
+    for module in (whole_run, evaluation, demonstration, audit):
         monkeypatch.setattr(module, "session", lambda *_: nullcontext())
     monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext())
     monkeypatch.setattr(loop, "run", lambda *_: iter(()))
-    monkeypatch.setattr(evaluate, "evaluate_round", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(evaluation, "evaluate_round", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(audit, "putative_drawn", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(audit, "bands_drawn", lambda *_: pytest.fail("it was taken"))
-    monkeypatch.setattr(grid, "count_concurrent", lambda _: 1)
+    monkeypatch.setattr(grids, "count_concurrent", lambda _: 1)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
 
@@ -251,7 +254,7 @@ def test_bad_input_is_refused_in_one_line_and_stands_in_nobodys_way(
             shutil.copyfile(world / name, place / name)
         else:
             (place / name).unlink()
-    monkeypatch.setattr(demo, "run", begins)
+    monkeypatch.setattr(demonstration, "run", begins)
     with pytest.raises(Begun) if job == "demo" else nullcontext():
         here(monkeypatch, job, SOUND[job])
 
