@@ -1,4 +1,4 @@
-"""Concatenation models of four families: what a pair becomes, training, what is kept, and what is refused."""
+"""Cross-encoders of four families: encoded pairs, training, saved models and errors."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -231,7 +231,7 @@ def test_more_word_pieces_than_positions_are_refused(base):
         CrossEncoder.base(replace(base, max_length=most + 1), 0)
 
 
-def test_a_folder_that_is_no_concatenation_model_is_refused(base, tmp_path):
+def test_a_folder_that_holds_no_cross_encoder_is_refused(base, tmp_path):
     with pytest.raises(BadFile, match=r"lacks [0-9]+ weights|has not one logit"):
         CrossEncoder.saved(base.encoder)
     with pytest.raises(BadFile, match="cannot be loaded"):

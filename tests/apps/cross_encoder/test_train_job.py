@@ -64,7 +64,7 @@ def cosine(local_ray, folder) -> Path:
 
 @pytest.fixture(scope="module")
 def concat(local_ray, cosine, folder) -> Path:
-    """A concatenation model of the labels of the bi-encoder's folder, and both stages."""
+    """A cross-encoder of the labels of the bi-encoder's folder, and both stages."""
     train(options(folder, "concat", labels=str(cosine), rerank=cosine, top=60, evaluation=MEASURED))
     return folder / "concat"
 
@@ -239,7 +239,7 @@ def test_what_there_is_to_do_is_said_before_it_is_done(cosine, folder, capsys):
         ({"task": "{folder}/sides", "labels": "{folder}/cosine"}, "belongs to another task"),
         ({"task": "{folder}/sides", "rerank": "{folder}/cosine"}, "run of another task"),
         ({"model": "cosine", "rerank": "{folder}/cosine"}, "are for --model concat"),
-        ({"model": "cosine", "out": "{folder}/concat"}, "holds a concatenation model"),
+        ({"model": "cosine", "out": "{folder}/concat"}, "holds a cross-encoder"),
         ({"model": "cosine", "out": "{folder}/cosine", "labels": "{folder}/few.csv"}, "holds other labels"),
         ({"out": "{folder}/cosine"}, "holds a run, or something else"),
         ({"out": "{folder}/concat", "labels": "stated", "seed": 1}, "seed: 0 there, 1 here"),
