@@ -116,8 +116,8 @@ def train_once(
 ) -> Iterator[Step | Model]:
     """Train a model that needs no refit, save it into `folder`, and yield its steps and at last the model.
 
-    A folder that holds the model of the same inputs is read instead. The model's scorer leaves a score as it is; its
-    loss is the mean of the last `averaged` steps.
+    If the folder has the model of the same inputs, it is read instead. The model's scorer is the identity; its loss is
+    the mean of the last `averaged` steps.
 
     made_from: digest of everything that decides the weights. seconds: between two checkpoints. start: begins the
     training, which resumes from that checkpoint.

@@ -139,7 +139,7 @@ def test_a_name_says_how_many_filters():
     ]
     with pytest.raises(BadOption, match="give 1 to"):
         filters_of("cnn-0")
-    with pytest.raises(BadOption, match="none to leave out"):
+    with pytest.raises(BadOption, match="no layers to leave out"):
         Cnn.base(replace(CONFIG, encoder_layers=2), KNOWN)
 
 

@@ -123,7 +123,7 @@ def test_every_family_is_saved_whole_and_scores_the_same(base, tmp_path):
     in_half = PairShard(PairShardSpec(batch=4, threads=1, arithmetic="bf16")).scores(made, PAIRS)
     assert in_half == pytest.approx(found.scores(PAIRS, 4), abs=0.15)
     assert in_half.tolist() != found.scores(PAIRS, 4).tolist()
-    with pytest.raises(BadFile, match="other weights"):
+    with pytest.raises(BadFile, match="not those the run made"):
         PairShard(PairShardSpec(4, 1)).scores(replace(made, digest="0"), PAIRS)
 
 
@@ -232,7 +232,7 @@ def test_more_word_pieces_than_positions_are_refused(base):
 
 
 def test_a_folder_that_holds_no_cross_encoder_is_refused(base, tmp_path):
-    with pytest.raises(BadFile, match=r"lacks [0-9]+ weights|has not one logit"):
+    with pytest.raises(BadFile, match=r"lacks [0-9]+ weights|does not have exactly one logit"):
         CrossEncoder.saved(base.encoder)
     with pytest.raises(BadFile, match="cannot be loaded"):
         CrossEncoder.saved(str(tmp_path))

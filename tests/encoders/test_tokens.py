@@ -71,5 +71,5 @@ def test_tokens_that_are_missing_or_cut_short_are_refused_by_folder(tmp_path, na
 def test_ids_of_another_text_are_not_whole(tmp_path):
     Tokens.of([[7], [1, 2, 3]]).write(tmp_path)
     np.save(tmp_path / "ids.npy", np.array([7, 1, 2], dtype=np.int32))
-    with pytest.raises(BadFile, match="not whole"):
+    with pytest.raises(BadFile, match="truncated"):
         Tokens.read(tmp_path)

@@ -143,7 +143,7 @@ def test_the_head_normalises_a_batch_without_learnt_scale():
 def test_w_is_put_back_to_nothing_when_it_falls_below():
     for weight, kept in ((-3.0, 0.0), (3.0, 3.0)):
         head = Head(TrainingConfig(initial_weight=weight))
-        head.keep_rising()
+        head.keep_increasing()
         assert head.weight.item() == kept
 
 

@@ -99,7 +99,7 @@ def test_cross_entropy_is_the_training_that_it_was(letters, parts):
             wanted = torch.from_numpy(labels[rows].astype(np.float32))
             torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted).backward()
             optimiser.step()
-            head.keep_rising()
+            head.keep_increasing()
     assert encoder.digest() == twin.digest()
 
 

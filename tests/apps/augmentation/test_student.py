@@ -67,7 +67,7 @@ def test_what_is_made_is_not_made_again_and_what_is_asked_otherwise_is(tmp_path)
     _, other, steps = trained(CNN, tmp_path / "model", steps=7)
     assert len(steps) == 7
     assert other.digest != made.digest
-    with pytest.raises(BadFile, match="holds other weights than its record says"):
+    with pytest.raises(BadFile, match="not those the run made"):
         StudentTrainer(StudentSpec(CNN, FAST, 0)).cosines(made, PAIRS)
 
 
