@@ -39,7 +39,7 @@ class TrainerSpec:
 
 
 class Trainer:
-    """Trains from the pre-trained weights (paper, A.1) or another model. A plain class, which cluster/ makes an actor."""
+    """Trains from pre-trained weights (paper, A.1) or another model. A plain class, which cluster/ makes an actor."""
 
     def __init__(self, spec: TrainerSpec) -> None:
         """Set the number of threads."""
@@ -47,7 +47,7 @@ class Trainer:
         self.spec = spec
 
     def meet(self, host: str) -> Meeting:
-        """Open the store where the workers of the next training connect. For rank 0; others reach its machine as `host`."""
+        """Open the store of the next training's workers. For rank 0, whose machine the others reach as `host`."""
         self.store = opened(host)
         return host, self.store.port
 

@@ -1,4 +1,4 @@
-"""Options of training on existing labels, of a cross-encoder or a bi-encoder (paper, sections 3 and 5.5)."""
+"""Options of training a cross-encoder or a bi-encoder on existing labels (paper, sections 3 and 5.5)."""
 
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
@@ -24,7 +24,7 @@ class TrainConfig(EncoderOptions):
     """Where the labels come from: a run folder (all of its complete rounds), a table (Parquet, CSV, TSV or JSON lines;
     see --columns), or stated: all positives and stated negatives of the training split (paper, 3.1.2)."""
     model: Literal["concat", "cosine"] = "concat"
-    """concat: a cross-encoder, which classifies both texts at once, "x1 [SEP] x2" (paper, 3); cosine: the bi-encoder of
+    """concat: a cross-encoder, which reads both texts together, "x1 [SEP] x2" (paper, 3); cosine: the bi-encoder of
     jobs.run."""
     seed: Seed = 0
     """Random seed of the order of the pairs, and of the cross-encoder's initial head and dropout."""

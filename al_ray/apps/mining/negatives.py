@@ -117,7 +117,7 @@ def choose_negatives(
 ) -> MinedPairs:
     """Return the negatives among what a miner offered, `config.depth` pairs of each query. floor: as `filter_mined`."""
     hard = first_per_query(filter_mined(offered, pool, known, config, floor), config.per_text - config.drawn)
-    # Enough to be left even if all mined pairs are drawn again, and some are filtered out.
+    # More than needed, because some may be mined pairs, and some are filtered out.
     spare = chance.mine(config.per_text + config.drawn) if config.drawn else NO_PAIRS
     spare = filter_mined(spare, pool, known, config, floor)
     own, mined = (pairs[:, 0] * len(pool.texts) + pairs[:, 1] for pairs in (spare.pairs, hard.pairs))
@@ -127,7 +127,7 @@ def choose_negatives(
 
 @dataclass(frozen=True)
 class FalseNegatives:
-    """How many mined pairs are positives in truth, and how many are stated negatives; the rest have no label."""
+    """How many mined pairs are true positives, and how many are stated negatives; the rest have no label."""
 
     pairs: int
     positives: int
@@ -143,9 +143,9 @@ class FalseNegatives:
 def count_false_negatives(
     offered: MinedPairs, best: MinedPairs, pool: Pool, known: KnownMatches, per_text: int, keys: tuple[Keys, Keys]
 ) -> dict[str, FalseNegatives]:
-    """Count with no filter, without known positives, without pairs of one component too, and with all filters.
+    """Count without filters, without known positives, also without pairs of one component, and with all filters.
 
-    offered: by the miner. best: `choose_negatives` of it, deduplicated. keys: of positives and stated negatives.
+    offered: mined pairs. best: `choose_negatives` of it, deduplicated. keys: of positives and stated negatives.
     """
     unknown = offered.select(~is_known_positive(offered, pool, known))
     unrelated = unknown.select(~in_one_component(unknown, known))

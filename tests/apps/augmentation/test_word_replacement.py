@@ -6,7 +6,7 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedTokenizerFast
 
-from al_ray.apps.augmentation.word_replacement import BEST, Embeddings, Masked, reworded
+from al_ray.apps.augmentation.word_replacement import BEST, Embeddings, Masked, reword
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption
 from al_ray.encoders.transformer import Encoder
@@ -91,17 +91,17 @@ class Says:
 
 def test_words_are_put_in_or_replaced_where_they_stand():
     rng = np.random.default_rng(0)
-    assert reworded(["a-b (c)!"], Says(), False, 1.0, rng) == ["new-new (new)!"]
-    assert reworded(["a-b (c)!"], Says(), True, 1.0, rng) == ["new a-new b (new c)!"]
-    assert reworded(["gnu a", "?", ""], Says(), False, 1.0, rng) == ["gnu new", "?", ""]
+    assert reword(["a-b (c)!"], Says(), False, 1.0, rng) == ["new-new (new)!"]
+    assert reword(["a-b (c)!"], Says(), True, 1.0, rng) == ["new a-new b (new c)!"]
+    assert reword(["gnu a", "?", ""], Says(), False, 1.0, rng) == ["gnu new", "?", ""]
 
 
 @pytest.mark.parametrize(("share", "changed"), [(0.0, 1), (0.3, 3), (1.0, 10)])
 def test_so_great_a_share_of_the_words_is_changed_and_one_at_least(share, changed):
     text = " ".join("abcdefghij")
-    new = reworded([text], Says(), False, share, np.random.default_rng(0))[0]
+    new = reword([text], Says(), False, share, np.random.default_rng(0))[0]
     assert new.split().count("new") == changed
-    others = {reworded([text], Says(), False, share, np.random.default_rng(seed))[0] for seed in range(9)}
+    others = {reword([text], Says(), False, share, np.random.default_rng(seed))[0] for seed in range(9)}
     assert len(others) > 1 or share == 1.0
 
 

@@ -84,7 +84,7 @@ def test_all_that_is_known_is_never_mined(asked):
         ({"miners": ()}, "--miners is ''"),
         ({"known": 0.0}, "--known is 0.0"),
         ({"split": "all"}, "--split is 'all'"),
-        ({"encoder": "cnn"}, "--encoder cnn knows nothing"),
+        ({"encoder": "cnn"}, "--encoder cnn is not pre-trained"),
         ({"queries": 0}, "--queries is 0"),
         ({"run": True}, "config.json"),
         ({"max_length": 1000}, "--max-length 1000 is beyond random-bert's"),
