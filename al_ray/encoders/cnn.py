@@ -9,7 +9,7 @@ three ways; training may change them all. docs/paraphrase.md reports the effect.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -97,11 +97,9 @@ class Cnn:
             raise BadFile(f"the model in {folder} cannot be loaded ({reason}); restore the folder") from error
         return Cnn(network, vocabulary, config, device)
 
-    def tokenise(self, texts: Sequence[str], block: int = 4096) -> Iterator[list[list[int]]]:
-        """Yield blocks of texts as lists of word numbers, at most max_length each."""
-        for start in range(0, len(texts), block):
-            part = texts[start : start + block]
-            yield [self.vocabulary.ids(text, self.config.max_length) for text in part]
+    def tokenise(self, texts: Sequence[str]) -> Tokens:
+        """Return the word numbers of texts, at most max_length each."""
+        return Tokens.of([self.vocabulary.ids(text, self.config.max_length) for text in texts])
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
         """(r,) rows -> vectors (r, 300), not of unit length; with gradients if they are enabled."""

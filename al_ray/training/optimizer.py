@@ -8,7 +8,6 @@ import torch
 
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.encoders.encoder import TextEncoder
-from al_ray.training.checkpoint import restored
 from al_ray.training.head import Head
 
 BETAS = (0.9, 0.999)
@@ -63,12 +62,6 @@ class Optimiser:
         self.adam.step()
         self.adam.zero_grad(set_to_none=True)
         self.taken += 1
-
-    def resume(self, taken: int, parts: dict[str, dict[str, torch.Tensor]]) -> None:
-        """Continue after the first `taken` steps from the parts of their checkpoint."""
-        self.taken = taken
-        if taken:
-            restored(self.adam, parts["optimiser"])
 
 
 def thin_gradients(network: torch.nn.Module) -> None:

@@ -67,13 +67,13 @@ class Group:
 ALONE = Group()
 
 
-def opened(host: str) -> TCPStore:
+def open_store(host: str) -> TCPStore:
     """Open the store of a group on a free port of this machine, which the other ranks reach as `host`; for rank 0."""
     return TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=WAIT)
 
 
 @contextmanager
-def joined(store: TCPStore | Meeting, rank: int, size: int, device: str) -> Iterator[Group]:
+def join_group(store: TCPStore | Meeting, rank: int, size: int, device: str) -> Iterator[Group]:
     """Context of a group: wait until all ranks have connected to the store, and leave the group at the end.
 
     The backend is gloo on CPUs, and nccl on GPUs, one GPU per rank. If a machine's name resolves to an address that the

@@ -20,7 +20,7 @@ from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.bi_encoder import fit_scorer, pair_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
 from al_ray.training.optimizer import Step
-from al_ray.training.process_group import ALONE, Group, Meeting, joined, opened
+from al_ray.training.process_group import ALONE, Group, Meeting, join_group, open_store
 from al_ray.training.saved_model import input_digest, read_model, write_model
 
 
@@ -48,7 +48,7 @@ class Trainer:
 
     def meet(self, host: str) -> Meeting:
         """Open the store of the next training's workers. For rank 0, whose machine the others reach as `host`."""
-        self.store = opened(host)
+        self.store = open_store(host)
         return host, self.store.port
 
     def train(
@@ -62,7 +62,7 @@ class Trainer:
         """
         spec, context = self.spec, nullcontext(ALONE)
         if meeting is not None:
-            context = joined(meeting if spec.rank else self.store, spec.rank, spec.training.workers, spec.device)
+            context = join_group(meeting if spec.rank else self.store, spec.rank, spec.training.workers, spec.device)
         with context as group:
             yield from self._train(labelled, number, start, storage_path(folder), group)
 

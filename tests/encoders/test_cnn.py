@@ -28,7 +28,7 @@ KNOWN = Vocabulary.of(TEXTS[:4], bins=3)
 
 
 def tokens_of(encoder: Cnn, texts: list[str]) -> Tokens:
-    return Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
+    return encoder.tokenise(texts)
 
 
 def twin(encoder: Cnn, ids: list[int]) -> np.ndarray:

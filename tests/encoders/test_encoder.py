@@ -12,7 +12,7 @@ from al_ray.encoders.transformer import Encoder
 def parts(letters, task) -> tuple[Encoder, Tokens, np.ndarray]:
     """An encoder, token ids, and rows whose order by length is not their own."""
     encoder = Encoder.base(letters)
-    tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
+    tokens = encoder.tokenise(task.left.texts)
     rows = np.arange(3, len(tokens), 2)
     assert (np.diff(tokens.lengths(rows)) < 0).any()
     return encoder, tokens, rows

@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.encoders import transformer
 from al_ray.encoders import transformer as encoder_module
-from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 
 TEXTS = ["a short one", "Zwei, drei - 45!", "", "x", "much longer than twenty-four word pieces in any tokenizer " * 20]
@@ -23,7 +23,7 @@ TEXTS = ["a short one", "Zwei, drei - 45!", "", "x", "much longer than twenty-fo
 
 def vectors_of(encoder: Encoder, texts: Sequence[str]) -> np.ndarray:
     """(n, d), all in one batch."""
-    tokens = Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
+    tokens = encoder.tokenise(texts)
     return encoder.embed(tokens, np.arange(len(texts)))
 
 
@@ -56,19 +56,20 @@ def test_a_vector_is_the_mean_of_the_last_layers_tokens_at_unit_length(config):
 
 def test_a_text_is_cut_at_the_limit_special_pieces_included(letters):
     encoder = Encoder.base(letters)
-    (ids,) = encoder.tokenise(["abc" * 30])
-    assert len(ids[0]) == letters.max_length
+    assert encoder.tokenise(["abc" * 30]).lengths(np.array([0])) == [letters.max_length]
     # Two special pieces leave room for 22 letters.
     one, other, shorter = vectors_of(encoder, ["abc" * 30, ("abc" * 30)[:22], ("abc" * 30)[:21]])
     assert one.tolist() == other.tolist()
     assert one.tolist() != shorter.tolist()
 
 
-def test_tokens_do_not_depend_on_how_many_texts_go_at_a_time(letters):
+def test_tokens_do_not_depend_on_how_many_texts_go_at_a_time(letters, monkeypatch):
     encoder = Encoder.base(letters)
-    whole = [ids for block in encoder.tokenise(TEXTS) for ids in block]
-    assert [ids for block in encoder.tokenise(TEXTS, block=2) for ids in block] == whole
-    assert list(encoder.tokenise([])) == []
+    whole = encoder.tokenise(TEXTS)
+    monkeypatch.setattr(transformer, "BLOCK", 2)
+    parts = encoder.tokenise(TEXTS)
+    assert (parts.ids.tolist(), parts.starts.tolist()) == (whole.ids.tolist(), whole.starts.tolist())
+    assert len(encoder.tokenise([])) == 0
 
 
 def test_a_limit_beyond_the_encoders_positions_is_refused(letters):

@@ -27,7 +27,7 @@ FAST = TrainingConfig(batch=8, learning_rate=1e-3)
 
 
 def tokens_of(encoder: Encoder, texts: Sequence[str]) -> Tokens:
-    return Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
+    return encoder.tokenise(texts)
 
 
 def labelled_pairs(task: Task, negatives: int = 60):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from al_ray.core.config.sections import TrainingConfig
-from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 from al_ray.training.bi_encoder import train
 from al_ray.training.checkpoint import NAME, Checkpoint
@@ -21,10 +20,7 @@ def training(letters, task):
 
     def begin(checkpoint: Checkpoint | None = None, seed: int = 0):
         encoder = Encoder.base(letters)
-        left, right = (
-            Tokens.of([ids for block in encoder.tokenise(side.texts) for ids in block])
-            for side in (task.left, task.right)
-        )
+        left, right = (encoder.tokenise(side.texts) for side in (task.left, task.right))
         split = task.split("train")
         pairs = np.concatenate([split.positives[:20], split.stated_negatives[:20]])
         labels = (np.arange(len(pairs)) < 20).astype(np.uint8)

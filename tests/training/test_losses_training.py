@@ -17,7 +17,6 @@ from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.rng import generator
 from al_ray.encoders.encoder import learn_words, untrained
-from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 from al_ray.training.bi_encoder import Known, Sides, batch_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
@@ -40,9 +39,7 @@ BEFORE = (
 def parts(letters, task) -> tuple[Sides, Known]:
     """Token ids, and labelled pairs of which half are matches."""
     encoder = Encoder.base(letters)
-    left, right = (
-        Tokens.of([ids for block in encoder.tokenise(side.texts) for ids in block]) for side in (task.left, task.right)
-    )
+    left, right = (encoder.tokenise(side.texts) for side in (task.left, task.right))
     split = task.split("train")
     pairs = np.concatenate([split.positives[:16], split.stated_negatives[:16]])
     labels = (np.arange(len(pairs)) < 16).astype(np.uint8)
@@ -131,7 +128,7 @@ def test_momentum_trains_the_encoder_that_learns_words(letters, make_task, tmp_p
     task, config = make_task(True), replace(letters, encoder="cnn-4", encoder_layers=None)
     learn_words(task.left.texts, config, tmp_path)
     encoder = untrained(config, tmp_path)
-    tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
+    tokens = encoder.tokenise(task.left.texts)
     pairs = task.split("train").positives[:16]
     steps = list(train(encoder, (tokens, tokens), (pairs, np.ones(16, dtype=np.uint8)), MOMENTUM, [0, 0, 1]))
     assert all(step.loss > 0 for step in steps)

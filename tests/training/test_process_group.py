@@ -51,7 +51,7 @@ def pool_folder(tmp_path_factory, letters, small) -> Path:
     folder, encoder = tmp_path_factory.mktemp("pool"), Encoder.base(letters)
     for side, corpus in (("left", small.left), ("right", small.right)):
         (folder / side).mkdir()
-        Tokens.of([ids for block in encoder.tokenise(corpus.texts) for ids in block]).write(folder / side)
+        encoder.tokenise(corpus.texts).write(folder / side)
     return folder
 
 
@@ -152,8 +152,7 @@ def test_workers_train_the_encoder_that_learns_words_as_one_does(letters, small,
     learn_words(small.left.texts + small.right.texts, config, tmp_path)
     for side, corpus in (("left", small.left), ("right", small.right)):
         (tmp_path / side).mkdir()
-        ids = [ids for block in untrained(config, tmp_path).tokenise(corpus.texts) for ids in block]
-        Tokens.of(ids).write(tmp_path / side)
+        untrained(config, tmp_path).tokenise(corpus.texts).write(tmp_path / side)
     known, states = labelled(small), []
     for workers in (1, 2):
         spec = spec_of(tmp_path, config, workers=workers, batch=8 // workers, head_rate=200.0)

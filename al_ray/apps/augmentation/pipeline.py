@@ -11,12 +11,7 @@ from al_ray.apps.augmentation.folder import AugmentFolder
 from al_ray.apps.augmentation.options import BINS, AugmentConfig, Gold, Line, Scored, Silver
 from al_ray.apps.augmentation.samplers import sample_pairs
 from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
-from al_ray.apps.cross_encoder.sharded_scorer import (
-    CrossEncoderJob,
-    ShardedPairScorer,
-    deploy_scorer,
-    train_on_texts,
-)
+from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, train_on_texts
 from al_ray.apps.mining.miners import balance_bins, most_uncertain
 from al_ray.cluster.actors import deploy, get_results, stream_results
 from al_ray.cluster.training_group import model_of
@@ -50,19 +45,19 @@ class AugmentationJob:
         return [(texts[left], texts[right]) for left, right in scored.pairs.tolist()]
 
     def steps(self, pairs: int) -> int:
-        """Return the number of a student's steps on so many pairs; a last partial batch is dropped."""
+        """Return the number of a student's steps on `pairs` pairs; a last partial batch is dropped."""
         return self.config.epochs * (pairs // min(self.config.batch, pairs))
 
 
 def augmented(job: AugmentationJob) -> list[Line]:
     """Run all stages that are not done, write the results of the cross-encoder and of all students, and return them."""
-    sampled, gold = _sampled(job), job.gold.train
+    sampled, gold = _sample(job), job.gold.train
     scorer = PairTexts([*sampled.texts, *(pair for scored in job.gold.measured.values() for pair in job.texts(scored))])
     teaching = job.config.teaching
     cross_encoder = CrossEncoderJob(job.folder.cross, teaching, scorer.task, job.cluster, job.watch)
     train_on_texts(cross_encoder, job.texts(gold), gold.scores)
     with deploy_scorer(cross_encoder) as shards:
-        silver = _labelled(job, sampled, lambda texts: sigmoid(scorer.scores(shards, texts)))
+        silver = _label(job, sampled, lambda texts: sigmoid(scorer.scores(shards, texts)))
         rho = {
             split: spearman(scorer.scores(shards, job.texts(scored)), scored.scores)
             for split, scored in job.gold.measured.items()
@@ -72,7 +67,7 @@ def augmented(job: AugmentationJob) -> list[Line]:
     return lines
 
 
-def _sampled(job: AugmentationJob) -> Silver:
+def _sample(job: AugmentationJob) -> Silver:
     """Return the stored pairs of the sampler, or sample and store them."""
     silver = job.folder.read("unlabelled")
     if silver is None:
@@ -85,7 +80,7 @@ def _sampled(job: AugmentationJob) -> Silver:
     return silver
 
 
-def _labelled(job: AugmentationJob, sampled: Silver, score: Callable[[Texts], Floats]) -> Silver:
+def _label(job: AugmentationJob, sampled: Silver, score: Callable[[Texts], Floats]) -> Silver:
     """Return the stored silver pairs, or label the sampled pairs, select among them and store them."""
     silver, config = job.folder.read("silver"), job.config
     if silver is None:

@@ -133,7 +133,7 @@ def tokenised(encoder: TextEncoder, pairs: Texts) -> tuple[Tokens, Pairs]:
     """Tokenise (n,) pairs of texts: token ids of each distinct text, and the pairs (n, 2) as rows of these texts."""
     rows: dict[str, int] = {}
     left, right = ([rows.setdefault(pair[side], len(rows)) for pair in pairs] for side in (0, 1))
-    return Tokens.of([ids for block in encoder.tokenise(list(rows)) for ids in block]), as_pairs(left, right)
+    return encoder.tokenise(list(rows)), as_pairs(left, right)
 
 
 def redraw(encoder: Encoder, layers: int, seed: int) -> None:

@@ -4,13 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.apps.cross_encoder import sharded_scorer
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
-from al_ray.apps.cross_encoder.sharded_scorer import (
-    CrossEncoderJob,
-    deploy_scorer,
-    evaluate_model,
-    make_evaluation_sets,
-)
+from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, deploy_scorer
 from al_ray.cluster.measurement import labelled_pair_metrics, score_stated, splits_to_score
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.sharded_evaluator import PoolEvaluator
@@ -44,9 +40,9 @@ def open_job(
 def evaluate_over_all_pairs(job: CrossEncoderJob, split: str) -> Evaluation:
     """Estimate average precision over all pairs of a split from a weighted sample."""
     job.task.measurable(split)
-    evalset = make_evaluation_sets(job, [split])[split]
+    evalset = sharded_scorer.make_evaluation_sets(job, [split])[split]
     with deploy_scorer(job) as scorer:
-        return evaluate_model(job, scorer, evalset)
+        return sharded_scorer.evaluate_model(job, scorer, evalset)
 
 
 def evaluate_on_labelled_pairs(job: CrossEncoderJob, split: str) -> dict[str, Any]:
@@ -64,9 +60,9 @@ def compare_with_run(job: CrossEncoderJob, run: RunConfig, folder: RunFolder, nu
             f"{job.folder.path} and {folder.path} are of different tasks; --against takes a run of the same task"
         )
     job.task.measurable(split)
-    evalset = make_evaluation_sets(job, [split])[split]
+    evalset = sharded_scorer.make_evaluation_sets(job, [split])[split]
     with deploy_scorer(job) as scorer:
-        cross_encoder = evaluate_model(job, scorer, evalset, compared=True)
+        cross_encoder = sharded_scorer.evaluate_model(job, scorer, evalset, compared=True)
     config = replace(run, evaluation=replace(run.evaluation, mode="estimate"))
     with deploy_pool(config, job.cluster, job.task, folder.path, job.watch) as pool:
         model = folder.model(number) if number else pool.untrained()

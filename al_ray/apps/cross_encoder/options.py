@@ -66,7 +66,7 @@ class TrainConfig(EncoderOptions):
         assert self.run(1)
 
     def run(self, labels: int) -> RunConfig:
-        """Return the config of a bi-encoder's run with one round and a seed set of so many labels."""
+        """Return the config of a bi-encoder's run with one round and a seed set of `labels` labels."""
         return RunConfig(
             task=self.task, rounds=1, first_batch=labels, seed=self.seed, search=self.search, training=self.training,
             evaluation=self.evaluation, **vars(part(self, EncoderOptions)),
@@ -78,6 +78,6 @@ class TrainConfig(EncoderOptions):
         return replace(self.training, batch=self.concat_batch)
 
     def steps(self, labels: int) -> int:
-        """Return the number of training steps on so many labels; a last partial batch is dropped."""
+        """Return the number of training steps on `labels` labels; a last partial batch is dropped."""
         batch = self.concat_batch if self.model == "concat" else self.training.batch * self.training.workers
         return self.training.epochs * (labels // min(batch, max(1, labels)))

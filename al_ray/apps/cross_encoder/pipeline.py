@@ -6,17 +6,10 @@ from functools import partial
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.apps.cross_encoder import sharded_scorer
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
-from al_ray.apps.cross_encoder.sharded_scorer import (
-    CrossEncoderJob,
-    ShardedPairScorer,
-    deploy_scorer,
-    evaluate_model,
-    make_evaluation_sets,
-    texts_of,
-    train_on_texts,
-)
+from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
 from al_ray.cluster.sharded_evaluator import make_evaluator
@@ -93,13 +86,13 @@ def train_and_evaluate(
         job = CrossEncoderJob(folder, config, task, cluster, watch)
         # The scorers need as many slots again as the shards of a pool.
         with session(cluster, cluster.shards):
-            train_on_texts(job, texts_of(task, labelled.pairs), labelled.labels)
+            sharded_scorer.train_on_texts(job, sharded_scorer.texts_of(task, labelled.pairs), labelled.labels)
             if not config.evaluation.splits:
                 return
-            sets = make_evaluation_sets(job, config.evaluation.splits)
-            with deploy_scorer(job) as scorer:
+            sets = sharded_scorer.make_evaluation_sets(job, config.evaluation.splits)
+            with sharded_scorer.deploy_scorer(job) as scorer:
                 for split, evalset in sets.items():
-                    evaluation = evaluate_model(job, scorer, evalset)
+                    evaluation = sharded_scorer.evaluate_model(job, scorer, evalset)
                     write_json(out / f"evaluation-{split}.json", evaluation.as_dict())
                     stages = None if retriever is None else evaluate_two_stages(job, scorer, retriever, split)
                     if stages is not None:

@@ -10,7 +10,6 @@ from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Vectors, paired_scores
 from al_ray.encoders.encoder import TextEncoder, embed_rows
-from al_ray.encoders.tokens import Tokens
 from al_ray.search.faiss_index import CosineIndex
 
 BLOCK = 1024  # Queries searched at a time.
@@ -36,7 +35,7 @@ class PoolVectors:
     @staticmethod
     def encode(encoder: TextEncoder, pool: Pool) -> "PoolVectors":
         """Encode the pool's queries and candidates."""
-        tokens = Tokens.of([ids for block in encoder.tokenise(pool.members) for ids in block])
+        tokens = encoder.tokenise(pool.members)
         return PoolVectors(pool.rows, embed_rows(encoder, tokens, np.arange(len(tokens))))
 
 

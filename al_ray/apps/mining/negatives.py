@@ -108,14 +108,14 @@ def mine_negatives(miner: Miner, chance: Miner, pool: Pool, known: KnownMatches,
 
     If texts are both queries and candidates, a pair may come twice, as (a, b) and (b, a): see `miners.deduplicate`.
     """
-    floor = lowest_positive_scores(miner, pool, known) if config.margin is not None else np.empty(0)
-    return choose_negatives(miner.mine(config.depth), chance, pool, known, config, floor)
+    return choose_negatives(miner, miner.mine(config.depth), chance, pool, known, config)
 
 
 def choose_negatives(
-    offered: MinedPairs, chance: Miner, pool: Pool, known: KnownMatches, config: NegativesConfig, floor: Floats
+    miner: Miner, offered: MinedPairs, chance: Miner, pool: Pool, known: KnownMatches, config: NegativesConfig
 ) -> MinedPairs:
-    """Return the negatives among what a miner offered, `config.depth` pairs of each query. floor: as `filter_mined`."""
+    """Return the negatives among the pairs that a miner offered, `config.depth` of each query."""
+    floor = lowest_positive_scores(miner, pool, known) if config.margin is not None else np.empty(0)
     hard = first_per_query(filter_mined(offered, pool, known, config, floor), config.per_text - config.drawn)
     # More than needed, because some may be mined pairs, and some are filtered out.
     spare = chance.mine(config.per_text + config.drawn) if config.drawn else NO_PAIRS

@@ -9,7 +9,7 @@ import torch
 
 from al_ray.apps.mining.dense import PoolVectors, build_miner
 from al_ray.apps.mining.miners import Random, deduplicate
-from al_ray.apps.mining.negatives import FalseNegatives, choose_negatives, count_false_negatives, lowest_positive_scores
+from al_ray.apps.mining.negatives import FalseNegatives, choose_negatives, count_false_negatives
 from al_ray.apps.mining.options import MiningConfig
 from al_ray.apps.mining.task_pool import MiningTask, mining_task, write_negatives
 from al_ray.core.config.serialization import as_dict
@@ -95,8 +95,7 @@ def mine_by(job: MiningJob, name: str) -> dict[str, FalseNegatives]:
     miner = build_miner(name, pool, job.vectors(name), config.sample, generator(config.seed, "mined"))
     chance = Random(pool, generator(config.seed, "chance"))
     candidates = miner.mine(negatives.depth)
-    floor = lowest_positive_scores(miner, pool, mine.known) if negatives.margin is not None else np.empty(0)
-    best = deduplicate(choose_negatives(candidates, chance, pool, mine.known, negatives, floor), pool)
+    best = deduplicate(choose_negatives(miner, candidates, chance, pool, mine.known, negatives), pool)
     if config.out is not None:
         write_negatives(mine, best, config.out / f"{name}.parquet")
     return count_false_negatives(candidates, best, pool, mine.known, negatives.per_text, (mine.positives, mine.stated))

@@ -25,7 +25,6 @@ from al_ray.core.errors import AlRayError, BadFile
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.encoders.cross_encoder import CrossEncoder
-from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 from al_ray.runs.run_folder import RunFolder, bound_config
 
@@ -280,5 +279,5 @@ def test_what_cannot_be_measured_of_a_concat_model_is_refused(concat, changes, w
 
 def embedded(encoder: Encoder, task: Task):
     """(n, d) unit vectors of the texts in float64."""
-    tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
+    tokens = encoder.tokenise(task.left.texts)
     return np.concatenate([encoder.embed(tokens, np.array([row])) for row in range(len(tokens))]).astype(np.float64)
