@@ -1,4 +1,4 @@
-"""Rows encoded in fixed batches: the vectors of each batch stand at its rows, whoever encodes which batches."""
+"""Rows encoded in fixed batches: each vector is at its row, whichever process encodes the batch."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from al_ray.encoders.transformer import Encoder
 
 @pytest.fixture
 def parts(letters, task) -> tuple[Encoder, Tokens, np.ndarray]:
-    """An encoder, token ids, and rows whose order by length is not their own."""
+    """An encoder, token ids, and rows whose order by length is another."""
     encoder = Encoder.base(letters)
     tokens = encoder.tokenise(task.left.texts)
     rows = np.arange(3, len(tokens), 2)

@@ -9,7 +9,7 @@ evaluation-SPLIT.json             average precision over all pairs
 rerank-SPLIT.json                 average precision of retrieval and re-ranking
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class CrossEncoderFolder:
                 raise WrongFolder(f"{self.path} holds a run, or something else; give --model concat another --out")
             # Options that are newer than the folder have their defaults there.
             stored = {**as_dict(self.config), **read_json(path, ["labels_digest"])}
-            refuse_differences(self.path, *({n: v for n, v in c.items() if n not in FREE} for c in (stored, content)))
+            refuse_differences(self.path, stored, content, FREE)
         write_parquet(self.path / "labels.parquet", labels_table(labelled, task, every=True))
         write_json(path, content)
 
@@ -94,8 +94,11 @@ def is_cross_encoder(path: StoragePath) -> bool:
     return isinstance(content, dict) and "labels_digest" in content
 
 
-def refuse_differences(path: StoragePath, stored: Mapping[str, Any], content: Mapping[str, Any]) -> None:
-    """Raise WrongFolder if the stored options of a folder are not those of `content`."""
-    other = sorted(differences(stored, content))
+def refuse_differences(
+    path: StoragePath, stored: Mapping[str, Any], content: Mapping[str, Any], free: Sequence[str] = ()
+) -> None:
+    """Raise WrongFolder if the stored options of a folder are not those of `content`. free: options that may differ."""
+    there, here = ({name: options[name] for name in options if name not in free} for options in (stored, content))
+    other = sorted(differences(there, here))
     if other:
         raise WrongFolder(f"{path} was made with other options ({'; '.join(other)}); give another --out")

@@ -133,22 +133,18 @@ class FalseNegatives:
     positives: int
     stated: int
 
-    @staticmethod
-    def of(mined: MinedPairs, pool: Pool, positives: Keys, stated: Keys) -> "FalseNegatives":
-        """Count pairs. positives, stated: sorted keys of the pool."""
-        keys = pool.keys(mined.pairs)
-        return FalseNegatives(len(keys), int(is_in(keys, positives).sum()), int(is_in(keys, stated).sum()))
-
 
 def count_false_negatives(
-    offered: MinedPairs, best: MinedPairs, pool: Pool, known: KnownMatches, per_text: int, keys: tuple[Keys, Keys]
+    offered: MinedPairs, best: MinedPairs, pool: Pool, known: KnownMatches, per_text: int, labels: tuple[Keys, Keys]
 ) -> dict[str, FalseNegatives]:
     """Count without filters, without known positives, also without pairs of one component, and with all filters.
 
-    offered: mined pairs. best: `choose_negatives` of it, deduplicated. keys: of positives and stated negatives.
+    offered: mined pairs. best: `choose_negatives` of it, deduplicated. labels: sorted keys of the positives
+    and of the stated negatives in the pool.
     """
     unknown = offered.select(~is_known_positive(offered, pool, known))
     unrelated = unknown.select(~in_one_component(unknown, known))
     filtered = {"none": offered, "labelled": unknown, "component": unrelated}
     cut = {name: deduplicate(first_per_query(mined, per_text), pool) for name, mined in filtered.items()}
-    return {name: FalseNegatives.of(mined, pool, *keys) for name, mined in {**cut, "all": best}.items()}
+    keys = {name: pool.keys(mined.pairs) for name, mined in {**cut, "all": best}.items()}
+    return {name: FalseNegatives(len(own), *(int(is_in(own, of).sum()) for of in labels)) for name, own in keys.items()}

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
 
 from al_ray.apps.mining.dense import PoolVectors, build_miner
@@ -50,12 +49,6 @@ class MiningJob:
         config, folder = trained(self.config.run, self.task, "--run")
         return PoolVectors.encode(saved(folder.model(folder.last).path, config.encoding), self.mine.pool)
 
-    def vectors(self, miner: str) -> PoolVectors | None:
-        """Return the vectors that a miner needs, if any."""
-        if miner == "neighbours":
-            return self.untrained
-        return self.current if miner == "model" else None
-
 
 def open_job(config: MiningConfig) -> MiningJob:
     """Read the task and draw the known positives; nothing is mined yet.
@@ -92,7 +85,8 @@ def mine_by(job: MiningJob, name: str) -> dict[str, FalseNegatives]:
     """Mine by one miner, and count the positives filter by filter; with `out`, write its table of labels."""
     config, mine, negatives = job.config, job.mine, job.config.negatives
     pool = mine.pool
-    miner = build_miner(name, pool, job.vectors(name), config.sample, generator(config.seed, "mined"))
+    vectors = job.untrained if name == "neighbours" else job.current if name == "model" else None
+    miner = build_miner(name, pool, vectors, config.sample, generator(config.seed, "mined"))
     chance = Random(pool, generator(config.seed, "chance"))
     candidates = miner.mine(negatives.depth)
     best = deduplicate(choose_negatives(miner, candidates, chance, pool, mine.known, negatives), pool)
