@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.config.encoder import EncoderConfig, MaxLength, Threads
 from al_ray.datasets.task_folder import read_texts
-from al_ray.encoders.tokens import Tokens, batches
+from al_ray.encoders.tokens import batches
 from al_ray.encoders.transformer import MINILM, Encoder
 from benchmarks.timing import Figure, seconds
 
@@ -50,7 +50,7 @@ class Encode:
         half = Encoder(encoder.transformer, encoder.tokenizer, replace(encoder.config, arithmetic="bf16"))
 
         def encode_ours(encoder: Encoder) -> None:
-            tokens = Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
+            tokens = encoder.tokenise(texts)
             for batch in batches(tokens, np.arange(len(tokens)), encoder.config.encoder_batch):
                 encoder.embed(tokens, batch)
 

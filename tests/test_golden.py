@@ -56,7 +56,6 @@ from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import sealed
 from al_ray.encoders.cross_encoder import CrossEncoder
 from al_ray.encoders.encoder import learn_words, untrained
-from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 from al_ray.metrics.average_precision import Counts, StratumSummary
 from al_ray.metrics.bootstrap import poisson_weights
@@ -304,7 +303,7 @@ def test_a_transformers_digest_is_of_options_tokenizer_and_weights():
     assert encoder.digest() == weights_digest([TOLD, rules], network_of(encoder))
     cross = CrossEncoder.base(BERT, 7)
     assert cross.digest() == weights_digest([rules], network_of(cross))
-    assert next(encoder.tokenise(["How tall?"])) == [TOKENS]
+    assert encoder.tokenise(["How tall?"]).ids.tolist() == TOKENS
 
 
 def weights_digest(words: list[str], network: torch.nn.Module) -> str:
@@ -615,7 +614,7 @@ def losses(folder: Path) -> dict[str, list[float]]:
     # Steps so small that a loss is of the first weights and of the pairs that came, and hardly of the CPU.
     config = TrainingConfig(batch=4, learning_rate=1e-7, initial_weight=2.0, initial_bias=-1.0, worst_loss=1e6)
     student, bert = StudentTrainer(StudentSpec(BERT, config, 7)), Encoder.base(BERT)
-    tokens = Tokens.of([ids for block in bert.tokenise(texts) for ids in block])
+    tokens = bert.tokenise(texts)
     (folder / "left").mkdir()
     tokens.write(folder / "left")
     trainer, cross = Trainer(TrainerSpec(str(folder), BERT, config, 7, True)), CrossEncoder.base(BERT, 7)

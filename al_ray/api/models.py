@@ -10,7 +10,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.vectors import Vectors, dots
 from al_ray.encoders.encoder import TextEncoder, load, saved
-from al_ray.encoders.tokens import Tokens, batches
+from al_ray.encoders.tokens import batches
 from al_ray.encoders.vocabulary import FILE as VOCABULARY
 from al_ray.runs.run_folder import bound_config, last_round
 from al_ray.storage.files import read_json
@@ -34,7 +34,7 @@ class PairModel:
         """Encode n texts as unit vectors (n, d), float32."""
         if not len(texts):
             return np.empty((0, self.encoder.dimension), dtype=np.float32)
-        tokens = Tokens.of([ids for block in self.encoder.tokenise(list(texts)) for ids in block])
+        tokens = self.encoder.tokenise(list(texts))
         vectors = np.empty((len(tokens), self.encoder.dimension), dtype=np.float32)
         for rows in batches(tokens, np.arange(len(tokens)), self.encoder.config.encoder_batch):
             vectors[rows] = self.encoder.embed(tokens, rows)

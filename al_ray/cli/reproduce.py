@@ -47,7 +47,7 @@ from al_ray.storage.uri import storage_path
 
 @dataclass(frozen=True)
 class ConcatConfig:
-    """Concatenation models of Tables 2 and 6; all else is as jobs.train has it."""
+    """Cross-encoders of Tables 2 and 6; all else is as jobs.train has it."""
 
     encoders: Words = ()
     """What they start from; --encoder alone when not given."""
@@ -85,7 +85,7 @@ class Options(RunConfig):
         return part(self, RunConfig)
 
     def concatenation(self, encoder: str, task: Task) -> TrainConfig:
-        """A concatenation model's."""
+        """A cross-encoder's."""
         epochs = self.concat.epochs or (2 if task.symmetric else 3)
         return TrainConfig(
             task=self.task, labels="-", concat_batch=self.concat.batch, search=self.search,
@@ -156,12 +156,12 @@ def plan(asked: Options, job: ReproductionJob, made: tuple[Part, ...]) -> str:
     lines = [f"{part.name}:\n{planned(job.grid(part))}" for part in made]
     for strategy in TARGETS[asked.target].concat:
         for encoder in encoders(asked):
-            lines.append(f"a concatenation model of {encoder} on the labels of {strategy}, seeds {len(job.seeds)}")
+            lines.append(f"a cross-encoder of {encoder} on the labels of {strategy}, seeds {len(job.seeds)}")
     return "\n".join(lines)
 
 
 def encoders(asked: Options) -> tuple[str, ...]:
-    """What concatenation models start from."""
+    """What cross-encoders start from."""
     return asked.concat.encoders or (asked.encoder,)
 
 

@@ -98,7 +98,7 @@ def refuse_mixed(asked: Options) -> None:
     if asked.rerank is not None and not asked.evaluation.splits:
         raise BadOption("--rerank measures on --evaluation.splits, and none is named; name one")
     if asked.model == "cosine" and is_cross_encoder(asked.out):
-        raise WrongFolder(f"{asked.out} holds a concatenation model; give --model cosine another --out")
+        raise WrongFolder(f"{asked.out} holds a cross-encoder; give --model cosine another --out")
 
 
 def columns_of(words: str) -> tuple[str, ...]:

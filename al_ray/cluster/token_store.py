@@ -18,7 +18,6 @@ from al_ray.core.pairs import Rows
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.encoder import learn_words, untrained
-from al_ray.encoders.tokens import Tokens
 from al_ray.storage.uri import StoragePath, Uri, put_folder, storage_path
 
 logger = logging.getLogger(__name__)
@@ -83,7 +82,7 @@ def _write(task: Task, encoder: EncoderConfig, aside: Path) -> None:
         if side == "right" and task.symmetric:
             continue
         (aside / side).mkdir()
-        tokens = Tokens.of([ids for block in base.tokenise(corpus.texts) for ids in block])
+        tokens = base.tokenise(corpus.texts)
         limit = base.config.max_length
         full = int((tokens.lengths(np.arange(len(tokens))) >= limit).sum())
         logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(tokens), full, limit)

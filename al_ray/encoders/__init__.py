@@ -1,1 +1,1 @@
-"""Text to token ids to vectors; cross-encoders beside bi-encoders."""
+"""Encoders: text to token ids to vectors (bi-encoders), and pairs of texts to scores (cross-encoders)."""

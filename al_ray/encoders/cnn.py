@@ -1,15 +1,15 @@
-"""The encoder `cnn`: words, one convolution, the greatest of every filter, a projection (paper 002, 2.1.1 and 4.2).
+"""The encoder `cnn`: word embeddings, one convolution, max pooling, a projection (paper 002, 2.1.1 and 4.2).
 
-It needs no pre-training: its weights are random, always the same of a seed. It knows the words of the task it is made
-for, so that it is saved with them: `model.safetensors` and `vocab.json`. sentence-transformers does not load it.
+It is not pre-trained: its initial weights are random and depend on the seed alone. Its vocabulary comes from the texts
+of a task and is saved beside the weights: `vocab.json` and `model.safetensors`. sentence-transformers cannot load it.
 
-Its untrained vectors must find a seed set. With torch's own initial weights they do not: the greatest of each filter is
-much the same for all texts, and frequent words decide the rest. So three things are settled at the start, all of which
-a training may change; docs/paraphrase.md has what they bring.
+The untrained encoder finds the seed set. With torch's initial weights it finds none: the maximum of a filter is nearly
+equal for all texts, and frequent words decide the rest. `Network.settle` therefore rescales the initial weights in
+three ways; training may change them all. docs/paraphrase.md reports the effect.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -28,15 +28,15 @@ NAME = re.compile(r"cnn(?:-(\d+))?")
 DIMENSION, WINDOW, FILTERS = 300, 5, 300
 MOST_FILTERS = 100_000
 WEIGHTS = "model.safetensors"
-RARITY = 1e-3  # a of a / (a + p(w)), the length a word begins with (Arora et al. 2017, A Simple but Tough-to-Beat ...).
-AROUND = 0.3  # What a filter's weights for a word's neighbours are at the start, to those for the word itself.
+RARITY = 1e-3  # a in a / (a + p(w)), the initial weight of a word (Arora et al. 2017, A Simple but Tough-to-Beat ...).
+AROUND = 0.3  # Initial factor of a filter's weights for the neighbours of the middle word.
 
 
 class Network(torch.nn.Module):
-    """Word numbers -> a vector: W_p max_i tanh(W x_{i-2:i+2} + b), beyond a text's ends zeros."""
+    """Word numbers -> a vector: W_p max_i tanh(W x_{i-2:i+2} + b), with zeros beyond the ends of a text."""
 
     def __init__(self, words: int, filters: int, seed: int = 0) -> None:
-        """Random weights, as torch makes them; of the `words` numbers 0 is no word and stays the zero vector."""
+        """Draw torch's initial weights. words: size of the vocabulary; number 0 is padding, always the zero vector."""
         super().__init__()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -46,44 +46,47 @@ class Network(torch.nn.Module):
 
     @torch.no_grad()
     def settle(self, vocabulary: Vocabulary) -> None:
-        """Make untrained vectors tell texts apart: frequent words short, each filter mostly of one word, no offset."""
+        """Shrink frequent words, let the middle word of a window dominate, and centre the projection."""
         counts = torch.tensor(vocabulary.counts, dtype=torch.float64)
         share = counts / counts.sum()
         self.embedding.weight[1 + vocabulary.bins :] *= (RARITY / (RARITY + share)).float()[:, None]
         self.get_parameter("convolution.bias").zero_()
         neighbours = torch.arange(WINDOW) != WINDOW // 2
         self.convolution.weight[:, :, neighbours] *= AROUND
-        # What all filters have in common would stand in every vector.
+        # Otherwise the mean of all filters would be a part of every vector.
         self.projection.weight -= self.projection.weight.mean(dim=1, keepdim=True)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """(r, l) word numbers and which of them are words -> (r, 300)."""
+        """(r, l) word numbers and (r, l) mask of the words -> (r, 300)."""
         filtered = self.convolution(self.embedding(ids).transpose(1, 2))
-        # tanh rises: the greatest of it is the tanh of the greatest.
-        greatest = filtered.masked_fill(~mask[:, None], -torch.inf).amax(dim=2)
-        return self.projection(torch.tanh(greatest))
+        # tanh is increasing: its maximum is the tanh of the maximum.
+        highest = filtered.masked_fill(~mask[:, None], -torch.inf).amax(dim=2)
+        return self.projection(torch.tanh(highest))
 
 
 class Cnn:
-    """A network and the words it knows."""
+    """A network and its vocabulary, with the methods of TextEncoder; `base` and `saved` load one."""
+
+    dimension = DIMENSION
 
     def __init__(self, network: Network, vocabulary: Vocabulary, config: EncoderConfig, device: str = "cpu") -> None:
-        """Hold the parts; see `base` and `saved`, which make them."""
         self.network = network.to(device).eval()
         self.vocabulary, self.config, self.device = vocabulary, config, device
 
     @staticmethod
     def base(config: EncoderConfig, vocabulary: Vocabulary, device: str = "cpu", seed: int = 0) -> "Cnn":
-        """The untrained encoder, as every round starts from it; BadOption for a name or an option that cannot be."""
+        """Make the untrained encoder; BadOption for an invalid name or for options it does not have."""
         if config.encoder_layers is not None:
-            raise BadOption(f"--encoder-layers {config.encoder_layers}: encoder {config.encoder} has none to leave out")
+            raise BadOption(
+                f"--encoder-layers {config.encoder_layers}: encoder {config.encoder} has no layers to leave out"
+            )
         network = Network(vocabulary.size, filters_of(config.encoder), seed)
         network.settle(vocabulary)
         return Cnn(network, vocabulary, config, device)
 
     @staticmethod
     def saved(folder: Path, config: EncoderConfig, device: str = "cpu") -> "Cnn":
-        """An encoder that `save` wrote."""
+        """Load an encoder that `save` wrote; BadFile if it cannot be loaded."""
         vocabulary = Vocabulary.read(folder)
         try:
             weights = load_file(folder / WEIGHTS)
@@ -94,49 +97,42 @@ class Cnn:
             raise BadFile(f"the model in {folder} cannot be loaded ({reason}); restore the folder") from error
         return Cnn(network, vocabulary, config, device)
 
-    @property
-    def dimension(self) -> int:
-        """Numbers in a vector."""
-        return DIMENSION
-
-    def tokenise(self, texts: Sequence[str], block: int = 4096) -> Iterator[list[list[int]]]:
-        """Texts -> lists of word numbers, at most max_length each, `block` texts at a time."""
-        for start in range(0, len(texts), block):
-            part = texts[start : start + block]
-            yield [self.vocabulary.ids(text, self.config.max_length) for text in part]
+    def tokenise(self, texts: Sequence[str]) -> Tokens:
+        """Return the word numbers of texts, at most max_length each."""
+        return Tokens.of([self.vocabulary.ids(text, self.config.max_length) for text in texts])
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
-        """(r,) rows -> their vectors (r, 300), not of unit length; gradients flow if they are on."""
+        """(r,) rows -> vectors (r, 300), not of unit length; with gradients if they are enabled."""
         ids, mask = tokens.padded(rows, 0)
         with mixed(self.config.arithmetic, self.device):
             return self.network(ids.to(self.device), mask.to(self.device)).float()
 
     @torch.inference_mode()
     def embed(self, tokens: Tokens, rows: Rows) -> Vectors:
-        """(r,) rows, encoded as one batch -> unit vectors (r, 300)."""
+        """Encode (r,) rows as one batch: unit vectors (r, 300)."""
         return torch.nn.functional.normalize(self.forward(tokens, rows)).cpu().numpy()
 
     def digest(self) -> str:
-        """Of everything that decides a vector before it is rounded: weights, words, options."""
+        """Return the digest of everything that decides a vector before rounding: weights, vocabulary, options."""
         return digest_of([self.config.digest_text, self.vocabulary.digest], self.network)
 
     def save(self, folder: Path) -> None:
-        """Write weights and words into a folder that exists and is empty."""
+        """Write weights and vocabulary into an existing, empty folder."""
         weights = {name: weight.detach().cpu().contiguous() for name, weight in self.network.state_dict().items()}
         save_file(weights, folder / WEIGHTS)
         self.vocabulary.write(folder)
 
 
 def is_cnn(name: str) -> bool:
-    """Whether --encoder names this encoder: `cnn`, or `cnn-600` for another number of filters."""
+    """Return whether --encoder names this encoder: `cnn`, or `cnn-600` for another number of filters."""
     return NAME.fullmatch(name) is not None
 
 
 def filters_of(name: str) -> int:
-    """How many filters a name asks for; the paper does not say how many it had."""
-    found = NAME.fullmatch(name)
-    assert found is not None, name
-    filters = int(found[1] or FILTERS)
+    """Return the number of filters in an encoder's name (the paper does not give its own), or raise BadOption."""
+    match = NAME.fullmatch(name)
+    assert match is not None, name
+    filters = int(match[1] or FILTERS)
     if not 1 <= filters <= MOST_FILTERS:
         raise BadOption(f"--encoder {name} asks for {filters:,} filters; give 1 to {MOST_FILTERS:,}, such as cnn-300")
     return filters

@@ -1,12 +1,11 @@
-"""Concatenation models: a sequence classifier with one logit over "x1 [SEP] x2" (paper, section 3).
+"""Cross-encoders: a sequence classifier with one logit over "x1 [SEP] x2" (paper, 3, as "concatenation models").
 
-Any Hugging Face encoder serves as a base: BERT, XLNet, RoBERTa, ALBERT or another; the head is always a fresh one. What
-two texts become, their order, segments and the side of the padding are the tokenizer's own. In a symmetric task a pair
-has one order, that of its rows, in training and in scoring; the paper says nothing of the other order.
+Any Hugging Face encoder can be the base: BERT, XLNet, RoBERTa, ALBERT or another. The head is always a new one. The
+tokenizer decides separators, segments and the side of the padding. In a symmetric task a pair has one order, the lower
+row first, in training and in scoring; the paper does not mention the other order.
 """
 
 import copy
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,96 +13,95 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
-from transformers.utils import logging as transformers_logging
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from al_ray.core.config.encoder import Arithmetic, EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats, Labels
-from al_ray.encoders.transformer import Encoder, Loading, digest_of, mixed, rules_digest
+from al_ray.encoders.transformer import (
+    Encoder,
+    Loading,
+    digest_of,
+    from_safetensors,
+    mixed,
+    refuse_other_weights,
+    rules_digest,
+    save_transformer,
+)
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import storage_path
 
-PASS = 8  # Pairs in one forward pass of a training on a CPU, of like length: the least padding.
+PASS = 8  # Pairs in one forward pass of training on a CPU; pairs of similar length need little padding.
 
 Texts = Sequence[tuple[str, str]]
-"""Pairs of texts, each the left and the right one."""
+"""(left text, right text) of each pair."""
 
 
 class CrossEncoder:
-    """A sequence classifier with one logit, its tokenizer, and the longest pair it takes."""
+    """A sequence classifier with one logit, its tokenizer, and the maximum length of a pair."""
 
     def __init__(
         self, transformer: Any, tokenizer: Any, max_length: int, device: str = "cpu", arithmetic: Arithmetic = "auto"
     ) -> None:
-        """Hold the parts; see `base` and `saved`, which load them."""
+        """See `base` and `saved`, which load the parts."""
         self.transformer = transformer.to(device).eval()
         self.tokenizer, self.max_length = tokenizer, max_length
         self.device = device
         self.arithmetic: Arithmetic = arithmetic
-        # A call leaves its limit in the tokenizer, which would change the digest and what is saved.
+        # A copy, because a call stores its limit in the tokenizer, which would change the digest and the saved files.
         self._caller = copy.deepcopy(tokenizer)
 
     @staticmethod
     def base(config: EncoderConfig, seed: int, device: str = "cpu") -> "CrossEncoder":
-        """The pre-trained encoder of that name under a head of random weights, which `seed` decides."""
+        """Load the pre-trained encoder by name and add a head of random weights, drawn by `seed`."""
         encoder = Encoder.base(config)
         options = copy.deepcopy(encoder.transformer.config)
         options.num_labels = 1
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            with Loading(f"encoder {config.encoder!r}", BadOption, "give one of which transformers has a classifier"):
+            with Loading(f"encoder {config.encoder!r}", BadOption, "give one for which transformers has a classifier"):
                 transformer = AutoModelForSequenceClassification.from_config(options, dtype=torch.float32)
         body = getattr(transformer, transformer.base_model_prefix)
-        lacking, _ = body.load_state_dict(encoder.transformer.state_dict(), strict=False)
-        assert not lacking, lacking
-        made = CrossEncoder(transformer, encoder.tokenizer, config.max_length, device, config.arithmetic)
-        made.refuse_too_long(config.encoder)
-        return made
+        missing, _ = body.load_state_dict(encoder.transformer.state_dict(), strict=False)
+        assert not missing, missing
+        model = CrossEncoder(transformer, encoder.tokenizer, config.max_length, device, config.arithmetic)
+        model.refuse_too_long(config.encoder)
+        return model
 
     @staticmethod
     def saved(folder: str, device: str = "cpu", arithmetic: Arithmetic = "auto") -> "CrossEncoder":
-        """One that `save` wrote, from a path or a URI; BadFile where the folder has lost something."""
-        near = str(fetched(storage_path(folder)))
-        transformers_logging.disable_progress_bar()
+        """Load a model that `save` wrote, from a path or a URI; BadFile if it cannot be loaded."""
+        local = str(fetched(storage_path(folder)))
         with Loading(f"the model in {folder}", BadFile, "restore the folder"):
-            transformer, report = AutoModelForSequenceClassification.from_pretrained(
-                near,
-                config=AutoConfig.from_pretrained(near, trust_remote_code=False),
-                use_safetensors=True,
-                trust_remote_code=False,
-                dtype=torch.float32,
-                output_loading_info=True,
-            )
-            tokenizer = AutoTokenizer.from_pretrained(near, trust_remote_code=False)
-        missing = sorted(report["missing_keys"])
+            transformer, missing = from_safetensors(AutoModelForSequenceClassification, local)
+            tokenizer = AutoTokenizer.from_pretrained(local, trust_remote_code=False)
         if missing or transformer.config.num_labels != 1:
-            lack = f"lacks {len(missing)} weights ({missing[0]}, ...)" if missing else "has not one logit"
-            raise BadFile(f"the model in {folder} {lack}; restore it, or train it by python -m jobs.train")
+            lack = f"lacks {len(missing)} weights ({missing[0]}, ...)" if missing else "does not have exactly one logit"
+            raise BadFile(f"the model in {folder} {lack}; restore it, or train one: python -m jobs.train")
         return CrossEncoder(transformer, tokenizer, int(tokenizer.model_max_length), device, arithmetic)
 
     def refuse_too_long(self, name: str) -> None:
-        """BadOption where the longest pair has more positions than the transformer."""
-        pieces = torch.full((1, self.max_length), int(self.tokenizer.pad_token_id or 0) + 1, device=self.device)
+        """BadOption if a pair of the maximum length has more tokens than the transformer has positions."""
+        tokens = torch.full((1, self.max_length), int(self.tokenizer.pad_token_id or 0) + 1, device=self.device)
         try:
             with torch.inference_mode():
-                self.transformer(input_ids=pieces, attention_mask=torch.ones_like(pieces))
+                self.transformer(input_ids=tokens, attention_mask=torch.ones_like(tokens))
         except (IndexError, RuntimeError) as error:
             raise BadOption(f"--max-length {self.max_length} is beyond the positions of {name}; lower it") from error
 
     def encoded(self, pairs: Texts) -> dict[str, list[list[int]]]:
-        """(n,) pairs -> what the tokenizer makes of each, a list for every input of the transformer, not yet padded.
+        """Tokenise (n,) pairs: input name of the transformer -> n lists, not padded.
 
-        A pair that is too long loses word pieces of its longer text.
+        In a pair that is too long the longer text is truncated.
         """
         left, right = [one for one, _ in pairs], [other for _, other in pairs]
-        found = self._caller(left, right, truncation="longest_first", max_length=self.max_length)
-        return {name: found[name] for name in self.tokenizer.model_input_names if name in found}
+        inputs = self._caller(left, right, truncation="longest_first", max_length=self.max_length)
+        return {name: inputs[name] for name in self.tokenizer.model_input_names if name in inputs}
 
     def logits(self, encoded: dict[str, list[list[int]]], rows: Rows) -> torch.Tensor:
-        """(r,) rows of what was encoded, as one batch -> (r,) logits; gradients flow if they are on."""
+        """(r,) rows of encoded pairs, as one batch -> (r,) logits; with gradients if they are enabled."""
         padded = self._caller.pad(
             {name: [values[row] for row in rows.tolist()] for name, values in encoded.items()}, return_tensors="pt"
         )
@@ -113,50 +111,47 @@ class CrossEncoder:
 
     @torch.inference_mode()
     def scores(self, pairs: Texts, batch: int) -> Floats:
-        """(n,) pairs -> (n,) logits, in batches of like length: by length, then place, cut into runs of `batch`."""
-        encoded, found = self.encoded(pairs), np.empty(len(pairs))
+        """(n,) pairs -> (n,) logits, computed in batches of `batch` pairs in the order of `by_length`."""
+        encoded, logits = self.encoded(pairs), np.empty(len(pairs))
         order = by_length(encoded)
         for start in range(0, len(pairs), batch):
             rows = order[start : start + batch]
-            found[rows] = self.logits(encoded, rows).cpu().numpy()
-        return found
+            logits[rows] = self.logits(encoded, rows).cpu().numpy()
+        return logits
 
     def gradients(self, pairs: Texts, labels: Labels | Floats) -> float:
-        """Add the gradients of a batch's mean cross-entropy, and return it (nats a pair)."""
-        encoded, wanted, total = self.encoded(pairs), torch.from_numpy(labels.astype(np.float32)), 0.0
+        """Add the gradients of a batch's mean cross-entropy, and return that loss (nats per pair)."""
+        encoded, targets, total = self.encoded(pairs), torch.from_numpy(labels.astype(np.float32)), 0.0
         order = by_length(encoded)
-        at_once = PASS if self.device == "cpu" else len(pairs)
-        for start in range(0, len(pairs), at_once):
-            rows = order[start : start + at_once]
-            asked = wanted[torch.from_numpy(rows)].to(self.device)
+        size = PASS if self.device == "cpu" else len(pairs)
+        for start in range(0, len(pairs), size):
+            rows = order[start : start + size]
+            target = targets[torch.from_numpy(rows)].to(self.device)
             summed = torch.nn.functional.binary_cross_entropy_with_logits(
-                self.logits(encoded, rows), asked, reduction="sum"
+                self.logits(encoded, rows), target, reduction="sum"
             )
             (summed / len(pairs)).backward()
             total += float(summed.detach())
         return total / len(pairs)
 
     def digest(self) -> str:
-        """Of everything that decides a score before it is rounded: weights, tokenizer, longest pair."""
+        """Return the digest of everything that decides a score before rounding: weights, tokenizer, maximum length."""
         return digest_of([rules_digest(self.tokenizer, self.max_length)], self.transformer)
 
     def save(self, folder: Path) -> None:
-        """Write a folder that sentence_transformers.CrossEncoder(folder) loads; it exists and is empty."""
-        transformers_logging.disable_progress_bar()
-        self.transformer.save_pretrained(folder)
-        self.tokenizer.model_max_length = self.max_length
-        self.tokenizer.save_pretrained(folder)
+        """Write files that sentence_transformers.CrossEncoder(folder) loads into an existing, empty folder."""
+        save_transformer(self.transformer, self.tokenizer, self.max_length, folder)
 
 
 def by_length(encoded: dict[str, list[list[int]]]) -> Rows:
-    """The rows of what was encoded by length, equal ones by place."""
+    """Return the rows of encoded pairs in the order of their lengths, ties by row."""
     lengths = [len(ids) for ids in encoded["input_ids"]]
     return np.argsort(np.array(lengths, dtype=np.int64), kind="stable")
 
 
 @dataclass(frozen=True)
 class PairShardSpec:
-    """All that a scorer of pairs is made from: pairs scored at a time, threads, and where and in what it computes."""
+    """Options of a PairShard: pairs in a forward pass, CPU threads, device and arithmetic."""
 
     batch: int
     threads: int
@@ -165,24 +160,18 @@ class PairShardSpec:
 
 
 class PairShard:
-    """Scores pairs of texts by whatever concatenation model it is told. A plain class; cluster/ makes it an actor."""
+    """Scores pairs of texts by a cross-encoder. A plain class, which cluster/ makes an actor."""
 
     def __init__(self, spec: PairShardSpec) -> None:
-        """Fix the threads; no model yet."""
+        """Set the number of threads; the model is loaded by the first call."""
         torch.set_num_threads(spec.threads)
         self.spec = spec
-        self.held: tuple[str, CrossEncoder] | None = None
+        self.cached: tuple[str, CrossEncoder] | None = None
 
     def scores(self, model: Model, pairs: Texts) -> Floats:
-        """(n,) pairs -> (n,) logits; BadFile where the folder holds other weights than the model's."""
-        return self._loaded(model).scores(pairs, self.spec.batch)
-
-    def _loaded(self, model: Model) -> CrossEncoder:
-        if self.held is None or self.held[0] != model.digest:
-            found = CrossEncoder.saved(model.path, self.spec.device, self.spec.arithmetic)
-            if found.digest() != model.digest:
-                raise BadFile(
-                    f"{model.path} holds other weights than its record says; restore {json.dumps(model.path)}"
-                )
-            self.held = model.digest, found
-        return self.held[1]
+        """(n,) pairs -> (n,) logits; BadFile if the folder has other weights than the model's."""
+        if self.cached is None or self.cached[0] != model.digest:
+            loaded = CrossEncoder.saved(model.path, self.spec.device, self.spec.arithmetic)
+            refuse_other_weights(model, loaded.digest())
+            self.cached = model.digest, loaded
+        return self.cached[1].scores(pairs, self.spec.batch)

@@ -1,4 +1,4 @@
-"""What pool and trainer need of an encoder, and which one a name means."""
+"""The interface of a text encoder, loading one by name, and encoding rows of texts in fixed batches."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -9,65 +9,64 @@ import numpy as np
 import torch
 
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.errors import BadFile
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.cnn import Cnn, is_cnn
 from al_ray.encoders.tokens import Tokens, batches
-from al_ray.encoders.transformer import Encoder
+from al_ray.encoders.transformer import Encoder, refuse_other_weights
 from al_ray.encoders.vocabulary import WORDS, Vocabulary
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import StoragePath, storage_path
 
 
 class TextEncoder(Protocol):
-    """Texts -> token ids -> vectors; model.encoder.Encoder and model.cnn.Cnn say what each does."""
+    """Texts -> token ids -> vectors; implemented by encoders.transformer.Encoder and encoders.cnn.Cnn."""
 
     config: EncoderConfig
     device: str
 
     @property
     def network(self) -> torch.nn.Module:
-        """What is trained."""
+        """Return the module that is trained."""
         ...
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector."""
+        """Return the dimension of a vector."""
         ...
 
-    def tokenise(self, texts: Sequence[str], block: int = 4096) -> Iterator[list[list[int]]]:
-        """Texts -> lists of token ids, at most max_length each, `block` texts at a time."""
+    def tokenise(self, texts: Sequence[str]) -> Tokens:
+        """Return the token ids of texts, at most max_length each."""
         ...
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
-        """(r,) rows -> their vectors (r, d), not of unit length; gradients flow if they are on."""
+        """(r,) rows -> vectors (r, d), not of unit length; with gradients if they are enabled."""
         ...
 
     def embed(self, tokens: Tokens, rows: Rows) -> Vectors:
-        """(r,) rows, encoded as one batch -> unit vectors (r, d)."""
+        """Encode (r,) rows as one batch: unit vectors (r, d)."""
         ...
 
     def digest(self) -> str:
-        """Of everything that decides a vector before it is rounded."""
+        """Return the digest of everything that decides a vector before rounding."""
         ...
 
     def save(self, folder: Path) -> None:
-        """Write a folder that `saved` loads; it exists and is empty."""
+        """Write the model into an existing, empty folder, from which `saved` loads it."""
         ...
 
 
 def embed_batches(
     encoder: TextEncoder, tokens: Tokens, own: Sequence[Rows], vectors: Vectors, unit: bool = True
 ) -> Iterator[int]:
-    """Encode batches of rows one by one, write their vectors into `vectors`, and yield each batch's number of rows.
+    """Encode batches of rows one by one, write the vectors into `vectors`, and yield the number of rows of each batch.
 
-    vectors: (n, d), one for each row of all these batches together, by ascending row. unit: whether to normalise them.
+    vectors: (n, d), one for each row of all these batches, by ascending row. unit: whether to normalise them.
     """
     rows = sorted_rows(own)
     for batch in own:
-        # Not around the loop: the caller's own work between two batches may need gradients.
+        # Not around the loop: the caller may need gradients between two batches.
         with torch.inference_mode():
             encoded = encoder.embed(tokens, batch) if unit else encoder.forward(tokens, batch).cpu().numpy()
         vectors[np.searchsorted(rows, batch)] = encoded
@@ -75,7 +74,7 @@ def embed_batches(
 
 
 def embed_rows(encoder: TextEncoder, tokens: Tokens, rows: Rows, unit: bool = True) -> Vectors:
-    """(r,) sorted distinct rows -> their float32 vectors (r, d), encoded in the fixed batches of these rows."""
+    """Encode (r,) sorted distinct rows in their fixed batches: float32 vectors (r, d)."""
     vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
     deque(embed_batches(encoder, tokens, batches(tokens, rows, encoder.config.encoder_batch), vectors, unit), maxlen=0)
     return vectors
@@ -87,18 +86,18 @@ def sorted_rows(own: Sequence[Rows]) -> Rows:
 
 
 def learn_words(texts: Sequence[str], config: EncoderConfig, pool: Path, most: int = WORDS) -> None:
-    """Write what an encoder must know of a task's texts into the pool folder; nothing for one that comes with it all.
+    """Write the vocabulary of `cnn` into the pool folder; other encoders bring their own.
 
-    texts: those of the train split: what is not trained on has no words of its own. most: how many words, at most.
+    texts: of the train split, because only trained words get an embedding of their own. most: maximum number of words.
     """
     if is_cnn(config.encoder):
         Vocabulary.of(texts, most).write(pool)
 
 
 def untrained(config: EncoderConfig, pool: StoragePath, device: str = "cpu", seed: int = 0) -> TextEncoder:
-    """The encoder by name, as every round starts from it; BadOption or BadFile when there is none.
+    """Load the untrained encoder, from which every round starts; BadOption or BadFile if it cannot be loaded.
 
-    seed: of random weights; pre-trained ones are what they are.
+    seed: of the random weights of `cnn`; other encoders are pre-trained.
     """
     if is_cnn(config.encoder):
         return Cnn.base(config, Vocabulary.read(fetched(pool)), device, seed)
@@ -106,17 +105,15 @@ def untrained(config: EncoderConfig, pool: StoragePath, device: str = "cpu", see
 
 
 def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> TextEncoder:
-    """An encoder that its `save` wrote, from a path or a URI."""
+    """Load an encoder that `save` wrote, from a path or a URI."""
     if is_cnn(config.encoder):
         return Cnn.saved(fetched(storage_path(folder)), config, device)
     return Encoder.saved(folder, config, device)
 
 
 def load(model: Model | None, config: EncoderConfig, pool: StoragePath, device: str) -> TextEncoder:
-    """The encoder of a model: the untrained one when it has no path. BadFile when its weights are not those named."""
-    if model is None:
-        return untrained(config, pool, device)
-    encoder = saved(model.path, config, device) if model.path else untrained(config, pool, device)
-    if encoder.digest() != model.digest:
-        raise BadFile(f"weights in {model.path or config.encoder} are not those the run made; restore the folder")
+    """Load the encoder of a model, or the untrained one if there is no path; BadFile if its digest is another."""
+    encoder = saved(model.path, config, device) if model and model.path else untrained(config, pool, device)
+    if model is not None:
+        refuse_other_weights(model, encoder.digest(), config.encoder)
     return encoder

@@ -1,4 +1,4 @@
-"""Token ids of many texts as two flat arrays, made once and kept on disk; and the fixed batches that are encoded."""
+"""Token ids of many texts as two flat arrays, in memory or on disk, and the fixed batches that are encoded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Ids = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token ids of n texts: text i is ids[starts[i]:starts[i + 1]], special tokens included; starts is (n + 1,)."""
+    """Token ids of n texts: text i is ids[starts[i]:starts[i + 1]], with special tokens; starts is (n + 1,)."""
 
     ids: Ids
     starts: npt.NDArray[np.int64]
@@ -26,11 +26,11 @@ class Tokens:
         return len(self.starts) - 1
 
     def lengths(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """(r,) rows -> (r,) word pieces of each."""
+        """(r,) rows -> (r,) numbers of tokens."""
         return self.starts[rows + 1] - self.starts[rows]
 
     def padded(self, rows: Rows, pad: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """(r,) rows -> ids (r, longest) filled up with `pad`, and the mask (r, longest) of what is text."""
+        """(r,) rows -> ids (r, longest) padded with `pad`, and the mask (r, longest) of the tokens."""
         lengths = self.lengths(rows)
         mask = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(mask.shape, pad, dtype=np.int64)
@@ -39,19 +39,19 @@ class Tokens:
 
     @staticmethod
     def of(texts: Sequence[Sequence[int]]) -> "Tokens":
-        """Lists of ids -> one value."""
+        """Make Tokens of one list of ids per text."""
         starts = np.concatenate([[0], np.cumsum([len(ids) for ids in texts], dtype=np.int64)])
-        flat = np.fromiter((piece for ids in texts for piece in ids), dtype=np.int32, count=int(starts[-1]))
+        flat = np.fromiter((token for ids in texts for token in ids), dtype=np.int32, count=int(starts[-1]))
         return Tokens(flat, starts.astype(np.int64))
 
     def write(self, folder: Path) -> None:
-        """Write two .npy files into a folder that exists."""
+        """Write two .npy files into an existing folder."""
         np.save(folder / "ids.npy", self.ids)
         np.save(folder / "starts.npy", self.starts)
 
     @staticmethod
     def read(folder: Path) -> "Tokens":
-        """Map the two files into memory; BadFile when they are not there or not whole."""
+        """Map the two files into memory; BadFile if they are missing or truncated."""
         try:
             ids = cast(Ids, np.load(folder / "ids.npy", mmap_mode="r"))
             starts = np.load(folder / "starts.npy")
@@ -60,15 +60,15 @@ class Tokens:
                 f"token ids in {folder} cannot be read ({error}); delete {folder.parent} and run again"
             ) from error
         if not len(starts) or starts[-1] != len(ids):
-            raise BadFile(f"token ids in {folder} are not whole; delete {folder.parent} and run again")
+            raise BadFile(f"token ids in {folder} are truncated; delete {folder.parent} and run again")
         return Tokens(ids, starts)
 
 
 def batches(tokens: Tokens, rows: Rows, size: int) -> list[Rows]:
-    """The fixed batches of (r,) rows: sorted by length, then row, and cut into runs of `size`.
+    """Return the fixed batches of (r,) rows: sorted by length, then by row, and cut into runs of `size`.
 
-    The last bits of a vector depend on the batch it is encoded in; so batches are made once for all rows, and whole
-    batches, never parts of them, are dealt to shards.
+    The last bits of a vector depend on the batch in which it is encoded. Batches are therefore made of all rows at
+    once, and shards receive whole batches.
     """
     order = np.lexsort((rows, tokens.lengths(rows)))
     return [rows[order[start : start + size]] for start in range(0, len(rows), size)]

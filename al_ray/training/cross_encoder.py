@@ -1,7 +1,7 @@
-"""Training a concatenation model on labelled pairs of texts (paper, section 3): binary cross-entropy, kept on its way.
+"""Train a cross-encoder on labelled pairs of texts by binary cross-entropy (paper, section 3), with checkpoints.
 
-The recipe's optimiser is that of the bi-encoder. Dropout is the transformer's own: the paper leaves it
-out of CosineBERT alone, since it lowers cosines.
+The optimizer is that of the bi-encoder. Dropout is on, as the transformer has it: the paper turns it off only in
+CosineBERT, because it lowers cosines.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from al_ray.training.saved_model import input_digest
 
 @dataclass(frozen=True)
 class PairTrainerSpec:
-    """All that a trainer of concatenation models is made from; `training.batch` pairs make a step."""
+    """Options of a PairTrainer; a step takes `training.batch` pairs."""
 
     encoder: EncoderConfig
     training: TrainingConfig
@@ -34,18 +34,18 @@ class PairTrainerSpec:
 
 
 class PairTrainer:
-    """Trains from the pre-trained weights and a fresh head; a plain class, which cluster/ makes an actor."""
+    """Trains from the pre-trained weights and a new head. A plain class, which cluster/ makes an actor."""
 
     def __init__(self, spec: PairTrainerSpec) -> None:
-        """Fix the threads."""
+        """Set the number of threads."""
         torch.set_num_threads(spec.encoder.threads)
         self.spec = spec
 
     def train(self, pairs: Texts, labels: Labels | Floats, folder: str) -> Iterator[Step | Model]:
-        """Train on (n,) pairs of texts with (n,) labels, save into `folder`, and yield steps and at last the model.
+        """Train on (n,) pairs of texts with (n,) labels, save into `folder`, and yield each step and then the model.
 
-        A folder that holds the model of these pairs and options is not made again. The model's scorer leaves a score as
-        it is, for that is a logit already; its loss is the mean of the last epoch's batches.
+        If the folder has the model of these pairs and options, it is read instead. The model's scorer is the identity,
+        because a score is a logit; its loss is the mean over the batches of the last epoch.
         """
 
         def start(checkpoint: Checkpoint) -> tuple[CrossEncoder, Iterator[Step]]:
@@ -58,7 +58,7 @@ class PairTrainer:
         yield from train_once(folder, made_from, spec.checkpoint_seconds, len(pairs) // batch, start)
 
     def _made_from(self, pairs: Texts, labels: Labels | Floats) -> str:
-        """Digest of all that decides the weights."""
+        """Return the digest of everything that decides the weights."""
         options = [self.spec.encoder.digested(), self.spec.training.digested(), self.spec.seed]
         return input_digest([[options, list(pairs)]], labels)
 
@@ -70,10 +70,10 @@ def train(
     seed: int,
     checkpoint: Checkpoint,
 ) -> Iterator[Step]:
-    """Train in place, in whole batches as the bi-encoder's; a checkpoint of this very training is gone on from.
+    """Train in place, yield each step, and resume from a checkpoint; TrainingFailed if a loss is not finite.
 
-    Order of the pairs and dropout are drawn anew for every epoch and step, by their numbers: the weights are those of a
-    training that never stopped, and so are the losses. TrainingFailed where a loss is no number.
+    The order of the pairs depends on the number of the epoch, and dropout on the number of the step. So a resumed
+    training has the weights and losses of one that was never interrupted.
     """
     (pairs, labels), devices = labelled, [] if model.device == "cpu" else [model.device]
     batches = Batches(

@@ -14,7 +14,7 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Scorer
 from al_ray.storage.uri import storage_path
-from al_ray.training.checkpoint import NAME, Checkpoint
+from al_ray.training.checkpoint import NAME, Checkpoint, restored
 from al_ray.training.optimizer import Optimiser, Step
 from al_ray.training.process_group import ALONE, Group
 from al_ray.training.saved_model import SavedWeights, read_model, write_model
@@ -84,8 +84,9 @@ def fit(
     losses = torch.full((optimiser.steps,), math.nan, dtype=torch.float64)
     if checkpoint is not None:
         taken, parts = group.once(checkpoint.read)
-        optimiser.resume(taken, parts)
         if taken:
+            optimiser.taken = taken
+            restored(optimiser.adam, parts["optimiser"])
             for name, part in states.items():
                 part.load_state_dict(parts.get(name, {}))
             losses = parts["progress"]["losses"] if keep_losses else losses
@@ -116,8 +117,8 @@ def train_once(
 ) -> Iterator[Step | Model]:
     """Train a model that needs no refit, save it into `folder`, and yield its steps and at last the model.
 
-    A folder that holds the model of the same inputs is read instead. The model's scorer leaves a score as it is; its
-    loss is the mean of the last `averaged` steps.
+    If the folder has the model of the same inputs, it is read instead. The model's scorer is the identity; its loss is
+    the mean of the last `averaged` steps.
 
     made_from: digest of everything that decides the weights. seconds: between two checkpoints. start: begins the
     training, which resumes from that checkpoint.

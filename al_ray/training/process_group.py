@@ -1,8 +1,7 @@
-"""Processes that train together, by torch.distributed: who they are, and all that travels between them.
+"""Data-parallel training by torch.distributed: a group of processes and what they exchange.
 
-Of a step these are the cosines of its pairs, or the vectors of their texts, and the encoder's gradients; of a training
-besides, what rank 0 alone reads and makes: a checkpoint, the refitted scorer. Everything else is the same on every rank
-by itself.
+In each step they exchange cosines of pairs or vectors of texts, and the encoder's gradients. Rank 0 alone reads the
+checkpoint and refits the scorer, and sends the results to the others. All other values are equal on every rank.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,33 +15,34 @@ from torch import distributed
 from torch.distributed import TCPStore  # pyright: ignore[reportPrivateImportUsage] - it is in torch's documentation
 from torch.nn.parallel import DistributedDataParallel
 
-# Longer than a refit or a checkpoint, for which all wait for rank 0. The death of a process is noticed long before.
+# Longer than a refit or a checkpoint, for which all wait for rank 0. A process that dies is noticed much earlier.
 WAIT = timedelta(hours=2)
 
 T = TypeVar("T")
 Meeting = tuple[str, int]
-"""Host and port where the processes of a group find each other."""
+"""Host and port where the processes of a group connect."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The group of this process, which is the one of that rank; one process alone exchanges nothing."""
+    """The group of this process and its rank in it; a group of one exchanges nothing."""
 
     rank: int = 0
     size: int = 1
 
-    def once(self, make: Callable[[], T]) -> T:
-        """What rank 0 makes, on every rank; the others wait for it."""
+    def once(self, compute: Callable[[], T]) -> T:
+        """Compute a value on rank 0 and return it on every rank; the others wait for it."""
         if self.size == 1:
-            return make()
-        made: list[Any] = [make() if self.rank == 0 else None]
-        distributed.broadcast_object_list(made, src=0, device=torch.device("cpu"))
-        return made[0]
+            return compute()
+        values: list[Any] = [compute() if self.rank == 0 else None]
+        distributed.broadcast_object_list(values, src=0, device=torch.device("cpu"))
+        return values[0]
 
     def gathered(self, own: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-        """(b, ...) of this rank, of the `sizes` of all -> all in the order of ranks; gradients flow into the own part.
+        """(b, ...) rows of this rank -> the rows of all ranks, in order; gradients flow into this rank's rows only.
 
-        They flow times the number of ranks: `together` takes the mean over the ranks, and what is wanted is the sum.
+        They are multiplied by the number of ranks, because `together` takes the mean over ranks instead of the sum.
+        sizes: number of rows of each rank.
         """
         if self.size == 1:
             return own
@@ -57,27 +57,27 @@ class Group:
         return torch.cat(parts)
 
     def together(self, module: torch.nn.Module) -> torch.nn.Module:
-        """A module whose backward pass leaves the mean gradients of all ranks on each, and that begins as rank 0's."""
+        """Wrap a module: it starts with rank 0's weights, and its backward pass averages gradients over all ranks."""
         if self.size == 1:
             return module
-        # A pooler takes no part in a vector, and gets no gradients.
+        # A pooler does not affect vectors and gets no gradients.
         return DistributedDataParallel(module, find_unused_parameters=True)
 
 
 ALONE = Group()
 
 
-def opened(host: str) -> TCPStore:
-    """Where a group meets, on a free port of this machine, which the others know as `host`; rank 0 holds it open."""
+def open_store(host: str) -> TCPStore:
+    """Open the store of a group on a free port of this machine, which the other ranks reach as `host`; for rank 0."""
     return TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=WAIT)
 
 
 @contextmanager
-def joined(store: TCPStore | Meeting, rank: int, size: int, device: str) -> Iterator[Group]:
-    """The group that meets at a place, once all are there; left with the context.
+def join_group(store: TCPStore | Meeting, rank: int, size: int, device: str) -> Iterator[Group]:
+    """Context of a group: wait until all ranks have connected to the store, and leave the group at the end.
 
-    gloo on CPUs; nccl on GPUs, which wants one GPU for each. Which network they take: GLOO_SOCKET_IFNAME and
-    NCCL_SOCKET_IFNAME say it where a machine's name does not lead to the address that the others know.
+    The backend is gloo on CPUs, and nccl on GPUs, one GPU per rank. If a machine's name resolves to an address that the
+    others cannot reach, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME choose the network.
     """
     if not isinstance(store, TCPStore):
         store = TCPStore(*store, is_master=False, timeout=WAIT)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -21,27 +20,32 @@ SCORER = "scorer.json"
 
 
 class SavedWeights(Protocol):
-    """What is saved as a model: a bi-encoder or a cross-encoder."""
+    """A model that can be saved: a bi-encoder or a cross-encoder."""
 
     def digest(self) -> str:
-        """Of everything that decides what it computes."""
+        """Return the digest of everything that decides its results."""
         ...
 
     def save(self, folder: Path) -> None:
-        """Into a folder that exists and is empty."""
+        """Write the model into an existing, empty folder."""
         ...
 
 
 def input_digest(values: Sequence[Any], *arrays: np.ndarray) -> str:
-    """Return the SHA-256 digest of values, each as JSON, and of arrays' bytes: of everything that decides a model."""
-    content = hashlib.sha256("".join(map(json.dumps, values)).encode())
+    """Return the SHA-256 digest of values, each as JSON, and of the bytes of arrays."""
+    return bytes_digest("".join(map(json.dumps, values)).encode(), *arrays)
+
+
+def bytes_digest(first: bytes, *arrays: np.ndarray) -> str:
+    """Return the SHA-256 digest of bytes and of the bytes of arrays."""
+    content = hashlib.sha256(first)
     for array in arrays:
         content.update(np.ascontiguousarray(array).data)
     return content.hexdigest()
 
 
 def write_model(encoder: SavedWeights, scorer: Scorer, folder: StoragePath, made_from: str) -> Model:
-    """Save weights and scorer beside the folder and rename, or put them, scorer last: what stands there is whole."""
+    """Write weights and scorer.json atomically: into a new folder that is renamed, or as objects, scorer.json last."""
     model = Model(str(folder), encoder.digest(), scorer)
     content = {
         **asdict(scorer),
@@ -49,29 +53,26 @@ def write_model(encoder: SavedWeights, scorer: Scorer, folder: StoragePath, made
         "digest": model.digest,
         "made_from": made_from,
     }
-    if isinstance(folder, Uri):
-        with WriteErrors(folder), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
-            encoder.save(Path(local))
-            (Path(local) / SCORER).write_text(json.dumps(content, indent=2) + "\n")
-            put_folder(Path(local), folder, SCORER)
-        return model
-    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
-    try:
-        with WriteErrors(folder):
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir(parents=True)
+    with WriteErrors(folder):
+        if isinstance(folder, Path):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        near = folder.parent if isinstance(folder, Path) else None
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=near) as parent:
+            aside = Path(parent) / folder.name
+            aside.mkdir()
             encoder.save(aside)
             (aside / SCORER).write_text(json.dumps(content, indent=2) + "\n")
-            if folder.exists():
-                shutil.rmtree(folder)
-            aside.rename(folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+            if isinstance(folder, Uri):
+                put_folder(aside, folder, SCORER)
+            else:
+                if folder.exists():
+                    shutil.rmtree(folder)
+                aside.rename(folder)
     return model
 
 
 def read_model(folder: StoragePath, made_from: str | None = None) -> Model | None:
-    """The model that `write_model` saved; None when there is none, or it was made from something else."""
+    """Read a model that `write_model` wrote; None if there is none, or if its `made_from` is another."""
     if not (folder / SCORER).exists():
         return None
     try:

@@ -1,7 +1,8 @@
-"""The trainer: labelled pairs -> a saved model with its scorer. A plain class; cluster/ makes it an actor."""
+"""The trainer of bi-encoders: labelled pairs to a saved model with its scorer."""
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,13 +20,13 @@ from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.bi_encoder import fit_scorer, pair_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
 from al_ray.training.optimizer import Step
-from al_ray.training.process_group import ALONE, Group, Meeting, joined, opened
+from al_ray.training.process_group import ALONE, Group, Meeting, join_group, open_store
 from al_ray.training.saved_model import input_digest, read_model, write_model
 
 
 @dataclass(frozen=True)
 class TrainerSpec:
-    """All that a trainer is made from; folder as in ShardSpec; rank among the training's workers."""
+    """Options of a Trainer. folder: the pool folder, as in ShardSpec. rank: among the workers of the training."""
 
     folder: str
     encoder: EncoderConfig
@@ -38,16 +39,16 @@ class TrainerSpec:
 
 
 class Trainer:
-    """Trains from the pre-trained weights every time (paper, A.1), or goes on from those of another model."""
+    """Trains from pre-trained weights (paper, A.1) or another model. A plain class, which cluster/ makes an actor."""
 
     def __init__(self, spec: TrainerSpec) -> None:
-        """Fix the threads."""
+        """Set the number of threads."""
         torch.set_num_threads(spec.encoder.threads)
         self.spec = spec
 
     def meet(self, host: str) -> Meeting:
-        """Open where the workers of the next training meet; for rank 0, on a machine that the others know as `host`."""
-        self.store = opened(host)
+        """Open the store of the next training's workers. For rank 0, whose machine the others reach as `host`."""
+        self.store = open_store(host)
         return host, self.store.port
 
     def train(
@@ -55,44 +56,42 @@ class Trainer:
     ) -> Iterator[Step | Model]:
         """Train for round `number` from the weights of `start`, save into `folder`, and yield steps and the model.
 
-        A folder that holds the model of these labels and options is not made again. A training whose refitted loss
-        stays above `worst_loss` is repeated in another order; TrainingFailed after the last try. With several workers
-        each calls it with the place that rank 0 opened, and yields the same; rank 0 alone reads and writes files.
+        If the folder has the model of these labels and options, it is read instead. A training whose refitted loss is
+        above `worst_loss` is repeated in another order; TrainingFailed after the last try. With several workers, each
+        calls this with the meeting that rank 0 opened and yields the same; rank 0 alone reads and writes files.
         """
-        if meeting is None:
-            yield from self._train(labelled, number, start, storage_path(folder), ALONE)
-            return
-        with joined(
-            meeting if self.spec.rank else self.store, self.spec.rank, self.spec.training.workers, self.spec.device
-        ) as group:
+        spec, context = self.spec, nullcontext(ALONE)
+        if meeting is not None:
+            context = join_group(meeting if spec.rank else self.store, spec.rank, spec.training.workers, spec.device)
+        with context as group:
             yield from self._train(labelled, number, start, storage_path(folder), group)
 
     def follow(self, labelled: Labelled, number: int, start: Model | None, folder: str, meeting: Meeting) -> None:
-        """`train` of a rank above 0, to its end."""
+        """Run `train` to its end, for a rank above 0."""
         deque(self.train(labelled, number, start, folder, meeting), maxlen=0)
 
     def _train(
         self, labelled: Labelled, number: int, start: Model | None, folder: StoragePath, group: Group
     ) -> Iterator[Step | Model]:
         made_from = self._made_from(labelled, number, start)
-        done = group.once(lambda: read_model(folder, made_from))
-        if done is not None:
-            yield done
+        model = group.once(lambda: read_model(folder, made_from))
+        if model is not None:
+            yield model
             return
-        near = fetched(storage_path(self.spec.folder))
-        left = Tokens.read(near / "left")
-        right = left if self.spec.symmetric else Tokens.read(near / "right")
+        pool = fetched(storage_path(self.spec.folder))
+        left = Tokens.read(pool / "left")
+        right = left if self.spec.symmetric else Tokens.read(pool / "right")
         config, losses = self.spec.training, list[float]()
         for attempt in range(config.tries):
-            encoder = load(start, self.spec.encoder, near, self.spec.device)
+            encoder = load(start, self.spec.encoder, pool, self.spec.device)
             seed = [self.spec.seed, attempt, number]
             checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
             yield from train(encoder, (left, right), (labelled.pairs, labelled.labels), config, seed, checkpoint, group)
-            scorer, good = group.once(partial(_refitted, encoder, (left, right), labelled, config))
+            scorer, good = group.once(partial(_refit, encoder, (left, right), labelled, config))
             if good:
-                made = group.once(partial(write_model, encoder, scorer, folder, made_from))
+                model = group.once(partial(write_model, encoder, scorer, folder, made_from))
                 group.once(checkpoint.drop)
-                yield made
+                yield model
                 return
             losses.append(scorer.loss)
         raise TrainingFailed(
@@ -102,13 +101,13 @@ class Trainer:
         )
 
     def _made_from(self, labelled: Labelled, number: int, start: Model | None) -> str:
-        """Digest of all that decides the weights."""
+        """Return the digest of everything that decides the weights."""
         options = [self.spec.encoder.digested(), self.spec.training.digested()]
         round_start = [self.spec.seed, number, start and start.digest]
         return input_digest([options, round_start], labelled.pairs, labelled.labels)
 
 
-def _refitted(
+def _refit(
     encoder: TextEncoder, tokens: tuple[Tokens, Tokens], labelled: Labelled, config: TrainingConfig
 ) -> tuple[Scorer, bool]:
     return fit_scorer(pair_cosines(encoder, *tokens, labelled.pairs), labelled.labels, config)

@@ -85,7 +85,7 @@ OF_REPORT = [
 ]
 OF_AUGMENT = [
     ("augment", "--gold stsb:p.tsv", "error: Missing from python -m jobs.augment: --out PATH|URI"),
-    ("augment", "--out made", "say where gold is: --gold stsb:FOLDER, or --task TASK with --labels"),
+    ("augment", "--out made", "give the gold pairs: --gold stsb:FOLDER, or --task TASK with --labels"),
     ("augment", "--out made --gold stsb:nowhere --teacher random-bert", "nowhere/sts-train.csv cannot be read"),
     ("augment", "--out made --gold wiki --teacher random-bert", "--gold is 'wiki'; give stsb:FOLDER"),
     ("augment", "--out made --task task --labels stated --sampler best", "sampler"),

@@ -22,7 +22,6 @@ from al_ray.core.config.sections import EvaluationConfig, SearchConfig, Training
 from al_ray.core.errors import AlRayError, BadFile, BadOption
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task, write_task
-from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.run_folder import RunFolder, bound_config
@@ -214,7 +213,7 @@ def cosines_of(model: Encoder, task: Task, pairs: list[list[int]]) -> np.ndarray
     """Each pair's cosine, text by text."""
 
     def vector(text: str) -> np.ndarray:
-        tokens = Tokens.of(next(model.tokenise([text])))
+        tokens = model.tokenise([text])
         return model.embed(tokens, np.array([0]))[0].astype(np.float64)
 
     return np.array([vector(task.left.texts[a]) @ vector(task.right.texts[b]) for a, b in pairs])

@@ -1,4 +1,4 @@
-"""The encoder cnn: its vectors against a slow twin, its words, and its way through the trainer."""
+"""The encoder cnn: vectors against a slow twin, the vocabulary, and training."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ KNOWN = Vocabulary.of(TEXTS[:4], bins=3)
 
 
 def tokens_of(encoder: Cnn, texts: list[str]) -> Tokens:
-    return Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
+    return encoder.tokenise(texts)
 
 
 def twin(encoder: Cnn, ids: list[int]) -> np.ndarray:
@@ -46,7 +46,7 @@ def twin(encoder: Cnn, ids: list[int]) -> np.ndarray:
     return state["projection.weight"] @ np.array(greatest)
 
 
-def test_vectors_are_those_of_the_formula_whatever_stands_beside_them_in_the_batch():
+def test_vectors_are_those_of_the_formula_in_any_batch():
     encoder = Cnn.base(CONFIG, KNOWN)
     with torch.no_grad():
         encoder.network.get_parameter("convolution.bias").add_(torch.linspace(-1, 1, 7))
@@ -72,14 +72,14 @@ def test_the_most_frequent_words_have_numbers_and_all_others_share_bins():
     assert vocabulary.ids(" ", 12) == [1]
 
 
-def test_a_text_is_cut_at_the_greatest_length():
+def test_a_text_is_truncated_at_the_maximum_length():
     assert len(Cnn.base(replace(CONFIG, max_length=3), KNOWN).vocabulary.ids("a a a a", 3)) == 3
     assert tokens_of(Cnn.base(replace(CONFIG, max_length=3), KNOWN), ["a a a a a"]).lengths(np.arange(1)).tolist() == [
         3
     ]
 
 
-def test_the_weights_of_a_seed_are_always_the_same_and_of_another_are_not():
+def test_the_seed_alone_decides_the_weights():
     one, same, other = Cnn.base(CONFIG, KNOWN), Cnn.base(CONFIG, KNOWN), Cnn.base(CONFIG, KNOWN, seed=1)
     assert one.digest() == same.digest() != other.digest()
 
@@ -95,7 +95,7 @@ def test_another_vocabulary_or_length_is_another_digest():
     assert len(digests) == 3
 
 
-def test_it_saves_and_loads_with_its_words(tmp_path):
+def test_it_is_saved_and_loaded_with_its_vocabulary(tmp_path):
     encoder = Cnn.base(CONFIG, KNOWN, seed=4)
     encoder.save(tmp_path)
     again = saved(str(tmp_path), CONFIG)
@@ -113,7 +113,7 @@ def test_vectors_in_bf16_are_near_the_others():
 
 
 @pytest.mark.parametrize("damage", ["no words", "no weights", "cut weights", "other words", "fewer counts"])
-def test_a_damaged_folder_is_told_as_such(tmp_path, damage):
+def test_a_damaged_folder_is_an_error_with_the_cure(tmp_path, damage):
     Cnn.base(CONFIG, KNOWN).save(tmp_path)
     words, weights = tmp_path / "vocab.json", tmp_path / "model.safetensors"
     about = json.loads(words.read_text())
@@ -131,7 +131,7 @@ def test_a_damaged_folder_is_told_as_such(tmp_path, damage):
         saved(str(tmp_path), CONFIG)
 
 
-def test_a_name_says_how_many_filters():
+def test_a_name_gives_the_number_of_filters():
     assert (filters_of("cnn"), filters_of("cnn-600")) == (300, 600)
     assert [name for name in ("cnn", "cnn-9", "cnn-", "cnnx", "./cnn", "random-bert") if is_cnn(name)] == [
         "cnn",
@@ -139,11 +139,11 @@ def test_a_name_says_how_many_filters():
     ]
     with pytest.raises(BadOption, match="give 1 to"):
         filters_of("cnn-0")
-    with pytest.raises(BadOption, match="none to leave out"):
+    with pytest.raises(BadOption, match="no layers to leave out"):
         Cnn.base(replace(CONFIG, encoder_layers=2), KNOWN)
 
 
-def test_frequent_words_are_short_at_the_start_and_no_offset_stands_in_every_vector():
+def test_initial_vectors_of_frequent_words_are_short_and_have_no_common_offset():
     network = Cnn.base(replace(CONFIG, encoder="cnn-50"), Vocabulary.of(["the " * 99 + "zebra"])).network
     the, zebra = network.embedding.weight[-2:].detach().norm(dim=1).tolist()
     # 0.001 / (0.001 + 0.99) to 0.001 / (0.001 + 0.01), of lengths about 17.
@@ -151,13 +151,13 @@ def test_frequent_words_are_short_at_the_start_and_no_offset_stands_in_every_vec
     np.testing.assert_allclose(network.projection.weight.sum(dim=1).detach(), 0.0, atol=1e-5)
 
 
-def test_untrained_vectors_make_a_sensible_seed_set():
+def test_untrained_vectors_find_positives_for_the_seed_set():
     task = synthetic_task(2000, 0)
     split = task.splits["train"]
     texts = [task.left.texts[row] for row in split.space.left]
     vocabulary, config = Vocabulary.of(texts), replace(CONFIG, encoder="cnn-100", max_length=32)
 
-    def found(network: Network) -> int:
+    def positives_in_seed_set(network: Network) -> int:
         """Positives among the 1,600 most similar pairs."""
         encoder = Cnn(network, vocabulary, config)
         vectors = encoder.embed(tokens_of(encoder, texts), np.arange(len(texts)))
@@ -166,9 +166,9 @@ def test_untrained_vectors_make_a_sensible_seed_set():
         keys = split.space.left[left[best]] * split.space.width + split.space.left[right[best]]
         return int(np.isin(keys, split.positive_keys).sum())
 
-    # One pair in 899 is a match: chance finds 2, torch's own initial weights 20, ours 60.
-    assert found(Network(vocabulary.size, 100)) < 30
-    assert found(Cnn.base(config, vocabulary).network) > 45
+    # One pair in 899 is a match: a random choice finds 2, torch's initial weights 20, ours 60.
+    assert positives_in_seed_set(Network(vocabulary.size, 100)) < 30
+    assert positives_in_seed_set(Cnn.base(config, vocabulary).network) > 45
 
 
 @pytest.fixture(scope="module")
@@ -180,14 +180,14 @@ def pool(tmp_path_factory):
     return folder / "pool", task
 
 
-def test_the_pool_folder_holds_the_words_of_the_train_split_alone(pool):
+def test_the_pool_folder_has_only_the_words_of_the_train_split(pool):
     folder, task = pool
     texts = [task.left.texts[row] for row in task.splits["train"].space.left]
     assert Vocabulary.read(folder) == Vocabulary.of(texts)
     assert Tokens.read(folder / "left").ids.max() < Vocabulary.read(folder).size
 
 
-def test_a_trainer_trains_and_saves_it_and_a_pool_loads_what_it_made(pool, tmp_path):
+def test_a_trainer_trains_and_saves_it_and_a_pool_loads_the_model(pool, tmp_path):
     folder, task = pool
     split = task.splits["train"]
     pairs = np.concatenate([split.positives[:40], split.stated_negatives[:40]])
@@ -202,11 +202,11 @@ def test_a_trainer_trains_and_saves_it_and_a_pool_loads_what_it_made(pool, tmp_p
     trained = load(model, CONFIG, folder, "cpu")
     assert trained.digest() == model.digest != base.digest()
     assert isinstance(trained, Cnn)
-    # The padding's vector is zero for ever.
+    # The vector of padding stays zero.
     assert not trained.network.embedding.weight[0].any()
 
 
-def test_weights_that_are_not_those_named_are_refused(pool, tmp_path):
+def test_weights_of_another_digest_are_refused(pool, tmp_path):
     encoder = Cnn.base(CONFIG, KNOWN)
     model = write_model(encoder, Scorer(1.0, 0.0, 0.1, "fitted"), tmp_path / "model", "nothing")
     with pytest.raises(BadFile, match="not those the run made"):

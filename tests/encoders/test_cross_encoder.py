@@ -1,4 +1,4 @@
-"""Concatenation models of four families: what a pair becomes, training, what is kept, and what is refused."""
+"""Cross-encoders of four families: encoded pairs, training, saved models and errors."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -43,7 +43,7 @@ FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3)
 
 
 def tokenizer_of(family: str) -> PreTrainedTokenizerFast:
-    """A letter is a word piece; XLNet pads on the left, and ends with its [CLS], which is a segment of its own."""
+    """A tokenizer whose tokens are letters; XLNet pads on the left and ends with [CLS], in a segment of its own."""
     pieces = {piece: number for number, piece in enumerate([*SPECIAL, *map(chr, range(97, 123))])}
     tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]", continuing_subword_prefix=""))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -55,12 +55,12 @@ def tokenizer_of(family: str) -> PreTrainedTokenizerFast:
         single=single, pair=pair, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     segments = [] if family == "roberta" else ["token_type_ids"]
-    made = PreTrainedTokenizerFast(
+    fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
         padding_side="left" if family == "xlnet" else "right",
         model_input_names=["input_ids", *segments, "attention_mask"],
     )  # fmt: skip
-    return made
+    return fast
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -78,18 +78,18 @@ def base(request, tmp_path_factory) -> EncoderConfig:
 
 
 def trained(base: EncoderConfig, folder: Path, config: TrainingConfig = FAST, seed: int = 0, count: int = 10):
-    """The model that a trainer leaves, and the steps before it."""
+    """Return the trained model and the steps before it."""
     pairs = (PAIRS * 2)[:count]
     labels = np.tile(LABELS, 2)[:count]
     labels.setflags(write=False)
-    return ended(PairTrainer(PairTrainerSpec(base, config, seed)).train(pairs, labels, str(folder)))
+    return drain(PairTrainer(PairTrainerSpec(base, config, seed)).train(pairs, labels, str(folder)))
 
 
-def ended(stream: Iterator[Step | Model]) -> tuple[Model, list[Step]]:
-    """What a training yields at last, and before."""
-    news = list(stream)
-    assert isinstance(news[-1], Model)
-    return news[-1], [step for step in news if isinstance(step, Step)]
+def drain(stream: Iterator[Step | Model]) -> tuple[Model, list[Step]]:
+    """Return the last and the earlier values that a training yields."""
+    events = list(stream)
+    assert isinstance(events[-1], Model)
+    return events[-1], [step for step in events if isinstance(step, Step)]
 
 
 def test_every_family_scores_a_pair_alone_as_in_a_batch(base):
@@ -102,29 +102,29 @@ def test_every_family_scores_a_pair_alone_as_in_a_batch(base):
     assert np.abs(other_way - together).max() > 1e-3, "a pair has an order"
 
 
-def test_every_family_starts_from_its_pre_trained_weights_under_a_head_of_the_seed(base):
+def test_every_family_starts_from_pre_trained_weights_and_a_head_of_the_seed(base):
     one, same, other = (CrossEncoder.base(base, seed) for seed in (0, 0, 1))
     assert one.digest() == same.digest() != other.digest()
     body = getattr(one.transformer, one.transformer.base_model_prefix).state_dict()
-    kept = AutoModel.from_pretrained(base.encoder).state_dict()
+    pretrained = AutoModel.from_pretrained(base.encoder).state_dict()
     shared = [name for name in body if not name.startswith("pooler.")]
     assert len(shared) > 5
-    assert all(torch.equal(body[name], kept[name]) for name in shared)
+    assert all(torch.equal(body[name], pretrained[name]) for name in shared)
 
 
-def test_every_family_is_saved_whole_and_scores_the_same(base, tmp_path):
-    made, _ = trained(base, tmp_path / "model")
+def test_every_saved_family_is_loaded_with_the_same_scores(base, tmp_path):
+    model, _ = trained(base, tmp_path / "model")
     shard = PairShard(PairShardSpec(batch=4, threads=1))
-    found = CrossEncoder.saved(made.path)
-    assert found.digest() == made.digest
-    assert found.max_length == 16
-    assert shard.scores(made, PAIRS).tolist() == found.scores(PAIRS, 4).tolist()
-    assert read_model(tmp_path / "model") == made
-    in_half = PairShard(PairShardSpec(batch=4, threads=1, arithmetic="bf16")).scores(made, PAIRS)
-    assert in_half == pytest.approx(found.scores(PAIRS, 4), abs=0.15)
-    assert in_half.tolist() != found.scores(PAIRS, 4).tolist()
-    with pytest.raises(BadFile, match="other weights"):
-        PairShard(PairShardSpec(4, 1)).scores(replace(made, digest="0"), PAIRS)
+    loaded = CrossEncoder.saved(model.path)
+    assert loaded.digest() == model.digest
+    assert loaded.max_length == 16
+    assert shard.scores(model, PAIRS).tolist() == loaded.scores(PAIRS, 4).tolist()
+    assert read_model(tmp_path / "model") == model
+    in_half = PairShard(PairShardSpec(batch=4, threads=1, arithmetic="bf16")).scores(model, PAIRS)
+    assert in_half == pytest.approx(loaded.scores(PAIRS, 4), abs=0.15)
+    assert in_half.tolist() != loaded.scores(PAIRS, 4).tolist()
+    with pytest.raises(BadFile, match="not those the run made"):
+        PairShard(PairShardSpec(4, 1)).scores(replace(model, digest="0"), PAIRS)
 
 
 def test_every_family_learns(base, tmp_path):
@@ -138,7 +138,7 @@ def test_every_family_learns(base, tmp_path):
     assert model.scorer.logit(scores).tolist() == scores.tolist()
 
 
-def test_a_training_that_was_cut_off_ends_with_the_same_weights_and_losses(base, tmp_path):
+def test_an_interrupted_training_ends_with_the_same_weights_and_losses(base, tmp_path):
     whole, steps = trained(base, tmp_path / "whole" / "model")
     spec = PairTrainerSpec(base, FAST, 0, checkpoint_seconds=0.0)
     pairs, labels = PAIRS * 2, np.tile(LABELS, 2)
@@ -146,11 +146,11 @@ def test_a_training_that_was_cut_off_ends_with_the_same_weights_and_losses(base,
     for _ in range(3):
         next(cut)
     assert (tmp_path / "cut" / "training.safetensors").exists()
-    model, again = ended(PairTrainer(spec).train(pairs, labels, str(tmp_path / "cut" / "model")))
+    model, again = drain(PairTrainer(spec).train(pairs, labels, str(tmp_path / "cut" / "model")))
     assert (model.digest, model.scorer) == (whole.digest, whole.scorer)
     assert again == steps
     assert not (tmp_path / "cut" / "training.safetensors").exists()
-    # And a model that is there is not made again.
+    # An existing model is not trained again.
     assert list(PairTrainer(spec).train(pairs, labels, str(tmp_path / "cut" / "model"))) == [model]
 
 
@@ -159,11 +159,11 @@ def test_the_seed_decides_head_order_and_dropout(base, tmp_path):
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_dropout_is_on_and_drawn_by_the_trainings_own_seed_alone(letters, tmp_path):
+def test_dropout_is_on_and_depends_on_the_seed_of_the_training_alone(letters, tmp_path):
     digests = []
-    for ambient, drops in ((1, True), (2, True), (2, False)):
+    for ambient, dropout in ((1, True), (2, True), (2, False)):
         model = CrossEncoder.base(letters, 0)
-        if not drops:
+        if not dropout:
             for part in model.transformer.modules():
                 if isinstance(part, torch.nn.Dropout):
                     part.p = 0.0
@@ -179,35 +179,35 @@ def test_a_gradient_is_that_of_the_mean_loss_of_a_batch(base):
     one, twin, labels = CrossEncoder.base(base, 0), CrossEncoder.base(base, 0), LABELS
     loss = one.gradients(PAIRS * 2, np.tile(labels, 2))
     logits = torch.stack([twin.logits(twin.encoded([pair]), np.array([0]))[0] for pair in PAIRS])
-    wanted = torch.nn.functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(labels.astype(np.float32)))
-    wanted.backward()
-    assert loss == pytest.approx(wanted.item(), rel=1e-4)
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, torch.from_numpy(labels.astype(np.float32)))
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-4)
     for own, other in zip(one.transformer.parameters(), twin.transformer.parameters(), strict=True):
         assert (own.grad is None) == (other.grad is None)
         if own.grad is not None:
             torch.testing.assert_close(own.grad, other.grad, rtol=1e-3, atol=1e-5)
 
 
-def test_the_longer_text_of_a_long_pair_is_cut(letters):
+def test_the_longer_text_of_a_long_pair_is_truncated(letters):
     model = CrossEncoder.base(replace(letters, max_length=10), 0)
     before = model.digest()
-    # [CLS] 5 letters [SEP] 2 letters [SEP]: 10 pieces.
+    # [CLS] 5 letters [SEP] 2 letters [SEP]: 10 tokens.
     assert model.encoded([("abcdefgh", "xy")])["input_ids"] == model.encoded([("abcde", "xy")])["input_ids"]
     model.scores([("abcdefgh", "xy")], 1)
-    assert model.digest() == before, "scoring leaves nothing behind"
+    assert model.digest() == before, "scoring does not change the model"
 
 
-def test_scores_stand_in_the_order_of_the_pairs_whatever_their_lengths(letters):
+def test_scores_are_in_the_order_of_the_pairs_for_any_lengths(letters):
     model = CrossEncoder.base(letters, 0)
     pairs = [("a" * n, "b") for n in (9, 1, 5, 3, 7)]
     assert model.scores(pairs, 2) == pytest.approx(model.scores(pairs[::-1], 5)[::-1], abs=1e-5)
 
 
 def test_sentence_transformers_loads_what_was_trained(letters, tmp_path):
-    made, _ = trained(letters, tmp_path / "model")
-    theirs = sentence_transformers.CrossEncoder(made.path, device="cpu")
-    found = theirs.predict(PAIRS, activation_fn=torch.nn.Identity(), show_progress_bar=False)
-    assert CrossEncoder.saved(made.path).scores(PAIRS, 8) == pytest.approx(found, abs=1e-5)
+    model, _ = trained(letters, tmp_path / "model")
+    theirs = sentence_transformers.CrossEncoder(model.path, device="cpu")
+    loaded = theirs.predict(PAIRS, activation_fn=torch.nn.Identity(), show_progress_bar=False)
+    assert CrossEncoder.saved(model.path).scores(PAIRS, 8) == pytest.approx(loaded, abs=1e-5)
 
 
 def test_the_packaged_encoder_is_a_base(minilm):
@@ -220,24 +220,24 @@ def test_the_packaged_encoder_is_a_base(minilm):
     assert np.isfinite(model.scores(PAIRS, 4)).all()
 
 
-def test_more_word_pieces_than_positions_are_refused(base):
+def test_more_tokens_than_positions_are_refused(base):
     if "xlnet" in base.encoder:
-        assert CrossEncoder.base(replace(base, max_length=200), 0).max_length == 200, "its positions have no end"
+        assert CrossEncoder.base(replace(base, max_length=200), 0).max_length == 200, "its positions are unlimited"
         return
-    # RoBERTa's 42 positions count from that of its padding: the first of them is never a word piece's.
+    # RoBERTa counts its 42 positions from that of its padding, so the first is not used.
     most = 41 if "roberta" in base.encoder else 40
     assert CrossEncoder.base(replace(base, max_length=most), 0).max_length == most
     with pytest.raises(BadOption, match=f"--max-length {most + 1}"):
         CrossEncoder.base(replace(base, max_length=most + 1), 0)
 
 
-def test_a_folder_that_is_no_concatenation_model_is_refused(base, tmp_path):
-    with pytest.raises(BadFile, match=r"lacks [0-9]+ weights|has not one logit"):
+def test_a_folder_that_holds_no_cross_encoder_is_refused(base, tmp_path):
+    with pytest.raises(BadFile, match=r"lacks [0-9]+ weights|does not have exactly one logit"):
         CrossEncoder.saved(base.encoder)
     with pytest.raises(BadFile, match="cannot be loaded"):
         CrossEncoder.saved(str(tmp_path))
 
 
-def test_a_loss_that_is_no_number_ends_the_training(letters, tmp_path):
+def test_a_loss_that_is_not_finite_ends_the_training(letters, tmp_path):
     with pytest.raises(TrainingFailed, match="lower --training"):
         trained(letters, tmp_path / "model", TrainingConfig(epochs=50, batch=4, learning_rate=1e6, clip_norm=1e30))

@@ -1,4 +1,4 @@
-"""Rows encoded in fixed batches: the vectors of each batch stand at its rows, whoever encodes which batches."""
+"""Rows encoded in fixed batches: each vector is at its row, whichever process encodes the batch."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from al_ray.encoders.transformer import Encoder
 
 @pytest.fixture
 def parts(letters, task) -> tuple[Encoder, Tokens, np.ndarray]:
-    """An encoder, token ids, and rows whose order by length is not their own."""
+    """An encoder, token ids, and rows whose order by length is another."""
     encoder = Encoder.base(letters)
-    tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
+    tokens = encoder.tokenise(task.left.texts)
     rows = np.arange(3, len(tokens), 2)
     assert (np.diff(tokens.lengths(rows)) < 0).any()
     return encoder, tokens, rows

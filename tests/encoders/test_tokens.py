@@ -22,7 +22,7 @@ def test_rows_are_padded_to_the_longest_by_hand():
 
 
 @given(TEXTS, st.data())
-def test_what_is_not_padding_is_the_text(texts, data):
+def test_all_but_the_padding_is_the_text(texts, data):
     rows = np.array(data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=12)))
     ids, mask = Tokens.of(texts).padded(rows, pad=0)
     assert ids.shape == mask.shape == (len(rows), max(len(texts[row]) for row in rows))
@@ -40,11 +40,11 @@ def test_batches_are_sorted_by_length_then_row():
 @given(TEXTS, st.integers(1, 7), st.randoms())
 def test_batches_are_whole_and_do_not_depend_on_the_order_of_the_rows(texts, size, random):
     tokens, rows = Tokens.of(texts), list(range(len(texts)))
-    made = [batch.tolist() for batch in batches(tokens, np.array(rows), size)]
-    assert sorted(chain(*made)) == rows
-    assert all(len(batch) == size for batch in made[:-1])
+    parts = [batch.tolist() for batch in batches(tokens, np.array(rows), size)]
+    assert sorted(chain(*parts)) == rows
+    assert all(len(batch) == size for batch in parts[:-1])
     random.shuffle(rows)
-    assert [batch.tolist() for batch in batches(tokens, np.array(rows), size)] == made
+    assert [batch.tolist() for batch in batches(tokens, np.array(rows), size)] == parts
 
 
 def test_tokens_come_back_from_disk(tmp_path):
@@ -57,19 +57,19 @@ def test_tokens_come_back_from_disk(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ids.npy", "starts.npy"])
-@pytest.mark.parametrize("kept", [None, 0, 40, -4])
-def test_tokens_that_are_missing_or_cut_short_are_refused_by_folder(tmp_path, name, kept):
+@pytest.mark.parametrize("size", [None, 0, 40, -4])
+def test_missing_or_truncated_tokens_are_an_error_that_names_the_folder(tmp_path, name, size):
     Tokens.of([[7], [1, 2, 3]]).write(tmp_path)
     whole = (tmp_path / name).read_bytes()
     (tmp_path / name).unlink()
-    if kept is not None:
-        (tmp_path / name).write_bytes(whole[:kept])
+    if size is not None:
+        (tmp_path / name).write_bytes(whole[:size])
     with pytest.raises(BadFile, match=rf"{tmp_path}.*delete .* and run again"):
         Tokens.read(tmp_path)
 
 
-def test_ids_of_another_text_are_not_whole(tmp_path):
+def test_ids_of_another_text_are_refused(tmp_path):
     Tokens.of([[7], [1, 2, 3]]).write(tmp_path)
     np.save(tmp_path / "ids.npy", np.array([7, 1, 2], dtype=np.int32))
-    with pytest.raises(BadFile, match="not whole"):
+    with pytest.raises(BadFile, match="truncated"):
         Tokens.read(tmp_path)

@@ -1,4 +1,4 @@
-"""The encoder against Transformers and sentence-transformers, and what a digest tells apart."""
+"""The encoder against Transformers and sentence-transformers, its digest, and errors of loading."""
 
 import json
 import subprocess
@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.encoders import transformer
 from al_ray.encoders import transformer as encoder_module
-from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 
 TEXTS = ["a short one", "Zwei, drei - 45!", "", "x", "much longer than twenty-four word pieces in any tokenizer " * 20]
@@ -23,7 +23,7 @@ TEXTS = ["a short one", "Zwei, drei - 45!", "", "x", "much longer than twenty-fo
 
 def vectors_of(encoder: Encoder, texts: Sequence[str]) -> np.ndarray:
     """(n, d), all in one batch."""
-    tokens = Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
+    tokens = encoder.tokenise(texts)
     return encoder.embed(tokens, np.arange(len(texts)))
 
 
@@ -54,21 +54,22 @@ def test_a_vector_is_the_mean_of_the_last_layers_tokens_at_unit_length(config):
         assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
 
 
-def test_a_text_is_cut_at_the_limit_special_pieces_included(letters):
+def test_a_text_is_truncated_at_the_limit_with_special_tokens(letters):
     encoder = Encoder.base(letters)
-    (ids,) = encoder.tokenise(["abc" * 30])
-    assert len(ids[0]) == letters.max_length
-    # Two special pieces leave room for 22 letters.
+    assert encoder.tokenise(["abc" * 30]).lengths(np.array([0])) == [letters.max_length]
+    # Two special tokens leave room for 22 letters.
     one, other, shorter = vectors_of(encoder, ["abc" * 30, ("abc" * 30)[:22], ("abc" * 30)[:21]])
     assert one.tolist() == other.tolist()
     assert one.tolist() != shorter.tolist()
 
 
-def test_tokens_do_not_depend_on_how_many_texts_go_at_a_time(letters):
+def test_tokens_do_not_depend_on_the_block_size(letters, monkeypatch):
     encoder = Encoder.base(letters)
-    whole = [ids for block in encoder.tokenise(TEXTS) for ids in block]
-    assert [ids for block in encoder.tokenise(TEXTS, block=2) for ids in block] == whole
-    assert list(encoder.tokenise([])) == []
+    whole = encoder.tokenise(TEXTS)
+    monkeypatch.setattr(transformer, "BLOCK", 2)
+    parts = encoder.tokenise(TEXTS)
+    assert (parts.ids.tolist(), parts.starts.tolist()) == (whole.ids.tolist(), whole.starts.tolist())
+    assert len(encoder.tokenise([])) == 0
 
 
 def test_a_limit_beyond_the_encoders_positions_is_refused(letters):
@@ -106,39 +107,39 @@ def test_two_loads_give_the_same_bits(config):
     assert vectors_of(one, TEXTS).tobytes() == vectors_of(other, TEXTS).tobytes()
 
 
-def test_a_saved_encoder_comes_back_to_the_bit(config, tmp_path):
+def test_a_saved_encoder_is_loaded_with_the_same_bits(config, tmp_path):
     encoder = Encoder.base(config)
     before = vectors_of(encoder, TEXTS)
     again = Encoder.saved(str(saved(encoder, tmp_path / "model")), config)
     assert again.digest() == encoder.digest()
-    # For whoever takes the tokenizer alone.
+    # For users of the tokenizer alone.
     assert again.tokenizer.model_max_length == config.max_length
     assert vectors_of(again, TEXTS).tobytes() == before.tobytes()
 
 
-def test_an_encoder_computes_in_what_it_is_told(config):
+def test_an_encoder_computes_in_the_precision_of_its_options(config):
     plain, half = Encoder.base(config), Encoder.base(replace(config, arithmetic="bf16"))
     assert Encoder.base(replace(config, arithmetic="fp32")).digest() != plain.digest() != half.digest()
     ours, theirs = vectors_of(plain, TEXTS), vectors_of(half, TEXTS)
     assert vectors_of(Encoder.base(replace(config, arithmetic="fp32")), TEXTS).tobytes() == ours.tobytes()
     assert ours.dtype == theirs.dtype == np.float32
-    # bfloat16 keeps 8 bits: cosines of the two stay within 1%, and above what fp32 leaves.
+    # bfloat16 has 8 bits: vectors differ by less than 1%, but by more than fp32's rounding.
     apart = 1 - np.einsum("nd,nd->n", ours, theirs)
     assert 1e-7 < apart.max() < 0.01
 
 
-def test_the_digest_holds_weights_tokenizer_and_options_and_nothing_else(config):
+def test_the_digest_depends_on_weights_tokenizer_and_options_alone(config):
     encoder = Encoder.base(config)
     seen = {encoder.digest()}
     vectors_of(encoder, TEXTS)
-    assert encoder.digest() in seen, "encoding leaves nothing behind"
+    assert encoder.digest() in seen, "encoding does not change the encoder"
     for changes in ({"max_length": 23}, {"encoder_batch": 9}, {"threads": 2}):
         seen.add(Encoder.base(replace(config, **changes)).digest())
     weight = next(encoder.transformer.parameters())
-    kept = weight.data[3, 1].item()
+    before = weight.data[3, 1].item()
     weight.data[3, 1] += 2**-10
     seen.add(encoder.digest())
-    weight.data[3, 1] = kept
+    weight.data[3, 1] = before
     encoder.tokenizer.add_tokens(["qwertz"])
     seen.add(encoder.digest())
     assert len(seen) == 6
@@ -173,21 +174,21 @@ for folder in folders:
 
 
 def test_saved_folders_load_where_al_ray_cannot_be_imported(minilm, letters, tmp_path):
-    folders, wanted = [], []
+    folders, expected = [], []
     for name in ("random-bert", minilm):
         encoder = Encoder.base(replace(letters, encoder=name, encoder_layers=2))
         folders.append(str(saved(encoder, tmp_path / name)))
-        wanted.append(vectors_of(encoder, TEXTS))
+        expected.append(vectors_of(encoder, TEXTS))
     command, given = [sys.executable, "-I", "-W", "error", "-c", OUTSIDER], json.dumps([TEXTS, *folders])
     ended = subprocess.run(command, input=given, cwd=tmp_path, capture_output=True, text=True, check=False)
-    # Not a word on stderr of missing weights or old names either.
+    # Nor does it warn of missing weights or old names.
     assert (ended.returncode, ended.stderr) == (0, "")
-    for folder, vectors in zip(folders, wanted, strict=True):
+    for folder, vectors in zip(folders, expected, strict=True):
         assert np.load(f"{folder}.npy") == pytest.approx(vectors, abs=1e-5)
 
 
 def refused(name: str) -> str:
-    """The one line with which an encoder is refused."""
+    """Return the one line of the error for an encoder."""
     with pytest.raises(BadOption) as error:
         Encoder.base(EncoderConfig(name, None, 24, 8, 1))
     assert len(str(error.value).splitlines()) == 1
@@ -241,8 +242,8 @@ def test_weights_of_another_shape_are_refused(letters, tmp_path):
     assert "cannot be loaded" in refused(str(folder))
 
 
-def test_a_pooler_that_the_file_lacks_is_the_same_in_every_load(letters, tmp_path):
-    # As in roberta-base: it takes no part in a vector, but a shard must find the digest that the trainer found.
+def test_a_pooler_that_is_missing_in_the_file_is_the_same_in_every_load(letters, tmp_path):
+    # As in roberta-base: it does not affect vectors, but shard and trainer must compute the same digest.
     folder = saved(Encoder.base(letters), tmp_path / "model")
     weights = load_file(folder / "model.safetensors")
     save_file({name: value for name, value in weights.items() if "pooler" not in name}, folder / "model.safetensors")
@@ -254,12 +255,12 @@ def test_a_pooler_that_the_file_lacks_is_the_same_in_every_load(letters, tmp_pat
     assert len(digests) == 1
 
 
-def test_loading_leaves_torchs_chance_as_it_was(config):
+def test_loading_does_not_change_torchs_random_state(config):
     torch.manual_seed(5)
-    wanted = torch.rand(3)
+    expected = torch.rand(3)
     torch.manual_seed(5)
     Encoder.base(config)
-    assert torch.equal(torch.rand(3), wanted)
+    assert torch.equal(torch.rand(3), expected)
 
 
 def test_another_minilm_in_the_package_is_refused(minilm, monkeypatch):

@@ -1,4 +1,4 @@
-"""Training by hand-written twins: optimiser, head, batches; and what a trainer keeps, repeats and refuses."""
+"""Optimizer, head and batches against hand-written twins; saved models, repeated trainings and errors of a trainer."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ FAST = TrainingConfig(batch=8, learning_rate=1e-3)
 
 
 def tokens_of(encoder: Encoder, texts: Sequence[str]) -> Tokens:
-    return Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
+    return encoder.tokenise(texts)
 
 
 def labelled_pairs(task: Task, negatives: int = 60):
@@ -43,7 +43,7 @@ def trained(letters: EncoderConfig, task: Task, config: TrainingConfig, seed: li
     encoder = Encoder.base(letters)
     left, right = tokens_of(encoder, task.left.texts), tokens_of(encoder, task.right.texts)
     pairs, labels = labelled_pairs(task)
-    # What Ray hands over is read-only.
+    # Arrays from Ray are read-only.
     for array in (pairs, labels):
         array.setflags(write=False)
     return encoder, list(train(encoder, (left, right), (pairs[:count], labels[:count]), config, seed))
@@ -81,7 +81,7 @@ def test_the_optimiser_is_adam_by_hand(letters, bias_correction, weight_decay):
     rates = [0.01] * (len(parameters) - 2) + [0.07] * 2
     optimiser, rng = Optimiser.of(encoder, head, config, steps=10), np.random.default_rng(0)
     start = [p.detach().numpy().copy() for p in parameters]
-    # The first gradients are beyond the largest norm, the last within it.
+    # The first gradients exceed the clipping norm, the last do not.
     gradients = [[rng.standard_normal(p.shape) * 10.0 ** -(2 + t // 2) for p in parameters] for t in range(10)]
     for step in gradients:
         for parameter, gradient in zip(parameters, step, strict=True):
@@ -109,8 +109,8 @@ def test_with_correction_and_no_schedule_the_optimiser_is_torchs(letters):
         torch.testing.assert_close(parameter, twin, rtol=1e-5, atol=1e-7)
 
 
-def test_the_rate_climbs_over_the_warm_up_and_falls_to_the_last_step(letters):
-    # 20 steps, 10% of them warm: thirds up to the peak, then eighteenths down to one.
+def test_the_rate_rises_during_warm_up_and_falls_to_the_last_step(letters):
+    # 20 steps, 10% of them warm-up: by thirds up to the peak, then by eighteenths down to one.
     config = TrainingConfig()
     optimiser = Optimiser.of(Encoder.base(letters), Head(config), config, steps=20)
     shares = [optimiser.factor() for optimiser.taken in range(20)]
@@ -133,18 +133,18 @@ def test_the_head_normalises_a_batch_without_learnt_scale():
     head = Head(TrainingConfig(initial_weight=10.0, initial_bias=-50.0))
     # Mean 0.5; mean square of the rest (0.09 + 0.01 + 0.01 + 0.09) / 4 = 0.05.
     logits = head(torch.tensor([0.2, 0.4, 0.6, 0.8]))
-    wanted = [10 * off / math.sqrt(0.05 + 1e-8) - 50 for off in (-0.3, -0.1, 0.1, 0.3)]
-    assert logits.tolist() == pytest.approx(wanted, rel=1e-5)
+    expected = [10 * off / math.sqrt(0.05 + 1e-8) - 50 for off in (-0.3, -0.1, 0.1, 0.3)]
+    assert logits.tolist() == pytest.approx(expected, rel=1e-5)
     assert sorted(name for name, _ in head.named_parameters()) == ["bias", "weight"]
     # Equal cosines have no variance; their logits are the bias, not NaN.
     assert head(torch.tensor([0.7, 0.7])).tolist() == pytest.approx([-50, -50], abs=0.01)
 
 
-def test_w_is_put_back_to_nothing_when_it_falls_below():
-    for weight, kept in ((-3.0, 0.0), (3.0, 3.0)):
+def test_a_negative_w_is_set_to_zero():
+    for weight, after in ((-3.0, 0.0), (3.0, 3.0)):
         head = Head(TrainingConfig(initial_weight=weight))
-        head.keep_rising()
-        assert head.weight.item() == kept
+        head.keep_increasing()
+        assert head.weight.item() == after
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_fewer_than_two_pairs_are_refused_with_the_cure(letters, make_task, pair
         trained(letters, make_task(True), FAST, [0, 0, 1], pairs)
 
 
-def test_nothing_is_dropped_out_in_training(letters, make_task):
+def test_training_has_no_dropout(letters, make_task):
     task = make_task(True)
     encoder, _ = trained(letters, task, FAST, [0, 0, 1])
     assert encoder.transformer.config.hidden_dropout_prob > 0, "or the test says nothing"
@@ -174,7 +174,7 @@ def test_nothing_is_dropped_out_in_training(letters, make_task):
 
 
 def test_the_cosines_of_a_batch_keep_the_order_of_its_pairs(letters, make_task):
-    # More texts than one pass takes, of all lengths.
+    # More texts than in one pass, of all lengths.
     task, encoder = make_task(False), Encoder.base(letters)
     left, right = tokens_of(encoder, task.left.texts), tokens_of(encoder, task.right.texts)
     pairs = as_pairs(np.arange(20), np.arange(20)[::-1])
@@ -183,7 +183,7 @@ def test_the_cosines_of_a_batch_keep_the_order_of_its_pairs(letters, make_task):
     assert together == pytest.approx(alone, abs=1e-5)
 
 
-def test_thin_gradients_are_those_of_all_words(letters, make_task):
+def test_sparse_gradients_equal_dense_ones(letters, make_task):
     task, batch = make_task(False), as_pairs(np.arange(20), np.arange(20)[::-1])
     plain, thin = Encoder.base(letters), Encoder.base(letters)
     left, right = tokens_of(plain, task.left.texts), tokens_of(plain, task.right.texts)
@@ -209,7 +209,7 @@ def test_pair_cosines_are_those_of_a_loop(letters, task):
     assert pair_cosines(encoder, left, right, pairs) == pytest.approx(alone, abs=1e-5)
 
 
-def test_a_seed_names_every_bit_of_the_weights(letters, make_task):
+def test_the_seed_decides_every_bit_of_the_weights(letters, make_task):
     task = make_task(False)
     seeds = ([3, 0, 1], [3, 0, 1], [4, 0, 1], [3, 1, 1], [3, 0, 2])
     digests = [trained(letters, task, FAST, seed)[0].digest() for seed in seeds]
@@ -217,7 +217,7 @@ def test_a_seed_names_every_bit_of_the_weights(letters, make_task):
     assert len(set(digests)) == 4, "another seed, try or round is another order"
 
 
-def test_training_tells_matches_from_the_rest(letters, make_task):
+def test_training_separates_matches_from_non_matches(letters, make_task):
     task = make_task(True)
     pairs, labels = labelled_pairs(task)
     gaps = []
@@ -254,7 +254,7 @@ def labelled(task: Task, flipped: int = 0) -> Labelled:
     return Labelled().extended(pairs, labels.astype(np.uint8), 1, "seed")
 
 
-def test_a_trainer_makes_a_model_once_and_again_for_other_labels(pool_folder, letters, make_task, tmp_path):
+def test_a_trainer_trains_a_model_once_and_again_for_other_labels(pool_folder, letters, make_task, tmp_path):
     task, folder = make_task(False), tmp_path / "round-001" / "model"
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, replace(FAST, worst_loss=9.0), seed=0, symmetric=False))
     *steps, first = trainer.train(labelled(task), 1, None, str(folder))
@@ -274,7 +274,7 @@ def test_a_trainer_makes_a_model_once_and_again_for_other_labels(pool_folder, le
         assert len(list(Trainer(spec).train(labelled(task, flipped=3), 1, None, str(folder)))) > 1
 
 
-def test_a_training_goes_on_from_the_weights_of_another_model(pool_folder, letters, make_task, tmp_path):
+def test_a_training_can_start_from_the_weights_of_another_model(pool_folder, letters, make_task, tmp_path):
     task, known = make_task(False), labelled(make_task(False))
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, replace(FAST, worst_loss=9.0), seed=0, symmetric=False))
     *_, first = trainer.train(known, 1, None, str(tmp_path / "first"))
@@ -313,7 +313,7 @@ def test_every_try_is_a_training_in_another_order(pool_folder, letters, make_tas
     assert len({tuple(step.loss for step in steps[n * per_try : (n + 1) * per_try]) for n in range(3)}) == 3
 
 
-def test_a_training_that_leaves_the_numbers_fails_as_one(pool_folder, letters, make_task, tmp_path):
+def test_a_training_with_infinite_losses_fails(pool_folder, letters, make_task, tmp_path):
     config = replace(FAST, learning_rate=1e30, clip_norm=1e30, tries=2)
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, config, seed=0, symmetric=False))
     with pytest.raises(TrainingFailed, match="refitted losses inf, inf"):

@@ -1,4 +1,4 @@
-"""The steps of any training: their batches, and what a checkpoint brings back."""
+"""The steps of any training: batches and checkpoints."""
 
 import math
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ TARGETS = torch.arange(7.0)
 
 
 class Weights(torch.nn.Module):
-    """One number, and the batches that moved it."""
+    """A module of one number, which records its batches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ def training(checkpoint: Checkpoint | None, keep_losses: bool = False) -> tuple[
 
 
 @pytest.mark.parametrize(("taken", "first"), [(0, [0, 1, 2]), (1, [3, 4, 5]), (2, [6, 0, 1]), (5, [1, 2, 3])])
-def test_batches_after_some_steps_are_those_of_an_unbroken_training(taken, first):
+def test_batches_after_some_steps_are_those_of_an_uninterrupted_training(taken, first):
     batches = Batches(7, 3, order)
     assert (batches.size, batches.per_epoch) == (3, 2)
     after = [rows.tolist() for rows in islice(batches.after(taken), 3)]
@@ -70,7 +70,7 @@ def test_fewer_pairs_than_a_batch_make_one_batch():
 
 @pytest.mark.parametrize("keep_losses", [True, False])
 @pytest.mark.parametrize("taken", [1, 2, 4, 5])
-def test_a_resumed_training_takes_only_the_steps_that_are_left(tmp_path, taken, keep_losses):
+def test_a_resumed_training_takes_only_the_remaining_steps(tmp_path, taken, keep_losses):
     whole, steps = training(None)
     unbroken = list(steps)
     assert [step.step for step in unbroken] == [1, 2, 3, 4, 5]
@@ -89,7 +89,7 @@ def test_a_resumed_training_takes_only_the_steps_that_are_left(tmp_path, taken, 
 
 def test_a_model_is_trained_once_and_its_loss_is_the_mean_of_the_last_steps(tmp_path):
     def once(made_from: str, most: int | None = None) -> list[Step | Model]:
-        begin = train_once(str(tmp_path / "model"), made_from, 0.0, 2, lambda kept: training(kept, True))
+        begin = train_once(str(tmp_path / "model"), made_from, 0.0, 2, lambda checkpoint: training(checkpoint, True))
         return list(islice(begin, most))
 
     assert len(once("one", 4)) == 4

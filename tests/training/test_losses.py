@@ -1,4 +1,4 @@
-"""The losses for labelled pairs, against values worked by hand, slopes by finite differences, and what they are for."""
+"""The losses for labelled pairs: values worked by hand, gradients by finite differences, and properties."""
 
 from collections.abc import Callable
 from math import exp, log
@@ -38,7 +38,7 @@ def double(*values: float) -> torch.Tensor:
 
 
 def slopes(loss: Callable[[torch.Tensor], torch.Tensor], at: torch.Tensor) -> torch.Tensor:
-    """The gradient of a loss there."""
+    """Return the gradient of a loss."""
     point = at.clone().requires_grad_()
     return torch.autograd.grad(loss(point), point)[0]
 
@@ -48,7 +48,7 @@ batches = st.lists(st.tuples(st.floats(-30, 30), st.booleans()), min_size=1, max
 )
 
 
-# Of logits.
+# Losses of logits.
 
 
 def test_cross_entropy_is_that_worked_by_hand():
@@ -58,8 +58,8 @@ def test_cross_entropy_is_that_worked_by_hand():
 
 def test_focal_is_that_worked_by_hand():
     # alpha (1 - p)^2 log p = 1/4 (1/4)^2 log(3/4), and (1 - alpha) p^2 log(1 - p) = 3/4 (3/4)^2 log(1/4).
-    wanted = (-(1 / 64) * log(3 / 4) - (27 / 64) * log(1 / 4)) / 2
-    assert float(focal(double(LOG3, LOG3), double(1, 0), 0.25, 2.0)) == pytest.approx(wanted)
+    target = (-(1 / 64) * log(3 / 4) - (27 / 64) * log(1 / 4)) / 2
+    assert float(focal(double(LOG3, LOG3), double(1, 0), 0.25, 2.0)) == pytest.approx(target)
 
 
 @given(batches)
@@ -68,37 +68,37 @@ def test_focal_without_focus_is_half_of_cross_entropy(batch):
 
 
 def test_focal_lowers_the_easy_examples_share_of_the_gradient():
-    logits, wanted = double(3.0, -1.0), torch.ones(2).double()
-    easy, hard = slopes(lambda z: bce(z, wanted), logits).abs()
+    logits, target = double(3.0, -1.0), torch.ones(2).double()
+    easy, hard = slopes(lambda z: bce(z, target), logits).abs()
     for gamma in (0.5, 2.0, 5.0):
-        eased, focused = slopes(lambda z, by=gamma: focal(z, wanted, 0.25, by), logits).abs()
+        eased, focused = slopes(lambda z, by=gamma: focal(z, target, 0.25, by), logits).abs()
         assert eased / focused < 0.5 * easy / hard
         easy, hard = eased, focused
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
-def test_focal_has_a_finite_slope_at_the_easiest_and_the_hardest(gamma):
-    logits, wanted = torch.tensor([200.0, -200.0, 200.0, -200.0]), torch.tensor([1.0, 0.0, 0.0, 1.0])
-    assert torch.isfinite(slopes(lambda z: focal(z, wanted, 0.25, gamma), logits)).all()
+def test_focal_has_a_finite_gradient_for_the_easiest_and_the_hardest_pairs(gamma):
+    logits, target = torch.tensor([200.0, -200.0, 200.0, -200.0]), torch.tensor([1.0, 0.0, 0.0, 1.0])
+    assert torch.isfinite(slopes(lambda z: focal(z, target, 0.25, gamma), logits)).all()
 
 
 def test_ohem_is_the_mean_of_the_hardest_worked_by_hand():
     # Losses log(1 + e^-z): of z = 3, 0, 1, -1 the highest two are those of -1 and 0.
-    logits, wanted = double(3, 0, 1, -1), torch.ones(4).double()
-    assert float(ohem(logits, wanted, 0.5)) == pytest.approx((log(1 + exp(1)) + log(2)) / 2)
+    logits, target = double(3, 0, 1, -1), torch.ones(4).double()
+    assert float(ohem(logits, target, 0.5)) == pytest.approx((log(1 + exp(1)) + log(2)) / 2)
 
 
-def test_ohem_drops_the_easy_ones_and_keeps_the_first_of_equals():
-    wanted = torch.ones(4).double()
-    assert (slopes(lambda z: ohem(z, wanted, 0.5), double(3, 0, 1, -1)) != 0).tolist() == [False, True, False, True]
-    assert (slopes(lambda z: ohem(z, wanted, 0.5), double(1, 1, 1, 1)) != 0).tolist() == [True, True, False, False]
+def test_ohem_drops_easy_pairs_and_breaks_ties_by_place():
+    target = torch.ones(4).double()
+    assert (slopes(lambda z: ohem(z, target, 0.5), double(3, 0, 1, -1)) != 0).tolist() == [False, True, False, True]
+    assert (slopes(lambda z: ohem(z, target, 0.5), double(1, 1, 1, 1)) != 0).tolist() == [True, True, False, False]
 
 
 # ceil(0.07 * 100) is 7, though 0.07 * 100 is a little more in floats; one pair at least.
-@pytest.mark.parametrize(("share", "count", "kept"), [(0.07, 100, 7), (0.25, 16, 4), (0.3, 5, 2), (0.001, 7, 1)])
-def test_ohem_rounds_its_share_up(share, count, kept):
+@pytest.mark.parametrize(("share", "count", "used"), [(0.07, 100, 7), (0.25, 16, 4), (0.3, 5, 2), (0.001, 7, 1)])
+def test_ohem_rounds_its_share_up(share, count, used):
     logits = torch.arange(count, dtype=torch.float64)
-    assert int((slopes(lambda z: ohem(z, torch.zeros(count).double(), share), logits) != 0).sum()) == kept
+    assert int((slopes(lambda z: ohem(z, torch.zeros(count).double(), share), logits) != 0).sum()) == used
 
 
 @given(batches, st.floats(0.01, 1))
@@ -109,20 +109,20 @@ def test_ohem_of_all_is_cross_entropy_and_of_some_no_less(batch, share):
 
 def test_ghm_is_that_worked_by_hand():
     # g = |p - y|: 1/4, 1/4 and 3/4; in 2 bins two pairs and one. sum bce / (R M).
-    logits, wanted = double(LOG3, -LOG3, LOG3), double(1, 0, 0)
-    where = gradient_bins(logits, wanted, 2)
+    logits, target = double(LOG3, -LOG3, LOG3), double(1, 0, 0)
+    where = gradient_bins(logits, target, 2)
     assert where.tolist() == [0, 0, 1]
     counts = moved(None, where, 2, 0.75)
     assert counts.tolist() == [2, 1]
     by_hand = 2 * -log(3 / 4) / (2 * 2) + -log(1 / 4) / (1 * 2)
-    assert float(ghm(logits, wanted, where, counts)) == pytest.approx(by_hand)
+    assert float(ghm(logits, target, where, counts)) == pytest.approx(by_hand)
 
 
 def test_a_norm_of_one_lies_in_the_last_bin():
     assert gradient_bins(torch.tensor([200.0, -200.0, 200.0]), torch.tensor([0.0, 0.0, 1.0]), 10).tolist() == [9, 0, 0]
 
 
-def test_ghms_bins_move_as_the_average_says():
+def test_ghms_counts_are_moving_averages():
     # Batches with counts (3, 0) and (1, 2): 3, 0; then 3/4 * 3 + 1/4 * 1, 1/4 * 2.
     first = moved(None, torch.tensor([0, 0, 0]), 2, 0.75)
     assert first.tolist() == [3, 0]
@@ -142,23 +142,23 @@ def test_ghm_of_one_bin_is_cross_entropy(batch):
 
 @given(batches, st.integers(2, 30))
 def test_ghm_flattens_the_density_of_gradients(batch, bins):
-    # A pair's slope is its weight times g: in each bin that has pairs the weights sum to 1 / M, however many they are.
-    logits, wanted = batch
-    where = gradient_bins(logits, wanted, bins)
+    # A pair's gradient is its weight times g: in each bin with pairs the weights sum to 1 / M.
+    logits, target = batch
+    where = gradient_bins(logits, target, bins)
     counts = moved(None, where, bins, 0.0)
-    by_bce = slopes(lambda z: bce(z, wanted), logits) * len(logits)
-    weights = slopes(lambda z: ghm(z, wanted, where, counts), logits) / by_bce
+    by_bce = slopes(lambda z: bce(z, target), logits) * len(logits)
+    weights = slopes(lambda z: ghm(z, target, where, counts), logits) / by_bce
     for number in where.unique():
         assert float(weights[where == number].sum()) == pytest.approx(1 / bins, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["bce", "focal", "ghm", "ohem"])
-def test_slopes_are_those_of_finite_differences(name):
-    logits, wanted = double(2.0, -1.0, 0.3, -3.0).requires_grad_(), double(1, 1, 0, 0)
-    assert torch.autograd.gradcheck(lambda z: LogitLoss(name, LossConfig(hardest=0.5))(z, wanted), [logits])
+def test_gradients_are_those_of_finite_differences(name):
+    logits, target = double(2.0, -1.0, 0.3, -3.0).requires_grad_(), double(1, 1, 0, 0)
+    assert torch.autograd.gradcheck(lambda z: LogitLoss(name, LossConfig(hardest=0.5))(z, target), [logits])
 
 
-# Of two sides.
+# Losses of two sides.
 
 
 def softplus(value: float) -> float:
@@ -166,7 +166,7 @@ def softplus(value: float) -> float:
 
 
 def same(cosines: torch.Tensor) -> torch.Tensor:
-    """A head that leaves cosines as they are."""
+    """A head that returns cosines unchanged."""
     return cosines
 
 
@@ -191,16 +191,16 @@ def test_the_softmax_over_the_batch_is_that_worked_by_hand():
     assert float(softmax_contrast(more, double(1, 0), beside, 0.5)) == pytest.approx(log(1 + exp(-0.8) + exp(-0.4)))
 
 
-def test_what_is_linked_is_no_negative():
+def test_linked_texts_are_no_negatives():
     cosines = torch.tensor([[0.5, 0.1], [0.2, 0.4]]).double()
     linked = torch.tensor([[True, True], [False, True]])
     three = (softplus(-0.5) + softplus(0.2) + softplus(-0.4)) / 3
     assert float(in_batch(same, cosines, double(1, 1), linked)) == pytest.approx(three)
     assert float(softmax_contrast(cosines, double(1, 1), linked, 0.5)) == pytest.approx(softplus(-0.4) / 2)
-    # A label stands, though a chain of other labels says otherwise.
+    # A pair's own label counts, even if a chain of other labels contradicts it.
     everything = torch.ones(2, 2, dtype=torch.bool)
-    wanted = (softplus(-0.5) + softplus(0.4)) / 2
-    assert float(in_batch(same, cosines, double(1, 0), everything)) == pytest.approx(wanted)
+    target = (softplus(-0.5) + softplus(0.4)) / 2
+    assert float(in_batch(same, cosines, double(1, 0), everything)) == pytest.approx(target)
     assert float(softmax_contrast(cosines, double(1, 1), everything, 0.5)) == 0
 
 
@@ -228,35 +228,35 @@ def test_a_lower_temperature_gives_the_nearest_negative_a_larger_share_of_the_gr
 @given(st.integers(2, 8), st.integers(0, 2**32 - 1))
 def test_the_order_of_a_batch_does_not_matter(size, seed):
     rng = np.random.default_rng(seed)
-    cosines, wanted = (
+    cosines, target = (
         torch.from_numpy(rng.uniform(-1, 1, (size, size))),
         torch.from_numpy(rng.integers(0, 2, size) * 1.0),
     )
     linked, order = torch.from_numpy(rng.random((size, size)) < 0.3), torch.from_numpy(rng.permutation(size))
-    mixed = cosines[order][:, order], wanted[order], linked[order][:, order]
+    mixed = cosines[order][:, order], target[order], linked[order][:, order]
     for loss in (
         lambda *batch: in_batch(same, *batch),
         lambda *batch: softmax_contrast(*batch, temperature=0.1),
     ):
-        assert float(loss(*mixed)) == pytest.approx(float(loss(cosines, wanted, linked)))
+        assert float(loss(*mixed)) == pytest.approx(float(loss(cosines, target, linked)))
 
 
 @pytest.mark.parametrize("name", ["in-batch", "in-batch-softmax"])
-def test_slopes_of_the_sides_are_those_of_finite_differences(name):
+def test_gradients_of_the_sides_are_those_of_finite_differences(name):
     draws = torch.Generator().manual_seed(3)
     parts = [torch.randn(3, 2, generator=draws, dtype=torch.float64).requires_grad_() for _ in range(2)]
-    linked, wanted = torch.tensor([[1, 0, 0], [0, 1, 1], [0, 0, 0]]).bool(), double(1, 1, 0)
+    linked, target = torch.tensor([[1, 0, 0], [0, 1, 1], [0, 0, 0]]).bool(), double(1, 1, 0)
     head = Head(TrainingConfig(initial_weight=1.0, initial_bias=-0.5)).double()
 
     def value(ones: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
         if name == "in-batch":
-            return in_batch(head, cosines_of(ones, others), wanted, linked)
-        return softmax_contrast(cosines_of(ones, others), wanted, linked, 0.5)
+            return in_batch(head, cosines_of(ones, others), target, linked)
+        return softmax_contrast(cosines_of(ones, others), target, linked, 0.5)
 
     assert torch.autograd.gradcheck(value, parts)
 
 
-def test_texts_are_one_where_ids_or_labelled_matches_say_so():
+def test_texts_are_equal_by_token_ids_or_labelled_matches():
     # Left: a, b, a again, c; right: d, a, e, f. The matches (a, d) and (b, d) make a, b and d one; (c, f) is none.
     left = Tokens.of([[1], [2, 2], [1], [3]])
     right = Tokens.of([[4], [1], [5], [6]])
@@ -281,7 +281,7 @@ def encoder(letters) -> Encoder:
 
 def test_momentum_contrast_is_that_worked_by_hand(encoder):
     loss = SideLoss("momentum", LossConfig(temperature=1.0), encoder)
-    # A match of equal vectors, and a non-match whose right text stands across: 1 against 0.
+    # A match of equal vectors, and a non-match whose right text is orthogonal: 1 against 0.
     first = loss(same, (vectors(encoder, 0, 1), vectors(encoder, 0, 2)), double(1, 0), np.array([[0, 0], [1, 2]]))
     assert float(first) == pytest.approx(softplus(-1))
     # Against the batch's other key and the two of the queue.
@@ -294,7 +294,7 @@ def test_momentum_contrast_is_that_worked_by_hand(encoder):
     assert float(third) == pytest.approx(log(1 + 3 * exp(-1)))
 
 
-def test_the_queue_holds_the_last_keys_alone(encoder):
+def test_the_queue_has_only_the_last_keys(encoder):
     loss = SideLoss("momentum", LossConfig(queue=3), encoder)
     for number in range(4):
         texts = np.array([[9, 2 * number], [9, 2 * number + 1]])
@@ -303,14 +303,14 @@ def test_the_queue_holds_the_last_keys_alone(encoder):
     assert torch.equal(loss.state_dict()["queue"], vectors(encoder, 1, 5, 1))
 
 
-def test_with_nothing_queued_momentum_is_the_softmax_over_the_batch(encoder):
+def test_momentum_with_an_empty_queue_is_the_softmax_over_the_batch(encoder):
     draws = torch.Generator().manual_seed(0)
     sides = torch.randn(4, encoder.dimension, generator=draws), torch.randn(4, encoder.dimension, generator=draws)
-    texts, wanted = np.array([[0, 0], [1, 1], [0, 0], [2, 3]]), torch.tensor([1.0, 1.0, 1.0, 0.0])
+    texts, target = np.array([[0, 0], [1, 1], [0, 0], [2, 3]]), torch.tensor([1.0, 1.0, 1.0, 0.0])
     bare = LossConfig(queue=0)
     momentum, softmax = SideLoss("momentum", bare, encoder), SideLoss("in-batch-softmax", bare, encoder)
     for _ in range(2):
-        assert torch.equal(momentum(same, sides, wanted, texts), softmax(same, sides, wanted, texts))
+        assert torch.equal(momentum(same, sides, target, texts), softmax(same, sides, target, texts))
 
 
 def test_the_encoder_of_keys_follows_slowly_and_is_not_trained(encoder):

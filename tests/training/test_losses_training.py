@@ -1,4 +1,4 @@
-"""One contract over every loss: a training ends, finite, the same again and the same from a checkpoint; and options."""
+"""Training by every loss: finite, reproducible, resumable from a checkpoint; and the options of losses."""
 
 import json
 import math
@@ -17,7 +17,6 @@ from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.rng import generator
 from al_ray.encoders.encoder import learn_words, untrained
-from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 from al_ray.training.bi_encoder import Known, Sides, batch_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
@@ -29,7 +28,7 @@ CONFIG = TrainingConfig(
 )
 MOMENTUM = replace(CONFIG, loss="momentum")
 NAMES: tuple[LossName, ...] = get_args(LossName)
-# What TrainingConfig had, in its order, before there were losses to choose from.
+# The fields of TrainingConfig, in order, before losses could be chosen.
 BEFORE = (
     "epochs start batch workers learning_rate epsilon weight_decay warmup head_rate initial_weight initial_bias "
     "bias_correction clip_norm worst_loss tries"
@@ -40,9 +39,7 @@ BEFORE = (
 def parts(letters, task) -> tuple[Sides, Known]:
     """Token ids, and labelled pairs of which half are matches."""
     encoder = Encoder.base(letters)
-    left, right = (
-        Tokens.of([ids for block in encoder.tokenise(side.texts) for ids in block]) for side in (task.left, task.right)
-    )
+    left, right = (encoder.tokenise(side.texts) for side in (task.left, task.right))
     split = task.split("train")
     pairs = np.concatenate([split.positives[:16], split.stated_negatives[:16]])
     labels = (np.arange(len(pairs)) < 16).astype(np.uint8)
@@ -52,7 +49,7 @@ def parts(letters, task) -> tuple[Sides, Known]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_training_by_every_loss_ends_the_same_again_and_from_a_checkpoint(letters, parts, tmp_path, name):
+def test_a_training_by_every_loss_is_reproducible_and_resumable(letters, parts, tmp_path, name):
     def trained(checkpoint: Checkpoint | None, most: int | None = None) -> tuple[str, list[float]]:
         encoder = Encoder.base(letters)
         steps = train(encoder, parts[0], parts[1], replace(CONFIG, loss=name), [0, 0, 1], checkpoint)
@@ -73,7 +70,7 @@ def test_a_training_by_every_loss_ends_the_same_again_and_from_a_checkpoint(lett
 
 
 def test_every_loss_is_another_training(letters, parts):
-    # The last one's keys are encoded by the encoder of the start, all along.
+    # The keys of the last one are always encoded by the initial encoder.
     still = replace(MOMENTUM, losses=replace(CONFIG.losses, key_momentum=1.0))
     digests = set[str]()
     for config in (*(replace(CONFIG, loss=name) for name in NAMES), still):
@@ -84,7 +81,7 @@ def test_every_loss_is_another_training(letters, parts):
     assert len(digests) == len(NAMES) + 1 == 8
 
 
-def test_cross_entropy_is_the_training_that_it_was(letters, parts):
+def test_training_by_cross_entropy_equals_a_twin(letters, parts):
     (left, right), (pairs, labels) = parts
     encoder, twin = Encoder.base(letters), Encoder.base(letters)
     for _ in train(encoder, parts[0], parts[1], CONFIG, [0, 0, 1]):
@@ -96,15 +93,15 @@ def test_cross_entropy_is_the_training_that_it_was(letters, parts):
         order = generator(0, f"training-order-0-{epoch}", 1).permutation(32)
         for rows in order.reshape(4, 8):
             logits = head(batch_cosines(twin, left, right, pairs[rows]))
-            wanted = torch.from_numpy(labels[rows].astype(np.float32))
-            torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted).backward()
+            target = torch.from_numpy(labels[rows].astype(np.float32))
+            torch.nn.functional.binary_cross_entropy_with_logits(logits, target).backward()
             optimiser.step()
-            head.keep_rising()
+            head.keep_increasing()
     assert encoder.digest() == twin.digest()
 
 
 @pytest.mark.parametrize("name", OF_SIDES)
-def test_without_a_match_the_sides_leave_an_encoder_as_it_is(letters, parts, name):
+def test_losses_of_sides_do_not_change_an_encoder_without_matches(letters, parts, name):
     tokens, (pairs, labels) = parts
     encoder, config = Encoder.base(letters), replace(CONFIG, loss=name, weight_decay=0.0)
     losses = [step.loss for step in train(encoder, tokens, (pairs, 0 * labels), config, [0, 0, 1])]
@@ -113,7 +110,7 @@ def test_without_a_match_the_sides_leave_an_encoder_as_it_is(letters, parts, nam
 
 
 @pytest.mark.parametrize("name", OF_SIDES)
-def test_the_sides_bring_matches_above_what_else_is_in_the_batch(letters, parts, name):
+def test_losses_of_sides_rank_matches_above_other_pairs_of_the_batch(letters, parts, name):
     (left, right), (pairs, labels) = parts
     matches = pairs[labels == 1]
     everything = np.stack(np.meshgrid(matches[:, 0], matches[:, 1], indexing="ij"), axis=-1).reshape(-1, 2)
@@ -127,30 +124,30 @@ def test_the_sides_bring_matches_above_what_else_is_in_the_batch(letters, parts,
     assert gaps[1] > gaps[0] + 0.1
 
 
-def test_momentum_trains_the_encoder_that_learns_words(letters, make_task, tmp_path):
+def test_momentum_trains_the_encoder_cnn(letters, make_task, tmp_path):
     task, config = make_task(True), replace(letters, encoder="cnn-4", encoder_layers=None)
     learn_words(task.left.texts, config, tmp_path)
     encoder = untrained(config, tmp_path)
-    tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
+    tokens = encoder.tokenise(task.left.texts)
     pairs = task.split("train").positives[:16]
     steps = list(train(encoder, (tokens, tokens), (pairs, np.ones(16, dtype=np.uint8)), MOMENTUM, [0, 0, 1]))
     assert all(step.loss > 0 for step in steps)
     assert encoder.digest() != untrained(config, tmp_path).digest()
 
 
-def test_a_config_from_before_the_losses_learns_by_cross_entropy():
+def test_a_config_without_a_loss_means_cross_entropy():
     content = json.loads(json.dumps(as_dict(RunConfig(task="t"))))
     for late in ("loss", "losses"):
         del content["training"][late]
     assert from_dict(RunConfig, content) == RunConfig(task="t", training=TrainingConfig(loss="bce"))
 
 
-def test_a_config_with_a_loss_comes_back_from_json():
+def test_a_config_with_a_loss_is_read_back_from_json():
     config = RunConfig(task="t", training=TrainingConfig(loss="focal", losses=LossConfig(focal_gamma=3)))
     assert from_dict(RunConfig, json.loads(json.dumps(as_dict(config)))) == config
 
 
-def test_models_made_before_there_was_bf16_are_known_again():
+def test_digests_of_models_older_than_bf16_are_unchanged():
     config = EncoderConfig("random-bert", 1, 24, 8, 1)
     assert " ".join(config.digested()) == "name layers max_length batch threads vectors"
     assert config.digest_text == "EncoderConfig(name='random-bert', layers=1, max_length=24, batch=8, threads=1)"
@@ -159,7 +156,7 @@ def test_models_made_before_there_was_bf16_are_known_again():
     assert half.digest_text == f"{config.digest_text} bf16"
 
 
-def test_models_made_before_the_losses_are_known_again_and_others_by_their_options():
+def test_digests_of_models_older_than_losses_are_unchanged_and_others_depend_on_options():
     assert " ".join(TrainingConfig(losses=LossConfig(focal_gamma=3)).digested()) == BEFORE
     focal = TrainingConfig(loss="focal")
     assert focal.digested() != replace(focal, losses=LossConfig(focal_gamma=3)).digested()

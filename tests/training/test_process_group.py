@@ -1,4 +1,4 @@
-"""Training by several processes: the steps of one process with as large a batch; and what is agreed between them."""
+"""Training by several processes: the same steps as one process with the whole batch."""
 
 import math
 import multiprocessing
@@ -28,7 +28,7 @@ from al_ray.training.checkpoint import NAME
 from al_ray.training.optimizer import Step
 from al_ray.training.trainer import Trainer, TrainerSpec
 
-# A process that has imported everything once makes all others.
+# All processes are forked from one that has imported everything.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["al_ray.training.trainer"])
 FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, weight_decay=0.01, worst_loss=9.0, workers=2)
@@ -36,7 +36,7 @@ FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, weight_decay=0.01, 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    """A process that never comes fails the test instead of holding it up."""
+    """A process that does not start fails the test instead of blocking it."""
     monkeypatch.setattr(group, "WAIT", timedelta(seconds=30))
 
 
@@ -51,7 +51,7 @@ def pool_folder(tmp_path_factory, letters, small) -> Path:
     folder, encoder = tmp_path_factory.mktemp("pool"), Encoder.base(letters)
     for side, corpus in (("left", small.left), ("right", small.right)):
         (folder / side).mkdir()
-        Tokens.of([ids for block in encoder.tokenise(corpus.texts) for ids in block]).write(folder / side)
+        encoder.tokenise(corpus.texts).write(folder / side)
     return folder
 
 
@@ -63,7 +63,7 @@ def labelled(task: Task, count: int | None = None) -> Labelled:
 
 
 def together(spec: TrainerSpec, known: Labelled, folder: Path) -> Generator[Step | Model, None, None]:
-    """The training of as many processes as there are workers, this one the first of them."""
+    """Train with one process per worker; this process is the first."""
     first = Trainer(spec)
     place = first.meet("127.0.0.1")
     others = [
@@ -83,7 +83,7 @@ def together(spec: TrainerSpec, known: Labelled, folder: Path) -> Generator[Step
             process.join()
 
 
-def ended(training: Iterable[Step | Model]) -> tuple[list[Step], Model, Scorer]:
+def drain(training: Iterable[Step | Model]) -> tuple[list[Step], Model, Scorer]:
     """All steps of a training, the model and its scorer."""
     *steps, model = training
     assert isinstance(model, Model)
@@ -106,15 +106,15 @@ def test_workers_take_the_steps_of_one_with_the_batch_of_all(
 ):
     known = labelled(small, count)
     alone = Trainer(spec_of(pool_folder, letters, workers=1, batch=workers * FAST.batch))
-    wanted, one, fitted = ended(alone.train(known, 1, None, str(tmp_path / "one" / "model")))
+    wanted, one, fitted = drain(alone.train(known, 1, None, str(tmp_path / "one" / "model")))
     spec = spec_of(pool_folder, letters, workers=workers)
-    taken, made, scorer = ended(together(spec, known, tmp_path / "several" / "model"))
+    taken, model, scorer = drain(together(spec, known, tmp_path / "several" / "model"))
     assert [(step.step, step.steps) for step in taken] == [(n + 1, steps) for n in range(steps)]
     # In nats, of losses up to some 20.
     assert [step.loss for step in taken] == pytest.approx([step.loss for step in wanted], abs=1e-3)
     assert scorer.weight == pytest.approx(fitted.weight, rel=1e-4)
     assert scorer.bias == pytest.approx(fitted.bias, rel=1e-4)
-    encoders = [Encoder.saved(model.path, letters) for model in (one, made)]
+    encoders = [Encoder.saved(model.path, letters) for model in (one, model)]
     start, first, second = (e.transformer.state_dict() for e in (Encoder.base(letters), *encoders))
     moved = max(float((first[name] - value).abs().max()) for name, value in start.items())
     for name, value in first.items():
@@ -130,12 +130,12 @@ def test_workers_take_the_steps_of_one_by_losses_that_see_more_than_their_own_pa
 ):
     known, ends = labelled(small, 39), []
     for workers in (1, 2):
-        # Three epochs of four whole batches of eight; in the second worker's share lie matches of the first one's.
+        # Three epochs of four whole batches of eight; in the second worker's share are matches of the first one's.
         options = {"loss": loss, "losses": LossConfig(ghm_bins=4, queue=20, key_momentum=0.5), "epochs": 3}
         spec = spec_of(pool_folder, letters, workers=workers, batch=8 // workers, head_rate=200.0, **options)
         folder = tmp_path / f"by-{workers}" / "model"
         training = Trainer(spec).train(known, 1, None, str(folder)) if workers == 1 else together(spec, known, folder)
-        steps, model, _ = ended(training)
+        steps, model, _ = drain(training)
         ends.append((steps, Encoder.saved(model.path, letters).network.state_dict()))
     (alone, one), (several, other) = ends
     assert len(alone) == 12
@@ -147,19 +147,18 @@ def test_workers_take_the_steps_of_one_by_losses_that_see_more_than_their_own_pa
         torch.testing.assert_close(other[name], value, rtol=0, atol=0.01 * moved)
 
 
-def test_workers_train_the_encoder_that_learns_words_as_one_does(letters, small, tmp_path):
+def test_workers_train_the_encoder_cnn_as_one_process_does(letters, small, tmp_path):
     config = replace(letters, encoder="cnn-4", encoder_layers=None)
     learn_words(small.left.texts + small.right.texts, config, tmp_path)
     for side, corpus in (("left", small.left), ("right", small.right)):
         (tmp_path / side).mkdir()
-        ids = [ids for block in untrained(config, tmp_path).tokenise(corpus.texts) for ids in block]
-        Tokens.of(ids).write(tmp_path / side)
+        untrained(config, tmp_path).tokenise(corpus.texts).write(tmp_path / side)
     known, states = labelled(small), []
     for workers in (1, 2):
         spec = spec_of(tmp_path, config, workers=workers, batch=8 // workers, head_rate=200.0)
         folder = tmp_path / f"by-{workers}" / "model"
         training = Trainer(spec).train(known, 1, None, str(folder)) if workers == 1 else together(spec, known, folder)
-        steps, model, _ = ended(training)
+        steps, model, _ = drain(training)
         states.append((steps, saved(model.path, config).network.state_dict()))
     (alone, one), (several, other) = states
     assert [step.loss for step in several] == pytest.approx([step.loss for step in alone], abs=1e-3)
@@ -170,25 +169,23 @@ def test_workers_train_the_encoder_that_learns_words_as_one_does(letters, small,
         torch.testing.assert_close(other[name], one[name], rtol=0, atol=0.05 * moved)
 
 
-def test_workers_that_stop_and_go_on_end_with_the_weights_of_those_that_never_stopped(
-    pool_folder, letters, small, tmp_path
-):
+def test_resumed_workers_end_with_the_weights_of_uninterrupted_ones(pool_folder, letters, small, tmp_path):
     spec, known = spec_of(pool_folder, letters), labelled(small)
-    unbroken, wanted, fitted = ended(together(spec, known, tmp_path / "unbroken" / "model"))
+    unbroken, wanted, fitted = drain(together(spec, known, tmp_path / "unbroken" / "model"))
     folder = tmp_path / "stopped" / "model"
     stopped = together(spec, known, folder)
     begun = list(islice(stopped, 5))
     stopped.close()
     assert (folder.parent / NAME).exists()
-    rest, made, scorer = ended(together(spec, known, folder))
+    rest, model, scorer = drain(together(spec, known, folder))
     assert [math.isnan(step.loss) for step in rest] == [step.step <= 5 for step in unbroken], "five are not taken again"
     assert begun + rest[5:] == unbroken
-    assert made.digest == wanted.digest
+    assert model.digest == wanted.digest
     assert scorer == fitted
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
 
 
-def test_workers_try_again_together_and_fail_with_the_same_words(pool_folder, letters, small, tmp_path):
+def test_workers_repeat_a_training_together_and_fail_with_the_same_error(pool_folder, letters, small, tmp_path):
     training, steps = together(spec_of(pool_folder, letters, worst_loss=0.0), labelled(small), tmp_path / "model"), []
     with pytest.raises(TrainingFailed, match="round 1: 3 trainings on 40 pairs"):
         steps.extend(training)
@@ -197,7 +194,7 @@ def test_workers_try_again_together_and_fail_with_the_same_words(pool_folder, le
 
 @pytest.mark.parametrize(("workers", "pairs"), [(3, 2), (2, 1), (1000, 40)])
 def test_fewer_pairs_than_workers_are_refused_with_the_cure(pool_folder, letters, small, tmp_path, workers, pairs):
-    # One process finds out, without the others.
+    # One process is enough to raise it.
     trainer = Trainer(spec_of(pool_folder, letters, workers=workers))
     wanted = f"{pairs} labelled pairs are too few to train on by {workers} workers; give .* fewer --training.workers"
     with pytest.raises(TrainingFailed, match=wanted):

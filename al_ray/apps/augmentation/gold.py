@@ -1,4 +1,4 @@
-"""Gold pairs of a task: labels that are there already, as scores 0 and 1 (paper 003)."""
+"""Gold pairs of a task: existing labels, as scores 0 and 1 (paper 003)."""
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from al_ray.core.task import Task
 
 
 def gold_of_task(task: Task, labelled: Labelled) -> Gold:
-    """The labelled pairs to learn from, and what is stated in dev and test to measure by.
+    """Return the gold pairs of a task: labelled pairs for training, stated pairs of dev and test for evaluation.
 
-    Texts that are the same letters are one, and no pair with itself. The pool is the training split.
+    Equal texts count as one text, and a pair of equal texts is left out. The pool is the training split. BadFile for
+    fewer than two training pairs; MissingSplit if neither dev nor test has stated pairs of both kinds.
     """
     rows: dict[str, int] = {}
     sides = [
@@ -25,7 +26,7 @@ def gold_of_task(task: Task, labelled: Labelled) -> Gold:
     queries, candidates = (np.unique(side[own]) for side, own in zip(sides, (space.left, space.right), strict=True))
     train = _scored(sides, labelled.pairs, labelled.labels)
     if len(train) < 2:
-        raise BadFile(f"{len(train)} labelled pairs of different texts are too few to learn from; give more --labels")
+        raise BadFile(f"{len(train)} labelled pairs of different texts are too few to train on; give more --labels")
     measured = dict[str, Scored]()
     for name in ("dev", "test"):
         split = task.splits.get(name)
@@ -39,6 +40,6 @@ def gold_of_task(task: Task, labelled: Labelled) -> Gold:
 
 
 def _scored(sides: list[Rows], pairs: Pairs, labels: Labels) -> Scored:
-    found = as_pairs(sides[0][pairs[:, 0]], sides[1][pairs[:, 1]])
-    apart = found[:, 0] != found[:, 1]
-    return Scored(found[apart], labels[apart].astype(np.float64))
+    rows = as_pairs(sides[0][pairs[:, 0]], sides[1][pairs[:, 1]])
+    different = rows[:, 0] != rows[:, 1]
+    return Scored(rows[different], labels[different].astype(np.float64))

@@ -1,4 +1,4 @@
-"""The samplers of paper 003 by name: each gives pairs of a gold set's pool that nobody labelled."""
+"""The samplers of paper 003 by name: each returns unlabelled pairs of the pool of a gold set."""
 
 import math
 
@@ -6,10 +6,9 @@ import numpy as np
 import torch
 
 from al_ray.apps.augmentation.options import AugmentConfig, Gold, Silver
-from al_ray.apps.augmentation.word_replacement import Embeddings, Masked, Source, reworded
-from al_ray.apps.mining.dense import Nearest, PoolVectors
-from al_ray.apps.mining.lexical import Bm25, Tfidf
-from al_ray.apps.mining.miners import DRAWN, MinedPairs, Miner, Pool, Random, deduplicate
+from al_ray.apps.augmentation.word_replacement import Embeddings, Masked, reword
+from al_ray.apps.mining.dense import PoolVectors, build_miner
+from al_ray.apps.mining.miners import MinedPairs, Pool, deduplicate
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.pairs import as_pairs
 from al_ray.core.rng import generator
@@ -17,65 +16,49 @@ from al_ray.encoders.transformer import Encoder
 
 MIXED = {"bm25+neighbours": ("bm25", "neighbours"), "uncertainty": ("bm25", "neighbours", "random")}
 SURPLUS = 4
-"""Of uncertainty: so many times as many pairs are labelled as are kept."""
+"""For uncertainty: number of pairs labelled per pair selected."""
 
 
-def sampled(config: AugmentConfig, gold: Gold) -> Silver:
-    """What the config's sampler gives: no pair twice, none of gold, none that is measured by.
+def sample_pairs(config: AugmentConfig, gold: Gold) -> Silver:
+    """Sample pairs as the config says: each pair once, and none of the gold pairs of any split.
 
-    Of uncertainty more pairs than are wanted: which ones are kept, the cross-encoder's scores decide.
+    uncertainty returns more pairs than needed; the cross-encoder's scores select among them.
     """
     torch.set_num_threads(config.threads)
+    pool = gold.pool
     if config.sampler in ("insertion", "substitution"):
-        return _reworded(config, gold)
-    names = MIXED.get(config.sampler, (config.sampler,))
-    count = math.ceil(SURPLUS * config.per_text / len(names)) if config.sampler == "uncertainty" else config.per_text
-    mined = MinedPairs.concatenate([_miner(name, config, gold.pool).mine(count) for name in names])
-    return Silver.of(deduplicate(mined, gold.pool, gold.excluded), gold.pool.texts)
-
-
-def wanted(config: AugmentConfig, gold: Gold) -> int:
-    """How many pairs uncertainty keeps."""
-    return config.per_text * len(gold.pool.queries)
-
-
-def _miner(name: str, config: AugmentConfig, pool: Pool) -> Miner:
-    if name == "random":
-        return Random(pool, generator(config.seed, "sampler"))
-    if name == "neighbours":
-        return Nearest(pool, PoolVectors.encode(Encoder.base(_teacher(config)), pool))
-    return Bm25(pool) if name == "bm25" else Tfidf(pool)
+        pool, mined = _reword(config, gold)
+    else:
+        names = MIXED.get(config.sampler, (config.sampler,))
+        uncertain = config.sampler == "uncertainty"
+        count = math.ceil(SURPLUS * config.per_text / len(names)) if uncertain else config.per_text
+        rng = generator(config.seed, "sampler")
+        vectors = PoolVectors.encode(Encoder.base(_teacher(config)), pool) if "neighbours" in names else None
+        mined = MinedPairs.concatenate([build_miner(name, pool, vectors, 0, rng).mine(count) for name in names])
+    return Silver.of(deduplicate(mined, pool, np.unique(pool.keys(gold.pairs))), pool.texts)
 
 
 def _teacher(config: AugmentConfig) -> EncoderConfig:
     return config.teaching.run(1).encoding
 
 
-def _reworded(config: AugmentConfig, gold: Gold) -> Silver:
-    """Gold pairs with one text of other words, now the left one and now the right one."""
+def _reword(config: AugmentConfig, gold: Gold) -> tuple[Pool, MinedPairs]:
+    """Change words of gold pairs, alternately in the left and the right text: a pool with the new texts, and pairs."""
     pool, pairs = gold.pool, gold.train.pairs
-    source: Source
-    if config.words_from == "masked":
-        source = Masked(_teacher(config))
-    else:
-        known = [pool.texts[row] for row in np.union1d(pool.queries, pool.candidates).tolist()]
-        source = Embeddings(Encoder.base(_teacher(config)), known)
+    masked, teacher = config.words_from == "masked", _teacher(config)
+    source = Masked(teacher) if masked else Embeddings(Encoder.base(teacher), pool.members)
     rng, insert = generator(config.seed, "rewording"), config.sampler == "insertion"
-    # The texts of a gold set are distinct.
+    # The texts of a pool of gold pairs are distinct.
     rows = {text: row for row, text in enumerate(pool.texts)}
     left, right = list[int](), list[int]()
     for turn in range(config.per_text):
         side = turn % 2
-        texts = reworded([pool.texts[row] for row in pairs[:, side].tolist()], source, insert, config.changed, rng)
+        texts = reword([pool.texts[row] for row in pairs[:, side].tolist()], source, insert, config.changed, rng)
         new = [rows.setdefault(text, len(rows)) for text in texts]
         others = pairs[:, 1 - side].tolist()
         left += new if side == 0 else others
         right += others if side == 0 else new
-    made = as_pairs(left, right)
-    # A text that became its partner says nothing of either.
-    made = made[made[:, 0] != made[:, 1]]
-    wider = Pool(tuple(rows), pool.queries, pool.candidates)
-    count = len(made)
-    mined = MinedPairs(made, np.full(count, config.sampler), np.full(count, np.nan), np.full(count, DRAWN))
-    known = np.concatenate([gold.train.pairs, *(scored.pairs for scored in gold.measured.values())])
-    return Silver.of(deduplicate(mined, wider, np.unique(wider.keys(known))), wider.texts)
+    new_pairs = as_pairs(left, right)
+    # A text that became equal to its partner is left out.
+    new_pairs = new_pairs[new_pairs[:, 0] != new_pairs[:, 1]]
+    return Pool(tuple(rows), pool.queries, pool.candidates), MinedPairs.unranked(new_pairs, config.sampler)

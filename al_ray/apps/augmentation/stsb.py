@@ -1,7 +1,7 @@
-"""The STS benchmark: pairs of sentences with a score from 0 to 5, here as fractions from 0 to 1 (paper 003).
+"""The STS benchmark: pairs of sentences with scores from 0 to 5, rescaled to 0 to 1 (paper 003).
 
-The source's code makes whole numbers of the scores before it trains its cross-encoder (`int(float(score))`, of scores
-from 0 to 1: 0 for all but the highest); we do not.
+The source's code truncates the rescaled scores before it trains its cross-encoder (`int(float(score))`: 0 for all but
+the highest). We do not.
 """
 
 from pathlib import Path
@@ -16,22 +16,24 @@ from al_ray.core.task import SPLITS
 from al_ray.datasets.tsv import TextTable
 
 SCORE, FIRST, SECOND = 4, 5, 6
-"""Columns of genre, file, year, id, score, sentence1, sentence2, and in some rows more."""
+"""Columns: genre, file, year, id, score, sentence1, sentence2, and more in some rows."""
 HIGHEST = 5.0
 
 
 def read_stsb(folder: Path) -> Gold:
-    """The pairs of sts-{train,dev,test}.csv: tab-separated, quoting off. A sentence is one text wherever it stands.
+    """Read sts-{train,dev,test}.csv (tab-separated, no quoting); equal sentences are one text. BadFile if not valid.
 
-    The pool is the source's: first sentences of train with second ones.
+    The pool is that of the source: first sentences of train with second sentences of train.
     """
-    texts, found = TextTable(), dict[str, Scored]()
+    texts, scored = TextTable(), dict[str, Scored]()
     for split in SPLITS:
         path = folder / f"sts-{split}.csv"
         try:
             lines = path.read_bytes().decode("utf-8").split("\n")
         except OSError as error:
-            raise BadFile(f"{path} cannot be read ({error.strerror}); give --gold stsb:FOLDER of its files") from error
+            raise BadFile(
+                f"{path} cannot be read ({error.strerror}); give --gold stsb:FOLDER with its files"
+            ) from error
         except UnicodeDecodeError as error:
             raise BadFile(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); restore it") from error
         rows = [_parsed(f"{path}:{number}", line) for number, line in enumerate(lines, start=1) if line.strip()]
@@ -40,10 +42,10 @@ def read_stsb(folder: Path) -> Gold:
         left, right = (
             [texts.row(text, text) for text in side] for side in zip(*(pair for _, pair in rows), strict=True)
         )
-        found[split] = Scored(as_pairs(left, right), np.array([score for score, _ in rows]) / HIGHEST)
-    train = found.pop("train")
+        scored[split] = Scored(as_pairs(left, right), np.array([score for score, _ in rows]) / HIGHEST)
+    train = scored.pop("train")
     pool = Pool(tuple(texts.texts), np.unique(train.pairs[:, 0]), np.unique(train.pairs[:, 1]))
-    return Gold("stsb", pool, train, found)
+    return Gold("stsb", pool, train, scored)
 
 
 def _parsed(place: str, line: str) -> tuple[float, tuple[str, str]]:

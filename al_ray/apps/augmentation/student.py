@@ -1,7 +1,7 @@
-"""The student: a bi-encoder trained on pairs with scores by cosine-similarity loss (paper 003), kept on its way.
+"""Train a student: a bi-encoder on scored pairs by cosine-similarity loss (paper 003), with checkpoints.
 
-The loss of a batch is the mean of (cos(u, v) - score)^2. What is trained first is what the augmented training is
-compared with: both start from the same weights.
+The loss of a batch is the mean of (cos(u, v) - score)^2. The students of gold alone and of gold and silver pairs start
+from the same weights, so that they can be compared.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ import torch
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import TrainingConfig
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.rng import generator
@@ -21,7 +21,7 @@ from al_ray.encoders.cnn import Cnn, is_cnn
 from al_ray.encoders.cross_encoder import Texts
 from al_ray.encoders.encoder import TextEncoder, saved
 from al_ray.encoders.tokens import Tokens
-from al_ray.encoders.transformer import Encoder
+from al_ray.encoders.transformer import Encoder, refuse_other_weights
 from al_ray.encoders.vocabulary import Vocabulary
 from al_ray.training.bi_encoder import batch_cosines, pair_cosines
 from al_ray.training.checkpoint import Checkpoint
@@ -32,9 +32,9 @@ from al_ray.training.saved_model import input_digest
 
 @dataclass(frozen=True)
 class StudentSpec:
-    """All that a trainer of students is made from.
+    """Options of a StudentTrainer.
 
-    fresh_layers: how many of the last layers are drawn anew. words: how many a cnn knows by themselves.
+    fresh_layers: number of last layers with random weights. words: size of cnn's vocabulary.
     """
 
     encoder: EncoderConfig
@@ -47,20 +47,19 @@ class StudentSpec:
 
 
 class StudentTrainer:
-    """Trains students, and says what cosines they give; a plain class, which cluster/ makes an actor."""
+    """Trains students and computes their cosines. A plain class, which cluster/ makes an actor."""
 
     def __init__(self, spec: StudentSpec) -> None:
-        """Fix the threads."""
+        """Set the number of threads."""
         torch.set_num_threads(spec.encoder.threads)
         self.spec = spec
 
     def train(
         self, known: Sequence[str], pairs: Texts, scores: Floats, folder: str, steps: int
     ) -> Iterator[Step | Model]:
-        """Train on (n,) pairs of texts with (n,) scores for so many steps, save, and yield steps and at last the model.
+        """Train for `steps` steps on (n,) pairs of texts with (n,) scores, save, and yield each step, then the model.
 
-        known: the texts whose words a cnn has. A folder that holds the model of these very pairs and options is not
-        made again.
+        known: texts of cnn's vocabulary. If the folder has the model of these pairs and options, it is read instead.
         """
 
         def start(checkpoint: Checkpoint) -> tuple[TextEncoder, Iterator[Step]]:
@@ -72,29 +71,29 @@ class StudentTrainer:
         yield from train_once(folder, made_from, spec.checkpoint_seconds, len(pairs) // batch, start)
 
     def untrained(self, known: Sequence[str]) -> TextEncoder:
-        """What every student of these options starts from."""
+        """Return the encoder from which all students of these options start; BadOption for invalid --fresh-layers."""
         config, seed = self.spec.encoder, int(generator(self.spec.seed, "student").integers(2**62))
         if is_cnn(config.encoder):
             if self.spec.fresh_layers:
-                raise BadOption(f"--fresh-layers {self.spec.fresh_layers}: encoder {config.encoder} is all drawn anew")
+                raise BadOption(f"--fresh-layers {self.spec.fresh_layers}: all weights of {config.encoder} are random")
             return Cnn.base(config, Vocabulary.of(known, self.spec.words), self.spec.device, seed)
         encoder = Encoder.base(config, self.spec.device)
         redraw(encoder, self.spec.fresh_layers, seed)
         return encoder
 
     def cosines(self, model: Model | None, pairs: Texts, known: Sequence[str] = ()) -> Floats:
-        """(n,) pairs of texts -> (n,) cosines; BadFile where the folder holds other weights than the model's.
+        """(n,) pairs of texts -> (n,) cosines; BadFile if the folder has other weights than the model's.
 
-        Without a model those of the untrained student, a cnn of which has the words of `known`.
+        Without a model, cosines of the untrained student. known: texts of its vocabulary, for cnn.
         """
         encoder = self.untrained(known) if model is None else saved(model.path, self.spec.encoder, self.spec.device)
-        if model is not None and encoder.digest() != model.digest:
-            raise BadFile(f"{model.path} holds other weights than its record says; restore it, or remove it and go on")
+        if model is not None:
+            refuse_other_weights(model, encoder.digest())
         tokens, rows = tokenised(encoder, pairs)
         return pair_cosines(encoder, tokens, tokens, rows)
 
     def _made_from(self, known: Sequence[str], pairs: Texts, scores: Floats, steps: int) -> str:
-        """Digest of all that decides the weights."""
+        """Return the digest of everything that decides the weights."""
         spec = self.spec
         options = [spec.encoder.digested(), asdict(spec.training), spec.seed, spec.fresh_layers, spec.words, steps]
         texts = list(known) if is_cnn(spec.encoder.encoder) else []
@@ -108,9 +107,9 @@ def train(
     seed_and_steps: tuple[int, int],
     checkpoint: Checkpoint,
 ) -> Iterator[Step]:
-    """Train in place, in whole batches; a checkpoint of this very training is gone on from.
+    """Train in place, yield each step, and resume from a checkpoint; TrainingFailed if a loss is not finite.
 
-    The order of the pairs is drawn anew for every epoch, of which there are as many as the steps take.
+    Every epoch has another random order of the pairs; the number of steps decides the number of epochs.
     """
     (pairs, scores), (seed, steps) = scored, seed_and_steps
     tokens, rows = tokenised(encoder, pairs)
@@ -131,22 +130,19 @@ def train(
 
 
 def tokenised(encoder: TextEncoder, pairs: Texts) -> tuple[Tokens, Pairs]:
-    """(n,) pairs of texts -> token ids of each distinct text, and the pairs (n, 2) as rows of them."""
+    """Tokenise (n,) pairs of texts: token ids of each distinct text, and the pairs (n, 2) as rows of these texts."""
     rows: dict[str, int] = {}
     left, right = ([rows.setdefault(pair[side], len(rows)) for pair in pairs] for side in (0, 1))
-    return Tokens.of([ids for block in encoder.tokenise(list(rows)) for ids in block]), as_pairs(left, right)
+    return encoder.tokenise(list(rows)), as_pairs(left, right)
 
 
 def redraw(encoder: Encoder, layers: int, seed: int) -> None:
-    """Draw the weights of the last so many layers anew, as before any pre-training; BadOption where it has not so many.
-
-    As its own family initialises them.
-    """
+    """Replace the weights of the last layers by random ones, as BERT initialises them; BadOption if too many."""
     if not layers:
         return
     stack = getattr(getattr(encoder.transformer, "encoder", None), "layer", None)
     if stack is None or layers > len(stack):
-        has = "keeps its layers elsewhere than BERT" if stack is None else f"has {len(stack)} layers"
+        has = "does not have its layers where BERT has them" if stack is None else f"has {len(stack)} layers"
         raise BadOption(f"--fresh-layers {layers}: {encoder.config.encoder} {has}; give fewer, or another --encoder")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)

@@ -1,1 +1,1 @@
-"""Cross-encoders (called concatenation models in the paper) over a pool."""
+"""Train cross-encoders and evaluate them over all pairs."""

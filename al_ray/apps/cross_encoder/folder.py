@@ -9,14 +9,14 @@ evaluation-SPLIT.json             average precision over all pairs
 rerank-SPLIT.json                 average precision of retrieval and re-ranking
 """
 
-import hashlib
-import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from al_ray.apps.cross_encoder.options import TrainConfig
-from al_ray.core.config.serialization import as_dict, from_dict
+from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import Labelled
 from al_ray.core.pairs import Keys
@@ -25,6 +25,7 @@ from al_ray.core.task import Task
 from al_ray.datasets.tables.label_tables import labels_table
 from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
 from al_ray.storage.uri import StoragePath
+from al_ray.training.saved_model import bytes_digest, input_digest
 
 SCORES = pa.schema([("key", pa.int64()), ("score", pa.float64())])
 # Options that may change without training again: the source of the labels, and what is evaluated.
@@ -40,22 +41,17 @@ class CrossEncoderFolder:
 
     def bind(self, config: TrainConfig, task: Task, labelled: Labelled) -> None:
         """Write config.json and the labels; WrongFolder if the folder has other options or labels."""
-        wanted = {**as_dict(config), "task_digest": task.digest, "labels_digest": _digest(labelled)}
+        labels_digest = input_digest([len(labelled)], labelled.pairs, labelled.labels)
+        content = {**as_dict(config), "task_digest": task.digest, "labels_digest": labels_digest}
         path = self.path / "config.json"
         if path.exists():
             if not is_cross_encoder(self.path):
                 raise WrongFolder(f"{self.path} holds a run, or something else; give --model concat another --out")
             # Options that are newer than the folder have their defaults there.
-            stands = {**as_dict(self.config), **read_json(path, ["labels_digest"])}
-            other = [
-                f"{name}: {stands.get(name)!r} there, {wanted[name]!r} here"
-                for name in wanted
-                if name not in FREE and stands.get(name) != wanted[name]
-            ]
-            if other:
-                raise WrongFolder(f"{self.path} was made otherwise ({'; '.join(other)}); give another --out")
+            stored = {**as_dict(self.config), **read_json(path, ["labels_digest"])}
+            refuse_differences(self.path, stored, content, FREE)
         write_parquet(self.path / "labels.parquet", labels_table(labelled, task, every=True))
-        write_json(path, wanted)
+        write_json(path, content)
 
     @property
     def config(self) -> TrainConfig:
@@ -87,20 +83,22 @@ class CrossEncoderFolder:
         write_parquet(self._slice(digest, keys), pa.table([keys, scores], schema=SCORES))
 
     def _slice(self, digest: str, keys: Keys) -> StoragePath:
-        name = hashlib.sha256(digest.encode() + np.ascontiguousarray(keys).tobytes()).hexdigest()
-        return self.path / "scores" / f"{name[:32]}.parquet"
+        return self.path / "scores" / f"{bytes_digest(digest.encode(), keys)[:32]}.parquet"
 
 
 def is_cross_encoder(path: StoragePath) -> bool:
-    """Whether the folder is that of a cross-encoder, and not of a run or anything else."""
+    """Return whether the folder is that of a cross-encoder, and not of a run or anything else."""
     if not (path / "config.json").is_file():
         return False
     content = read_json(path / "config.json")
     return isinstance(content, dict) and "labels_digest" in content
 
 
-def _digest(labelled: Labelled) -> str:
-    content = hashlib.sha256(json.dumps(len(labelled)).encode())
-    for array in (labelled.pairs, labelled.labels):
-        content.update(np.ascontiguousarray(array).data)
-    return content.hexdigest()
+def refuse_differences(
+    path: StoragePath, stored: Mapping[str, Any], content: Mapping[str, Any], free: Sequence[str] = ()
+) -> None:
+    """Raise WrongFolder if the stored options of a folder are not those of `content`. free: options that may differ."""
+    there, here = ({name: options[name] for name in options if name not in free} for options in (stored, content))
+    other = sorted(differences(there, here))
+    if other:
+        raise WrongFolder(f"{path} was made with other options ({'; '.join(other)}); give another --out")

@@ -1,4 +1,4 @@
-"""Options of training on existing labels, of a cross-encoder or a bi-encoder (paper, sections 3 and 5.5)."""
+"""Options of training a cross-encoder or a bi-encoder on existing labels (paper, sections 3 and 5.5)."""
 
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
@@ -24,7 +24,7 @@ class TrainConfig(EncoderOptions):
     """Where the labels come from: a run folder (all of its complete rounds), a table (Parquet, CSV, TSV or JSON lines;
     see --columns), or stated: all positives and stated negatives of the training split (paper, 3.1.2)."""
     model: Literal["concat", "cosine"] = "concat"
-    """concat: a cross-encoder, which classifies both texts at once, "x1 [SEP] x2" (paper, 3); cosine: the bi-encoder of
+    """concat: a cross-encoder, which reads both texts together, "x1 [SEP] x2" (paper, 3); cosine: the bi-encoder of
     jobs.run."""
     seed: Seed = 0
     """Random seed of the order of the pairs, and of the cross-encoder's initial head and dropout."""
@@ -66,7 +66,7 @@ class TrainConfig(EncoderOptions):
         assert self.run(1)
 
     def run(self, labels: int) -> RunConfig:
-        """Return the config of a bi-encoder's run with one round and a seed set of so many labels."""
+        """Return the config of a bi-encoder's run with one round and a seed set of `labels` labels."""
         return RunConfig(
             task=self.task, rounds=1, first_batch=labels, seed=self.seed, search=self.search, training=self.training,
             evaluation=self.evaluation, **vars(part(self, EncoderOptions)),
@@ -78,6 +78,6 @@ class TrainConfig(EncoderOptions):
         return replace(self.training, batch=self.concat_batch)
 
     def steps(self, labels: int) -> int:
-        """Return the number of training steps on so many labels; a last partial batch is dropped."""
+        """Return the number of training steps on `labels` labels; a last partial batch is dropped."""
         batch = self.concat_batch if self.model == "concat" else self.training.batch * self.training.workers
         return self.training.epochs * (labels // min(batch, max(1, labels)))

@@ -1,7 +1,8 @@
-"""Train a cross-encoder on labels that exist, evaluate it, and measure it as the second stage after a bi-encoder."""
+"""Train a cross-encoder on existing labels, and evaluate it, alone and as the second stage after a bi-encoder."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
@@ -12,11 +13,16 @@ from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPai
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
 from al_ray.cluster.sharded_evaluator import make_evaluator
+from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Labelled
+from al_ray.core.pairs import NO_KEYS
 from al_ray.core.progress import OnProgress
+from al_ray.core.rng import generator
 from al_ray.core.task import Task
 from al_ray.metrics.evaluation import Comparison, Evaluation, compare
+from al_ray.metrics.two_stage import evaluate_reranking
 from al_ray.runs.run_folder import RunFolder, trained
 from al_ray.storage.files import write_json
 from al_ray.storage.lock import locked
@@ -42,9 +48,9 @@ class Retriever:
 
 @dataclass(frozen=True)
 class TwoStages:
-    """Retrieval and ranking measured together: `both` stages, the first `alone`, and their difference.
+    """Results of retrieval and re-ranking: of `both` stages, of the first `alone`, and their difference.
 
-    difference is None where the first stage was estimated from a sample: then the two are not of the same pairs.
+    difference is None if the first stage was estimated from a sample, and so on other pairs.
     """
 
     retriever: Retriever
@@ -70,17 +76,17 @@ def train_and_evaluate(
     retriever: Retriever | None,
     watch: OnProgress,
 ) -> Iterator[tuple[Evaluation, TwoStages | None]]:
-    """Train, from wherever the folder is, then evaluate each split, write its files, and yield its results.
+    """Train unless the folder has the model, evaluate each split, write its files, and yield its results.
 
-    Nothing is trained before the first result is asked for.
+    Training starts with the first call of next().
     """
     with locked(out):
         folder = CrossEncoderFolder(out)
         folder.bind(config, task, labelled)
         job = CrossEncoderJob(folder, config, task, cluster, watch)
-        # Scorers work beside the shards of a pool, as many as these.
+        # The scorers need as many slots again as the shards of a pool.
         with session(cluster, cluster.shards):
-            sharded_scorer.train(job, labelled)
+            sharded_scorer.train_on_texts(job, sharded_scorer.texts_of(task, labelled.pairs), labelled.labels)
             if not config.evaluation.splits:
                 return
             sets = sharded_scorer.make_evaluation_sets(job, config.evaluation.splits)
@@ -88,17 +94,26 @@ def train_and_evaluate(
                 for split, evalset in sets.items():
                     evaluation = sharded_scorer.evaluate_model(job, scorer, evalset)
                     write_json(out / f"evaluation-{split}.json", evaluation.as_dict())
-                    stages = None if retriever is None else two_stages(job, scorer, retriever, split)
+                    stages = None if retriever is None else evaluate_two_stages(job, scorer, retriever, split)
                     if stages is not None:
                         write_json(out / f"rerank-{split}.json", stages.as_dict())
                     yield evaluation, stages
 
 
-def two_stages(job: CrossEncoderJob, scorer: ShardedPairScorer, retriever: Retriever, split: str) -> TwoStages:
-    """Evaluate both stages together, and the first alone."""
-    run, pairs = retriever.config, job.task.measurable(split)
+def evaluate_two_stages(job: CrossEncoderJob, scorer: ShardedPairScorer, retriever: Retriever, name: str) -> TwoStages:
+    """Evaluate retrieval and re-ranking on a split: the retriever's best pairs, ordered by the cross-encoder's scores.
+
+    The bi-encoder searches exactly, whatever kind of search its run used, so that the rank of every pair is known.
+    """
+    run, split = retriever.config, job.task.measurable(name)
     with deploy_pool(run, job.cluster, job.task, retriever.folder.path, job.watch) as pool:
         first = retriever.folder.model(retriever.folder.last)
-        both = sharded_scorer.evaluate_two_stages(scorer, pool, first, pairs, retriever.top, job.config.seed)
-        alone = make_evaluator(run, retriever.folder, pool).evaluate(first, split)
+        search = PoolSearch(pool, split, config=replace(pool.search, kind="exact", ordered_pairs=False))
+        keys = search.least(first, HIGHEST, min(retriever.top, split.space.total), NO_KEYS).keys
+        pairs = split.space.pairs(keys)
+        retrieved = Candidates(keys, pool.cosines(first, split, pairs))
+        cosines = pool.cosines(first, split, split.positives)
+        rng, count = generator(job.config.seed, f"interval-{name}"), partial(pool.count_negatives, first, split)
+        both = evaluate_reranking(split, retrieved, scorer.scores(split, pairs), cosines, count, rng)
+        alone = make_evaluator(run, retriever.folder, pool).evaluate(first, name)
     return TwoStages(retriever, both, alone, compare(both, alone) if alone.exact else None)

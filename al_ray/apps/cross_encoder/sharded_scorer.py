@@ -4,37 +4,31 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
-from al_ray.active_learning.config import RunConfig
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.cluster.actors import deploy, get_results, stream_results
-from al_ray.cluster.measurement import score_stated
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.sharded_evaluator import PoolEvaluator
-from al_ray.cluster.sharded_pool import ShardedPool
-from al_ray.cluster.sharded_retriever import PoolSearch
 from al_ray.cluster.training_group import model_of
-from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import Labelled, Model
-from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct
+from al_ray.core.labels import Model
+from al_ray.core.pairs import Keys, Pairs, distinct
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels
 from al_ray.core.task import Split, Task
 from al_ray.encoders.cross_encoder import PairShard, PairShardSpec, Texts
-from al_ray.metrics.estimator import CountRequest, NegativeCounts, evaluate_on_sample
-from al_ray.metrics.evaluation import Comparison, Evaluation, compare
-from al_ray.metrics.labelled_pairs import ScoredPairs
+from al_ray.metrics.estimator import evaluate_on_sample
+from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.strata import EvaluationSet
-from al_ray.metrics.two_stage import evaluate_reranking
 from al_ray.runs.evaluation_sets import EvaluationSets
-from al_ray.runs.run_folder import RunFolder, bound_config
+from al_ray.runs.run_folder import bound_config
 from al_ray.storage.uri import storage_path
 from al_ray.training.cross_encoder import PairTrainer, PairTrainerSpec
 from al_ray.training.saved_model import read_model
@@ -58,11 +52,6 @@ class CrossEncoderJob:
         if model is None or not list(self.folder.model.glob("*.safetensors")):
             raise BadFile(f"{self.folder.path} has no model; make it by python -m jobs.train, or restore it")
         return model
-
-
-def train(job: CrossEncoderJob, labelled: Labelled) -> Model:
-    """Train the cross-encoder on labelled pairs in one actor, unless the folder has it already."""
-    return train_on_texts(job, texts_of(job.task, labelled.pairs), labelled.labels)
 
 
 def train_on_texts(job: CrossEncoderJob, pairs: Texts, labels: Labels | Floats) -> Model:
@@ -104,18 +93,15 @@ class ShardedPairScorer:
         """Yield the start and the scores of each slice of the sorted keys, stored ones and new ones."""
         folder, size = self.job.folder, self.job.config.slice_pairs
         waiting: deque[tuple[int, Keys, Any]] = deque()
-        calls = 0
+        shards = cycle(self.shards)
         for start in range(0, len(keys), size):
             part = keys[start : start + size]
             stored = folder.scores(self.model.digest, part)
             if stored is not None:
                 yield start, stored
                 continue
-            shard = self.shards[calls % len(self.shards)]
-            calls += 1
-            waiting.append(
-                (start, part, shard.scores.remote(self.model, texts_of(self.job.task, split.space.pairs(part))))
-            )
+            texts = texts_of(self.job.task, split.space.pairs(part))
+            waiting.append((start, part, next(shards).scores.remote(self.model, texts)))
             if len(waiting) > AHEAD * len(self.shards):
                 yield self._store(*waiting.popleft())
         while waiting:
@@ -152,46 +138,6 @@ def evaluate_model(
     """Evaluate the model on a weighted sample of the pairs of a split."""
     rng = generator(job.config.seed, f"interval-{evalset.split}")
     return evaluate_on_sample(scorer, job.task.measurable(evalset.split), evalset, rng, compared)
-
-
-def score_stated_pairs(
-    job: CrossEncoderJob, scorer: ShardedPairScorer, splits: Sequence[str]
-) -> dict[str, ScoredPairs]:
-    """Score the stated pairs of splits; the query of a pair is its left text."""
-    return score_stated(map(job.task.stating, splits), scorer.scores)
-
-
-def evaluate_two_stages(
-    scorer: ShardedPairScorer, pool: ShardedPool, first: Model, split: Split, top: int, seed: int
-) -> Evaluation:
-    """Evaluate retrieval and re-ranking: the `top` pairs of a bi-encoder, ordered by the cross-encoder's scores.
-
-    The bi-encoder searches exactly, whatever kind of search its run used, so that the rank of every pair is known.
-    """
-    search = PoolSearch(pool, split, config=replace(pool.search, kind="exact", ordered_pairs=False))
-    keys = search.least(first, HIGHEST, min(top, split.space.total), NO_KEYS).keys
-    pairs = split.space.pairs(keys)
-    retrieved = Candidates(keys, pool.cosines(first, split, pairs))
-    cosines = pool.cosines(first, split, split.positives)
-    rng = generator(seed, f"interval-{split.name}")
-
-    def count(request: CountRequest) -> NegativeCounts:
-        return pool.count_negatives(first, split, request)
-
-    return evaluate_reranking(split, retrieved, scorer.scores(split, pairs), cosines, count, rng)
-
-
-def compare_with_run(
-    job: CrossEncoderJob, scorer: ShardedPairScorer, run: RunConfig, folder: RunFolder, number: int, split: str
-) -> Comparison:
-    """Return the AP of the model minus that of a round of a run, both on the same weighted sample of pairs."""
-    evalset = make_evaluation_sets(job, [split])[split]
-    cross_encoder = evaluate_model(job, scorer, evalset, compared=True)
-    config = replace(run, evaluation=replace(run.evaluation, mode="estimate"))
-    with deploy_pool(config, job.cluster, job.task, folder.path, job.watch) as pool:
-        model = folder.model(number) if number else pool.untrained()
-        evaluator = PoolEvaluator(pool, job.task, config, EvaluationSets([folder.path]), {split: evalset})
-        return compare(cross_encoder, evaluator.evaluate(model, split, compared=True))
 
 
 def texts_of(task: Task, pairs: Pairs) -> list[tuple[str, str]]:

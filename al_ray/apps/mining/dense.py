@@ -10,11 +10,10 @@ from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Vectors, paired_scores
 from al_ray.encoders.encoder import TextEncoder, embed_rows
-from al_ray.encoders.tokens import Tokens
 from al_ray.search.faiss_index import CosineIndex
 
 BLOCK = 1024  # Queries searched at a time.
-NEAREST = 10  # Cells of an IVF index looked into; the index here is Flat.
+PROBES = 10  # Cells that an IVF index searches; not used by the Flat index here.
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,8 @@ class PoolVectors:
     @staticmethod
     def encode(encoder: TextEncoder, pool: Pool) -> "PoolVectors":
         """Encode the pool's queries and candidates."""
-        rows = np.union1d(pool.queries, pool.candidates)
-        texts = [pool.texts[row] for row in rows.tolist()]
-        tokens = Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
-        return PoolVectors(rows, embed_rows(encoder, tokens, np.arange(len(rows))))
+        tokens = encoder.tokenise(pool.members)
+        return PoolVectors(pool.rows, embed_rows(encoder, tokens, np.arange(len(tokens))))
 
 
 class Nearest:
@@ -48,19 +45,18 @@ class Nearest:
     def __init__(self, pool: Pool, embedded: PoolVectors) -> None:
         """Index the candidates' vectors."""
         self.pool, self.embedded = pool, embedded
-        self.index = CosineIndex(embedded.vectors_of(pool.candidates), "Flat", NEAREST)
+        self.index = CosineIndex(embedded.vectors_of(pool.candidates), "Flat", PROBES)
 
     def mine(self, count: int) -> MinedPairs:
         """Return `count` candidates of every query."""
-        found = [NO_PAIRS]
+        mined = [NO_PAIRS]
         for start in range(0, len(self.pool.queries), BLOCK):
             block = self.pool.queries[start : start + BLOCK]
             cosines, places = self.index.nearest(self.embedded.vectors_of(block), count + 1)
             for query, near, at in zip(block.tolist(), cosines, places, strict=True):
-                there = at >= 0
-                rows = self.pool.candidates[at[there]]
-                found.append(rank_candidates(query, rows, near[there].astype(np.float64), count, "neighbours"))
-        return MinedPairs.concatenate(found)
+                valid = at >= 0
+                mined.append(rank_candidates(query, self.pool.candidates[at[valid]], near[valid], count, "neighbours"))
+        return MinedPairs.concatenate(mined)
 
     def scores(self, pairs: Pairs) -> Floats:
         """Return the (n,) cosines of (n, 2) pairs."""

@@ -5,6 +5,7 @@ bm25s); the documents are the pool's candidates. A word that occurs twice in the
 """
 
 import logging
+from collections.abc import Iterable, Iterator
 
 import bm25s
 import numpy as np
@@ -18,13 +19,22 @@ from al_ray.core.text import words_of
 
 BLOCK = 512  # Queries whose similarities with all candidates are computed at a time.
 
-# At its own level it logs a line for every index.
+# At its default level bm25s logs a line for every index.
 logging.getLogger("bm25s").setLevel(logging.WARNING)
 
 
 def terms(text: str) -> list[str]:
     """Return a text's words, without punctuation."""
     return [word for word in words_of(text) if word[0].isalnum()]
+
+
+def best_candidates(pool: Pool, similarities: Iterable[Floats], count: int, source: str) -> MinedPairs:
+    """Return up to `count` candidates of positive similarity for every query, from (c,) similarities of each query."""
+    mined = [NO_PAIRS]
+    for query, scores in zip(pool.queries.tolist(), similarities, strict=True):
+        places = highest_above_zero(scores, count + 1)
+        mined.append(rank_candidates(query, pool.candidates[places], scores[places], count, source))
+    return MinedPairs.concatenate(mined)
 
 
 class Bm25:
@@ -44,20 +54,15 @@ class Bm25:
 
     def mine(self, count: int) -> MinedPairs:
         """Return `count` candidates of every query, ties by row."""
-        found = [NO_PAIRS]
-        for query in self.pool.queries.tolist():
-            scores = self._scores_of(query)
-            places = highest_above_zero(scores, count + 1)
-            found.append(rank_candidates(query, self.pool.candidates[places], scores[places], count, "bm25"))
-        return MinedPairs.concatenate(found)
+        return best_candidates(self.pool, map(self._scores_of, self.pool.queries.tolist()), count, "bm25")
 
     def scores(self, pairs: Pairs) -> Floats:
         """Return the (n,) scores of (n, 2) pairs of a query and a candidate."""
-        found = np.empty(len(pairs))
+        scores = np.empty(len(pairs))
         for query in np.unique(pairs[:, 0]).tolist():
             own = pairs[:, 0] == query
-            found[own] = self._scores_of(query)[np.searchsorted(self.pool.candidates, pairs[own, 1])]
-        return found
+            scores[own] = self._scores_of(query)[np.searchsorted(self.pool.candidates, pairs[own, 1])]
+        return scores
 
     def _scores_of(self, query: int) -> Floats:
         """Return the (c,) scores of all candidates."""
@@ -80,16 +85,7 @@ class Tfidf:
 
     def mine(self, count: int) -> MinedPairs:
         """Return `count` candidates of every query, ties by row."""
-        found, queries = [NO_PAIRS], self.pool.queries
-        if self.documents is None:
-            return NO_PAIRS
-        for start in range(0, len(queries), BLOCK):
-            block = queries[start : start + BLOCK]
-            every = (self._vectors(block) @ self.documents.T).toarray()
-            for query, cosines in zip(block.tolist(), every, strict=True):
-                places = highest_above_zero(cosines, count + 1)
-                found.append(rank_candidates(query, self.pool.candidates[places], cosines[places], count, "tfidf"))
-        return MinedPairs.concatenate(found)
+        return NO_PAIRS if self.documents is None else best_candidates(self.pool, self._cosines(), count, "tfidf")
 
     def scores(self, pairs: Pairs) -> Floats:
         """Return the (n,) cosines of (n, 2) pairs of a query and a candidate."""
@@ -97,6 +93,12 @@ class Tfidf:
             return np.zeros(len(pairs))
         right = self.documents[np.searchsorted(self.pool.candidates, pairs[:, 1])]
         return np.asarray(self._vectors(pairs[:, 0]).multiply(right).sum(axis=1)).ravel()
+
+    def _cosines(self) -> Iterator[Floats]:
+        """Yield the (c,) cosines of each query with all candidates."""
+        assert self.documents is not None
+        for start in range(0, len(self.pool.queries), BLOCK):
+            yield from (self._vectors(self.pool.queries[start : start + BLOCK]) @ self.documents.T).toarray()
 
     def _vectors(self, rows: np.ndarray) -> csr_array:
         return csr_array(self.vectorizer.transform([self.pool.texts[row] for row in rows.tolist()]))

@@ -1,7 +1,7 @@
 """Mine pairs of unlabelled texts, at random or by similarity (papers 003 and 004), and select among them.
 
 The pairs are used as silver pairs, which a cross-encoder labels (paper 003), or as negatives, which should not be
-positives in truth (paper 004, 2).
+unlabelled positives (paper 004, 2).
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ DRAWN = 0
 
 @dataclass(frozen=True)
 class Pool:
-    """Texts to mine pairs of: any of `queries` with any of `candidates`, never a text with itself.
+    """Texts to mine pairs from: any of `queries` with any of `candidates`, never a text with itself.
 
     queries (q,), candidates (c,): sorted distinct rows of the texts. (a, b) and (b, a) are the same pair.
     """
@@ -38,11 +38,20 @@ class Pool:
         return pairs.min(axis=1) * len(self.texts) + pairs.max(axis=1)
 
     @cached_property
+    def rows(self) -> Rows:
+        """Return the sorted rows of all queries and candidates."""
+        return np.union1d(self.queries, self.candidates)
+
+    @property
+    def members(self) -> list[str]:
+        """Return the texts of `rows`."""
+        return [self.texts[row] for row in self.rows.tolist()]
+
+    @cached_property
     def own(self) -> Rows:
         """Return (q,) each query's place among the candidates, -1 if it is no candidate."""
         at = np.minimum(np.searchsorted(self.candidates, self.queries), max(0, len(self.candidates) - 1))
-        there = is_in(self.queries, self.candidates)
-        return np.where(there, at, -1)
+        return np.where(is_in(self.queries, self.candidates), at, -1)
 
 
 @dataclass(frozen=True)
@@ -68,8 +77,14 @@ class MinedPairs:
     @staticmethod
     def concatenate(parts: "list[MinedPairs]") -> "MinedPairs":
         """Return the pairs of all parts, one part after the other."""
-        one = [(part.pairs, part.sources, part.scores, part.ranks) for part in parts]
-        return MinedPairs(*(np.concatenate(columns) for columns in zip(*one, strict=True)))
+        columns = zip(*((part.pairs, part.sources, part.scores, part.ranks) for part in parts), strict=True)
+        return MinedPairs(*map(np.concatenate, columns))
+
+    @staticmethod
+    def unranked(pairs: Pairs, source: str) -> "MinedPairs":
+        """Return (n, 2) pairs without similarity and rank."""
+        count = len(pairs)
+        return MinedPairs(pairs, np.full(count, source), np.full(count, np.nan), np.full(count, DRAWN, dtype=np.int64))
 
 
 NO_PAIRS = MinedPairs(np.empty((0, 2), np.int64), np.empty(0, np.str_), np.empty(0), np.empty(0, np.int64))
@@ -96,16 +111,14 @@ class Random:
 
     def mine(self, count: int) -> MinedPairs:
         """Return `count` candidates of every query."""
-        found = [NO_PAIRS.pairs]
+        pairs = [NO_PAIRS.pairs]
         for query, own in zip(self.pool.queries.tolist(), self.pool.own.tolist(), strict=True):
             others = len(self.pool.candidates) - (own >= 0)
             drawn = self.rng.choice(others, size=min(count, others), replace=False, shuffle=False)
-            # A query is no candidate of its own: places from its own place on move up by one.
+            # A query is no candidate of its own: skip its own place.
             drawn = drawn + (drawn >= own) if own >= 0 else drawn
-            found.append(np.stack([np.full(len(drawn), query), self.pool.candidates[drawn]], axis=1))
-        pairs = np.concatenate(found)
-        drawn = np.full(len(pairs), DRAWN, dtype=np.int64)
-        return MinedPairs(pairs, np.full(len(pairs), "random"), np.full(len(pairs), np.nan), drawn)
+            pairs.append(np.stack([np.full(len(drawn), query), self.pool.candidates[drawn]], axis=1))
+        return MinedPairs.unranked(np.concatenate(pairs), "random")
 
     def scores(self, pairs: Pairs) -> Floats:
         """Return NaN: a random draw uses no similarity."""
@@ -154,11 +167,9 @@ class Hardest:
     epoch or round with the current model.
     """
 
-    def __init__(
-        self, pool: Pool, score: Callable[[Pairs], Floats], sample: int, rng: np.random.Generator, source: str = "model"
-    ) -> None:
+    def __init__(self, pool: Pool, score: Callable[[Pairs], Floats], sample: int, rng: np.random.Generator) -> None:
         """score: (n, 2) pairs -> (n,) scores by the current model, a bi-encoder or any other."""
-        self.pool, self.score, self.sample, self.rng, self.source = pool, score, sample, rng, source
+        self.pool, self.score, self.sample, self.rng = pool, score, sample, rng
 
     def mine(self, count: int) -> MinedPairs:
         """Return `count` candidates of every query, ranked within its sample; ties by row."""
@@ -168,7 +179,7 @@ class Hardest:
         order = np.lexsort((drawn.pairs[:, 1], -scores, query))
         starts = np.searchsorted(query[order], np.arange(len(self.pool.queries)))
         places = np.arange(len(order)) - starts[query[order]] + 1
-        sources = np.full(len(order), self.source)
+        sources = np.full(len(order), "model")
         ordered = MinedPairs(drawn.pairs[order], sources, scores[order].astype(np.float64), places)
         return ordered.select(places <= count)
 

@@ -108,16 +108,16 @@ def mine_negatives(miner: Miner, chance: Miner, pool: Pool, known: KnownMatches,
 
     If texts are both queries and candidates, a pair may come twice, as (a, b) and (b, a): see `miners.deduplicate`.
     """
-    floor = lowest_positive_scores(miner, pool, known) if config.margin is not None else np.empty(0)
-    return choose_negatives(miner.mine(config.depth), chance, pool, known, config, floor)
+    return choose_negatives(miner, miner.mine(config.depth), chance, pool, known, config)
 
 
 def choose_negatives(
-    offered: MinedPairs, chance: Miner, pool: Pool, known: KnownMatches, config: NegativesConfig, floor: Floats
+    miner: Miner, offered: MinedPairs, chance: Miner, pool: Pool, known: KnownMatches, config: NegativesConfig
 ) -> MinedPairs:
-    """Return the negatives among what a miner offered, `config.depth` pairs of each query. floor: as `filter_mined`."""
+    """Return the negatives among the pairs that a miner offered, `config.depth` of each query."""
+    floor = lowest_positive_scores(miner, pool, known) if config.margin is not None else np.empty(0)
     hard = first_per_query(filter_mined(offered, pool, known, config, floor), config.per_text - config.drawn)
-    # Enough to be left even if all mined pairs are drawn again, and some are filtered out.
+    # More than needed, because some may be mined pairs, and some are filtered out.
     spare = chance.mine(config.per_text + config.drawn) if config.drawn else NO_PAIRS
     spare = filter_mined(spare, pool, known, config, floor)
     own, mined = (pairs[:, 0] * len(pool.texts) + pairs[:, 1] for pairs in (spare.pairs, hard.pairs))
@@ -127,28 +127,24 @@ def choose_negatives(
 
 @dataclass(frozen=True)
 class FalseNegatives:
-    """How many mined pairs are positives in truth, and how many are stated negatives; the rest have no label."""
+    """How many mined pairs are true positives, and how many are stated negatives; the rest have no label."""
 
     pairs: int
     positives: int
     stated: int
 
-    @staticmethod
-    def of(mined: MinedPairs, pool: Pool, positives: Keys, stated: Keys) -> "FalseNegatives":
-        """Count pairs. positives, stated: sorted keys of the pool."""
-        keys = pool.keys(mined.pairs)
-        return FalseNegatives(len(keys), int(is_in(keys, positives).sum()), int(is_in(keys, stated).sum()))
-
 
 def count_false_negatives(
-    offered: MinedPairs, best: MinedPairs, pool: Pool, known: KnownMatches, per_text: int, keys: tuple[Keys, Keys]
+    offered: MinedPairs, best: MinedPairs, pool: Pool, known: KnownMatches, per_text: int, labels: tuple[Keys, Keys]
 ) -> dict[str, FalseNegatives]:
-    """Count with no filter, without known positives, without pairs of one component too, and with all filters.
+    """Count without filters, without known positives, also without pairs of one component, and with all filters.
 
-    offered: by the miner. best: `choose_negatives` of it, deduplicated. keys: of positives and stated negatives.
+    offered: mined pairs. best: `choose_negatives` of it, deduplicated. labels: sorted keys of the positives
+    and of the stated negatives in the pool.
     """
     unknown = offered.select(~is_known_positive(offered, pool, known))
     unrelated = unknown.select(~in_one_component(unknown, known))
     filtered = {"none": offered, "labelled": unknown, "component": unrelated}
     cut = {name: deduplicate(first_per_query(mined, per_text), pool) for name, mined in filtered.items()}
-    return {name: FalseNegatives.of(mined, pool, *keys) for name, mined in {**cut, "all": best}.items()}
+    keys = {name: pool.keys(mined.pairs) for name, mined in {**cut, "all": best}.items()}
+    return {name: FalseNegatives(len(own), *(int(is_in(own, of).sum()) for of in labels)) for name, own in keys.items()}

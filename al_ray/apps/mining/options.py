@@ -22,19 +22,20 @@ class MiningConfig(NegativesConfig, EncoderOptions):
     out: StoragePath | None = None
     """Folder for a table of labels of each miner and for the results. Default: nothing is written."""
     miners: tuple[str, ...] = MINERS
-    """Miners: random, bm25, tfidf, neighbours (of --encoder, untrained), model (hardest of a sample, by --run's)."""
+    """Miners: random, bm25, tfidf, neighbours (by --encoder, untrained), model (hardest of a sample, by the model of
+    --run)."""
     split: str = "train"
     """Split that is mined."""
     known: Annotated[float, Between(1e-9, 1)] = 0.5
-    """Share of the positives, drawn at random, that the miners know."""
+    """Share of the positives, drawn at random, that are given to the miners."""
     queries: Annotated[int | None, Between(1, 10**9)] = None
-    """Number of texts, drawn at random, to mine for. Default: all that have a known positive."""
+    """Number of texts, drawn at random, for which negatives are mined. Default: all with a known positive."""
     run: StoragePath | None = None
     """Run whose last model the miner `model` uses. Default: --encoder, untrained."""
     sample: Annotated[int, Between(1, 10**9)] = 1000
     """Candidates of each text that `model` scores."""
     encoder: str = EncoderOptions.encoder
-    """Encoder of `neighbours`, as in the command run; not cnn, whose untrained vectors say nothing."""
+    """Encoder of `neighbours`, as in the command run; not cnn, which is not pre-trained."""
     seed: Seed = 0
     """Random seed."""
 
@@ -50,10 +51,10 @@ class MiningConfig(NegativesConfig, EncoderOptions):
 
     @property
     def encoding(self) -> EncoderConfig:
-        """The options of the encoder alone."""
+        """Return the options of the encoder."""
         return EncoderConfig(**vars(part(self, EncoderOptions)))
 
     @property
     def negatives(self) -> NegativesConfig:
-        """The options of the negatives alone."""
+        """Return the options of the negatives."""
         return part(self, NegativesConfig)

@@ -1,15 +1,14 @@
-"""MiningTask the negatives of a task by several miners, and count the positives among them."""
+"""Mine the negatives of a task by several miners, and count the positives among them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
 
 from al_ray.apps.mining.dense import PoolVectors, build_miner
 from al_ray.apps.mining.miners import Random, deduplicate
-from al_ray.apps.mining.negatives import FalseNegatives, choose_negatives, count_false_negatives, lowest_positive_scores
+from al_ray.apps.mining.negatives import FalseNegatives, choose_negatives, count_false_negatives
 from al_ray.apps.mining.options import MiningConfig
 from al_ray.apps.mining.task_pool import MiningTask, mining_task, write_negatives
 from al_ray.core.config.serialization import as_dict
@@ -26,7 +25,7 @@ from al_ray.storage.files import write_json
 from al_ray.storage.uri import storage_path
 
 Truths = Mapping[str, Mapping[str, FalseNegatives]]
-"""A miner's name -> the name of a guard -> the truth of the negatives that it leaves."""
+"""Name of a miner -> name of a filter -> the false negatives that pass it."""
 
 
 @dataclass(frozen=True)
@@ -39,31 +38,27 @@ class MiningJob:
 
     @cached_property
     def untrained(self) -> PoolVectors:
-        """Embed the pool by the untrained encoder."""
+        """Return the pool's vectors by the untrained encoder."""
         return PoolVectors.encode(Encoder.base(self.config.encoding), self.mine.pool)
 
     @cached_property
     def current(self) -> PoolVectors:
-        """Embed the pool by the last model of the run; by the untrained encoder without a run."""
+        """Return the pool's vectors by the last model of the run; without a run, by the untrained encoder."""
         if self.config.run is None:
             return self.untrained
         config, folder = trained(self.config.run, self.task, "--run")
         return PoolVectors.encode(saved(folder.model(folder.last).path, config.encoding), self.mine.pool)
 
-    def vectors(self, miner: str) -> PoolVectors | None:
-        """Return the vectors that a miner needs, if any."""
-        if miner == "neighbours":
-            return self.untrained
-        return self.current if miner == "model" else None
-
 
 def open_job(config: MiningConfig) -> MiningJob:
-    """Read the task and draw what the miners know; nothing is mined yet.
+    """Read the task and draw the known positives; nothing is mined yet.
 
-    BadOption or WrongFolder for folders that are not of this task, or not what they should be.
+    BadOption or WrongFolder for folders of another task or another kind.
     """
     if is_cnn(config.encoder):
-        raise BadOption("--encoder cnn knows nothing before it is trained; give --run, or another encoder")
+        raise BadOption(
+            "--encoder cnn is not pre-trained and cannot find neighbours; give another --encoder, such as that of --run"
+        )
     task = read_task(storage_path(config.task))
     if config.out is not None:
         refuse_inside(config.out, storage_path(config.task))
@@ -74,27 +69,27 @@ def open_job(config: MiningConfig) -> MiningJob:
 
 
 def mine_all(job: MiningJob, watch: OnProgress) -> Truths:
-    """MiningTask by every miner; with `out`, write a table of labels of each and mined.json."""
+    """Mine by every miner; with `out`, write a table of labels of each and mined.json."""
     config, results = job.config, dict[str, dict[str, FalseNegatives]]()
     for number, name in enumerate(config.miners):
         watch("mine", number, len(config.miners))
         results[name] = mine_by(job, name)
     if config.out is not None:
-        content = {name: {guard: asdict(one) for guard, one in truth.items()} for name, truth in results.items()}
+        content = {name: {filters: asdict(one) for filters, one in truth.items()} for name, truth in results.items()}
         about = {**as_dict(config.negatives), "task": config.task, "known": config.known, "seed": config.seed}
         write_json(config.out / "mined.json", {**about, "task_digest": job.task.digest, "miners": content})
     return results
 
 
 def mine_by(job: MiningJob, name: str) -> dict[str, FalseNegatives]:
-    """MiningTask by one miner, and count the positives guard by guard; with `out`, write its table of labels."""
+    """Mine by one miner, and count the positives filter by filter; with `out`, write its table of labels."""
     config, mine, negatives = job.config, job.mine, job.config.negatives
     pool = mine.pool
-    miner = build_miner(name, pool, job.vectors(name), config.sample, generator(config.seed, "mined"))
+    vectors = job.untrained if name == "neighbours" else job.current if name == "model" else None
+    miner = build_miner(name, pool, vectors, config.sample, generator(config.seed, "mined"))
     chance = Random(pool, generator(config.seed, "chance"))
     candidates = miner.mine(negatives.depth)
-    floor = lowest_positive_scores(miner, pool, mine.known) if negatives.margin is not None else np.empty(0)
-    best = deduplicate(choose_negatives(candidates, chance, pool, mine.known, negatives, floor), pool)
+    best = deduplicate(choose_negatives(miner, candidates, chance, pool, mine.known, negatives), pool)
     if config.out is not None:
         write_negatives(mine, best, config.out / f"{name}.parquet")
     return count_false_negatives(candidates, best, pool, mine.known, negatives.per_text, (mine.positives, mine.stated))

@@ -32,17 +32,16 @@ class MiningTask:
 
     def ids(self, pairs: Pairs) -> tuple[list[str], list[str]]:
         """Return the left and the right ids of (n, 2) pairs."""
-        if self.task.symmetric:
-            return tuple([self.task.left.ids[row] for row in side] for side in pairs.T.tolist())  # type: ignore[return-value]
-        left, right = pairs[:, 0].tolist(), (pairs[:, 1] - len(self.task.left)).tolist()
+        shift = 0 if self.task.symmetric else len(self.task.left)
+        left, right = pairs[:, 0].tolist(), (pairs[:, 1] - shift).tolist()
         return [self.task.left.ids[row] for row in left], [self.task.right.ids[row] for row in right]
 
 
 def mining_task(task: Task, name: str, share: float, queries: int | None, seed: int) -> MiningTask:
-    """Return the pool of a split, where a random share of the positives is known.
+    """Return the pool of a split, with a random share of the positives as known ones.
 
     The queries are the texts of known positives (their left texts, if there are two sides), or a random sample of
-    `queries` of them. Texts that differ only in case and white space are in one component: such a pair is no negative.
+    `queries` of them. Texts that differ only in case and white space are in one component: they are never negatives.
     """
     split = task.measurable(name)
     shift = 0 if task.symmetric else len(task.left)

@@ -267,4 +267,4 @@ def index_file(shard: int) -> str:
 
 def tokens_of(encoder: TextEncoder, texts: Sequence[str]) -> Tokens:
     """(n,) texts -> their token ids."""
-    return Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
+    return encoder.tokenise(texts)

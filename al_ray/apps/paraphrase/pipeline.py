@@ -18,7 +18,6 @@ from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.cnn import filters_of, is_cnn
 from al_ray.encoders.encoder import TextEncoder, learn_words, untrained
-from al_ray.encoders.tokens import Tokens
 from al_ray.runs.run_folder import refuse_inside
 from al_ray.storage.atomic_folder import whole
 from al_ray.storage.lock import locked
@@ -61,7 +60,7 @@ def _training(
     texts = [task.left.texts[row] for row in task.split("train").space.left]
     learn_words(texts, config.encoding, folder.words, config.words)
     encoder = untrained(config.encoding, folder.words, device, config.seed)
-    tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
+    tokens = encoder.tokenise(task.left.texts)
     content = json.dumps([as_dict(config), task.digest])
     checkpoint = Checkpoint(folder.path / NAME, hashlib.sha256(content.encode()).hexdigest(), 0.0)
     return encoder, MetricTraining(encoder, tokens, known, config, watch), checkpoint

@@ -79,7 +79,7 @@ def clustered(count: int, dim: int) -> Vectors:
 
 def _encoder(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[str, float]]:
     started = time.perf_counter()
-    tokens = Tokens.of([ids for block in encoder.tokenise(texts) for ids in block])
+    tokens = encoder.tokenise(texts)
     yield "tokenise", len(tokens.ids) / (time.perf_counter() - started)
     layers = encoder.transformer.config.num_hidden_layers
     of_batches = batches(tokens, np.arange(len(tokens)), encoder.config.encoder_batch)

@@ -16,7 +16,7 @@ class Options:
     """Measure a round of a run, or scores made elsewhere."""
 
     run: PathOrUri | None = None
-    """Run folder, or the folder of a concatenation model (jobs.train)."""
+    """Run folder, or the folder of a cross-encoder (jobs.train)."""
     against: PathOrUri | None = None
     """Another run of the same task: the difference in average precision, on the same pairs."""
     split: Literal["train", "dev", "test"] = "dev"

@@ -74,9 +74,9 @@ def refuse_mixed(asked: Options) -> None:
 
 
 def of_concat(asked: Options, path: StoragePath) -> None:
-    """Measure a concatenation model, print, write."""
+    """Evaluate a cross-encoder, print and write the results."""
     if asked.round is not None or asked.exact or asked.threshold_for:
-        raise BadOption(f"{path} holds a concatenation model: leave out --round, --exact and --threshold-for")
+        raise BadOption(f"{path} holds a cross-encoder: leave out --round, --exact and --threshold-for")
     other = None if asked.against is None else complete_round(asked, asked.against)
     bench = cross_encoder_evaluation.open_job(path, asked.cluster, Progress(), asked.random_pairs)
     bench.task.split(asked.split)

@@ -1,4 +1,4 @@
-"""A student: its loss by hand, its training gone on with, what is drawn anew."""
+"""A student: its loss by hand, resumed training, and layers with random weights."""
 
 from collections.abc import Generator
 from dataclasses import replace
@@ -25,14 +25,14 @@ CNN = EncoderConfig(encoder="cnn-8", encoder_layers=None, max_length=20, encoder
 KNOWN = ["ant bee cat dog eel"]
 
 
-def ended(stream) -> tuple[Model, list[Step]]:
-    *steps, made = stream
-    return made, steps
+def drain(stream) -> tuple[Model, list[Step]]:
+    *steps, model = stream
+    return model, steps
 
 
 def trained(config: EncoderConfig, folder, steps: int = 6, training: TrainingConfig = FAST, **options):
     trainer = StudentTrainer(StudentSpec(config, training, seed=0, **options))
-    return trainer, *ended(trainer.train(KNOWN, PAIRS, SCORES, str(folder), steps))
+    return trainer, *drain(trainer.train(KNOWN, PAIRS, SCORES, str(folder), steps))
 
 
 def test_the_loss_of_a_batch_is_the_mean_square_of_cosine_less_score(letters, tmp_path):
@@ -47,41 +47,41 @@ def test_the_loss_of_a_batch_is_the_mean_square_of_cosine_less_score(letters, tm
         assert (cosines[0], cosines[4]) == pytest.approx((1, 1), abs=1e-5), "the same text twice"
 
 
-def test_a_student_learns_its_scores_and_is_saved_whole(tmp_path):
-    trainer, made, steps = trained(CNN, tmp_path / "model", 120, replace(FAST, epochs=40))
+def test_a_student_learns_its_scores_and_is_saved(tmp_path):
+    trainer, model, steps = trained(CNN, tmp_path / "model", 120, replace(FAST, epochs=40))
     assert [step.step for step in steps] == list(range(1, 121))
     assert np.mean([step.loss for step in steps[-6:]]) < 0.1 * np.mean([step.loss for step in steps[:6]])
-    cosines = trainer.cosines(made, PAIRS)
+    cosines = trainer.cosines(model, PAIRS)
     assert np.corrcoef(cosines, SCORES)[0, 1] > 0.9
-    encoder = saved(made.path, CNN)
+    encoder = saved(model.path, CNN)
     tokens, rows = tokenised(encoder, PAIRS)
     assert pair_cosines(encoder, tokens, tokens, rows).tolist() == cosines.tolist()
-    assert made.scorer is not None
-    assert made.scorer.loss == pytest.approx(np.mean([step.loss for step in steps[-3:]]))
+    assert model.scorer is not None
+    assert model.scorer.loss == pytest.approx(np.mean([step.loss for step in steps[-3:]]))
 
 
-def test_what_is_made_is_not_made_again_and_what_is_asked_otherwise_is(tmp_path):
-    _, made, _ = trained(CNN, tmp_path / "model")
+def test_a_student_is_trained_once_and_again_for_other_options(tmp_path):
+    _, model, _ = trained(CNN, tmp_path / "model")
     _, again, steps = trained(CNN, tmp_path / "model")
-    assert (again, steps) == (made, [])
+    assert (again, steps) == (model, [])
     _, other, steps = trained(CNN, tmp_path / "model", steps=7)
     assert len(steps) == 7
-    assert other.digest != made.digest
-    with pytest.raises(BadFile, match="holds other weights than its record says"):
-        StudentTrainer(StudentSpec(CNN, FAST, 0)).cosines(made, PAIRS)
+    assert other.digest != model.digest
+    with pytest.raises(BadFile, match="not those the run made"):
+        StudentTrainer(StudentSpec(CNN, FAST, 0)).cosines(model, PAIRS)
 
 
 @pytest.mark.parametrize("stop", [2, 3, 5])
-def test_a_training_that_was_stopped_ends_in_the_same_weights(tmp_path, stop):
-    _, wanted, whole = trained(CNN, tmp_path / "whole" / "model")
+def test_a_resumed_training_ends_with_the_same_weights(tmp_path, stop):
+    _, expected, whole = trained(CNN, tmp_path / "whole" / "model")
     trainer = StudentTrainer(StudentSpec(CNN, FAST, 0, checkpoint_seconds=0.0))
     stream = trainer.train(KNOWN, PAIRS, SCORES, str(tmp_path / "part" / "model"), 6)
     assert isinstance(stream, Generator)
     for _ in range(stop):
         next(stream)
     stream.close()
-    made, steps = ended(trainer.train(KNOWN, PAIRS, SCORES, str(tmp_path / "part" / "model"), 6))
-    assert made.digest == wanted.digest
+    model, steps = drain(trainer.train(KNOWN, PAIRS, SCORES, str(tmp_path / "part" / "model"), 6))
+    assert model.digest == expected.digest
     assert [step.step for step in steps] == [step.step for step in whole]
     assert steps[-1].loss == whole[-1].loss
     assert not (tmp_path / "part" / "training.safetensors").exists()
@@ -92,7 +92,7 @@ def test_both_students_start_from_the_same_weights_of_their_seed():
     assert one == same != other
 
 
-def test_the_last_layers_are_drawn_anew_and_no_others(letters):
+def test_only_the_last_layers_get_random_weights(letters):
     config = replace(letters, encoder_layers=3)
     old, new, other = (Encoder.base(config) for _ in range(3))
     redraw(new, 2, 5)
@@ -100,8 +100,8 @@ def test_the_last_layers_are_drawn_anew_and_no_others(letters):
     layers = [name for name in old.transformer.state_dict() if name.startswith("encoder.layer.")]
     for name in old.transformer.state_dict():
         same = torch.equal(old.transformer.state_dict()[name], new.transformer.state_dict()[name])
-        kept = name not in layers or name.startswith("encoder.layer.0.") or not name.endswith(".weight")
-        assert same is (kept or "LayerNorm" in name), name
+        same_weights = name not in layers or name.startswith("encoder.layer.0.") or not name.endswith(".weight")
+        assert same is (same_weights or "LayerNorm" in name), name
     weight = new.transformer.encoder.layer[2].output.dense.weight
     assert not torch.equal(weight, other.transformer.encoder.layer[2].output.dense.weight)
     # 32 * 64 draws: their deviation is within a tenth of the family's.
@@ -111,7 +111,7 @@ def test_the_last_layers_are_drawn_anew_and_no_others(letters):
         redraw(old, 4, 0)
 
 
-def test_a_loss_that_is_no_number_ends_the_training(tmp_path):
+def test_a_loss_that_is_not_finite_ends_the_training(tmp_path):
     with pytest.raises(TrainingFailed, match=r"the loss is (nan|inf); lower --learning-rate"):
         trained(CNN, tmp_path / "model", 6, replace(FAST, learning_rate=1e30, clip_norm=1e30))
 

@@ -1,4 +1,4 @@
-"""Texts with other words: which are offered, where they stand, and what is left as it was."""
+"""Texts with other words: which words are offered, where they are inserted, and what stays."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedTokenizerFast
 
-from al_ray.apps.augmentation.word_replacement import BEST, Embeddings, Masked, reworded
+from al_ray.apps.augmentation.word_replacement import BEST, Embeddings, Masked, reword
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption
 from al_ray.encoders.transformer import Encoder
@@ -16,7 +16,7 @@ VECTORS = {"ant": [1.0, 0.0], "bee": [0.9, 0.1], "cat": [0.0, 1.0], "dog": [0.2,
 
 
 def saved(folder, head: bool) -> EncoderConfig:
-    """A BERT of six words; its masked language model always says cat, then bee."""
+    """A BERT of six words; its masked language model always predicts cat, then bee."""
     config = BertConfig(
         vocab_size=len(PIECES), hidden_size=2, num_hidden_layers=1, num_attention_heads=1, intermediate_size=2,
         max_position_embeddings=12,
@@ -29,8 +29,8 @@ def saved(folder, head: bool) -> EncoderConfig:
         model.cls.predictions.transform.dense.weight.zero_()
         bias = {"##s": 9.0, ".": 8.0, "[SEP]": 7.0, "cat": 5.0, "bee": 4.0}
         model.cls.predictions.bias.copy_(torch.tensor([bias.get(piece, 0.0) for piece in PIECES]))
-    kept = model if head else BertModel(config)
-    kept.save_pretrained(folder)
+    saved = model if head else BertModel(config)
+    saved.save_pretrained(folder)
     tokenizer = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(PIECES)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -51,7 +51,7 @@ def headed(tmp_path_factory) -> EncoderConfig:
 
 def test_the_nearest_embeddings_are_offered_best_first(headed):
     source = Embeddings(Encoder.base(headed), ["ant, bee", "cat dog", "ants"])
-    # A word is the mean of its pieces: ants is [0.5, 0], and so the very direction of ant.
+    # A word is the mean of its tokens: ants is [0.5, 0], which has the direction of ant.
     # bee is [0.9, 0.1]: to ant and ants 0.994, to dog 0.298, to cat 0.110.
     offers = source.offers(["A Bee!", "cat gnu"], [[(2, 5)], [(0, 3), (4, 7)]], False)
     assert offers[0] == [["ant", "ants", "dog", "cat"]]
@@ -79,29 +79,29 @@ class Says:
     """Offers the same word everywhere, and none for `gnu`."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
 
     def offers(self, texts, spans, insert):
-        self.asked += sum(map(len, spans))
+        self.calls += sum(map(len, spans))
         return [
             [[] if text[slice(*span)] == "gnu" else ["new"] for span in own]
             for text, own in zip(texts, spans, strict=True)
         ]
 
 
-def test_words_are_put_in_or_replaced_where_they_stand():
+def test_words_are_inserted_or_replaced_at_their_places():
     rng = np.random.default_rng(0)
-    assert reworded(["a-b (c)!"], Says(), False, 1.0, rng) == ["new-new (new)!"]
-    assert reworded(["a-b (c)!"], Says(), True, 1.0, rng) == ["new a-new b (new c)!"]
-    assert reworded(["gnu a", "?", ""], Says(), False, 1.0, rng) == ["gnu new", "?", ""]
+    assert reword(["a-b (c)!"], Says(), False, 1.0, rng) == ["new-new (new)!"]
+    assert reword(["a-b (c)!"], Says(), True, 1.0, rng) == ["new a-new b (new c)!"]
+    assert reword(["gnu a", "?", ""], Says(), False, 1.0, rng) == ["gnu new", "?", ""]
 
 
 @pytest.mark.parametrize(("share", "changed"), [(0.0, 1), (0.3, 3), (1.0, 10)])
-def test_so_great_a_share_of_the_words_is_changed_and_one_at_least(share, changed):
+def test_the_given_share_of_the_words_is_changed_and_at_least_one(share, changed):
     text = " ".join("abcdefghij")
-    new = reworded([text], Says(), False, share, np.random.default_rng(0))[0]
+    new = reword([text], Says(), False, share, np.random.default_rng(0))[0]
     assert new.split().count("new") == changed
-    others = {reworded([text], Says(), False, share, np.random.default_rng(seed))[0] for seed in range(9)}
+    others = {reword([text], Says(), False, share, np.random.default_rng(seed))[0] for seed in range(9)}
     assert len(others) > 1 or share == 1.0
 
 

@@ -1,4 +1,4 @@
-"""Options of a training on labels that are there already."""
+"""Options of training on existing labels."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_each_kind_of_model_has_its_own_batch():
     # 100 labels, two epochs: 3 whole batches of 32, or 6 of 16.
     assert config().steps(100) == 2 * 3
     assert config(model="cosine").steps(100) == 2 * 6
-    # Fewer than a batch are one.
+    # Fewer labels than a batch are one batch.
     assert config().steps(5) == 2
     assert config(concat_batch=7).recipe == TrainingConfig(batch=7)
 

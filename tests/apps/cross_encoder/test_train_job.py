@@ -1,4 +1,4 @@
-"""jobs.train on a real Ray: both kinds of models, by whatever labels, resumed, measured, put in order, and refused."""
+"""jobs.train on real Ray: both kinds of models and of labels, resuming, evaluation, re-ranking and errors."""
 
 import json
 import shlex
@@ -16,7 +16,7 @@ import pytest
 
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, texts_of
-from al_ray.cli._evaluate.options import Options as Asked
+from al_ray.cli._evaluate.options import Options as EvaluateOptions
 from al_ray.cli._evaluate.pipeline import of_concat
 from al_ray.cli.train import Options, train
 from al_ray.core.config.cluster import ClusterConfig
@@ -25,12 +25,11 @@ from al_ray.core.errors import AlRayError, BadFile
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.encoders.cross_encoder import CrossEncoder
-from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 from al_ray.runs.run_folder import RunFolder, bound_config
 
 CPUS = ClusterConfig(timeout=120)
-# Other random pairs than the bi-encoder's run would draw.
+# Other random pairs than those of the bi-encoder's run.
 MEASURED = EvaluationConfig(splits=("dev",), near_neighbours=2, random_pairs=25)
 
 
@@ -64,7 +63,7 @@ def cosine(local_ray, folder) -> Path:
 
 @pytest.fixture(scope="module")
 def concat(local_ray, cosine, folder) -> Path:
-    """A concatenation model of the labels of the bi-encoder's folder, and both stages."""
+    """A cross-encoder of the labels of the bi-encoder's folder, and both stages."""
     train(options(folder, "concat", labels=str(cosine), rerank=cosine, top=60, evaluation=MEASURED))
     return folder / "concat"
 
@@ -84,15 +83,15 @@ def test_a_cosine_model_of_stated_pairs_is_a_run_of_one_round(cosine, folder):
     assert 0 < read(cosine / "round-001" / "record.json")["evaluations"]["dev"]["average_precision"]["value"] <= 1
 
 
-def test_a_concat_model_is_measured_by_the_scores_of_each_pair(concat, folder):
+def test_a_cross_encoder_is_evaluated_by_the_scores_of_each_pair(concat, folder):
     task = read_task(folder / "task")
-    found, split = read(concat / "evaluation-dev.json"), task.split("dev")
-    assert found["exact"] is False
-    assert found["positives"] == len(split.positives)
-    assert sum(one["population"] for one in found["strata"]) + found["positives"] == split.space.total
+    result, split = read(concat / "evaluation-dev.json"), task.split("dev")
+    assert result["exact"] is False
+    assert result["positives"] == len(split.positives)
+    assert sum(one["population"] for one in result["strata"]) + result["positives"] == split.space.total
     model = CrossEncoder.saved(str(concat / "model"))
     by_hand = weighted_average_precision(concat, task, lambda left, right: float(model.scores([(left, right)], 1)[0]))
-    assert found["average_precision"]["value"] == pytest.approx(by_hand, rel=1e-6)
+    assert result["average_precision"]["value"] == pytest.approx(by_hand, rel=1e-6)
 
 
 def weighted_average_precision(path: Path, task: Task, score: Callable[[str, str], float]) -> float:
@@ -117,7 +116,7 @@ def weighted_average_precision(path: Path, task: Task, score: Callable[[str, str
 
 def test_both_stages_are_what_sorting_every_pair_gives(concat, cosine, folder):
     task, config = read_task(folder / "task"), bound_config(cosine)
-    split, found = task.split("dev"), read(concat / "rerank-dev.json")
+    split, result = task.split("dev"), read(concat / "rerank-dev.json")
     encoder = Encoder.saved(str(cosine / "round-001" / "model"), config.encoding)
     second = CrossEncoder.saved(str(concat / "model"))
     keys = np.sort(split.space.at(np.arange(split.space.total)))
@@ -129,34 +128,34 @@ def test_both_stages_are_what_sorting_every_pair_gives(concat, cosine, folder):
     scores = second.scores([texts_of[at] for at in top], 4)
     ranked = np.isin(keys[np.concatenate([top[np.argsort(-scores)], rest])], split.positive_keys)
     precision = np.cumsum(ranked) / np.arange(1, len(ranked) + 1)
-    assert found["average_precision"]["value"] == pytest.approx(precision[ranked].mean(), rel=1e-6)
-    assert found["exact"] is True
-    assert (found["top"], found["total_pairs"]) == (60, split.space.total)
-    difference = found["average_precision"]["value"] - found["first_stage"]["average_precision"]["value"]
+    assert result["average_precision"]["value"] == pytest.approx(precision[ranked].mean(), rel=1e-6)
+    assert result["exact"] is True
+    assert (result["top"], result["total_pairs"]) == (60, split.space.total)
+    difference = result["average_precision"]["value"] - result["first_stage"]["average_precision"]["value"]
     assert abs(difference) > 0.01
-    assert found["difference"]["average_precision_difference"]["value"] == pytest.approx(difference)
+    assert result["difference"]["average_precision_difference"]["value"] == pytest.approx(difference)
 
 
-def bench_at(path: Path, cluster: ClusterConfig = CPUS) -> CrossEncoderJob:
+def job_at(path: Path, cluster: ClusterConfig = CPUS) -> CrossEncoderJob:
     folder = CrossEncoderFolder(path)
     return CrossEncoderJob(folder, folder.config, read_task(Path(folder.config.task)), cluster, lambda *_: None)
 
 
-def test_slices_that_are_kept_are_not_scored_again_and_others_come_out_the_same(concat, tmp_path):
+def test_stored_slices_are_not_scored_again_and_others_get_the_same_scores(concat, tmp_path):
     shutil.copytree(concat, tmp_path / "copy")
-    bench = bench_at(tmp_path / "copy")
-    split = bench.task.split("dev")
-    # Without anybody to score: all slices of the positives are kept.
-    kept = ShardedPairScorer([], bench.model(), bench).scores(split, split.positives)
-    assert len(np.unique(kept)) > 16, "more than one slice"
-    turned = ShardedPairScorer([], bench.model(), bench).scores(split, split.positives[::-1, ::-1])
-    assert turned.tolist() == kept[::-1].tolist()
-    with deploy_scorer(bench_at(tmp_path / "copy", replace(CPUS, shards=2))) as scorer:
+    job = job_at(tmp_path / "copy")
+    split = job.task.split("dev")
+    # Without actors, because all slices of the positives are stored.
+    stored = ShardedPairScorer([], job.model(), job).scores(split, split.positives)
+    assert len(np.unique(stored)) > 16, "more than one slice"
+    turned = ShardedPairScorer([], job.model(), job).scores(split, split.positives[::-1, ::-1])
+    assert turned.tolist() == stored[::-1].tolist()
+    with deploy_scorer(job_at(tmp_path / "copy", replace(CPUS, shards=2))) as scorer:
         for path in (tmp_path / "copy" / "scores").iterdir():
             path.unlink()
-        anew = scorer.scores(split, split.positives)
-    assert anew.tolist() == kept.tolist()
-    assert len(list((tmp_path / "copy" / "scores").iterdir())) == -(-len(kept) // 16)
+        recomputed = scorer.scores(split, split.positives)
+    assert recomputed.tolist() == stored.tolist()
+    assert len(list((tmp_path / "copy" / "scores").iterdir())) == -(-len(stored) // 16)
 
 
 def test_a_slice_of_other_pairs_is_refused(concat, tmp_path):
@@ -170,21 +169,21 @@ def test_a_slice_of_other_pairs_is_refused(concat, tmp_path):
         folder.scores("d", keys)
 
 
-def test_stated_pairs_of_a_concat_model_have_their_figures(concat, folder):
-    of_concat(Asked(run=concat, heuristic=True, cluster=CPUS), concat)
-    found, split = read(concat / "heuristic-dev.json"), read_task(folder / "task").split("dev")
-    bench = bench_at(concat)
+def test_a_cross_encoder_is_evaluated_on_stated_pairs(concat, folder):
+    of_concat(EvaluateOptions(run=concat, heuristic=True, cluster=CPUS), concat)
+    result, split = read(concat / "heuristic-dev.json"), read_task(folder / "task").split("dev")
+    job = job_at(concat)
     pairs = np.concatenate([split.positives, split.stated_negatives])
-    scores = CrossEncoder.saved(str(concat / "model")).scores(texts_of(bench.task, pairs), 4)
+    scores = CrossEncoder.saved(str(concat / "model")).scores(texts_of(job.task, pairs), 4)
     right = (scores[: len(split.positives)] >= 0).sum() + (scores[len(split.positives) :] < 0).sum()
-    assert found["accuracy"] == pytest.approx(right / len(pairs))
-    assert found["pairs"] == len(pairs)
+    assert result["accuracy"] == pytest.approx(right / len(pairs))
+    assert result["pairs"] == len(pairs)
 
 
-def test_a_concat_model_and_a_run_are_compared_on_the_same_pairs(concat, cosine, folder):
-    of_concat(Asked(run=concat, against=cosine, cluster=CPUS), concat)
-    found = read(concat / "evaluation-dev-against-cosine.json")
-    difference = found["average_precision_difference"]
+def test_a_cross_encoder_and_a_run_are_compared_on_the_same_pairs(concat, cosine, folder):
+    of_concat(EvaluateOptions(run=concat, against=cosine, cluster=CPUS), concat)
+    result = read(concat / "evaluation-dev-against-cosine.json")
+    difference = result["average_precision_difference"]
     assert difference["low"] <= difference["value"] <= difference["high"]
     assert difference["low"] < difference["high"], "pairs were sampled"
     own = read(concat / "evaluation-dev.json")["average_precision"]["value"]
@@ -196,7 +195,7 @@ def test_a_concat_model_and_a_run_are_compared_on_the_same_pairs(concat, cosine,
 
 
 @pytest.mark.faults
-def test_a_driver_killed_while_it_scores_goes_on_with_the_next_slice(concat, cosine, folder):
+def test_a_driver_that_was_killed_while_scoring_resumes_with_the_next_slice(concat, cosine, folder):
     line = (
         f"--task {folder}/task --labels {cosine} --out {folder}/killed --encoder random-bert --encoder-layers 1 "
         "--max-length 24 --encoder-batch 8 --threads 1 --concat-batch 16 --slice-pairs 16 --search.neighbours 5 "
@@ -208,19 +207,19 @@ def test_a_driver_killed_while_it_scores_goes_on_with_the_next_slice(concat, cos
     command = [sys.executable, str(dying), "score", "first", str(folder / "log"), *shlex.split(line)]
     died = subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=300)
     assert died.returncode == -signal.SIGKILL, died.stderr
-    kept = {path: path.stat().st_mtime_ns for path in (folder / "killed" / "scores").iterdir()}
-    assert 0 < len(kept) < len(list((concat / "scores").iterdir()))
+    stored = {path: path.stat().st_mtime_ns for path in (folder / "killed" / "scores").iterdir()}
+    assert 0 < len(stored) < len(list((concat / "scores").iterdir()))
     train(options(folder, "killed", labels=str(cosine), evaluation=MEASURED))
     assert read(folder / "killed" / "evaluation-dev.json") == read(concat / "evaluation-dev.json")
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert {path: path.stat().st_mtime_ns for path in stored} == stored
 
 
-def test_what_there_is_to_do_is_said_before_it_is_done(cosine, folder, capsys):
+def test_a_dry_run_prints_the_work_to_do(cosine, folder, capsys):
     train(options(folder, "planned", dry_run=True, rerank=cosine, top=7))
-    said = capsys.readouterr().out.splitlines()
+    output = capsys.readouterr().out.splitlines()
     split, dev = (read_task(folder / "task").split(name) for name in ("train", "dev"))
     count = len(split.positives) + len(split.stated_negatives)
-    assert said == [
+    assert output == [
         f"labels: {count} pairs, {len(split.positives)} of them matches",
         f"training: 1 epochs, {count // 16} steps, concat from random-bert",
         f"dev: at most {len(dev.positives) + 2 * len(dev.space.left) + 20} of {dev.space.total} pairs to score, "
@@ -239,7 +238,7 @@ def test_what_there_is_to_do_is_said_before_it_is_done(cosine, folder, capsys):
         ({"task": "{folder}/sides", "labels": "{folder}/cosine"}, "belongs to another task"),
         ({"task": "{folder}/sides", "rerank": "{folder}/cosine"}, "run of another task"),
         ({"model": "cosine", "rerank": "{folder}/cosine"}, "are for --model concat"),
-        ({"model": "cosine", "out": "{folder}/concat"}, "holds a concatenation model"),
+        ({"model": "cosine", "out": "{folder}/concat"}, "holds a cross-encoder"),
         ({"model": "cosine", "out": "{folder}/cosine", "labels": "{folder}/few.csv"}, "holds other labels"),
         ({"out": "{folder}/cosine"}, "holds a run, or something else"),
         ({"out": "{folder}/concat", "labels": "stated", "seed": 1}, "seed: 0 there, 1 here"),
@@ -256,7 +255,7 @@ def test_what_there_is_to_do_is_said_before_it_is_done(cosine, folder, capsys):
         ({"like": "nowhere"}, "nowhere holds no config.json"),
     ],
 )
-def test_what_cannot_be_is_refused_before_any_actor(concat, folder, changes, words):
+def test_invalid_options_are_refused_before_any_actor_starts(concat, folder, changes, words):
     (folder / "few.csv").write_text("left_id,right_id,label\nt0,t1,1\nt0,t4,0\n")
     filled = {name: value.format(folder=folder) if isinstance(value, str) else value for name, value in changes.items()}
     filled |= {name: Path(filled[name]) for name in ("out", "rerank") if name in filled}
@@ -273,12 +272,12 @@ def test_what_cannot_be_is_refused_before_any_actor(concat, folder, changes, wor
         ({"against": Path("nowhere")}, "nowhere holds no config.json"),
     ],
 )
-def test_what_cannot_be_measured_of_a_concat_model_is_refused(concat, changes, words):
+def test_invalid_evaluations_of_a_cross_encoder_are_refused(concat, changes, words):
     with pytest.raises(AlRayError, match=words):
-        of_concat(Asked(run=concat, **changes), concat)
+        of_concat(EvaluateOptions(run=concat, **changes), concat)
 
 
 def embedded(encoder: Encoder, task: Task):
     """(n, d) unit vectors of the texts in float64."""
-    tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
+    tokens = encoder.tokenise(task.left.texts)
     return np.concatenate([encoder.embed(tokens, np.array([row])) for row in range(len(tokens))]).astype(np.float64)

@@ -1,4 +1,4 @@
-"""jobs.mine: what is known, what is true, and the table of labels that a training takes."""
+"""jobs.mine: known positives, counts of false negatives, and the table of labels for training."""
 
 import json
 from dataclasses import replace
@@ -17,7 +17,7 @@ from al_ray.runs.existing_labels import read_existing_labels
 
 
 @pytest.fixture
-def asked(task, tmp_path) -> Options:
+def small(task, tmp_path) -> Options:
     write_task(task, tmp_path / "task", {})
     return Options(
         task=str(tmp_path / "task"), out=tmp_path / "out", encoder="random-bert", encoder_layers=1, max_length=24,
@@ -25,35 +25,35 @@ def asked(task, tmp_path) -> Options:
     )  # fmt: skip
 
 
-def test_half_of_the_positives_is_known_and_mined_for(task):
-    found, again = (mining_task(task, "train", 0.5, None, 3) for _ in range(2))
+def test_half_of_the_positives_is_known_and_their_texts_are_queries(task):
+    result, again = (mining_task(task, "train", 0.5, None, 3) for _ in range(2))
     split = task.split("train")
-    assert len(found.known.positives) == round(len(split.positives) / 2)
-    assert found.known.positives.tolist() == again.known.positives.tolist()
+    assert len(result.known.positives) == round(len(split.positives) / 2)
+    assert result.known.positives.tolist() == again.known.positives.tolist()
     shift = 0 if task.symmetric else len(task.left)
     truth = {frozenset(((0, one), (shift > 0, other))) for one, other in split.positives.tolist()}
-    assert len(truth) == len(found.positives)
-    texts = found.pool.texts
-    for one, other in found.known.positives.tolist():
-        assert found.known.component[one] == found.known.component[other]
+    assert len(truth) == len(result.positives)
+    texts = result.pool.texts
+    for one, other in result.known.positives.tolist():
+        assert result.known.component[one] == result.known.component[other]
         assert texts[one] == task.left.texts[one]
         assert texts[other] == task.right.texts[other - shift]
-        assert one in found.pool.queries
-        assert other in found.pool.candidates
+        assert one in result.pool.queries
+        assert other in result.pool.candidates
     assert len(mining_task(task, "train", 0.5, 3, 3).pool.queries) == 3
 
 
-def test_every_miner_is_measured_and_its_table_trains(asked, task, capsys):
-    main(asked)
-    said = capsys.readouterr().out
-    content = json.loads((asked.out / "mined.json").read_text())
+def test_every_miner_is_evaluated_and_its_table_has_the_labels_for_training(small, task, capsys):
+    main(small)
+    output = capsys.readouterr().out
+    content = json.loads((small.out / "mined.json").read_text())
     assert list(content["miners"]) == ["random", "bm25", "tfidf", "neighbours", "model"]
     split = task.split("train")
     for name, lines in content["miners"].items():
         assert list(lines) == ["none", "labelled", "component", "all"]
         assert lines["none"]["positives"] >= lines["component"]["positives"]
         labelled = read_existing_labels(
-            str(asked.out / f"{name}.parquet"), task, ("left_id", "right_id", "label"), TableFormat(), BadRowLog("fail")
+            str(small.out / f"{name}.parquet"), task, ("left_id", "right_id", "label"), TableFormat(), BadRowLog("fail")
         )
         known = round(len(split.positives) / 2)
         assert labelled.positives == known
@@ -61,19 +61,19 @@ def test_every_miner_is_measured_and_its_table_trains(asked, task, capsys):
         keys = split.space.keys(labelled.pairs)
         true = np.isin(keys, split.positive_keys)
         assert true[labelled.labels == 1].all()
-        assert true[labelled.labels == 0].sum() == lines["all"]["positives"], "the table says what is true of it"
+        assert true[labelled.labels == 0].sum() == lines["all"]["positives"], "the counts are those of the table"
         stated = split.space.keys(split.stated_negatives)
         assert np.isin(keys[labelled.labels == 0], stated).sum() == lines["all"]["stated"]
-        rows = pq.read_table(asked.out / f"{name}.parquet")
+        rows = pq.read_table(small.out / f"{name}.parquet")
         assert set(rows["source"].to_pylist()) <= {None, name}
         share = f"{100 * lines['all']['positives'] / lines['all']['pairs']:.2f}" if lines["all"]["pairs"] else "-"
-        assert any(line.split()[:2] == [name, "all"] and share in line.split() for line in said.splitlines())
+        assert any(line.split()[:2] == [name, "all"] and share in line.split() for line in output.splitlines())
 
 
-def test_all_that_is_known_is_never_mined(asked):
-    main(replace(asked, known=1.0, miners=("bm25", "neighbours"), out=None, random_share=0.5))
-    main(replace(asked, known=1.0, miners=("bm25", "neighbours"), random_share=0.5))
-    for lines in json.loads((asked.out / "mined.json").read_text())["miners"].values():
+def test_known_positives_are_never_mined(small):
+    main(replace(small, known=1.0, miners=("bm25", "neighbours"), out=None, random_share=0.5))
+    main(replace(small, known=1.0, miners=("bm25", "neighbours"), random_share=0.5))
+    for lines in json.loads((small.out / "mined.json").read_text())["miners"].values():
         assert lines["labelled"]["positives"] == lines["component"]["positives"] == lines["all"]["positives"] == 0
 
 
@@ -84,14 +84,14 @@ def test_all_that_is_known_is_never_mined(asked):
         ({"miners": ()}, "--miners is ''"),
         ({"known": 0.0}, "--known is 0.0"),
         ({"split": "all"}, "--split is 'all'"),
-        ({"encoder": "cnn"}, "--encoder cnn knows nothing"),
+        ({"encoder": "cnn"}, "--encoder cnn is not pre-trained"),
         ({"queries": 0}, "--queries is 0"),
         ({"run": True}, "config.json"),
         ({"max_length": 1000}, "--max-length 1000 is beyond random-bert's"),
     ],
 )
-def test_bad_options_are_refused(asked, tmp_path, options, words):
+def test_bad_options_are_refused(small, tmp_path, options, words):
     if "run" in options:
         options = {"run": tmp_path / "nothing", "miners": ("model",)}
     with pytest.raises((BadOption, BadFile, WrongFolder), match=words):
-        main(replace(asked, **options))
+        main(replace(small, **options))

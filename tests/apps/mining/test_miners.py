@@ -1,4 +1,4 @@
-"""Miners and guards: hand-worked values, slow twins, and one contract that every miner keeps."""
+"""Miners and filters: hand-worked values, slow twins, and one contract for every miner."""
 
 import math
 from collections import Counter
@@ -81,8 +81,8 @@ def slow_tfidf(query: str, documents: list[str]) -> list[float]:
         norm = math.sqrt(sum(weight**2 for weight in weights.values()))
         return {word: weight / norm for word, weight in weights.items()}
 
-    asked = vector(terms(query))
-    return [sum(asked.get(word, 0.0) * weight for word, weight in vector(words).items()) for words in split]
+    query_vector = vector(terms(query))
+    return [sum(query_vector.get(word, 0.0) * weight for word, weight in vector(words).items()) for words in split]
 
 
 @pytest.mark.parametrize(("kind", "twin"), [(Bm25, slow_bm25), (Tfidf, slow_tfidf)])
@@ -97,16 +97,18 @@ def test_a_lexical_miner_is_its_slow_twin(kind, twin, texts, data):
         return
     mined = miner.mine(3)
     for query in range(len(texts)):
-        wanted = twin(texts[query], documents)
+        expected = twin(texts[query], documents)
         pairs = as_pairs([query] * len(candidates), candidates)
-        assert miner.scores(pairs) == pytest.approx(wanted, abs=1e-9)
-        found = mined.select(mined.pairs[:, 0] == query)
-        # Rounded: scores that are equal in truth may differ in their last bits.
+        assert miner.scores(pairs) == pytest.approx(expected, abs=1e-9)
+        result = mined.select(mined.pairs[:, 0] == query)
+        # Rounded: equal scores may differ in their last bits.
         best = sorted(
-            (-round(score, 9), row) for row, score in zip(candidates, wanted, strict=True) if row != query and score > 0
+            (-round(score, 9), row)
+            for row, score in zip(candidates, expected, strict=True)
+            if row != query and score > 0
         )
-        assert found.scores == pytest.approx([-score for score, _ in best[:3]], abs=1e-8)
-        assert found.ranks.tolist() == list(range(1, len(found) + 1))
+        assert result.scores == pytest.approx([-score for score, _ in best[:3]], abs=1e-8)
+        assert result.ranks.tolist() == list(range(1, len(result) + 1))
 
 
 def test_words_are_runs_of_letters_and_digits_in_lower_case():
@@ -114,19 +116,19 @@ def test_words_are_runs_of_letters_and_digits_in_lower_case():
 
 
 def test_bm25_by_hand():
-    # Two candidates, of 1 and 3 words, 2 in the mean; "cat" stands in one of them, twice.
+    # Two candidates, of 1 and 3 words, 2 in the mean; "cat" occurs in one of them, twice.
     # idf = ln(1 + 1.5 / 1.5) = ln 2; f / (f + 1.5 * (0.25 + 0.75 * 3 / 2)) = 2 / (2 + 2.0625)
     miner = Bm25(pool_of(["dog", "cat cat bee", "Cat!"], queries=[2], candidates=[0, 1]))
-    found = miner.mine(5)
-    assert found.pairs.tolist() == [[2, 1]]
-    assert found.scores == pytest.approx([math.log(2) * 2 / 4.0625])
+    result = miner.mine(5)
+    assert result.pairs.tolist() == [[2, 1]]
+    assert result.scores == pytest.approx([math.log(2) * 2 / 4.0625])
 
 
 def test_tfidf_by_hand():
-    # All words stand in one of two candidates: idf is the same, and the cosine that of counts, 1 / sqrt(2).
-    found = Tfidf(pool_of(["ant bee", "cat", "bee"], queries=[2], candidates=[0, 1])).mine(5)
-    assert found.pairs.tolist() == [[2, 0]]
-    assert found.scores == pytest.approx([1 / math.sqrt(2)])
+    # Each word occurs in one of two candidates: idf is the same, and the cosine is that of counts, 1 / sqrt(2).
+    result = Tfidf(pool_of(["ant bee", "cat", "bee"], queries=[2], candidates=[0, 1])).mine(5)
+    assert result.pairs.tolist() == [[2, 0]]
+    assert result.scores == pytest.approx([1 / math.sqrt(2)])
 
 
 def test_the_highest_are_in_order_and_equal_ones_by_place():
@@ -143,15 +145,15 @@ def test_every_miner_keeps_the_contract(name, texts, data):
     vectors = np.random.default_rng(0).normal(size=(len(texts), 4)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     embedded = PoolVectors(np.arange(len(texts)), vectors)
-    found, again = (build_miner(name, pool, embedded, 3, np.random.default_rng(1)).mine(count) for _ in range(2))
-    assert np.isin(found.pairs[:, 0], pool.queries).all()
-    assert np.isin(found.pairs[:, 1], pool.candidates).all()
-    assert (found.pairs[:, 0] != found.pairs[:, 1]).all(), "a text is no pair with itself"
-    assert len(np.unique(found.pairs, axis=0)) == len(found), "a candidate of a query is offered once"
-    assert all(source == name for source in found.sources)
-    assert found.pairs.tolist() == again.pairs.tolist(), "the same draw, the same pairs"
+    result, again = (build_miner(name, pool, embedded, 3, np.random.default_rng(1)).mine(count) for _ in range(2))
+    assert np.isin(result.pairs[:, 0], pool.queries).all()
+    assert np.isin(result.pairs[:, 1], pool.candidates).all()
+    assert (result.pairs[:, 0] != result.pairs[:, 1]).all(), "a text is no pair with itself"
+    assert len(np.unique(result.pairs, axis=0)) == len(result), "a candidate of a query is offered once"
+    assert all(source == name for source in result.sources)
+    assert result.pairs.tolist() == again.pairs.tolist(), "the same draw, the same pairs"
     for query in pool.queries.tolist():
-        own = found.select(found.pairs[:, 0] == query)
+        own = result.select(result.pairs[:, 0] == query)
         others = int((pool.candidates != query).sum())
         assert len(own) <= min(count, others)
         if name in ("random", "neighbours"):
@@ -162,8 +164,8 @@ def test_every_miner_keeps_the_contract(name, texts, data):
         else:
             assert own.ranks.tolist() == list(range(1, len(own) + 1))
             assert (np.diff(own.scores) <= 0).all()
-    scores = build_miner(name, pool, embedded, 3, np.random.default_rng(1)).scores(found.pairs)
-    assert scores == pytest.approx(found.scores, abs=1e-6, nan_ok=True)
+    scores = build_miner(name, pool, embedded, 3, np.random.default_rng(1)).scores(result.pairs)
+    assert scores == pytest.approx(result.scores, abs=1e-6, nan_ok=True)
 
 
 def test_neighbours_are_those_of_all_cosines(letters):
@@ -171,15 +173,15 @@ def test_neighbours_are_those_of_all_cosines(letters):
     pool = pool_of(texts, queries=[0, 2], candidates=[0, 1, 3, 4, 5])
     embedded = PoolVectors.encode(untrained(letters, None), pool)  # type: ignore[arg-type]
     assert np.linalg.norm(embedded.vectors, axis=1) == pytest.approx(np.ones(6), abs=1e-5)
-    found = build_miner("neighbours", pool, embedded, 0, generator(0, "x")).mine(2)
+    result = build_miner("neighbours", pool, embedded, 0, generator(0, "x")).mine(2)
     cosines = embedded.vectors @ embedded.vectors.T
     for query in (0, 2):
         others = [row for row in pool.candidates.tolist() if row != query]
-        wanted = sorted(others, key=lambda row: -cosines[query, row])[:2]
-        assert found.select(found.pairs[:, 0] == query).pairs[:, 1].tolist() == wanted
+        expected = sorted(others, key=lambda row: -cosines[query, row])[:2]
+        assert result.select(result.pairs[:, 0] == query).pairs[:, 1].tolist() == expected
 
 
-def test_the_hardest_are_the_highest_of_a_sample_that_is_drawn_anew():
+def test_the_hardest_are_the_highest_of_a_new_sample_in_each_call():
     pool = pool_of(["x"] * 40, queries=[0])
     miner = Hardest(pool, lambda pairs: pairs[:, 1].astype(np.float64), 10, np.random.default_rng(0))
     one, other = miner.mine(3), miner.mine(3)
@@ -189,7 +191,7 @@ def test_the_hardest_are_the_highest_of_a_sample_that_is_drawn_anew():
     assert everything.pairs.tolist() == [[0, 39], [0, 38], [0, 37]]
 
 
-def test_each_guard_by_hand():
+def test_each_filter_by_hand():
     pool = pool_of([f"t{row}" for row in range(8)])
     # 0-1 and 1-2 are labelled, so that 0, 1 and 2 are one component; the lowest positive of query 0 scores 0.8.
     known = KnownMatches(np.array([[0, 1], [1, 2]]), np.array([0, 0, 0, 1, 2, 3, 4, 5]))
@@ -206,24 +208,24 @@ def test_each_guard_by_hand():
     assert left(margin=0.1) == [4, 5, 6], "0.79 > 0.8 - 0.1, and 0.7 is not"
     assert left(margin=0.0) == [3, 4, 5, 6]
     alone = KnownMatches(known.positives, np.arange(8))
-    kept = filter_mined(mined, pool, alone, NegativesConfig(), np.empty(0)).pairs[:, 1].tolist()
-    assert kept == [2, 3, 4, 5, 6], "without components the labelled positive alone goes"
+    selected = filter_mined(mined, pool, alone, NegativesConfig(), np.empty(0)).pairs[:, 1].tolist()
+    assert selected == [2, 3, 4, 5, 6], "without components the labelled positive alone goes"
 
 
 def test_the_margin_is_below_the_lowest_positive_of_a_text():
     pool = pool_of([f"t{row}" for row in range(5)])
     known = KnownMatches(np.array([[0, 1], [2, 0]]), np.array([0, 0, 0, 1, 2]))
-    said = {(0, 1): 0.9, (1, 0): 0.8, (2, 0): 0.7, (0, 2): 0.45}
-    miner = Hardest(pool, lambda pairs: np.array([said[one, other] for one, other in pairs.tolist()]), 1, None)  # type: ignore[arg-type]
+    scores_of = {(0, 1): 0.9, (1, 0): 0.8, (2, 0): 0.7, (0, 2): 0.45}
+    miner = Hardest(pool, lambda pairs: np.array([scores_of[one, other] for one, other in pairs.tolist()]), 1, None)  # type: ignore[arg-type]
     floor = lowest_positive_scores(miner, pool, known)
     assert floor.tolist() == [0.45, 0.8, 0.7, np.inf, np.inf]
     mined = mined_of([[0, 3], [0, 4], [3, 4]], [0.5, 0.3, 0.9])
-    found = filter_mined(mined, pool, known, NegativesConfig(margin=0.1), floor)
+    result = filter_mined(mined, pool, known, NegativesConfig(margin=0.1), floor)
     # 0.45 - 0.1 = 0.35: the pair of 0.5 goes. Text 3 has no positive, and no margin.
-    assert found.pairs.tolist() == [[0, 4], [3, 4]]
+    assert result.pairs.tolist() == [[0, 4], [3, 4]]
 
 
-def test_draws_pass_rank_and_score_guards_and_no_other():
+def test_random_pairs_pass_the_filters_of_rank_and_score_alone():
     pool = pool_of(["a", "b", "c"])
     known = KnownMatches(np.array([[0, 1]]), np.array([0, 0, 1]))
     drawn = mined_of([[0, 1], [0, 2]], [np.nan, np.nan], [DRAWN, DRAWN])
@@ -240,17 +242,17 @@ def test_a_share_of_the_negatives_is_drawn():
     pool = pool_of([f"word{row % 4} and {row}" for row in range(30)])
     known = KnownMatches(np.empty((0, 2), dtype=np.int64), np.arange(30))
     config = NegativesConfig(per_text=5, random_share=0.4)
-    found = mine_negatives(Bm25(pool), Random(pool, np.random.default_rng(0)), pool, known, config)
-    assert set(found.sources.tolist()) == {"bm25", "random"}
-    assert len(np.unique(found.pairs, axis=0)) == len(found), "what was mined is not drawn, too"
+    result = mine_negatives(Bm25(pool), Random(pool, np.random.default_rng(0)), pool, known, config)
+    assert set(result.sources.tolist()) == {"bm25", "random"}
+    assert len(np.unique(result.pairs, axis=0)) == len(result), "mined pairs are not drawn again"
     for query in range(30):
-        own = found.sources[found.pairs[:, 0] == query]
+        own = result.sources[result.pairs[:, 0] == query]
         assert (own == "random").sum() == 2
         assert (own == "bm25").sum() == 3
 
 
 @given(st.data())
-def test_what_is_mined_is_guarded_whatever_the_miner_says(data):
+def test_negatives_pass_all_filters_for_any_miner(data):
     count = data.draw(st.integers(2, 12))
     pairs = data.draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=8))
     positives = np.array([pair for pair in pairs if pair[0] != pair[1]], dtype=np.int64).reshape(-1, 2)
@@ -259,13 +261,13 @@ def test_what_is_mined_is_guarded_whatever_the_miner_says(data):
         component[component == component[other]] = component[one]
     pool, known = pool_of(["ant bee"] * count), KnownMatches(positives, component)
     config = NegativesConfig(per_text=data.draw(st.integers(1, 4)), random_share=data.draw(st.floats(0, 1)))
-    found = mine_negatives(Bm25(pool), Random(pool, np.random.default_rng(0)), pool, known, config)
-    assert (component[found.pairs[:, 0]] != component[found.pairs[:, 1]]).all()
-    assert len(np.unique(found.pairs, axis=0)) == len(found), "a candidate of a query comes once"
-    assert (np.bincount(found.pairs[:, 0], minlength=count) <= config.per_text).all()
+    result = mine_negatives(Bm25(pool), Random(pool, np.random.default_rng(0)), pool, known, config)
+    assert (component[result.pairs[:, 0]] != component[result.pairs[:, 1]]).all()
+    assert len(np.unique(result.pairs, axis=0)) == len(result), "a candidate of a query comes once"
+    assert (np.bincount(result.pairs[:, 0], minlength=count) <= config.per_text).all()
 
 
-def test_a_pair_stands_once_whichever_way_round_and_never_what_is_excluded():
+def test_a_pair_is_mined_once_in_either_order_and_never_if_excluded():
     pool = pool_of(["a", "b", "c"])
     mined = mined_of([[0, 1], [1, 0], [2, 1], [0, 2]])
     assert deduplicate(mined, pool).pairs.tolist() == [[0, 1], [2, 1], [0, 2]]
@@ -274,15 +276,15 @@ def test_a_pair_stands_once_whichever_way_round_and_never_what_is_excluded():
 
 def test_scores_in_balance_by_hand():
     scores = np.array([0.0, 0.05, 0.1, 0.5, 0.55, 0.99, 1.0, 0.07])
-    kept = balance_bins(scores, 2, 10, np.random.default_rng(0))
+    selected = balance_bins(scores, 2, 10, np.random.default_rng(0))
     # Bins of tenths: {0, 1, 7}, {2}, {3, 4}, {5, 6}: of the first, two.
-    assert len(kept) == 7
-    assert set(range(2, 7)) <= set(kept.tolist())
-    assert (np.diff(kept) > 0).all()
+    assert len(selected) == 7
+    assert set(range(2, 7)) <= set(selected.tolist())
+    assert (np.diff(selected) > 0).all()
     assert len({tuple(balance_bins(scores, 2, 10, np.random.default_rng(seed))) for seed in range(20)}) == 3
 
 
-def test_a_window_of_ranks_that_is_empty_is_refused():
+def test_an_empty_range_of_ranks_is_refused():
     with pytest.raises(BadOption, match="--last-rank 3 is before --first-rank 4"):
         NegativesConfig(first_rank=4, last_rank=3)
     with pytest.raises(BadOption, match=r"--random-share is 1\.5"):

@@ -15,7 +15,6 @@ from al_ray.core.vectors import Block
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.encoders.cnn import Cnn
 from al_ray.encoders.encoder import embed_rows
-from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.vocabulary import Vocabulary
 from al_ray.search.faiss_index import DistanceIndex, exact_nearest, set_threads
 from al_ray.training.bi_encoder import forward
@@ -35,7 +34,7 @@ def one_thread():
 
 def training(config: ParaphraseConfig = CONFIG) -> MetricTraining:
     encoder = Cnn.base(config.encoding, Vocabulary.of(TASK.left.texts, bins=20), seed=config.seed)
-    tokens = Tokens.of([ids for block in encoder.tokenise(TASK.left.texts) for ids in block])
+    tokens = encoder.tokenise(TASK.left.texts)
     return MetricTraining(encoder, tokens, known_of(TASK, config), config, lambda *_: None)
 
 
