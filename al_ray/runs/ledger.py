@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, latest_labels
+from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, Labelled, latest_labels
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
@@ -116,6 +116,14 @@ class Ledger:
             # In a symmetric task a correction of (a, b) holds for (b, a) too, but it is no answer to (b, a): a pair
             # without an answer stays open, so that the oracle is asked and the round can be sealed.
             yield batch, np.where((corrected != OPEN) & (answered != OPEN), corrected, answered)
+
+    def labelled(self) -> Labelled:
+        """Return all pairs with a label, in the order bought, those of an incomplete round included."""
+        labelled, numbers = Labelled(), range(1, self.rounds + 1)
+        for number, (batch, labels) in zip(numbers, self.read_rounds(numbers), strict=True):
+            answered = labels != OPEN
+            labelled = labelled.extended(batch.pairs[answered], labels[answered], number, batch.source)
+        return labelled
 
     def first_labels(self, number: int) -> Labels:
         """Return the answers (n,) to a round's batch, without corrections; OPEN for pairs without an answer."""

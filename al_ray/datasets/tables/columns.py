@@ -20,7 +20,6 @@ from al_ray.datasets.tsv import BadRows, SkippedRow
 Cells: TypeAlias = pa.LargeStringArray
 # Arrow creates these functions at import, where type checkers cannot see them.
 compute: Any = pyarrow.compute
-NO_CELL = pa.scalar(None, pa.large_string())
 # Maximum number of columns, and of characters of a cell, in an error line.
 SHOWN, WIDEST = 12, 40
 
@@ -107,7 +106,9 @@ def concatenate(parts: Sequence[Cells]) -> Cells:
 def trim_cells(column: Cells) -> Cells:
     """Strip white space; null where nothing is left."""
     column = compute.utf8_trim_whitespace(column)
-    return compute.if_else(compute.equal(compute.binary_length(column), 0), NO_CELL, column)
+    # A constant of the module would load pandas at import.
+    no_cell = pa.scalar(None, pa.large_string())
+    return compute.if_else(compute.equal(compute.binary_length(column), 0), no_cell, column)
 
 
 def quote_cell(column: Cells, row: int) -> str:
