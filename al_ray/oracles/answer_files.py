@@ -89,7 +89,7 @@ AnswerRows = list[tuple[int, int, str]]
 
 def read_answers(folder: Path, codes: list[str], pairs: Pairs, task: Task) -> Labels:
     """Read the labels (n,) of (n, 2) pairs from the files of a round; see `read_answer_files`."""
-    ids = [(task.left.ids[a], task.right.ids[b]) for a, b in pairs.tolist()]
+    ids = list(zip(*task.ids_of(pairs), strict=True))
     return read_answer_files([folder / SHEET, *existing(folder / EXPORT)], codes, ids)
 
 
@@ -206,8 +206,8 @@ def _of_export(path: Path, batch: SheetRows) -> AnswerRows:
             raise BadFile(f"{place} is not as Label Studio exports it ({error!r}); {cure}") from error
         row, meanings = batch.row(place, code, ids), sorted({_meaning(place, word) for word in words})
         if len(meanings) > 1:
-            said = " and ".join(WORDS[meaning] for meaning in meanings)
-            raise BadFile(f"{place}: annotators say {said} of {code}; settle it in Label Studio")
+            answers = " and ".join(WORDS[meaning] for meaning in meanings)
+            raise BadFile(f"{place}: annotators answer {answers} to {code}; keep one answer in Label Studio")
         found += [(row, meaning, place) for meaning in meanings]
     return found
 

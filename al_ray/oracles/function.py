@@ -130,8 +130,7 @@ class CallableOracle:
         if self.config.calls_per_minute is not None:
             time.sleep(max(0.0, self.started + 60 / self.config.calls_per_minute - time.monotonic()))
             self.started = time.monotonic()
-        left, right = batch.pairs[rows].T.tolist()
-        texts = [self.task.left.texts[row] for row in left], [self.task.right.texts[row] for row in right]
+        texts = self.task.texts_of(batch.pairs[rows])
         return call_within(self.config.call_timeout, partial(self.function, *texts))
 
     def _result_of(self, outcome: "Outcome", pairs: int) -> CallResult:
@@ -142,10 +141,10 @@ class CallableOracle:
             return CallResult(unread, nothing, pairs * self.price, wrong)
         if outcome.error is not None:
             return CallResult(unread, nothing, 0.0, f"{type(outcome.error).__name__}: {outcome.error}"[:500])
-        said, cost = outcome.value, None
-        if isinstance(said, Reply):
-            said, cost = said.answers, said.cost
-        labels, confidences, wrong = read_reply(said, pairs)
+        reply, cost = outcome.value, None
+        if isinstance(reply, Reply):
+            reply, cost = reply.answers, reply.cost
+        labels, confidences, wrong = read_reply(reply, pairs)
         at = int(np.argmax(labels == OPEN))
         if cost is None:
             cost = pairs * self.config.cost_per_pair
@@ -156,12 +155,12 @@ class CallableOracle:
         return CallResult(labels, confidences, float(cost), wrong, at, returned=True)
 
     def _complaint(self, result: CallResult, batch: Batch, rows: Rows, tries: int) -> str:
-        left, right = batch.pairs[rows[result.at]].tolist()
-        texts = f"{SHORT.repr(self.task.left.texts[left])} and {SHORT.repr(self.task.right.texts[right])}"
+        (left,), (right,) = self.task.texts_of(batch.pairs[rows[[result.at]]])
         times = f"tried {tries} times" if tries > 1 else "tried once"
         return (
-            f"--oracle {self.oracle}: {result.wrong} ({times}, last with the pair {texts}); mend the function or wait "
-            "for its service, then rerun the same command to resume: "
+            f"--oracle {self.oracle}: {result.wrong} ({times}, last with the pair {SHORT.repr(left)} "
+            f"and {SHORT.repr(right)}); mend the function or wait for its service, then rerun the same command to "
+            "resume: "
         )
 
 

@@ -25,17 +25,17 @@ EXAMPLES = pa.schema(
 
 def write_examples(folder: StoragePath, examples: Examples, task: Task) -> None:
     """Write error examples with their texts into a round's folder."""
-    left, right = examples.pairs[:, 0], examples.pairs[:, 1]
+    left_texts, right_texts = task.texts_of(examples.pairs)
     columns = {
         "split": [examples.split] * len(examples),
         "kind": examples.kinds,
-        "left": left,
-        "right": right,
+        "left": examples.pairs[:, 0],
+        "right": examples.pairs[:, 1],
         "label": examples.labels,
         "cosine": examples.cosines,
         "p": examples.p,
-        "left_text": [task.left.texts[row] for row in left],
-        "right_text": [task.right.texts[row] for row in right],
+        "left_text": left_texts,
+        "right_text": right_texts,
     }
     write_parquet(folder / FILE, pa.table(columns, schema=EXAMPLES))
 

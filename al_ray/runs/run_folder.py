@@ -24,7 +24,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.core.labels import OPEN, YES, Labelled, Model, State
+from al_ray.core.labels import OPEN, YES, Model, State
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
@@ -98,18 +98,14 @@ class RunFolder:
 
     def state(self) -> State:
         """Return the state of the run after its last complete round."""
-        last = self.last
-        labelled, model = Labelled(), None
-        numbers = range(1, last + 1)
-        for number in numbers:
+        last, model = self.last, None
+        for number in range(1, last + 1):
             batch = self.ledger.batch(number)
             if batch is None or not self.ledger.sealed(number):
                 missing = "batch.parquet" if batch is None else "labels.parquet"
                 raise BadFile(f"{self.round(number)} has no {missing}, though state.json counts it; restore it")
-        for number, (batch, labels) in zip(numbers, self.ledger.read_rounds(numbers), strict=True):
-            labelled = labelled.extended(batch.pairs, labels, number, batch.source)
             model = self.model(number)
-        return State(last, labelled, model)
+        return State(last, self.ledger.labelled(last), model)
 
     def model(self, number: int) -> Model:
         """Return the model of a complete round."""

@@ -79,15 +79,17 @@ def _sync(path: Path) -> None:
         os.close(written)
 
 
-def read_json(path: StoragePath, names: Sequence[str] = ()) -> Any:
-    """Read JSON; BadFile for a file that is missing, truncated, or lacks one of the names."""
+def read_json(
+    path: StoragePath, names: Sequence[str] = (), cure: str = "restore it, or start again in another --out"
+) -> Any:
+    """Read JSON; BadFile with the cure for a file that is missing, truncated, or lacks one of the names."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadFile(f"{path} cannot be read ({error}); restore it, or start again in another --out") from error
+        raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
     lacks = [name for name in names if not isinstance(content, dict) or name not in content]
     if lacks:
-        raise BadFile(f"{path} lacks {', '.join(lacks)}; restore it, or start again in another --out")
+        raise BadFile(f"{path} lacks {', '.join(lacks)}; {cure}")
     return content
 
 

@@ -213,7 +213,7 @@ BAD = {
     "no file": (["correct", "--run", "RUN", "--labels", "none.csv"], "none.csv cannot be read"),
     "columns": (["correct", "--run", "RUN", "--labels", "good.csv", "--columns", "a"], "give three"),
     "column": (["correct", "--run", "RUN", "--labels", "good.csv", "--columns", "a,b,c"], "has no column 'a'"),
-    "never labelled": (["correct", "--run", "RUN", "--labels", "good.csv"], "has no label in a complete round"),
+    "never labelled": (["correct", "--run", "RUN", "--labels", "good.csv"], "has no label; leave it out"),
     "strange label": (["correct", "--run", "RUN", "--labels", "maybe.csv"], "maybe.csv:2: its label is 'maybe'"),
     "strange id": (["correct", "--run", "RUN", "--labels", "stranger.csv"], "stranger.csv:2: its 'left' is 'zz'"),
     "two labels": (["correct", "--run", "RUN", "--labels", "odd.csv"], "odd.csv:3: it says no of a pair"),

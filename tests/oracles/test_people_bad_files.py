@@ -179,7 +179,7 @@ Tasks = list[Any]
 EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
     "annotators at odds": (
         lambda tasks: [tasks[0], {**tasks[1], "annotations": [choice("yes"), choice("no")]}],
-        "task 2: annotators say no and yes of r001-00002; settle it in Label Studio",
+        "task 2: annotators answer no and yes to r001-00002; keep one answer in Label Studio",
     ),
     "records at odds": (
         lambda tasks: [tasks[0], {**tasks[2]["data"], "match": "no"}, {**tasks[2]["data"], "match": "unsure"}],

@@ -112,14 +112,6 @@ def correct(options: Correct) -> None:
     """Correct the label of one pair, or those in a table."""
     with writing(options.run, None) as folder:
         pairs, labels = corrections(options, folder)
-        unlabelled = np.flatnonzero(folder.ledger.labels_of(pairs) == OPEN)
-        if len(unlabelled):
-            left, right = pairs[unlabelled[0]].tolist()
-            more = f", nor have {len(unlabelled) - 1:,} more of these pairs" if unlabelled[1:].size else ""
-            raise BadFile(
-                f"{folder.task.left.ids[left]} with {folder.task.right.ids[right]} has no label in a complete round of "
-                f"{options.run}{more}; nothing was corrected (an open round is corrected in its batch.csv)"
-            )
         changed = folder.ledger.correct(pairs, labels)
         print(f"corrected {changed:,} labels, {len(pairs) - changed:,} were correct; the next training uses them")
 

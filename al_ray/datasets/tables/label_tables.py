@@ -186,15 +186,13 @@ def labels_table(labelled: Labelled, task: Task, every: bool) -> pa.Table:
 
     every: add the columns of EVERY, and the unsure pairs, whose label is null.
     """
-    kept = labelled if every else labelled.decided
-    left, right = kept.pairs.T.tolist()
-    label = pa.array(kept.labels, pa.int64(), mask=kept.labels == UNSURE)
-    texts = [task.left.texts[row] for row in left], [task.right.texts[row] for row in right]
-    columns: dict[str, Any] = dict(zip(PAIR, (*texts, label), strict=True))
+    chosen = labelled if every else labelled.decided
+    label = pa.array(chosen.labels, pa.int64(), mask=chosen.labels == UNSURE)
+    columns: dict[str, Any] = dict(zip(PAIR, (*task.texts_of(chosen.pairs), label), strict=True))
     if every:
-        ids = [task.left.ids[row] for row in left], [task.right.ids[row] for row in right]
-        said = [WORDS[word] for word in kept.labels.tolist()]
-        columns |= dict(zip(EVERY, (*ids, said, kept.rounds, list(kept.sources)), strict=True))
+        words = [WORDS[label] for label in chosen.labels.tolist()]
+        values = *task.ids_of(chosen.pairs), words, chosen.rounds, list(chosen.sources)
+        columns |= dict(zip(EVERY, values, strict=True))
     return pa.table(columns)
 
 

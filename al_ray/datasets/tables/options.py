@@ -87,7 +87,7 @@ class OwnTexts(TableOptions):
         if self.right_text_columns is not None:
             column_names("--right-text-columns", self.right_text_columns)
         if self.labels is not None:
-            _ = self.columns_of_labels
+            self.columns_of_labels()
 
     def _check_files(self) -> None:
         files = [path for path in (self.left, self.right, self.labels, self.source) if path is not None]
@@ -99,7 +99,6 @@ class OwnTexts(TableOptions):
         if self.right is not None and self.left == self.right and self.right_text_columns is None:
             raise BadOption("--right is the same file as --left; leave it out to pair a collection with itself")
 
-    @property
     def columns_of_labels(self) -> tuple[str, ...]:
         """Return two columns of ids, and that of the label if there is one."""
         return label_column_names("--label-columns", self.label_columns or LABEL_COLUMNS)

@@ -11,8 +11,8 @@ from al_ray.core.errors import BadFile
 from al_ray.core.graph import components
 from al_ray.core.pairs import Mask, Pairs, PairSpace
 from al_ray.core.rng import generator
-from al_ray.core.task import SPLITS, Corpus, Split, Task
-from al_ray.datasets.splitting import Numbers, Shares, deal, pairs_within
+from al_ray.core.task import Corpus, Task
+from al_ray.datasets.splitting import Numbers, Shares, build_splits, deal, pairs_within
 from al_ray.datasets.tables.columns import BadRowLog, TableRows, compute, quote_cell
 from al_ray.datasets.task_folder import sealed
 
@@ -47,12 +47,6 @@ class PairLabels:
 
 
 UNLABELLED = PairLabels(np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.bool_), {})
-
-
-def whole_space(left: int, right: int, symmetric: bool) -> PairSpace:
-    """Return the space of all pairs of a task with this many texts on its sides."""
-    rows = np.arange(left, dtype=np.int64)
-    return PairSpace(rows, rows if symmetric else np.arange(right, dtype=np.int64), right, symmetric)
 
 
 def read_splits(sheet: TableRows, column: str, faults: BadRowLog) -> tuple[TableRows, Numbers]:
@@ -96,24 +90,13 @@ def build_task(
         _refuse_avalanche(matched)
         positives, inside = pairs_within(matched), matched[negatives[:, 0]] == matched[negatives[:, 1]]
         negatives, denied = negatives[~inside], int(inside.sum())
-    splits: dict[str, Split] = {}
-    for number, split in enumerate(SPLITS):
-        rows = np.flatnonzero(split_of == number).astype(np.int64)
-        part = PairSpace(rows, rows if space.symmetric else space.right, space.width, space.symmetric)
-        splits[split] = Split(
-            split, part, *(_inside(pairs, split_of == number, space) for pairs in (positives, negatives))
-        )
-    kept = sum(len(split.positives) + len(split.stated_negatives) for split in splits.values())
+    splits = build_splits(space, split_of, positives, negatives)
+    included = sum(len(split.positives) + len(split.stated_negatives) for split in splits.values())
     settled = {
         "stated negatives inside a component of positives (the closure wins)": denied,
-        "known pairs that cross the given splits (they belong to none)": len(positives) + len(negatives) - kept,
+        "known pairs that cross the given splits (they belong to none)": len(positives) + len(negatives) - included,
     }
     return sealed(name, space.symmetric, left, right, splits), settled
-
-
-def _inside(pairs: Pairs, here: Mask, space: PairSpace) -> Pairs:
-    """Return those of (n, 2) pairs that lie in a split: both texts in a symmetric task, else the left one."""
-    return pairs[here[pairs].all(axis=1) if space.symmetric else here[pairs[:, 0]]]
 
 
 def _refuse_avalanche(matched: Numbers) -> None:

@@ -11,7 +11,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import UNSURE, YES
 from al_ray.core.pairs import Pairs, PairSpace, as_pairs
 from al_ray.core.task import SPLITS, Task
-from al_ray.datasets.splitting import Numbers, Shares
+from al_ray.datasets.splitting import Numbers, Shares, whole_space
 from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, compute
 from al_ray.datasets.tables.label_tables import LabelTable, label_rows, read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
@@ -21,7 +21,6 @@ from al_ray.datasets.tables.pair_labels import (
     build_task,
     deal_splits,
     read_splits,
-    whole_space,
 )
 from al_ray.datasets.tables.reader import read_table
 from al_ray.datasets.tables.texts import (
@@ -88,7 +87,7 @@ def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTabl
     if options.labels is not None:
         space = whole_space(len(left), len(right), left is right)
         hint = " (without --id-column its ids are row numbers from 0)" if options.id_column is None else ""
-        columns = options.columns_of_labels
+        columns = options.columns_of_labels()
         table = read_label_table(options.labels, columns, options.reading, (left, right), space, faults, hint)
         known = _pair_labels(table, space)
         read.append(f"{options.labels}: {table.rows:,} rows of labels")
