@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from al_ray.core.errors import BadFile, WriteErrors, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.task import SPLITS, Corpus, Split, Task
-from al_ray.storage.files import read_json, write_json
+from al_ray.storage.files import read_json, read_parquet, write_json
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 FORMAT = 1
@@ -166,13 +166,7 @@ def _write(columns: Mapping[str, Rows], schema: pa.Schema, path: Path) -> None:
 def _read(path: StoragePath, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
     if not path.is_file():
         raise BadFile(f"{path} is missing; {_cure(path)}")
-    try:
-        with path.open("rb") as file:
-            table = pq.ParquetFile(file).read(columns=columns)
-        # Finds texts that are not UTF-8, among others.
-        table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
-        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); {_cure(path)}") from error
+    table = read_parquet(path, None, columns, _cure(path))
     for name in columns or schema.names:
         if name not in table.column_names or table.schema.field(name).type != schema.field(name).type:
             raise BadFile(f"{path} has no column {name!r} of type {schema.field(name).type}; {_cure(path)}")

@@ -23,13 +23,15 @@ class SkippedRow:
 
 @dataclass(frozen=True)
 class Report:
-    """The rows that a reader skipped, and counts: a sentence -> number of cases."""
+    """The rows that a reader skipped, counts (a sentence -> number of cases), and lines on the files that it read."""
 
     skipped: tuple[SkippedRow, ...] = ()
     settled: Mapping[str, int] = field(default_factory=dict)
+    read: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the report: counts above 0, then the skipped rows."""
+        """Yield the lines of the report: files, counts above 0, and the skipped rows."""
+        yield from self.read
         for sentence, count in self.settled.items():
             if count:
                 yield f"{sentence}: {count:,}"

@@ -78,8 +78,8 @@ class SheetRows:
             legible = id_.isascii() or (non_ascii and "?" not in cell)
             if name in cells and legible and not same_id(cell, id_):
                 raise BadFile(
-                    f"{place}: {code} has the {name} {_shown(cell)}, and was asked with {_shown(id_)}; put each row "
-                    "together again, or, if only a spreadsheet changed ids, delete both columns of ids"
+                    f"{place}: {code} has the {name} {_shown(cell)} instead of {_shown(id_)}; put each row together "
+                    "again, or, if only a spreadsheet changed ids, delete both columns of ids"
                 )
         return self.rows[code]
 
@@ -125,7 +125,7 @@ def _of_sheet(path: Path, batch: SheetRows) -> AnswerRows:
     """Return (row, label, place) of each row that is filled in; every pair of the batch must be in the sheet once."""
     sheet, non_ascii = _sheet(path)
     cells = {name: column.to_pylist() for name, column in sheet.cells.items()}
-    seen, found = dict[str, str](), AnswerRows()
+    seen, answers = dict[str, str](), AnswerRows()
     for line in range(len(sheet)):
         row_cells = {name: column[line] for name, column in cells.items()}
         place, code, word = sheet.place(line), row_cells["pair"], row_cells["label"]
@@ -134,15 +134,15 @@ def _of_sheet(path: Path, batch: SheetRows) -> AnswerRows:
             continue
         row = batch.row(place, code, row_cells, non_ascii)
         if code in seen:
-            raise BadFile(f"{place}: {code} stands on {seen[code]} too; delete one of the rows")
+            raise BadFile(f"{place}: {code} is also in {seen[code]}; delete one of the rows")
         seen[code] = place
         if word is not None:
-            found.append((row, _meaning(place, word), place))
+            answers.append((row, _meaning(place, word), place))
     missing = [code for code in batch.rows if code not in seen]
     if missing:
         more = f" and {len(missing) - 1:,} pairs more" if missing[1:] else ""
         raise BadFile(f"{path} lacks {missing[0]}{more}; put the rows back, their label may be empty")
-    return found
+    return answers
 
 
 def _sheet(path: Path) -> tuple[TableRows, bool]:
@@ -159,16 +159,16 @@ def _sheet(path: Path) -> tuple[TableRows, bool]:
     if len(names) < len(known[delimiter]):
         raise BadFile(f"{path} has two columns of one name ({', '.join(known[delimiter])}); rename or delete one")
     reading = TableFormat("csv", delimiter, encoding=encoding, fixed=True)
-    wanted = {name: names.get(name, name) for name in ("pair", "label")}
-    wanted |= {name: names[name] for name in IDS if name in names}
+    columns = {name: names.get(name, name) for name in ("pair", "label")}
+    columns |= {name: names[name] for name in IDS if name in names}
     try:
-        sheet = read_table(path, list(wanted.values()), reading, BadRowLog("fail", "mend the row"))
+        sheet = read_table(path, list(columns.values()), reading, BadRowLog("fail", "mend the row"))
     except BadFile as error:
         if {"pair", "label"} <= set(names):
             raise
         cure = f"mend it, or move it away and rerun the command that wrote it, which writes a new {path.name}"
         raise BadFile(f"{error}; {cure}") from error
-    return sheet.with_cells(**{name: sheet.cells[column] for name, column in wanted.items()}), encoding != "latin-1"
+    return sheet.with_cells(**{name: sheet.cells[column] for name, column in columns.items()}), encoding != "latin-1"
 
 
 def _decoded(path: Path) -> tuple[str, str]:
@@ -195,7 +195,7 @@ def _of_export(path: Path, batch: SheetRows) -> AnswerRows:
         raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
     if not isinstance(content, list):
         raise BadFile(f"{path} is no list of tasks; {cure}")
-    found = AnswerRows()
+    answers = AnswerRows()
     for index, task in enumerate(cast(list[Any], content), start=1):
         place = f"{path}: task {index}"
         try:
@@ -206,10 +206,10 @@ def _of_export(path: Path, batch: SheetRows) -> AnswerRows:
             raise BadFile(f"{place} is not as Label Studio exports it ({error!r}); {cure}") from error
         row, meanings = batch.row(place, code, ids), sorted({_meaning(place, word) for word in words})
         if len(meanings) > 1:
-            answers = " and ".join(WORDS[meaning] for meaning in meanings)
-            raise BadFile(f"{place}: annotators answer {answers} to {code}; keep one answer in Label Studio")
-        found += [(row, meaning, place) for meaning in meanings]
-    return found
+            words = " and ".join(WORDS[meaning] for meaning in meanings)
+            raise BadFile(f"{place}: annotators answer {words} to {code}; keep one answer in Label Studio")
+        answers += [(row, meaning, place) for meaning in meanings]
+    return answers
 
 
 def _chosen(task: dict[str, Any]) -> Iterator[Any]:

@@ -106,12 +106,12 @@ class CallableOracle:
                 done += int((~unread).sum())
                 self.watch("label", done, size)
                 if result.fatal or (unread.any() and failures > self.config.retries):
-                    kept = f"{done:,} of {size:,} pairs of round {number} are answered and kept"
-                    raise OracleFailed(self._complaint(result, batch, rows, failures) + kept)
+                    answered = f"{done:,} of {size:,} pairs of round {number} are answered and stored"
+                    raise OracleFailed(self._complaint(result, batch, rows, failures) + answered)
                 rows = rows[unread]
                 if not len(rows):
                     break
-                logger.warning("%s; asked again (%s of %s)", result.wrong, failures, self.config.retries)
+                logger.warning("%s; retrying (%s of %s)", result.wrong, failures, self.config.retries)
                 if not result.returned:
                     # A random factor from 0.5 to 1, so that runs that failed together do not retry together.
                     longest = min(LONGEST_WAIT, self.config.retry_seconds * 2.0 ** (failures - 1))
@@ -239,26 +239,26 @@ def call_within(seconds: float, call: Callable[[], object]) -> Outcome:
 def function_of(oracle: str) -> Function:
     """Import the function that module:function names, from the current folder or installed; BadOption if that fails."""
     name, _, function = oracle.partition(":")
-    here = str(Path.cwd())
-    if not {"", here} & set(sys.path):
-        sys.path.insert(0, here)
+    current = str(Path.cwd())
+    if not {"", current} & set(sys.path):
+        sys.path.insert(0, current)
     with Outcome() as module:
         module.value = import_module(name)
     error, place = module.error, f"--oracle {oracle}"
     # The module itself is missing, not a module that it imports.
     if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
         raise BadOption(
-            f"{place}: there is no module {error.name} in {here}, nor installed; change to its folder first"
+            f"{place}: there is no module {error.name} in {current}, nor installed; change to its folder first"
         )
     if error is not None:
         raise BadOption(f"{place}: {name} fails when imported: {type(error).__name__}: {error}; mend it") from error
-    found, cure = getattr(module.value, function, None), f"define: def {function}(left, right)"
-    if not callable(found) or inspect.iscoroutinefunction(found):
-        what = "none" if found is None else "async" if callable(found) else f"{SHORT.repr(found)}, no function"
+    value, cure = getattr(module.value, function, None), f"define: def {function}(left, right)"
+    if not callable(value) or inspect.iscoroutinefunction(value):
+        what = "none" if value is None else "async" if callable(value) else f"{SHORT.repr(value)}, no function"
         raise BadOption(f"{place}: {function} of {getattr(module.value, '__file__', name)} is {what}; {cure}")
     with Outcome() as fit:
-        inspect.signature(found).bind([], [])
+        inspect.signature(value).bind([], [])
     # A ValueError comes from functions in C that do not state their parameters.
     if isinstance(fit.error, TypeError):
         raise BadOption(f"{place}: {function} does not take two lists of texts ({fit.error}); {cure}")
-    return found
+    return value

@@ -64,20 +64,20 @@ class RunFolder:
         overwritten: otherwise a wrong option, such as an encoder that does not exist, could never be corrected.
         """
         path = self.path / "config.json"
-        wanted = {**as_dict(config), "task_digest": self.task.digest}
+        options = {**as_dict(config), "task_digest": self.task.digest}
         if not path.exists():
-            write_json(path, wanted)
+            write_json(path, options)
             return
         # An option that al_ray gained after the folder was written counts as its default.
-        stands = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
+        stored = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
         # The last round of such a strategy took all pairs that were left.
         last = config.once or STRATEGIES[config.strategy].takes_all_stated
-        more = not last and isinstance(stands["rounds"], int) and stands["rounds"] < config.rounds
-        other = sorted(differences({**stands, "rounds": config.rounds} if more else stands, wanted))
+        more = not last and isinstance(stored["rounds"], int) and stored["rounds"] < config.rounds
+        other = sorted(differences({**stored, "rounds": config.rounds} if more else stored, options))
         if other and self.ledger.rounds:
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
         if more or other:
-            write_json(path, wanted)
+            write_json(path, options)
 
     @property
     def last(self) -> int:
@@ -88,9 +88,9 @@ class RunFolder:
     def labels(self) -> int:
         """Count the labels of the complete rounds and of the current one."""
         last = self.last
-        before, batch = self.metrics()[:last], self.ledger.batch(last + 1)
-        under_way = 0 if batch is None else int((self.ledger.labels(last + 1) != OPEN).sum())
-        return (before[-1]["labels"] if before else 0) + under_way
+        complete, batch = self.metrics()[:last], self.ledger.batch(last + 1)
+        current = 0 if batch is None else int((self.ledger.labels(last + 1) != OPEN).sum())
+        return (complete[-1]["labels"] if complete else 0) + current
 
     def add_seconds(self, stage: str, seconds: float) -> None:
         """Add to the seconds of a stage in the record of the current round."""
@@ -110,13 +110,17 @@ class RunFolder:
     def model(self, number: int) -> Model:
         """Return the model of a complete round."""
         path, folder = self.round(number) / "record.json", self.round(number) / "model"
-        made = read_json(path, ["model"])["model"]
+        content = read_json(path, ["model"])["model"]
         numbers, words = ("weight", "bias", "loss"), ("outcome", "digest")
         kinds = {**dict.fromkeys(numbers, (int, float)), **dict.fromkeys(words, str)}
-        if not isinstance(made, dict) or not all(isinstance(made.get(name), kind) for name, kind in kinds.items()):
-            raise BadFile(f"{path} does not say what model the round made; restore it")
+        if not isinstance(content, dict) or not all(
+            isinstance(content.get(name), kind) for name, kind in kinds.items()
+        ):
+            raise BadFile(f"{path} does not describe the model of the round; restore it")
         # An absolute path, because an actor may have another working directory.
-        return Model(str(folder.resolve()), made["digest"], Scorer(*(made[name] for name in (*numbers, "outcome"))))
+        return Model(
+            str(folder.resolve()), content["digest"], Scorer(*(content[name] for name in (*numbers, "outcome")))
+        )
 
     def refuse_lost(self, number: int) -> None:
         """BadFile if the weights of a complete round are missing."""
@@ -130,23 +134,23 @@ class RunFolder:
         assert state.model is not None
         assert state.model.scorer is not None
         scorer = state.model.scorer
-        found = int((state.labelled.labels[state.labelled.rounds == state.round] == YES).sum())
+        labels = state.labelled.labels[state.labelled.rounds == state.round]
         figures: dict[str, Any] = {
             "round": state.round,
             "labels": len(state.labelled),
             "positives": state.labelled.positives,
-            "batch_positives": found,
+            "batch_positives": int((labels == YES).sum()),
             **_headline(evaluations),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
             "index_recall": self._index_recall(state.round),
-            "warnings": [f"{name}: {said}" for name, made in evaluations.items() for said in made.warnings],
+            "warnings": [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
             "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
         }
-        made = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
+        model = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
         splits = {name: {**one.as_dict(), "curve": one.curve.as_dict()} for name, one in evaluations.items()}
         if examples is not None:
             write_examples(self.round(state.round), examples, self.task)
-        write_json(self.round(state.round) / "record.json", {**figures, "model": made, "evaluations": splits})
+        write_json(self.round(state.round) / "record.json", {**figures, "model": model, "evaluations": splits})
         self._keep_figures(state.round, figures)
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
         self.seconds.clear()
@@ -164,14 +168,14 @@ class RunFolder:
         """
         path = self.round(number) / "model" / "scorer.json"
         content = read_json(path, ["digest"])
-        before = content.get("thresholds", [])
-        if not isinstance(before, list) or not all(isinstance(one, dict) and "rule" in one for one in before):
+        earlier = content.get("thresholds", [])
+        if not isinstance(earlier, list) or not all(isinstance(one, dict) and "rule" in one for one in earlier):
             raise BadFile(f"{path}: the field thresholds is not a list of thresholds; restore it")
         if content["digest"] != self.model(number).digest:
-            raise BadFile(f"{path} is not of the model of the round; restore it")
-        anew = {one["rule"] for one in thresholds}
-        kept = [one for one in before if one["rule"] not in anew]
-        write_json(path, {**content, "calibration": dict(calibration), "thresholds": [*kept, *thresholds]})
+            raise BadFile(f"{path} belongs to another model than that of the round; restore it")
+        rules = {one["rule"] for one in thresholds}
+        others = [one for one in earlier if one["rule"] not in rules]
+        write_json(path, {**content, "calibration": dict(calibration), "thresholds": [*others, *thresholds]})
 
     def keep_recall(self, share: float) -> None:
         """Write the index recall of the current round; a resumed round does not repeat the search."""

@@ -93,14 +93,17 @@ def read_json(
     return content
 
 
-def read_parquet(path: StoragePath, schema: pa.Schema | None = None) -> pa.Table:
-    """Read a table; BadFile for a file that is missing, damaged, or has other columns or types than `schema`."""
+def read_parquet(
+    path: StoragePath, schema: pa.Schema | None = None, columns: list[str] | None = None, cure: str = "restore it"
+) -> pa.Table:
+    """Read a table, or some of its columns; BadFile if it is missing or damaged, or differs from `schema`."""
     try:
         with path.open("rb") as file:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+            table = pq.ParquetFile(file, page_checksum_verification=True).read(columns)
+        # Finds texts that are not UTF-8, among others.
         table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
-        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); restore it") from error
+        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); {cure}") from error
     if schema is not None and (table.schema.names != schema.names or table.schema.types != schema.types):
-        raise BadFile(f"{path} holds {', '.join(table.schema.names)}, not what this al_ray wrote; restore it")
+        raise BadFile(f"{path} holds {', '.join(table.schema.names)}, not what this al_ray wrote; {cure}")
     return table

@@ -17,7 +17,7 @@ OF_TRAIN = [
     ({}, f"{TRAIN} --labels s3://bucket/run.csv", "s3://bucket/run.csv"),
     ({}, f"{TRAIN} --labels l.csv", "'left_id'"),
     ({}, f"{TRAIN} --labels l.csv --columns left", "--columns is left; give three"),
-    ({}, f"{TRAIN} --labels l.csv --columns left,right,label", "l.csv holds 1 labels that say yes or no"),
+    ({}, f"{TRAIN} --labels l.csv --columns left,right,label", "l.csv holds 1 labels yes or no"),
     (
         {"l.csv": "left,right,label\nt0,t1,1\nt0,t2,perhaps\n"},
         f"{TRAIN} --labels l.csv --columns left,right,label",

@@ -283,7 +283,7 @@ BAD_FILES = [
     (
         {"p__csv": "one,two,label,s\na,b,1,train\nb,c,1,dev\n"},
         f"{SOURCE} --split-column s",
-        "p.csv:3: it is of dev, and a text of it of train by p.csv:2",
+        "p.csv:3: it is in dev, but p.csv:2 puts a text of it in train",
     ),
     ({"t__jsonl": '{"t": "one"}\n{"t": '}, LINES, "t.jsonl:2: it is not JSON (Expecting value"),
     ({"t__jsonl": '[{"t": "one"}]'}, LINES, "t.jsonl:1: it is not a JSON object but '[{"),

@@ -78,7 +78,7 @@ SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     "rows too few": (lambda rows: written(rows[:2]), "batch.csv lacks r001-00002 and 1 pairs more; put"),
     "a row twice": (
         lambda rows: written([*rows, rows[1]]),
-        "batch.csv:5: r001-00001 stands on {0}:2 too; delete one of the rows",
+        "batch.csv:5: r001-00001 is also in {0}:2; delete one of the rows",
     ),
     "a label nobody knows": (
         lambda rows: written([*rows[:3], rows[3].replace(",,", ",perhaps,", 1)]),
@@ -90,16 +90,16 @@ SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     ),
     "codes sorted alone": (
         lambda rows: written([rows[0], rows[1], rows[2][:12] + rows[3][12:], rows[3][:12] + rows[2][12:]]),
-        "batch.csv:3: r001-00002 has the left_id 't4', and was asked with 't2'; put each row together again",
+        "batch.csv:3: r001-00002 has the left_id 't4' instead of 't2'; put each row together again",
     ),
     "an id changed": (
         lambda rows: written([row.replace(",t0,", ",zero,") for row in rows]),
-        "batch.csv:2: r001-00001 has the left_id 'zero', and was asked with 't0'; put each row together again, or, if "
+        "batch.csv:2: r001-00001 has the left_id 'zero' instead of 't0'; put each row together again, or, if "
         "only a spreadsheet changed ids, delete both columns of ids",
     ),
     "an id gone": (
         lambda rows: written([row.replace(",t0,", ",,") for row in rows]),
-        "batch.csv:2: r001-00001 has the left_id '', and was asked with 't0'",
+        "batch.csv:2: r001-00001 has the left_id '' instead of 't0'",
     ),
     "a column too few": (
         lambda rows: written([*rows[:3], rows[3].rpartition(",")[0]]),
@@ -198,7 +198,7 @@ EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
     "a code that is a list": (lambda tasks: [{"data": {"pair": [1]}}], "task 1: [1] is no pair of this batch"),
     "another pair's ids": (
         lambda tasks: [tasks[0], {"data": {**tasks[1]["data"], "right_id": "t99"}, "annotations": [choice("yes")]}],
-        "task 2: r001-00002 has the right_id 't99', and was asked with",
+        "task 2: r001-00002 has the right_id 't99' instead of",
     ),
     "an id that is none": (
         lambda tasks: [{"data": {**tasks[1]["data"], "right_id": 0}}], "task 1: r001-00002 has the right_id '0', and",

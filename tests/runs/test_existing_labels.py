@@ -81,7 +81,7 @@ def test_what_holds_no_label_is_refused(make_task, tmp_path):
     task = make_task(True)
     with pytest.raises(BadFile, match="no complete round"):
         labels(str(run_of(tmp_path / "begun", task, [([[0, 1]], [YES])], complete=0)), task)
-    with pytest.raises(BadFile, match="holds 1 labels that say yes or no"):
+    with pytest.raises(BadFile, match="holds 1 labels yes or no"):
         labels(str(run_of(tmp_path / "unsure", task, [([[0, 1], [0, 2]], [YES, UNSURE])], complete=1)), task)
     train = task.split("train")
     nothing = np.empty((0, 2), dtype=np.int64)

@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
-
-import tyro
+from typing import Literal
 
 from al_ray.cli._shared.entry import PathOrUri
 from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names
@@ -83,9 +81,4 @@ class Correct(Table):
     """The correct label."""
 
 
-Command = (
-    Annotated[Status, tyro.conf.subcommand("status")]
-    | Annotated[Export, tyro.conf.subcommand("export")]
-    | Annotated[Import, tyro.conf.subcommand("import")]
-    | Annotated[Correct, tyro.conf.subcommand("correct")]
-)
+Command = Status | Export | Import | Correct

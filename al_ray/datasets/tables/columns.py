@@ -4,12 +4,13 @@ A cell has the same text in every file format: trimmed; numbers as Python writes
 empty or NaN.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
@@ -115,6 +116,13 @@ def quote_cell(column: Cells, row: int) -> str:
     """Return a cell in quotes for an error line, shortened to WIDEST characters."""
     text = column[row].as_py()
     return repr(text if len(text) <= WIDEST else text[:WIDEST] + "...")
+
+
+def code_words(column: Cells, codes: Mapping[str, int], unknown: int) -> npt.NDArray[np.int64]:
+    """Return the code (n,) of each cell, ignoring case; `unknown` for an empty cell or a word without a code."""
+    words = pa.array(list(codes), pa.large_string())
+    numbers = compute.index_in(compute.utf8_lower(column), value_set=words).fill_null(-1).to_numpy()
+    return np.array([*codes.values(), unknown])[numbers]
 
 
 def as_mask(mask: pa.BooleanArray) -> Mask:

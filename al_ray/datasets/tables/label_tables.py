@@ -16,7 +16,7 @@ from al_ray.core.labels import OPEN, UNSURE, WORDS, YES, Labelled
 from al_ray.core.pairs import Mask, Pairs, PairSpace, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Corpus, Task
-from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, compute, quote_cell
+from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, code_words, compute, quote_cell
 from al_ray.datasets.tables.pair_labels import MEANINGS
 from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tables.texts import SideTexts
@@ -158,9 +158,7 @@ def _label_codes(sheet: TableRows) -> Labels:
     """(n,) NO, YES or UNSURE; OPEN for an empty cell, UNREADABLE for any other word."""
     if "label" not in sheet.cells:
         return np.full(len(sheet), YES, dtype=np.uint8)
-    words = compute.utf8_lower(sheet.cells["label"])
-    found = compute.index_in(words, value_set=pa.array(list(MEANINGS), pa.large_string())).fill_null(-1).to_numpy()
-    labels = np.array([*MEANINGS.values(), UNREADABLE], dtype=np.uint8)[found]
+    labels = code_words(sheet.cells["label"], MEANINGS, UNREADABLE).astype(np.uint8)
     labels[_unlabelled(sheet)] = OPEN
     return labels
 

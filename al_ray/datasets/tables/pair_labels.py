@@ -1,10 +1,9 @@
-"""Labelled pairs of a user, the words for labels, and the task made of labels and texts."""
+"""Labelled pairs of a user, the words for labels, and the task built from labels and texts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from al_ray.core import labels as records
 from al_ray.core.errors import BadFile
@@ -13,7 +12,7 @@ from al_ray.core.pairs import Mask, Pairs, PairSpace
 from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.splitting import Numbers, Shares, build_splits, deal, pairs_within
-from al_ray.datasets.tables.columns import BadRowLog, TableRows, compute, quote_cell
+from al_ray.datasets.tables.columns import BadRowLog, TableRows, code_words, quote_cell
 from al_ray.datasets.task_folder import sealed
 
 # Case and surrounding white space do not matter.
@@ -51,9 +50,7 @@ UNLABELLED = PairLabels(np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.b
 
 def read_splits(sheet: TableRows, column: str, faults: BadRowLog) -> tuple[TableRows, Numbers]:
     """Return the rows whose cell `split` names a split, and (n,) numbers of SPLITS."""
-    words = compute.utf8_lower(sheet.cells["split"])
-    found = compute.index_in(words, value_set=pa.array(list(SPLIT_NUMBERS), pa.large_string())).fill_null(-1).to_numpy()
-    numbers = np.array([*SPLIT_NUMBERS.values(), -1])[found]
+    numbers = code_words(sheet.cells["split"], SPLIT_NUMBERS, unknown=-1)
 
     def reason(row: int) -> str:
         cells = sheet.cells["split"]

@@ -72,21 +72,21 @@ class TableFormat:
 
     def format_of(self, path: Path) -> Format:
         """Return the format of a file, by its extension unless it is given."""
-        found = FORMATS.get(path.suffix.lower()) if self.format == "auto" else self.format
-        if found is None:
+        form = FORMATS.get(path.suffix.lower()) if self.format == "auto" else self.format
+        if form is None:
             known = " ".join(FORMATS)
             raise BadOption(f"{path}: its extension is none of {known}; give --format csv, tsv, jsonl or parquet")
-        return found
+        return form
 
 
 def read_table(path: Path, columns: Sequence[str], reading: TableFormat, faults: BadRowLog) -> TableRows:
     """Read columns of a file; a row that cannot be read goes to `faults`."""
     form = reading.format_of(path)
     _check_kind(path, form, reading)
-    wanted, before = list(dict.fromkeys(columns)), len(faults.skipped)
-    sheet = _parquet(path, wanted) if form == "parquet" else _lines(path, wanted, form, reading, faults)
+    names, skipped = list(dict.fromkeys(columns)), len(faults.skipped)
+    sheet = _parquet(path, names) if form == "parquet" else _lines(path, names, form, reading, faults)
     if not len(sheet):
-        readable = " that can be read" if len(faults.skipped) > before else ""
+        readable = " that can be read" if len(faults.skipped) > skipped else ""
         raise BadFile(f"{path} holds no row{readable}; is it the right file, and whole?")
     return sheet
 

@@ -37,11 +37,11 @@ class SideTexts:
 
     def rows(self, ids: Cells) -> Rows:
         """Return the row (n,) of each of (n,) ids, -1 for an unknown one; 12.0 stands for 12 if there is no id 12.0."""
-        found = compute.index_in(ids, value_set=self.ids)
-        if found.null_count:
+        rows = compute.index_in(ids, value_set=self.ids)
+        if rows.null_count:
             whole = compute.replace_substring_regex(ids, WHOLE, r"\1")
-            found = compute.coalesce(found, compute.index_in(whole, value_set=self.ids))
-        return found.fill_null(-1).to_numpy().astype(np.int64)
+            rows = compute.coalesce(rows, compute.index_in(whole, value_set=self.ids))
+        return rows.fill_null(-1).to_numpy().astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -305,7 +305,9 @@ def test_a_given_split_is_kept_and_labels_across_it_belong_to_none(tmp_path):
 def test_a_text_of_labelled_pairs_has_one_split_and_the_first_row_says_which(tmp_path):
     rows = [("a", "b", 1, "train"), ("b", "c", 0, "dev"), ("c", "d", 1, "dev"), ("e", "f", 0, "test")]
     options = source(tmp_path, rows, ("one", "two", "same", "part"))
-    with pytest.raises(BadFile, match=r"pairs.csv:3: it is of dev, and a text of it of train by .*:2 \(or let --split"):
+    with pytest.raises(
+        BadFile, match=r"pairs.csv:3: it is in dev, but .*:2 puts a text of it in train \(or leave it to --split"
+    ):
         own(**options, split_column="part")
     task, report = own(**options, split_column="part", bad_rows="skip")
     assert task.left.texts == tuple("abcdef")
