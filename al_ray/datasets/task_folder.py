@@ -8,11 +8,12 @@ SPLIT/stated_negatives.parquet       the same columns
 """
 
 import hashlib
+import json
 import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 from al_ray.core.errors import BadFile, WriteErrors, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.task import SPLITS, Corpus, Split, Task
-from al_ray.storage.files import read_json, read_parquet, write_json
+from al_ray.storage.files import make_table, read_json, read_parquet
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 FORMAT = 1
@@ -131,11 +132,11 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
     if not task.symmetric:
         write_corpus(task.right, folder / "right.parquet")
     for name, split in task.splits.items():
-        _write({"row": split.space.left}, ROWS, folder / name / "left.parquet")
+        _write(ROWS, [split.space.left], folder / name / "left.parquet")
         if not task.symmetric:
-            _write({"row": split.space.right}, ROWS, folder / name / "right.parquet")
+            _write(ROWS, [split.space.right], folder / name / "right.parquet")
         for pairs, stem in ((split.positives, "positives"), (split.stated_negatives, "stated_negatives")):
-            _write({"left": pairs[:, 0], "right": pairs[:, 1]}, PAIRS, folder / name / f"{stem}.parquet")
+            _write(PAIRS, pairs.T, folder / name / f"{stem}.parquet")
     about = {
         "format": FORMAT,
         "name": task.name,
@@ -144,7 +145,7 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
         "splits": {name: counts(split) for name, split in task.splits.items()},
         "provenance": dict(provenance),
     }
-    write_json(folder / "task.json", about)
+    (folder / "task.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 def write_corpus(corpus: Corpus, path: Path) -> None:
@@ -157,10 +158,10 @@ def write_corpus(corpus: Corpus, path: Path) -> None:
             writer.write_table(pa.table({"id": corpus.ids[part], "text": corpus.texts[part]}, schema=TEXTS))
 
 
-def _write(columns: Mapping[str, Rows], schema: pa.Schema, path: Path) -> None:
+def _write(schema: pa.Schema, columns: Iterable[Rows], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        pq.write_table(pa.table(dict(columns), schema=schema), file, compression="zstd")
+        pq.write_table(make_table(schema, columns), file, compression="zstd")
 
 
 def _read(path: StoragePath, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
@@ -182,8 +183,8 @@ def read_corpus(path: StoragePath) -> Corpus:
 
 
 def _read_split(folder: StoragePath, name: str, task: Task) -> Split:
-    left = _column(_read(folder / "left.parquet", ROWS), "row")
-    right = left if task.symmetric else _column(_read(folder / "right.parquet", ROWS), "row")
+    left = _read(folder / "left.parquet", ROWS)["row"].to_numpy()
+    right = left if task.symmetric else _read(folder / "right.parquet", ROWS)["row"].to_numpy()
     return Split(
         name=name,
         space=task.space(left, right),
@@ -194,11 +195,7 @@ def _read_split(folder: StoragePath, name: str, task: Task) -> Split:
 
 def _read_pairs(path: StoragePath) -> Pairs:
     table = _read(path, PAIRS)
-    return as_pairs(_column(table, "left"), _column(table, "right"))
-
-
-def _column(table: pa.Table, name: str) -> Rows:
-    return table[name].to_numpy()
+    return as_pairs(table["left"].to_numpy(), table["right"].to_numpy())
 
 
 def _cure(place: StoragePath) -> str:

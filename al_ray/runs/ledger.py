@@ -19,7 +19,7 @@ from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Bat
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
-from al_ray.storage.files import read_parquet, write_parquet
+from al_ray.storage.files import make_table, read_parquet, write_parquet
 from al_ray.storage.uri import Stamp, StoragePath, stamp_of
 
 BATCH = pa.schema(
@@ -81,16 +81,8 @@ class Ledger:
     def add_batch(self, number: int, batch: Batch) -> None:
         """Write the batch of a round; each round has one."""
         assert self.batch(number) is None
-        left_ids, right_ids = self.task.ids_of(batch.pairs)
-        columns = {
-            "left": batch.pairs[:, 0],
-            "right": batch.pairs[:, 1],
-            "left_id": left_ids,
-            "right_id": right_ids,
-            "cosine": batch.cosines,
-            "source": [batch.source] * len(batch.pairs),
-        }
-        path, table = self.round(number) / "batch.parquet", pa.table(columns, schema=BATCH)
+        columns = *batch.pairs.T, *self.task.ids_of(batch.pairs), batch.cosines, [batch.source] * len(batch.pairs)
+        path, table = self.round(number) / "batch.parquet", make_table(BATCH, columns)
         write_parquet(path, table)
         stamp = stamp_of(path)
         assert stamp is not None
@@ -153,14 +145,9 @@ class Ledger:
         count, pieces = len(answers.rows), len(_pieces(self.round(number), "answers"))
         assert count or not answers.cost
         assert not self.sealed(number)
-        columns = {
-            "row": answers.rows,
-            "answer": [WORDS[label] for label in answers.labels.tolist()],
-            "by": [answers.by] * count,
-            "confidence": answers.confidences,
-            "cost": np.full(count, answers.cost / max(1, count)),
-        }
-        write_parquet(self.round(number) / _piece("answers", pieces + 1), pa.table(columns, schema=ANSWERS))
+        words, cost = [WORDS[label] for label in answers.labels.tolist()], np.full(count, answers.cost / max(1, count))
+        table = make_table(ANSWERS, (answers.rows, words, [answers.by] * count, answers.confidences, cost))
+        write_parquet(self.round(number) / _piece("answers", pieces + 1), table)
 
     def seal(self, number: int) -> None:
         """Write labels.parquet of a round in which every pair has an answer; do nothing if it is there."""
@@ -168,14 +155,9 @@ class Ledger:
             return
         batch, labels = self._known_batch(number), self.first_labels(number)
         assert not (labels == OPEN).any()
-        columns = {
-            "left": batch.pairs[:, 0],
-            "right": batch.pairs[:, 1],
-            "label": pa.array(labels, mask=labels == UNSURE),
-            "round": np.full(len(labels), number, dtype=np.int32),
-            "source": [batch.source] * len(labels),
-        }
-        write_parquet(self.round(number) / "labels.parquet", pa.table(columns, schema=LABELS))
+        label, rounds = pa.array(labels, mask=labels == UNSURE), np.full(len(labels), number, dtype=np.int32)
+        table = make_table(LABELS, (*batch.pairs.T, label, rounds, [batch.source] * len(labels)))
+        write_parquet(self.round(number) / "labels.parquet", table)
 
     def sealed(self, number: int) -> bool:
         """Return whether labels.parquet of a round is written."""
@@ -205,15 +187,10 @@ class Ledger:
         last = len(corrected) - 1 - np.unique(corrected[::-1], return_index=True)[1]
         change &= np.isin(np.arange(len(corrected)), last)
         if change.any():
-            columns = {
-                "left": pairs[change, 0],
-                "right": pairs[change, 1],
-                "was": was[change],
-                "label": labels[change],
-                "after": np.full(int(change.sum()), self.rounds, dtype=np.int32),
-            }
+            after = np.full(int(change.sum()), self.rounds, dtype=np.int32)
+            table = make_table(CORRECTIONS, (*pairs[change].T, was[change], labels[change], after))
             piece = _piece("corrections", len(_pieces(self.path, "corrections")) + 1)
-            write_parquet(self.path / piece, pa.table(columns, schema=CORRECTIONS))
+            write_parquet(self.path / piece, table)
         return int(change.sum())
 
     def labels_of(self, pairs: Pairs) -> Labels:

@@ -40,6 +40,8 @@ from al_ray.storage.uri import StoragePath, Uri, storage_path
 # The fields of a line of metrics.jsonl that jobs read.
 FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
 
+# Fields of the model in record.json, with their types.
+MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
 RECALL, ENDED = "search.json", "ended.json"
 
 
@@ -110,17 +112,12 @@ class RunFolder:
     def model(self, number: int) -> Model:
         """Return the model of a complete round."""
         path, folder = self.round(number) / "record.json", self.round(number) / "model"
-        content = read_json(path, ["model"])["model"]
-        numbers, words = ("weight", "bias", "loss"), ("outcome", "digest")
-        kinds = {**dict.fromkeys(numbers, (int, float)), **dict.fromkeys(words, str)}
-        if not isinstance(content, dict) or not all(
-            isinstance(content.get(name), kind) for name, kind in kinds.items()
-        ):
+        model = read_json(path, ["model"])["model"]
+        if not isinstance(model, dict) or not all(isinstance(model.get(name), MODEL[name]) for name in MODEL):
             raise BadFile(f"{path} does not describe the model of the round; restore it")
         # An absolute path, because an actor may have another working directory.
-        return Model(
-            str(folder.resolve()), content["digest"], Scorer(*(content[name] for name in (*numbers, "outcome")))
-        )
+        scorer = Scorer(**{name: model[name] for name in Scorer.__dataclass_fields__})
+        return Model(str(folder.resolve()), model["digest"], scorer)
 
     def refuse_lost(self, number: int) -> None:
         """BadFile if the weights of a complete round are missing."""

@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,11 @@ def write_pictures(path: StoragePath, pictures: Mapping[str, bytes]) -> None:
     """Write the files of a picture, kind -> content, as PATH.KIND, each atomically."""
     for kind, content in pictures.items():
         in_one_step(path.parent / f"{path.name}.{kind}", lambda aside, content=content: aside.write_bytes(content))
+
+
+def make_table(schema: pa.Schema, columns: Iterable[Any]) -> pa.Table:
+    """Make a table of columns in the order of the schema."""
+    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
 
 
 def write_parquet(path: StoragePath, table: pa.Table) -> None:

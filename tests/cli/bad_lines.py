@@ -230,7 +230,7 @@ OF_PREPARE = [
     ({}, "wikiqa --source p.tsv --out made", "p.tsv/WikiQA-train.tsv cannot be read (Not a directory)"),
     ({"wiki/WikiQA-dev.tsv": None}, "wikiqa --source wiki --out made", "wiki/WikiQA-dev.tsv cannot be read"),
     ({"wiki/WikiQA-dev.tsv": QQP}, "wikiqa --source wiki --out made", "wiki/WikiQA-dev.tsv:1 is not the header"),
-    ({"wiki/WikiQA-dev.tsv": f"{WIKI}Q1\thow\tD\tT\tS1\tso\t1\n"}, "wikiqa --source wiki --out made", "stands in two"),
+    ({"wiki/WikiQA-dev.tsv": f"{WIKI}Q1\thow\tD\tT\tS1\tso\t1\n"}, "wikiqa --source wiki --out made", "is in two"),
     ({"wiki/WikiQA-dev.tsv": f"{WIKI}Q3\thow\tD\tT\tS1\tso\t\n"}, "wikiqa --source wiki --out made", "Label is ''"),
     ({}, "qqp --source p.tsv --out made --held-out-pairs 0", "--held-out-pairs is 0; give at least 1"),
     ({}, "logs --source none.csv --out made", "none.csv cannot be read"),

@@ -57,7 +57,7 @@ OF_REPRODUCE = [
     ({}, f"{REPRODUCE} --rounds 0", "--rounds is 0; give at least 1"),
     ({}, f"{REPRODUCE} --concurrent 0", "--concurrent is 0; give at least 1"),
     ({}, f"{REPRODUCE} --out synthetic/made", "synthetic"),
-    ({"synthetic/task.json": "{}"}, REPRODUCE, "synthetic/task.json cannot be read"),
+    ({"synthetic/task.json": "{}"}, REPRODUCE, "synthetic/task.json lacks digest"),
 ]
 OF_GRID = [
     ({}, "", "error: Missing from python -m jobs.grid: --task STR"),

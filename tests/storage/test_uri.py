@@ -206,7 +206,7 @@ def test_a_password_in_a_uri_is_refused_and_not_said():
 def test_a_bucket_that_is_not_there_is_named(bucket: Uri):
     nowhere = Uri("s3", "nowhere/run", bucket.query)
     assert not nowhere.exists()
-    with pytest.raises(BadFile, match=r"s3://nowhere/run/a.*NO_SUCH_BUCKET.*see that the bucket, its address and your"):
+    with pytest.raises(BadFile, match=r"s3://nowhere/run/a.*NO_SUCH_BUCKET.*check the bucket, its address and your"):
         write_text(nowhere / "a", "a")
 
 

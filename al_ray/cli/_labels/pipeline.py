@@ -25,15 +25,7 @@ SOURCE = "imported"
 
 def carry_out(options: Command) -> None:
     """Run the subcommand that the options belong to."""
-    match options:
-        case Status():
-            status(options)
-        case Export():
-            export(options)
-        case Import():
-            import_labels(options)
-        case Correct():
-            correct(options)
+    {Status: status, Export: export, Import: import_labels, Correct: correct}[type(options)](options)
 
 
 def status(options: Status) -> None:
