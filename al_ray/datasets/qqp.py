@@ -55,7 +55,7 @@ def read_qqp(
         "labelled pairs taken": len(pairs),
         "rows that repeat a pair": len(pairs) - len(np.unique(np.sort(pairs, axis=1), axis=0)),
         "negative rows inside a component of positives (the closure wins)": int(inside.sum()),
-        "question ids with a second text (the first stands)": questions.disagreements,
+        "question ids with a second text (the first is used)": questions.disagreements,
         "questions of dev and test that occur in train (in no split)": int((split_of != drawn).sum()),
         "texts under more than one question id (kept apart, as labelled)": len(corpus) - len(set(corpus.texts)),
     }

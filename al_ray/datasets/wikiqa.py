@@ -43,8 +43,8 @@ def read_wikiqa(folder: Path, bad_rows: BadRows) -> tuple[Task, Report]:
     positives, negatives = np.unique(keys[positive]), np.setdiff1d(keys[~positive], keys[positive])
     splits = build_splits(space, split_of, space.pairs(positives), space.pairs(negatives))
     settled = {
-        "question ids with a second text (the first stands)": questions.disagreements,
-        "sentence ids with a second text (the first stands)": sentences.disagreements,
+        "question ids with a second text (the first is used)": questions.disagreements,
+        "sentence ids with a second text (the first is used)": sentences.disagreements,
         "rows that repeat a pair": len(table) - len(positives) - len(negatives),
     }
     left, right = (Corpus(tuple(texts.rows), tuple(texts.texts)) for texts in (questions, sentences))

@@ -36,7 +36,7 @@ NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(E[+-]?\d{1,3})?", re.ASCII | re.IGNOREC
 
 
 def escape_cell(text: str) -> str:
-    """Return the text as a cell that is no formula and short enough for a spreadsheet."""
+    """Return the text as a cell that is not a formula, and is short enough for a spreadsheet."""
     cell = "'" + text if text.startswith(FORMULA) else text
     return cell if len(cell) <= CELL else cell[: CELL - len(CUT)] + CUT
 
@@ -71,7 +71,7 @@ class SheetRows:
         """
         if not isinstance(code, str) or code not in self.rows:
             first, last = next(iter(self.rows)), next(reversed(self.rows))
-            raise BadFile(f"{place}: {_shown(code)} is no pair of this batch ({first} to {last}); delete the row")
+            raise BadFile(f"{place}: {_shown(code)} is not a pair of this batch ({first} to {last}); delete the row")
         for name, id_ in zip(IDS, self.ids[self.rows[code]], strict=True):
             cell = str(cells[name]) if cells.get(name) is not None else ""
             # Programs write a question mark for a letter that their encoding lacks.
@@ -194,7 +194,7 @@ def _of_export(path: Path, batch: SheetRows) -> AnswerRows:
     except (OSError, ValueError, RecursionError) as error:
         raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
     if not isinstance(content, list):
-        raise BadFile(f"{path} is no list of tasks; {cure}")
+        raise BadFile(f"{path} is not a list of tasks; {cure}")
     answers = AnswerRows()
     for index, task in enumerate(cast(list[Any], content), start=1):
         place = f"{path}: task {index}"
@@ -243,5 +243,5 @@ def _meaning(place: str, word: Any) -> int:
 
 
 def _shown(value: Any) -> str:
-    text = "nothing" if value is None else repr(value)
+    text = "an empty cell" if value is None else repr(value)
     return text if len(text) <= 60 else text[:60] + "..."

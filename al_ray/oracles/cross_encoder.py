@@ -1,4 +1,4 @@
-"""A cross-encoder as the oracle: --oracle model:PATH, which is how paper 003 labels silver pairs."""
+"""A cross-encoder as the oracle (--oracle model:PATH), as paper 003 labels silver pairs."""
 
 from collections.abc import Iterator
 

@@ -149,7 +149,7 @@ class CallableOracle:
         if cost is None:
             cost = pairs * self.config.cost_per_pair
         elif not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf"):
-            wrong = f"it says that the call cost {SHORT.repr(cost)}, not a number from 0, or None"
+            wrong = f"it returned the cost {SHORT.repr(cost)}, not a number from 0, or None"
             return CallResult(labels, confidences, pairs * self.price, wrong, at, returned=True, fatal=True)
         self.price = max(self.price, float(cost) / pairs)
         return CallResult(labels, confidences, float(cost), wrong, at, returned=True)
@@ -174,14 +174,14 @@ def read_reply(answers: object, pairs: int) -> tuple[Labels, Floats, str]:
         # An array or series of NumPy, torch or pandas.
         answers = answers.tolist()  # type: ignore[union-attr]
     if not isinstance(answers, Sequence) or isinstance(answers, str | bytes):
-        return labels, confidences, f"it gave {SHORT.repr(answers)}, not a list of {pairs} answers"
+        return labels, confidences, f"it returned {SHORT.repr(answers)}, not a list of {pairs} answers"
     if len(answers) != pairs:
-        return labels, confidences, f"it gave {len(answers)} answers to {pairs} pairs"
+        return labels, confidences, f"it returned {len(answers)} answers to {pairs} pairs"
     wrong = ""
     for place, answer in enumerate(answers):
         labels[place], confidences[place] = read_answer(answer)
         if labels[place] == OPEN and not wrong:
-            wrong = f"it said {SHORT.repr(answer)}, not 1, 0, yes, no, unsure or (answer, confidence from 0 to 1)"
+            wrong = f"it returned {SHORT.repr(answer)}, not 1, 0, yes, no, unsure or (answer, confidence from 0 to 1)"
     return labels, confidences, wrong
 
 
@@ -221,7 +221,7 @@ class Outcome:
 
 
 def call_within(seconds: float, call: Callable[[], object]) -> Outcome:
-    """Call in a daemon thread, wait at most so many seconds, and return the outcome; the thread may go on."""
+    """Call in a daemon thread, wait at most `seconds`, and return the outcome; the thread may still be running."""
     outcome = Outcome()
 
     def work() -> None:

@@ -38,7 +38,7 @@ def read_existing_labels(
             f"--labels {words} holds no config.json, and tables are read from local paths; copy it to a local path"
         )
     if not path.exists():
-        raise BadFile(f"--labels {words} is not there; give the folder of a run, a table of labels, or {STATED}")
+        raise BadFile(f"--labels {words} does not exist; give the folder of a run, a table of labels, or {STATED}")
     if path.is_dir():
         raise BadFile(f"{words} holds no config.json; give the folder of a run, a table of labels, or {STATED}")
     table = read_task_labels(path, columns, reading, task, faults)

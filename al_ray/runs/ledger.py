@@ -103,7 +103,7 @@ class Ledger:
         for number in numbers:
             batch, answered = self._known_batch(number), self.first_labels(number)
             corrected = latest_labels(keys, labels, self.space.keys(batch.pairs))
-            # In a symmetric task a correction of (a, b) holds for (b, a) too, but it is no answer to (b, a): a pair
+            # In a symmetric task a correction of (a, b) holds for (b, a) too, but does not answer (b, a): a pair
             # without an answer stays open, so that the oracle is asked and the round can be sealed.
             yield batch, np.where((corrected != OPEN) & (answered != OPEN), corrected, answered)
 
@@ -204,7 +204,7 @@ class Ledger:
             self._pairs(path, table)
             for name in ("was", "label"):
                 if not set(table[name].to_pylist()) <= {NO, YES, UNSURE}:
-                    _refuse(path, f"holds a {name} that is no label")
+                    _refuse(path, f"holds an invalid {name}")
             yield table
 
     def _all_labels(self) -> tuple[Keys, Labels]:
@@ -224,7 +224,7 @@ class Ledger:
         if (table["left_id"].to_pylist(), table["right_id"].to_pylist()) != self.task.ids_of(pairs):
             _refuse(path, "holds other ids than the task has")
         if len(sources) > 1 or len(np.unique(pairs, axis=0)) < len(pairs):
-            _refuse(path, "holds a pair twice, or pairs of two sources")
+            _refuse(path, "has a pair twice, or pairs of two sources")
         cosines = np.array(table["cosine"].to_numpy())
         for array in (pairs, cosines):
             array.flags.writeable = False
@@ -243,7 +243,7 @@ class Ledger:
         return labels.copy()
 
     def _pairs(self, path: StoragePath, table: pa.Table) -> Pairs:
-        """Return the pairs (n, 2) in the columns left and right; BadFile if they are no rows of the task."""
+        """Return the pairs (n, 2) in the columns left and right; BadFile if the task does not have these rows."""
         pairs = as_pairs(table["left"].to_numpy(), table["right"].to_numpy())
         if ((pairs < 0) | (pairs >= [len(self.task.left), len(self.task.right)])).any():
             _refuse(path, "holds other pairs than the task has")

@@ -56,7 +56,7 @@ class RunFolder:
         self.seconds: dict[str, float] = {}
 
     def round(self, number: int) -> StoragePath:
-        """The folder of a round."""
+        """Return the folder of a round."""
         return self.ledger.round(number)
 
     def bind(self, config: RunConfig) -> None:
@@ -193,7 +193,7 @@ class RunFolder:
             raise BadFile(f"{path} cannot be read ({error}); restore it") from error
         for number, line in enumerate(lines, start=1):
             if not isinstance(line, dict) or not set(FIGURES) <= set(line) or line["round"] != number:
-                raise BadFile(f"{path}:{number} is no line of round {number}; restore it")
+                raise BadFile(f"{path}:{number} is not the line of round {number}; restore it")
         return lines
 
     def complete_rounds(self) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ SCHEMA = pa.schema([("key", pa.int64()), ("cosine", pa.float64())])
 
 @dataclass(frozen=True)
 class SeedSet:
-    """The `count` pairs of highest cosine with nothing labelled; fewer when there are no more.
+    """The `count` pairs of highest cosine before any is labelled; fewer if the pool is smaller.
 
     recall: the share of the true nearest neighbours that the index found; None for a search without an index.
     """

@@ -29,7 +29,7 @@ def fetched(folder: StoragePath) -> Path:
         return folder
     objects = [(str(uri), size, written) for uri, size, written in folder.objects()]
     if not objects:
-        raise BadFile(f"{folder} is not there; restore it")
+        raise BadFile(f"{folder} does not exist; restore it")
     cache = Path(tempfile.gettempdir()) / f"al_ray-{os.getuid()}"
     copy = cache / hashlib.sha256(json.dumps([str(folder), objects]).encode()).hexdigest()[:32]
     with WriteErrors(cache):

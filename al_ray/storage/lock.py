@@ -49,7 +49,7 @@ def locked(folder: StoragePath, patience: float = 0.0) -> Iterator[None]:
 
 
 class Lease:
-    """A lock as an object that its owner rewrites every BEAT seconds with an increasing number; deleted at the end.
+    """A lock file that its owner rewrites every BEAT seconds with an increasing number, and deletes at the end.
 
     Guarantees: a process that finds the live lease of another does not write. A lease that is not renewed for BEATS
     beats is taken over, so a killed process locks a folder no longer than that. If several processes come at once, the
@@ -61,7 +61,7 @@ class Lease:
     """
 
     def __init__(self, folder: Uri) -> None:
-        """Prepare to lock this folder; the store is not asked yet."""
+        """Prepare to lock this folder, without a request to the store."""
         self.folder, self.at = folder, folder / NAME
         self.owner = f"process {os.getpid()} on {socket.gethostname()}"
         self.name, self.beats, self.lost, self.deaf = uuid.uuid4().hex, 0, "", False

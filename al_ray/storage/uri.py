@@ -1,4 +1,4 @@
-"""A local path or a URI on an object store, with the same few methods; each write to a URI is one PUT.
+"""Local paths and URIs on object stores, with the same methods; each write to a URI is one PUT.
 
 On an object store nothing is renamed or copied: an object is written whole or not at all, and the object
 that is written last marks a folder as complete.
@@ -175,7 +175,9 @@ def storage_path(text: str) -> StoragePath:
     path, _, query = rest.partition("?")
     path = path.strip("/")
     if not path or "//" in path or scheme == "file":
-        raise BadOption(f"{text} is no path on an object store; give one such as s3://bucket/folder, or a local path")
+        raise BadOption(
+            f"{text} is not a path on an object store; give one such as s3://bucket/folder, or a local path"
+        )
     if "@" in path.partition("/")[0]:
         # Config files and logs record the URI, and would then hold the password.
         shown = f"{scheme}://...@{path.partition('@')[2]}"
@@ -208,7 +210,7 @@ def _store(scheme: str, bucket: str, query: str) -> fs.FileSystem:
         return fs.FileSystem.from_uri(f"{uri}?{'&'.join(filter(None, queries))}")[0]
     except pa.ArrowInvalid as error:
         cure = "give one such as s3://bucket/folder?region=eu-west-1"
-        raise BadOption(f"{Uri(scheme, bucket, query)} is no object store ({error}); {cure}") from error
+        raise BadOption(f"{Uri(scheme, bucket, query)} is not an object store ({error}); {cure}") from error
 
 
 class _StoreErrors:
@@ -222,7 +224,7 @@ class _StoreErrors:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if isinstance(error, FileNotFoundError):
-            raise BadFile(f"{self.uri} is not there; restore it") from error
+            raise BadFile(f"{self.uri} does not exist; restore it") from error
         if isinstance(error, OSError | pa.ArrowException):
             reason = str(error).splitlines()[0]
             raise BadFile(

@@ -9,7 +9,7 @@ GRID = "--task task --out made --encoder random-bert"
 OF_TRAIN = [
     ({}, "", "error: Missing from python -m jobs.train: --task STR"),
     ({}, "--task nowhere --labels stated --out made", "nowhere holds no task.json"),
-    ({}, f"{TRAIN} --labels nowhere", "--labels nowhere is not there; give the folder of a run"),
+    ({}, f"{TRAIN} --labels nowhere", "--labels nowhere does not exist; give the folder of a run"),
     ({}, f"{TRAIN} --labels judge.py", "judge.py: its extension is none of"),
     ({}, f"{TRAIN} --labels judge.py --format csv", "judge.py"),
     ({}, f"{TRAIN} --labels task", "task holds no config.json; give the folder of a run, a table of labels, or stated"),

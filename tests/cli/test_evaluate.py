@@ -166,7 +166,7 @@ def test_sets_prepared_for_a_task_are_those_that_its_runs_take(trained, capsys):
     prepare_evaluation(replace(asked, vectors="fp16"))
     assert len(list((task / "evaluation").glob("dev-*"))) == 2
     (folder / "set.json").write_text(json.dumps({**about, "made_from": {}}))
-    with pytest.raises(BadFile, match="was not made from the values that its folder"):
+    with pytest.raises(BadFile, match="was not made from the values in the hash"):
         kept.read(read_task(task).split("dev"), about["made_from"])
 
 

@@ -208,7 +208,7 @@ BAD = {
     "no pair": (["correct", "--run", "RUN"], "give --labels FILE, or one pair"),
     "half a pair": (["correct", "--run", "RUN", "--left-id", "t0", "--label", "no"], "give --labels FILE, or one pair"),
     "both": (["correct", "--run", "RUN", "--labels", "good.csv", "--label", "no"], "give --labels FILE, or one pair"),
-    "id": (["correct", "--run", "RUN", "--left-id", "x", "--right-id", "t1", "--label", "no"], "'x' is no id"),
+    "id": (["correct", "--run", "RUN", "--left-id", "x", "--right-id", "t1", "--label", "no"], "'x' is not an id"),
     "word": (["correct", "--run", "RUN", "--left-id", "x", "--right-id", "t1", "--label", "maybe"], "maybe"),
     "no file": (["correct", "--run", "RUN", "--labels", "none.csv"], "none.csv cannot be read"),
     "columns": (["correct", "--run", "RUN", "--labels", "good.csv", "--columns", "a"], "give three"),
@@ -216,8 +216,8 @@ BAD = {
     "never labelled": (["correct", "--run", "RUN", "--labels", "good.csv"], "has no label; leave it out"),
     "strange label": (["correct", "--run", "RUN", "--labels", "maybe.csv"], "maybe.csv:2: its label is 'maybe'"),
     "strange id": (["correct", "--run", "RUN", "--labels", "stranger.csv"], "stranger.csv:2: its 'left' is 'zz'"),
-    "two labels": (["correct", "--run", "RUN", "--labels", "odd.csv"], "odd.csv:3: it says no of a pair"),
-    "other split": (["correct", "--run", "RUN", "--labels", "dev.csv"], "none of the training split"),
+    "two labels": (["correct", "--run", "RUN", "--labels", "odd.csv"], "odd.csv:3: its label is no, but"),
+    "other split": (["correct", "--run", "RUN", "--labels", "dev.csv"], "not in the training split"),
 }  # fmt: skip
 
 

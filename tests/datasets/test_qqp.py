@@ -127,7 +127,7 @@ def test_repeats_and_second_texts_are_counted(tmp_path):
         "labelled pairs taken: 8",
         "rows that repeat a pair: 1",
         "negative rows inside a component of positives (the closure wins): 1",
-        "question ids with a second text (the first stands): 1",
+        "question ids with a second text (the first is used): 1",
         "texts under more than one question id (kept apart, as labelled): 1",
     ]
 

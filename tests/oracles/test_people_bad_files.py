@@ -64,15 +64,15 @@ def written(lines: list[str]) -> bytes:
 SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     "another code": (
         lambda rows: written([*rows, "r001-00004,no,a,b,c,d"]),
-        "batch.csv:5: 'r001-00004' is no pair of this batch (r001-00001 to r001-00003); delete the row",
+        "batch.csv:5: 'r001-00004' is not a pair of this batch (r001-00001 to r001-00003); delete the row",
     ),
     "another round's code": (
         lambda rows: written([row.replace("r001", "r002") for row in rows]),
-        "batch.csv:2: 'r002-00001' is no pair of this batch (r001-00001 to r001-00003); delete the row",
+        "batch.csv:2: 'r002-00001' is not a pair of this batch (r001-00001 to r001-00003); delete the row",
     ),
     "no code": (
         lambda rows: written([*rows[:2], rows[2].removeprefix("r001-00002"), rows[3]]),
-        "batch.csv:3: nothing is no pair of this batch",
+        "batch.csv:3: an empty cell is not a pair of this batch",
     ),
     "a row too few": (lambda rows: written(rows[:3]), "batch.csv lacks r001-00003; put the rows back"),
     "rows too few": (lambda rows: written(rows[:2]), "batch.csv lacks r001-00002 and 1 pairs more; put"),
@@ -192,10 +192,10 @@ EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
     "a number": (lambda tasks: [{**tasks[0]["data"], "match": 5}], "task 1: its label is 5, not yes"),
     "another code": (
         lambda tasks: [tasks[0], {"data": {**tasks[1]["data"], "pair": "r002-00001"}, "annotations": []}],
-        "task 2: 'r002-00001' is no pair of this batch (r001-00001 to r001-00003); delete the row",
+        "task 2: 'r002-00001' is not a pair of this batch (r001-00001 to r001-00003); delete the row",
     ),
-    "no code": (lambda tasks: [tasks[0], {"data": {"text": "x"}}], "task 2: nothing is no pair of this batch"),
-    "a code that is a list": (lambda tasks: [{"data": {"pair": [1]}}], "task 1: [1] is no pair of this batch"),
+    "no code": (lambda tasks: [tasks[0], {"data": {"text": "x"}}], "task 2: an empty cell is not a pair of this batch"),
+    "a code that is a list": (lambda tasks: [{"data": {"pair": [1]}}], "task 1: [1] is not a pair of this batch"),
     "another pair's ids": (
         lambda tasks: [tasks[0], {"data": {**tasks[1]["data"], "right_id": "t99"}, "annotations": [choice("yes")]}],
         "task 2: r001-00002 has the right_id 't99' instead of",
@@ -203,7 +203,7 @@ EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
     "an id that is none": (
         lambda tasks: [{"data": {**tasks[1]["data"], "right_id": 0}}], "task 1: r001-00002 has the right_id '0', and",
     ),
-    "one task": (lambda tasks: tasks[0], "labelled.json is no list of tasks; export it again as JSON or JSON-MIN"),
+    "one task": (lambda tasks: tasks[0], "labelled.json is not a list of tasks; export it again as JSON or JSON-MIN"),
     "words": (lambda tasks: ["yes", "no"], "task 1 is not as Label Studio exports it"),
     "lists": (lambda tasks: [[tasks[0]]], "task 1 is not as Label Studio exports it"),
     "data that is text": (lambda tasks: [{"data": "x"}], "task 1 is not as Label Studio exports it"),

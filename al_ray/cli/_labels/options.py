@@ -38,7 +38,7 @@ class Table(OfRun):
     """A table of labels."""
 
     columns: str = LABEL_COLUMNS
-    """Its columns: the two ids and the label (1/0, yes/no, unsure). Two columns: all are matches."""
+    """Columns of the table: the two ids and the label (1/0, yes/no, unsure). Two columns: all are matches."""
     delimiter: str | None = None
     """Column delimiter of a CSV or TSV file; a comma or a tab, by extension, when not given."""
     encoding: str = "utf-8"
@@ -72,11 +72,11 @@ class Correct(Table):
     """Correct labels: the history keeps the old label, the next training uses the new one."""
 
     labels: Path | None = None
-    """Table of corrections. Without it, name one pair by --left-id and --right-id."""
+    """Table of corrections; without it, give one pair by --left-id and --right-id."""
     left_id: str | None = None
-    """Id of its left text."""
+    """Id of the left text."""
     right_id: str | None = None
-    """Id of its right text."""
+    """Id of the right text."""
     label: Literal["yes", "no", "unsure"] | None = None
     """The correct label."""
 

@@ -120,7 +120,7 @@ def corrections(options: Correct, folder: RunFolder) -> tuple[Pairs, Labels]:
     rows: list[int] = []
     for side, corpus, name in (("left", folder.task.left, left), ("right", folder.task.right, right)):
         if name not in corpus.ids:
-            raise BadOption(f"--{side}-id {name!r} is no id of the task's {side} texts; see its {side}.parquet")
+            raise BadOption(f"--{side}-id {name!r} is not an id of the task's {side} texts; see its {side}.parquet")
         rows.append(corpus.ids.index(name))
     return as_pairs(*([row] for row in rows)), np.array([CODES[label]], dtype=np.uint8)
 

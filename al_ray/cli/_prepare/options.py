@@ -17,7 +17,7 @@ from al_ray.datasets.tables.options import OwnTexts
 
 @dataclass(frozen=True, kw_only=True)
 class Out:
-    """The option that stands first in --help."""
+    """The option of all sources."""
 
     out: PathOrUri
     """Task folder to write: a path or a URI."""

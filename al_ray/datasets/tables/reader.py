@@ -215,7 +215,7 @@ def _positions(path: Path, line: int, first: list[str], columns: list[str], read
         for name in columns:
             if not name.isdecimal() or int(name) >= len(first):
                 last = len(first) - 1
-                raise BadOption(f"--no-header: {name!r} is no column of {path}; give numbers from 0 to {last}")
+                raise BadOption(f"--no-header: {name!r} is not a column of {path}; give numbers from 0 to {last}")
         return [int(name) for name in columns]
     header = [name.strip().removeprefix("\ufeff").strip() for name in first]
     if any("\udc80" <= letter <= "\udcff" for letter in "".join(header)):

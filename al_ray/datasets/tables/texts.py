@@ -36,7 +36,7 @@ class SideTexts:
         return Corpus(tuple(self.ids.to_pylist()), tuple(self.texts.to_pylist()))
 
     def rows(self, ids: Cells) -> Rows:
-        """Return the row (n,) of each of (n,) ids, -1 for an unknown one; 12.0 stands for 12 if there is no id 12.0."""
+        """Return the row (n,) of each of (n,) ids, -1 for an unknown one; 12.0 stands for 12 if no id is 12.0."""
         rows = compute.index_in(ids, value_set=self.ids)
         if rows.null_count:
             whole = compute.replace_substring_regex(ids, WHOLE, r"\1")

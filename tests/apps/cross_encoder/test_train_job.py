@@ -232,7 +232,7 @@ def test_what_there_is_to_do_is_said_before_it_is_done(cosine, folder, capsys):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"labels": "nowhere.csv"}, "--labels nowhere.csv is not there"),
+        ({"labels": "nowhere.csv"}, "--labels nowhere.csv does not exist"),
         ({"labels": ""}, "give a run folder, a table, or stated"),
         ({"labels": "{folder}/task"}, "holds no config.json; give the folder of a run"),
         ({"labels": "{folder}/concat"}, "is not a run"),
