@@ -10,7 +10,7 @@ from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task
 from al_ray.core.text import same_text
 from al_ray.datasets.splitting import Shares, deal, hold_out, symmetric_task, unseen
-from al_ray.datasets.tsv import BadRows, Report, SkippedRow, TextTable, find_fault, read_rows
+from al_ray.datasets.tsv import BadRowLog, BadRows, Report, TextTable, find_fault, read_rows
 
 HEADER = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
 
@@ -30,13 +30,11 @@ def read_qqp(
     held_out: for paraphrase retrieval (paper 002, 4.1.2): about this many positives in dev and in test, whose questions
     do not occur in train. Then only components of positives lie in one split, and train has all other questions.
     """
-    questions = TextTable()
-    skipped: list[SkippedRow] = []
+    questions, faults = TextTable(), BadRowLog(bad_rows)
     stated: list[tuple[int, int]] = []
     labels: list[bool] = []
     for file in _files(path):
-        rows, bad = read_rows(file, HEADER, _fault, bad_rows)
-        skipped += bad
+        rows = read_rows(file, HEADER, _fault, faults)
         stated += [(questions.row(row[1], row[3]), questions.row(row[2], row[4])) for row in rows]
         labels += [row[5] == "1" for row in rows]
     pairs, positive = np.array(stated, dtype=np.int64).reshape(-1, 2), np.array(labels, dtype=np.bool_)
@@ -59,7 +57,7 @@ def read_qqp(
         "questions of dev and test that occur in train (in no split)": int((split_of != drawn).sum()),
         "texts under more than one question id (kept apart, as labelled)": len(corpus) - len(set(corpus.texts)),
     }
-    return task, Report(tuple(skipped), settled)
+    return task, Report(tuple(faults.skipped), settled)
 
 
 def _files(path: Path) -> list[Path]:

@@ -14,11 +14,11 @@ from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task
 from al_ray.core.text import coherence, same_text
 from al_ray.datasets.splitting import Numbers, Shares, symmetric_task
-from al_ray.datasets.tables.columns import BadRowLog, as_mask, compute
+from al_ray.datasets.tables.columns import as_mask, compute
 from al_ray.datasets.tables.format_options import TableOptions
 from al_ray.datasets.tables.reader import read_table
 from al_ray.datasets.tables.texts import require_texts
-from al_ray.datasets.tsv import Report
+from al_ray.datasets.tsv import BadRowLog, Report
 
 
 @dataclass(frozen=True, kw_only=True)

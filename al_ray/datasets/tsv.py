@@ -21,6 +21,21 @@ class SkippedRow:
     reason: str
 
 
+@dataclass
+class BadRowLog:
+    """Bad rows of tables: under `fail` the first raises BadFile, under `skip` all are collected to be listed."""
+
+    bad_rows: BadRows
+    cure: str = "mend the row, or leave such rows out with --bad-rows skip"
+    skipped: list[SkippedRow] = field(default_factory=list)
+
+    def add(self, place: str, reason: str) -> None:
+        """Raise BadFile for a bad row, or collect it."""
+        if self.bad_rows == "fail":
+            raise BadFile(f"{place}: {reason}; {self.cure}")
+        self.skipped.append(SkippedRow(place, reason))
+
+
 @dataclass(frozen=True)
 class Report:
     """The rows that a reader skipped, counts (a sentence -> number of cases), and lines on the files that it read."""
@@ -42,12 +57,11 @@ class Report:
 
 
 def read_rows(
-    path: Path, header: Sequence[str], fault: Callable[[list[str]], str | None], bad_rows: BadRows
-) -> tuple[list[list[str]], tuple[SkippedRow, ...]]:
-    """Return the rows of a file with this header, in the order of the file, and the skipped rows.
+    path: Path, header: Sequence[str], fault: Callable[[list[str]], str | None], faults: BadRowLog
+) -> list[list[str]]:
+    """Return the rows of a file with this header, in the order of the file, without malformed ones.
 
-    fault: returns what is wrong with a row of the right number of columns, or None. Under bad_rows `fail`, a malformed
-    row raises BadFile with its place; under `skip` it is skipped. Lines end in LF or CRLF.
+    fault: returns what is wrong with a row of the right number of columns, or None. Lines end in LF or CRLF.
     """
     try:
         lines = path.read_bytes().split(b"\n")
@@ -59,16 +73,13 @@ def read_rows(
     if first != list(header):
         raise BadFile(f"{path}:1 is not the header {' '.join(header)} (tab-separated); is it the right file?")
     rows: list[list[str]] = []
-    skipped: list[SkippedRow] = []
     for number, line in enumerate(lines[1:], start=2):
         row, reason = _parsed(line, len(header), fault)
         if reason is None:
             rows.append(row)
-        elif bad_rows == "fail":
-            raise BadFile(f"{path}:{number}: {reason}; mend the row, or leave such rows out with --bad-rows skip")
         else:
-            skipped.append(SkippedRow(f"{path}:{number}", reason))
-    return rows, tuple(skipped)
+            faults.add(f"{path}:{number}", reason)
+    return rows
 
 
 def find_fault(row: list[str], header: Sequence[str], required: Sequence[int]) -> str | None:

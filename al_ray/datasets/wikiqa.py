@@ -9,7 +9,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.task import SPLITS, Corpus, Task
 from al_ray.datasets.splitting import build_splits, whole_space
 from al_ray.datasets.task_folder import sealed
-from al_ray.datasets.tsv import BadRows, Report, SkippedRow, TextTable, find_fault, read_rows
+from al_ray.datasets.tsv import BadRowLog, BadRows, Report, TextTable, find_fault, read_rows
 
 HEADER = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
 
@@ -20,13 +20,11 @@ def read_wikiqa(folder: Path, bad_rows: BadRows) -> tuple[Task, Report]:
     A question is identified by its QuestionID, a sentence by its SentenceID; the document title precedes the sentence,
     as in the paper's Figure 2. A pair with both labels is a positive.
     """
-    questions, sentences = TextTable(), TextTable()
+    questions, sentences, faults = TextTable(), TextTable(), BadRowLog(bad_rows)
     stated: list[tuple[int, int, int, bool]] = []
-    skipped: list[SkippedRow] = []
     fault = partial(find_fault, header=HEADER, required=(0, 1, 3, 4, 5))
     for number, name in enumerate(SPLITS):
-        rows, bad = read_rows(folder / f"WikiQA-{name}.tsv", HEADER, fault, bad_rows)
-        skipped += bad
+        rows = read_rows(folder / f"WikiQA-{name}.tsv", HEADER, fault, faults)
         for id_, question, _, title, sentence_id, sentence, label in rows:
             right = sentences.row(sentence_id, f"{title} . {sentence}")
             stated.append((questions.row(id_, question), right, number, label == "1"))
@@ -48,4 +46,4 @@ def read_wikiqa(folder: Path, bad_rows: BadRows) -> tuple[Task, Report]:
         "rows that repeat a pair": len(table) - len(positives) - len(negatives),
     }
     left, right = (Corpus(tuple(texts.rows), tuple(texts.texts)) for texts in (questions, sentences))
-    return sealed("wikiqa", False, left, right, splits), Report(tuple(skipped), settled)
+    return sealed("wikiqa", False, left, right, splits), Report(tuple(faults.skipped), settled)

@@ -20,8 +20,9 @@ from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
 from al_ray.datasets.tables import pair_labels as stated
-from al_ray.datasets.tables.columns import BadRowLog, TableRows
+from al_ray.datasets.tables.columns import TableRows
 from al_ray.datasets.tables.reader import TableFormat, read_table
+from al_ray.datasets.tsv import BadRowLog
 
 SHEET, EXPORT = "batch.csv", "labelled.json"
 COLUMNS = ("pair", "label", "left_text", "right_text", "left_id", "right_id")

@@ -10,9 +10,9 @@ from al_ray.core.labels import STATED, Labelled
 from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
-from al_ray.datasets.tables.columns import BadRowLog
 from al_ray.datasets.tables.label_tables import read_task_labels
 from al_ray.datasets.tables.reader import TableFormat
+from al_ray.datasets.tsv import BadRowLog
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path

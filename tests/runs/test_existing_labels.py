@@ -10,9 +10,9 @@ from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadFile, MissingSplit
 from al_ray.core.labels import NO, UNSURE, YES, Batch, make_answers
 from al_ray.core.task import Split, Task
-from al_ray.datasets.tables.columns import BadRowLog
 from al_ray.datasets.tables.reader import TableFormat
 from al_ray.datasets.task_folder import sealed
+from al_ray.datasets.tsv import BadRowLog
 from al_ray.runs.existing_labels import read_existing_labels
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import write_json

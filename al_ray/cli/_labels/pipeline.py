@@ -12,10 +12,9 @@ from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Batch, make_
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.text_table import format_columns
-from al_ray.datasets.tables.columns import BadRowLog
 from al_ray.datasets.tables.label_tables import labels_table, read_task_labels, write_labels
 from al_ray.datasets.task_folder import read_task
-from al_ray.datasets.tsv import Report
+from al_ray.datasets.tsv import BadRowLog, Report
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder, bound_config, opened, refuse_inside
 from al_ray.storage.uri import StoragePath, storage_path

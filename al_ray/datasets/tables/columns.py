@@ -5,7 +5,7 @@ empty or NaN.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,28 +16,13 @@ import pyarrow.compute
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Mask, Rows
-from al_ray.datasets.tsv import BadRows, SkippedRow
+from al_ray.datasets.tsv import BadRowLog
 
 Cells: TypeAlias = pa.LargeStringArray
 # Arrow creates these functions at import, where type checkers cannot see them.
 compute: Any = pyarrow.compute
 # Maximum number of columns, and of characters of a cell, in an error line.
 SHOWN, WIDEST = 12, 40
-
-
-@dataclass
-class BadRowLog:
-    """Bad rows of tables: under `fail` the first raises BadFile, under `skip` all are collected to be listed."""
-
-    bad_rows: BadRows
-    cure: str = "mend the row, or leave such rows out with --bad-rows skip"
-    skipped: list[SkippedRow] = field(default_factory=list)
-
-    def add(self, place: str, reason: str) -> None:
-        """Raise BadFile for a bad row, or collect it."""
-        if self.bad_rows == "fail":
-            raise BadFile(f"{place}: {reason}; {self.cure}")
-        self.skipped.append(SkippedRow(place, reason))
 
 
 @dataclass(frozen=True)

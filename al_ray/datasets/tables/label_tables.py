@@ -16,10 +16,11 @@ from al_ray.core.labels import OPEN, UNSURE, WORDS, YES, Labelled
 from al_ray.core.pairs import Mask, Pairs, PairSpace, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Corpus, Task
-from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, code_words, compute, quote_cell
+from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, code_words, compute, quote_cell
 from al_ray.datasets.tables.pair_labels import MEANINGS
 from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tables.texts import SideTexts
+from al_ray.datasets.tsv import BadRowLog
 from al_ray.storage.files import in_one_step
 from al_ray.storage.uri import StoragePath
 

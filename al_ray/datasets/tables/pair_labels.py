@@ -12,8 +12,9 @@ from al_ray.core.pairs import Mask, Pairs, PairSpace
 from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.splitting import Numbers, Shares, build_splits, deal, pairs_within
-from al_ray.datasets.tables.columns import BadRowLog, TableRows, code_words, quote_cell
+from al_ray.datasets.tables.columns import TableRows, code_words, quote_cell
 from al_ray.datasets.task_folder import sealed
+from al_ray.datasets.tsv import BadRowLog
 
 # Case and surrounding white space do not matter.
 YES = ("1", "1.0", "true", "t", "yes", "y", "match")

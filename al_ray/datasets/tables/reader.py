@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, check_columns, concatenate, trim_cells
+from al_ray.datasets.tables.columns import Cells, TableRows, check_columns, concatenate, trim_cells
+from al_ray.datasets.tsv import BadRowLog
 
 Format = Literal["auto", "csv", "tsv", "jsonl", "parquet"]
 FORMATS: dict[str, Format] = {

@@ -10,9 +10,10 @@ from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus
 from al_ray.datasets.splitting import Numbers
-from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, compute, quote_cell
+from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, compute, quote_cell
 from al_ray.datasets.tables.pair_labels import PairLabels
 from al_ray.datasets.tables.text_statistics import count_duplicates, describe_lengths
+from al_ray.datasets.tsv import BadRowLog
 
 # Maximum characters of a text; longer cells come from a quote that is closed far away.
 LONGEST = 1_000_000

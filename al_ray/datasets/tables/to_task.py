@@ -10,7 +10,7 @@ from al_ray.core.labels import UNSURE, YES
 from al_ray.core.pairs import Pairs, PairSpace, as_pairs
 from al_ray.core.task import SPLITS, Task
 from al_ray.datasets.splitting import Numbers, Shares, whole_space
-from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, compute
+from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, compute
 from al_ray.datasets.tables.label_tables import LabelTable, label_rows, read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
 from al_ray.datasets.tables.pair_labels import (
@@ -30,7 +30,7 @@ from al_ray.datasets.tables.texts import (
     require_ids,
     require_texts,
 )
-from al_ray.datasets.tsv import Report
+from al_ray.datasets.tsv import BadRowLog, Report
 
 
 def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:

@@ -11,11 +11,11 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.pairs import PairSpace
 from al_ray.core.task import Corpus, Split, Task
-from al_ray.datasets.tables.columns import BadRowLog
 from al_ray.datasets.tables.label_tables import LabelTable, read_task_labels
 from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.tables.reader import TableFormat
 from al_ray.datasets.tables.to_task import read_own
+from al_ray.datasets.tsv import BadRowLog
 
 COLUMNS = ("left", "right", "label")
 IDS = ("a", "b", "c", "d")
