@@ -193,7 +193,7 @@ def test_a_cost_that_is_none_stops_the_run_at_once_and_keeps_the_labels(cost: st
     pieces = bench.oracle(code=code, cost_per_pair=PRICE).label(1, bench.batch, ALL)
     piece = next(pieces)
     assert (piece.labels.tolist(), piece.cost) == ([YES] * 4, 1.0)
-    with pytest.raises(OracleFailed, match=r"says that the call cost .*4 of 12 pairs"):
+    with pytest.raises(OracleFailed, match=r"returned the cost .*4 of 12 pairs"):
         next(pieces)
 
 

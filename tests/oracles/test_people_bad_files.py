@@ -201,7 +201,7 @@ EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
         "task 2: r001-00002 has the right_id 't99' instead of",
     ),
     "an id that is none": (
-        lambda tasks: [{"data": {**tasks[1]["data"], "right_id": 0}}], "task 1: r001-00002 has the right_id '0', and",
+        lambda tasks: [{"data": {**tasks[1]["data"], "right_id": 0}}], "task 1: r001-00002 has the right_id '0' instead of",
     ),
     "one task": (lambda tasks: tasks[0], "labelled.json is not a list of tasks; export it again as JSON or JSON-MIN"),
     "words": (lambda tasks: ["yes", "no"], "task 1 is not as Label Studio exports it"),
@@ -242,7 +242,7 @@ def test_a_good_sheet_is_not_taken_beside_a_bad_export(book: Ledger):
     path = first_round(book) / "batch.csv"
     path.write_text(path.read_text(encoding="utf-8-sig").replace(",,", ",yes,"), encoding="utf-8")
     (first_round(book) / "labelled.json").write_text("[{}]")
-    assert "labelled.json: task 1: nothing is no pair" in refused(book)
+    assert "labelled.json: task 1: an empty cell is not a pair" in refused(book)
     (first_round(book) / "labelled.json").unlink()
     label(book)
     assert book.labels(1).tolist() == [1, 1, 1]

@@ -120,8 +120,7 @@ def _lines(path: Path, columns: list[str], form: Format, reading: TableFormat, f
     newline = "" if form != "jsonl" and reading.quoting == "standard" else "\n"
     try:
         with path.open(encoding=reading.codec, errors="surrogateescape", newline=newline) as file:
-            every = _json_rows if form == "jsonl" else _delimited_rows
-            rows = every(file, path, columns, reading, faults)
+            rows = (_json_rows if form == "jsonl" else _delimited_rows)(file, path, columns, reading, faults)
             while block := list(islice(rows, ROWS_AT_ONCE)):
                 try:
                     cells = _cells(block, len(columns))
