@@ -201,7 +201,7 @@ EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
         "task 2: r001-00002 has the right_id 't99' instead of",
     ),
     "an id that is none": (
-        lambda tasks: [{"data": {**tasks[1]["data"], "right_id": 0}}], "task 1: r001-00002 has the right_id '0' instead of",
+        lambda tasks: [{"data": {**tasks[1]["data"], "right_id": 0}}], "task 1: r001-00002 has the right_id '0'",
     ),
     "one task": (lambda tasks: tasks[0], "labelled.json is not a list of tasks; export it again as JSON or JSON-MIN"),
     "words": (lambda tasks: ["yes", "no"], "task 1 is not as Label Studio exports it"),
