@@ -14,7 +14,7 @@ from al_ray.cluster.run import OnRound, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadOption
-from al_ray.core.labels import OPEN, Labelled
+from al_ray.core.labels import Labelled
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.datasets.tables.label_tables import labels_table
 from al_ray.datasets.task_folder import read_task
@@ -65,12 +65,7 @@ class Run:
 
     def labelled(self) -> Labelled:
         """Return all labels as arrays, in the order bought, those of the round under way included."""
-        ledger, labelled = self.folder.ledger, Labelled()
-        numbers = range(1, ledger.rounds + 1)
-        for number, (batch, labels) in zip(numbers, ledger.read_rounds(numbers), strict=True):
-            answered = labels != OPEN
-            labelled = labelled.extended(batch.pairs[answered], labels[answered], number, batch.source)
-        return labelled
+        return self.folder.ledger.labelled()
 
     def model(self, round: int | None = None) -> PairModel:
         """Load the model of a round, from 1; of the last complete one by default.

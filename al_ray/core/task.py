@@ -89,6 +89,16 @@ class Task:
             )
         return split
 
+    def ids_of(self, pairs: Pairs) -> tuple[list[str], list[str]]:
+        """Return the ids (n,) of the left and of the right texts of (n, 2) pairs."""
+        left, right = pairs.T.tolist()
+        return [self.left.ids[row] for row in left], [self.right.ids[row] for row in right]
+
+    def texts_of(self, pairs: Pairs) -> tuple[list[str], list[str]]:
+        """Return the left and the right texts (n,) of (n, 2) pairs."""
+        left, right = pairs.T.tolist()
+        return [self.left.texts[row] for row in left], [self.right.texts[row] for row in right]
+
     def space(self, left: Rows, right: Rows) -> PairSpace:
         """Return the space of all pairs of sorted left rows (l,) with sorted right rows (r,) of this task."""
         return PairSpace(left=left, right=right, width=len(self.right), symmetric=self.symmetric)

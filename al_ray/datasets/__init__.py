@@ -1,1 +1,1 @@
-"""A source to a task folder; one file a data set."""
+"""Read data sets and write task folders; one module for each data set."""

@@ -1,4 +1,4 @@
-"""Texts that belong together: components of a graph of pairs, all pairs inside, and splits that keep them whole."""
+"""Draw splits that keep components of a graph of pairs together, and build the splits of a task."""
 
 from collections.abc import Sequence
 
@@ -15,23 +15,23 @@ Numbers = npt.NDArray[np.int64]
 
 
 def pairs_within(component: Numbers) -> Pairs:
-    """(texts,) component numbers -> every unordered pair of texts of one component, in order of key: the closure."""
+    """Return the closure: every unordered pair of texts of one component (texts,), (n, 2) in order of key."""
     order = np.argsort(component, kind="stable")
     _, starts, sizes = np.unique(component[order], return_index=True, return_counts=True)
-    found = [np.empty((0, 2), dtype=np.int64)]
+    blocks = [np.empty((0, 2), dtype=np.int64)]
     for size in np.unique(sizes[sizes > 1]):
         members = order[starts[sizes == size][:, None] + np.arange(size)]
         left, right = np.triu_indices(size, k=1)
-        found.append(as_pairs(members[:, left].ravel(), members[:, right].ravel()))
-    pairs = np.concatenate(found)
+        blocks.append(as_pairs(members[:, left].ravel(), members[:, right].ravel()))
+    pairs = np.concatenate(blocks)
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
 def deal(component: Numbers, shares: Shares, rng: np.random.Generator) -> Numbers:
-    """(texts,) component numbers -> (texts,) split numbers: whole components, so that the TEXTS are shared as asked.
+    """Assign whole components (texts,) to splits (texts,) so that the numbers of TEXTS are in the given shares.
 
-    Components come in random order, each to the split that is least full for its share. One that is larger than the
-    smallest share comes before all others, the largest first, so that it meets the split with most room.
+    Components are taken in random order; each goes to the split that is least full relative to its share. Components
+    larger than the smallest share are taken first, in order of size, while the splits have the most room.
     """
     check_shares(shares)
     _, inverse, sizes = np.unique(component, return_inverse=True, return_counts=True)
@@ -49,58 +49,75 @@ def deal(component: Numbers, shares: Shares, rng: np.random.Generator) -> Number
 
 
 def hold_out(component: Numbers, count: int, rng: np.random.Generator) -> Numbers:
-    """(texts,) component numbers -> (texts,) split numbers: about `count` pairs in dev and in test (paper 002, 4.1.2).
+    """Assign components (texts,) to splits (texts,), with about `count` pairs in dev and in test (paper 002, 4.1.2).
 
-    Components come in random order: the first ones to dev, until it has `count` pairs or more, the next ones to test,
-    all others to train, where also all texts are that have no other in their component. One with more than a tenth of
-    `count` stays in train, too: its pairs alone would decide what is measured. BadOption when none is left to train.
+    Components are taken in random order: the first go to dev until it has `count` pairs or more, the next to test, all
+    others to train. Texts alone in their component go to train, and so do components with more than a tenth of `count`
+    pairs, which would dominate the evaluation. BadOption if train would get no pair.
     """
     _, inverse, sizes = np.unique(component, return_inverse=True, return_counts=True)
     pairs = sizes * (sizes - 1) // 2
     order = rng.permutation(np.flatnonzero((pairs > 0) & (pairs <= max(1, count / 10))))
-    held = np.cumsum(pairs[order])
-    dev = int(np.searchsorted(held, count)) + 1
-    test = int(np.searchsorted(held, held[dev - 1] + count)) + 1 if dev <= len(order) else dev
+    ends = np.cumsum(pairs[order])
+    dev = int(np.searchsorted(ends, count)) + 1
+    test = int(np.searchsorted(ends, ends[dev - 1] + count)) + 1 if dev <= len(order) else dev
     if test > len(order) or test == (pairs > 0).sum():
-        raise BadOption(f"--held-out-pairs {count} twice is all that there is, or more; give less")
-    homes = np.zeros(len(sizes), dtype=np.int64)
-    homes[order[:dev]], homes[order[dev:test]] = 1, 2
-    return homes[inverse]
+        raise BadOption(f"--held-out-pairs {count} for dev and again for test leaves no pair for train; give less")
+    splits = np.zeros(len(sizes), dtype=np.int64)
+    splits[order[:dev]], splits[order[dev:test]] = 1, 2
+    return splits[inverse]
 
 
 def unseen(split_of: Numbers, same: Numbers) -> Numbers:
-    """(texts,) split numbers, in which a text of dev or test that occurs in train is in none, -1 (paper 002, 4.1.1).
+    """Return the split numbers (texts,) with -1 for texts of dev and test that occur in train (paper 002, 4.1.1).
 
-    same: (texts,) a number for each text, equal where texts are.
+    same: (texts,) a number for each text; equal texts have equal numbers.
     """
     seen = np.isin(same, same[split_of == 0]) & (split_of > 0)
     return np.where(seen, -1, split_of)
 
 
 def check_shares(shares: Sequence[float]) -> None:
-    """Refuse shares that are not three nonnegative parts of 1."""
+    """BadOption unless the shares are three nonnegative numbers that add up to 1."""
     if len(shares) != len(SPLITS) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
-        wanted = "three shares of train, dev and test that add up to 1"
-        raise BadOption(f"--split is {','.join(map(str, shares))}; give {wanted}, such as 0.5,0.25,0.25")
+        cure = "give three shares of train, dev and test that add up to 1, such as 0.5,0.25,0.25"
+        raise BadOption(f"--split is {','.join(map(str, shares))}; {cure}")
+
+
+def whole_space(left: int, right: int, symmetric: bool) -> PairSpace:
+    """Return the space of all pairs of a task with this many texts on its sides."""
+    rows = np.arange(left, dtype=np.int64)
+    return PairSpace(rows, rows if symmetric else np.arange(right, dtype=np.int64), right, symmetric)
+
+
+def build_splits(space: PairSpace, split_of: Numbers, positives: Pairs, negatives: Pairs) -> dict[str, Split]:
+    """Return the splits of a task; split_of: (left,) numbers of SPLITS, -1 for a text in no split.
+
+    A pair is in the split of its texts; with two sides, in that of its left text, as every right text is in every
+    split. Pairs that cross splits are in none.
+    """
+    splits: dict[str, Split] = {}
+    for number, name in enumerate(SPLITS):
+        inside = split_of == number
+        rows: Rows = np.flatnonzero(inside).astype(np.int64)
+        part = PairSpace(rows, rows if space.symmetric else space.right, space.width, space.symmetric)
+        members = (
+            pairs[inside[pairs].all(axis=1) if space.symmetric else inside[pairs[:, 0]]]
+            for pairs in (positives, negatives)
+        )
+        splits[name] = Split(name, part, *members)
+    return splits
 
 
 def symmetric_task(name: str, corpus: Corpus, component: Numbers, negatives: Pairs, split_of: Numbers) -> Task:
-    """A task of one set of texts against itself.
+    """Return the task of one collection of texts.
 
     component: (texts,) clusters of texts that all match each other. split_of: (texts,) numbers of SPLITS.
-    negatives: (n, 2) stated ones, in any order, repeated or not; the closure wins over them (paper, 3.1.2). Positives
-    and negatives that cross splits belong to none.
+    negatives: (n, 2) stated negatives, in any order, with or without repeats; those inside a cluster are dropped
+    (paper, 3.1.2). Pairs that cross splits are in none.
     """
-    whole = PairSpace(
-        left=np.empty(0, dtype=np.int64), right=np.empty(0, dtype=np.int64), width=len(corpus), symmetric=True
-    )
-    positives = pairs_within(component)
+    space = whole_space(len(corpus), len(corpus), symmetric=True)
     apart = component[negatives[:, 0]] != component[negatives[:, 1]]
-    negatives = whole.pairs(np.unique(whole.keys(negatives[apart])))
-    splits: dict[str, Split] = {}
-    for number, split in enumerate(SPLITS):
-        rows: Rows = np.flatnonzero(split_of == number).astype(np.int64)
-        space = PairSpace(left=rows, right=rows, width=len(corpus), symmetric=True)
-        inside = (pairs[(split_of[pairs] == number).all(axis=1)] for pairs in (positives, negatives))
-        splits[split] = Split(split, space, *inside)
+    negatives = space.pairs(np.unique(space.keys(negatives[apart])))
+    splits = build_splits(space, split_of, pairs_within(component), negatives)
     return sealed(name, True, corpus, corpus, splits)

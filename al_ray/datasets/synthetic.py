@@ -1,64 +1,60 @@
-"""A synthetic task of any size: questions with paraphrase clusters and near misses, by seed.
+"""Generate a task of any size: questions with paraphrase clusters and near misses.
 
-A FAMILY is two entities that differ in one word (their variant), and three intents. Each of its six cells, an entity
-with an intent, is a CLUSTER of one to six questions: one meaning, other words. Two cells in a row or column of a family
-are near misses: the same question of the other entity, or another question of the same entity, often in the same words.
-Families are dealt to the splits whole, so that a near miss can be stated; their number grows with the task, and
-positives become as rare as 1 in N. Intents and their phrases are the same in all splits, entities are not: what a model
-learns of phrases, and of what makes an entity another one, serves in the other splits.
+A FAMILY is a table of two entities, which differ in one word (their variant), and three intents. Each of its six cells
+is a CLUSTER of one to six questions with the same meaning in different words. Two cells in one row or column of the
+table are near misses: the same question about the other entity, or another question about the same entity, often in the
+same words. A family lies in one split, so that its near misses can be stated negatives. The number of families grows
+with the task, so that about 1 pair in N is positive. Splits have the same intents and phrases, but different entities.
 
-Settled: with 4,000 texts and seed 0, all-MiniLM-L6-v2 has AP 0.33 (dev) and 0.28 (test) untrained, its first two layers
-0.08 and 0.07. Whatever changes the questions of a seed makes all earlier results incomparable.
+With 4,000 texts and seed 0, all-MiniLM-L6-v2 has AP 0.33 (dev) and 0.28 (test) untrained, its first two layers 0.08 and
+0.07. A change of the questions of a seed makes earlier results incomparable.
 """
 
 import logging
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from al_ray.core.errors import BadOption
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task
-from al_ray.datasets.splitting import deal, symmetric_task
+from al_ray.datasets.splitting import Numbers, deal, symmetric_task
 from al_ray.datasets.synthetic_vocabulary import DOMAINS, ENDS, STARTS
 
 LEAST, MOST = 100, 10_000_000
 SHARES = (0.5, 0.25, 0.25)
 ENTITIES, INTENTS = 2, 3
 CELLS = ENTITIES * INTENTS
-# How often a cluster has 1, 2 ... 6 questions: 0.9 partners a question, so that 1 pair in 1.1 N is positive.
+# Probability of 1, 2 ... 6 questions in a cluster: a question has 0.9 partners, so 1 pair in 1.1 N is positive.
 SIZES = (0.80, 0.11, 0.05, 0.02, 0.013, 0.007)
-# How often an entity is written in its second form.
+# Probability that an entity is written in its second form.
 SECOND_FORM = 0.1
-
-Numbers = npt.NDArray[np.int64]
 
 log = logging.getLogger(__name__)
 
 
 def synthetic_task(texts: int, seed: int) -> Task:
-    """A symmetric task of exactly `texts` distinct questions, with as many stated near misses as positives."""
+    """Return a symmetric task of exactly `texts` distinct questions, with as many stated near misses as positives."""
     if not LEAST <= texts <= MOST:
         raise BadOption(f"--texts is {texts}; give {LEAST} to {MOST}")
     rng = generator(seed, "synthetic")
     sizes = _cluster_sizes(texts, rng)
     cell = np.repeat(np.arange(len(sizes)), sizes)
     negatives = _near_misses(sizes, rng)
-    # Questions are shuffled, so that a row says nothing about its cluster: row r holds question order[r].
+    # Questions are shuffled, so that a row does not reveal its cluster: row r is question order[r].
     order = rng.permutation(texts)
     place = np.empty_like(order)
     place[order] = np.arange(texts)
     log.info("writing %s questions of %s clusters", f"{texts:,}", f"{len(sizes):,}")
     corpus = Corpus(tuple(f"s{row}" for row in range(texts)), tuple(_questions(cell, sizes, order, rng)))
-    log.info("sharing them out")
+    log.info("splitting them")
     split_of = deal(cell[order] // CELLS, SHARES, generator(seed, "split"))
     return symmetric_task("synthetic", corpus, cell[order], place[negatives], split_of)
 
 
 def _cluster_sizes(texts: int, rng: np.random.Generator) -> Numbers:
-    """Sizes of clusters, the last one cut short, that add up to `texts`."""
+    """Draw sizes of clusters; the last one is reduced so that they add up to `texts`."""
     sizes = rng.choice(np.arange(1, len(SIZES) + 1), size=texts, p=SIZES)
     ends = np.cumsum(sizes)
     count = int(np.searchsorted(ends, texts)) + 1
@@ -67,14 +63,14 @@ def _cluster_sizes(texts: int, rng: np.random.Generator) -> Numbers:
 
 
 def _near_misses(sizes: Numbers, rng: np.random.Generator) -> Pairs:
-    """Pairs of questions of two cells in one row or column of a family."""
+    """Draw pairs of questions of two cells in one row or column of a family."""
     cells = np.arange(len(sizes))
     first = cells - cells % CELLS
     entity, intent = np.divmod(cells % CELLS, INTENTS)
     other_intent = first + entity * INTENTS + (intent + 1) % INTENTS
     other_entity = first + (entity + 1) % ENTITIES * INTENTS + intent
     left, right = np.concatenate([cells, cells]), np.concatenate([other_intent, other_entity])
-    # A ring of two has one pair, not two; the last family may be cut short.
+    # A cycle of two cells gives one pair, not two; the last family may be incomplete.
     low, high = np.minimum(left, right), np.maximum(left, right)
     left, right = np.divmod(np.unique((low * len(sizes) + high)[high < len(sizes)]), len(sizes))
     positives = int((sizes * (sizes - 1) // 2).sum())
@@ -85,16 +81,16 @@ def _near_misses(sizes: Numbers, rng: np.random.Generator) -> Pairs:
 
 
 def _questions(cell: Numbers, sizes: Numbers, order: Numbers, rng: np.random.Generator) -> Iterator[str]:
-    """The questions, in the order asked for; cell: (n,) of each question."""
+    """Yield the questions in this order; cell: (n,) the cell of each question."""
     families = int(cell[-1]) // CELLS + 1
     entities = _entities(families, rng)
-    asked = np.argsort(rng.random((families, len(DOMAINS[0].intents)), dtype=np.float32), axis=1)[:, :INTENTS]
-    # Questions of one cluster take different phrases, so that no two are equal.
+    intents = np.argsort(rng.random((families, len(DOMAINS[0].intents)), dtype=np.float32), axis=1)[:, :INTENTS]
+    # Questions of one cluster have different phrases, so that no two are equal.
     number = np.arange(len(cell)) - (np.cumsum(sizes) - sizes)[cell]
     phrase = np.argsort(rng.random((len(sizes), len(SIZES)), dtype=np.float32), axis=1)[cell, number]
     family, (entity, intent) = cell // CELLS, np.divmod(cell % CELLS, INTENTS)
     frames = len(DOMAINS[0].frames)
-    template = (family % len(DOMAINS)) * len(DOMAINS[0].intents) + asked[family, intent]
+    template = (family % len(DOMAINS)) * len(DOMAINS[0].intents) + intents[family, intent]
     template = (template * len(SIZES) + phrase) * frames + rng.integers(0, frames, len(cell))
     form = (rng.random(len(cell)) < SECOND_FORM).astype(np.int64)
     entity = (family * ENTITIES + entity) * 2 + form
@@ -104,7 +100,7 @@ def _questions(cell: Numbers, sizes: Numbers, order: Numbers, rng: np.random.Gen
 
 
 def _templates() -> tuple[list[str], list[str]]:
-    """What stands before and after the entity, for each domain, intent, phrase and frame, numbered in that order."""
+    """Return the text before and after the entity for each domain, intent, phrase and frame, numbered in that order."""
     whole = [
         frame.format(phrase)
         for domain in DOMAINS
@@ -117,17 +113,17 @@ def _templates() -> tuple[list[str], list[str]]:
 
 
 def _entities(families: int, rng: np.random.Generator) -> list[str]:
-    """Each family's entities, each in its two forms. Family f is of domain f mod 5; no entity comes twice."""
+    """Draw the entities of each family, each in its two forms. Family f is of domain f mod 5; entities are distinct."""
     names = [start + end for start in STARTS for end in ENDS]
-    found = [""] * (families * ENTITIES * 2)
+    entities = [""] * (families * ENTITIES * 2)
     for number, domain in enumerate(DOMAINS):
-        mine = range(number, families, len(DOMAINS))
+        members = range(number, families, len(DOMAINS))
         shape = (len(names), len(domain.kinds), len(domain.variants) // ENTITIES)
-        bases = np.unravel_index(rng.permutation(np.prod(shape))[: len(mine)], shape)
-        for family, name, kind, part in zip(mine, *(base.tolist() for base in bases), strict=True):
+        bases = np.unravel_index(rng.permutation(np.prod(shape))[: len(members)], shape)
+        for family, name, kind, part in zip(members, *(base.tolist() for base in bases), strict=True):
             for entity in range(ENTITIES):
                 variant = domain.variants[part * ENTITIES + entity]
                 for form, words in enumerate(domain.forms):
                     text = words.format(name=names[name], kind=domain.kinds[kind], variant=variant)
-                    found[(family * ENTITIES + entity) * 2 + form] = text
-    return found
+                    entities[(family * ENTITIES + entity) * 2 + form] = text
+    return entities

@@ -1,4 +1,4 @@
-"""Tab-separated tables with quoting OFF, row by row, with a word on each row that is malformed."""
+"""Read tab-separated tables WITHOUT quoting, and report each malformed row."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,21 +15,38 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SkippedRow:
-    """A row left out: FILE:LINE (lines count from 1, the header being one) and why."""
+    """A row that was skipped: FILE:LINE (the header is line 1) and the reason."""
 
     place: str
     reason: str
 
 
+@dataclass
+class BadRowLog:
+    """Bad rows of tables: under `fail` the first raises BadFile, under `skip` all are collected to be listed."""
+
+    bad_rows: BadRows
+    cure: str = "mend the row, or leave such rows out with --bad-rows skip"
+    skipped: list[SkippedRow] = field(default_factory=list)
+
+    def add(self, place: str, reason: str) -> None:
+        """Raise BadFile for a bad row, or collect it."""
+        if self.bad_rows == "fail":
+            raise BadFile(f"{place}: {reason}; {self.cure}")
+        self.skipped.append(SkippedRow(place, reason))
+
+
 @dataclass(frozen=True)
 class Report:
-    """What a reader left out, and what it had to settle: a sentence -> how many times."""
+    """The rows that a reader skipped, counts (a sentence -> number of cases), and lines on the files that it read."""
 
     skipped: tuple[SkippedRow, ...] = ()
     settled: Mapping[str, int] = field(default_factory=dict)
+    read: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """The report as a person reads it; nothing where there is nothing to say."""
+        """Yield the lines of the report: files, counts above 0, and the skipped rows."""
+        yield from self.read
         for sentence, count in self.settled.items():
             if count:
                 yield f"{sentence}: {count:,}"
@@ -40,37 +57,41 @@ class Report:
 
 
 def read_rows(
-    path: Path, header: Sequence[str], fault: Callable[[list[str]], str | None], bad_rows: BadRows
-) -> tuple[list[list[str]], tuple[SkippedRow, ...]]:
-    """The rows of a file that has this header, in file order, and the rows left out.
+    path: Path, header: Sequence[str], fault: Callable[[list[str]], str | None], faults: BadRowLog
+) -> list[list[str]]:
+    """Return the rows of a file with this header, in the order of the file, without malformed ones.
 
-    fault: what is wrong with a row that has the right number of columns, or None.
-    A malformed row raises BadFile with its place under `fail`, and is left out under `skip`. Lines end in LF or CRLF.
+    fault: returns what is wrong with a row of the right number of columns, or None. Lines end in LF or CRLF.
     """
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise BadFile(f"{path} cannot be read ({error.strerror}); give --source the place of the data") from error
+        raise BadFile(f"{path} cannot be read ({error.strerror}); give --source the path of the data") from error
     if not lines[-1]:
         lines.pop()
     first = lines[0].decode("utf-8-sig", errors="replace").rstrip("\r").split("\t") if lines else []
     if first != list(header):
         raise BadFile(f"{path}:1 is not the header {' '.join(header)} (tab-separated); is it the right file?")
     rows: list[list[str]] = []
-    skipped: list[SkippedRow] = []
     for number, line in enumerate(lines[1:], start=2):
         row, reason = _parsed(line, len(header), fault)
         if reason is None:
             rows.append(row)
-        elif bad_rows == "fail":
-            raise BadFile(f"{path}:{number}: {reason}; mend the row, or leave such rows out with --bad-rows skip")
         else:
-            skipped.append(SkippedRow(f"{path}:{number}", reason))
-    return rows, tuple(skipped)
+            faults.add(f"{path}:{number}", reason)
+    return rows
+
+
+def find_fault(row: list[str], header: Sequence[str], required: Sequence[int]) -> str | None:
+    """Return the fault of a row, or None: a required column is empty, or its last column, the label, is not 0 or 1."""
+    for column in required:
+        if not row[column].strip():
+            return f"its {header[column]} is empty"
+    return None if row[-1] in ("0", "1") else f"its {header[-1]} is {row[-1]!r}, not 0 or 1"
 
 
 def _parsed(line: bytes, columns: int, fault: Callable[[list[str]], str | None]) -> tuple[list[str], str | None]:
-    """A row and what is wrong with it."""
+    """Return the row in a line, and its fault or None."""
     try:
         row = line.removesuffix(b"\r").decode("utf-8").split("\t")
     except UnicodeDecodeError:
@@ -82,14 +103,14 @@ def _parsed(line: bytes, columns: int, fault: Callable[[list[str]], str | None])
 
 @dataclass
 class TextTable:
-    """Texts by id, in the order of first sight: the first text of an id stands."""
+    """Texts by id, in the order of first occurrence; if an id has several texts, the first is used."""
 
     rows: dict[str, int] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
     disagreements: int = 0
 
     def row(self, id: str, text: str) -> int:
-        """The row of an id, which is new or has a text already."""
+        """Return the row of an id; a new id gets the next row."""
         row = self.rows.setdefault(id, len(self.texts))
         if row == len(self.texts):
             self.texts.append(text)

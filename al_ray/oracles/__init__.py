@@ -1,1 +1,1 @@
-"""Who labels: people by files, and any program by a function. The simulated oracle is active_learning/loop.py's."""
+"""Oracles: known positives, people, a Python function, or a cross-encoder."""

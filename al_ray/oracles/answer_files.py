@@ -20,8 +20,9 @@ from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
 from al_ray.datasets.tables import pair_labels as stated
-from al_ray.datasets.tables.columns import BadRowLog, TableRows
+from al_ray.datasets.tables.columns import TableRows
 from al_ray.datasets.tables.reader import TableFormat, read_table
+from al_ray.datasets.tsv import BadRowLog
 
 SHEET, EXPORT = "batch.csv", "labelled.json"
 COLUMNS = ("pair", "label", "left_text", "right_text", "left_id", "right_id")
@@ -36,7 +37,7 @@ NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(E[+-]?\d{1,3})?", re.ASCII | re.IGNOREC
 
 
 def escape_cell(text: str) -> str:
-    """Return the text as a cell that is no formula and short enough for a spreadsheet."""
+    """Return the text as a cell that is not a formula, and is short enough for a spreadsheet."""
     cell = "'" + text if text.startswith(FORMULA) else text
     return cell if len(cell) <= CELL else cell[: CELL - len(CUT)] + CUT
 
@@ -71,15 +72,15 @@ class SheetRows:
         """
         if not isinstance(code, str) or code not in self.rows:
             first, last = next(iter(self.rows)), next(reversed(self.rows))
-            raise BadFile(f"{place}: {_shown(code)} is no pair of this batch ({first} to {last}); delete the row")
+            raise BadFile(f"{place}: {_shown(code)} is not a pair of this batch ({first} to {last}); delete the row")
         for name, id_ in zip(IDS, self.ids[self.rows[code]], strict=True):
             cell = str(cells[name]) if cells.get(name) is not None else ""
             # Programs write a question mark for a letter that their encoding lacks.
             legible = id_.isascii() or (non_ascii and "?" not in cell)
             if name in cells and legible and not same_id(cell, id_):
                 raise BadFile(
-                    f"{place}: {code} has the {name} {_shown(cell)}, and was asked with {_shown(id_)}; put each row "
-                    "together again, or, if only a spreadsheet changed ids, delete both columns of ids"
+                    f"{place}: {code} has the {name} {_shown(cell)} instead of {_shown(id_)}; put each row together "
+                    "again, or, if only a spreadsheet changed ids, delete both columns of ids"
                 )
         return self.rows[code]
 
@@ -89,7 +90,7 @@ AnswerRows = list[tuple[int, int, str]]
 
 def read_answers(folder: Path, codes: list[str], pairs: Pairs, task: Task) -> Labels:
     """Read the labels (n,) of (n, 2) pairs from the files of a round; see `read_answer_files`."""
-    ids = [(task.left.ids[a], task.right.ids[b]) for a, b in pairs.tolist()]
+    ids = list(zip(*task.ids_of(pairs), strict=True))
     return read_answer_files([folder / SHEET, *existing(folder / EXPORT)], codes, ids)
 
 
@@ -125,7 +126,7 @@ def _of_sheet(path: Path, batch: SheetRows) -> AnswerRows:
     """Return (row, label, place) of each row that is filled in; every pair of the batch must be in the sheet once."""
     sheet, non_ascii = _sheet(path)
     cells = {name: column.to_pylist() for name, column in sheet.cells.items()}
-    seen, found = dict[str, str](), AnswerRows()
+    seen, answers = dict[str, str](), AnswerRows()
     for line in range(len(sheet)):
         row_cells = {name: column[line] for name, column in cells.items()}
         place, code, word = sheet.place(line), row_cells["pair"], row_cells["label"]
@@ -134,15 +135,15 @@ def _of_sheet(path: Path, batch: SheetRows) -> AnswerRows:
             continue
         row = batch.row(place, code, row_cells, non_ascii)
         if code in seen:
-            raise BadFile(f"{place}: {code} stands on {seen[code]} too; delete one of the rows")
+            raise BadFile(f"{place}: {code} is also in {seen[code]}; delete one of the rows")
         seen[code] = place
         if word is not None:
-            found.append((row, _meaning(place, word), place))
+            answers.append((row, _meaning(place, word), place))
     missing = [code for code in batch.rows if code not in seen]
     if missing:
         more = f" and {len(missing) - 1:,} pairs more" if missing[1:] else ""
         raise BadFile(f"{path} lacks {missing[0]}{more}; put the rows back, their label may be empty")
-    return found
+    return answers
 
 
 def _sheet(path: Path) -> tuple[TableRows, bool]:
@@ -159,16 +160,16 @@ def _sheet(path: Path) -> tuple[TableRows, bool]:
     if len(names) < len(known[delimiter]):
         raise BadFile(f"{path} has two columns of one name ({', '.join(known[delimiter])}); rename or delete one")
     reading = TableFormat("csv", delimiter, encoding=encoding, fixed=True)
-    wanted = {name: names.get(name, name) for name in ("pair", "label")}
-    wanted |= {name: names[name] for name in IDS if name in names}
+    columns = {name: names.get(name, name) for name in ("pair", "label")}
+    columns |= {name: names[name] for name in IDS if name in names}
     try:
-        sheet = read_table(path, list(wanted.values()), reading, BadRowLog("fail", "mend the row"))
+        sheet = read_table(path, list(columns.values()), reading, BadRowLog("fail", "mend the row"))
     except BadFile as error:
         if {"pair", "label"} <= set(names):
             raise
         cure = f"mend it, or move it away and rerun the command that wrote it, which writes a new {path.name}"
         raise BadFile(f"{error}; {cure}") from error
-    return sheet.with_cells(**{name: sheet.cells[column] for name, column in wanted.items()}), encoding != "latin-1"
+    return sheet.with_cells(**{name: sheet.cells[column] for name, column in columns.items()}), encoding != "latin-1"
 
 
 def _decoded(path: Path) -> tuple[str, str]:
@@ -194,8 +195,8 @@ def _of_export(path: Path, batch: SheetRows) -> AnswerRows:
     except (OSError, ValueError, RecursionError) as error:
         raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
     if not isinstance(content, list):
-        raise BadFile(f"{path} is no list of tasks; {cure}")
-    found = AnswerRows()
+        raise BadFile(f"{path} is not a list of tasks; {cure}")
+    answers = AnswerRows()
     for index, task in enumerate(cast(list[Any], content), start=1):
         place = f"{path}: task {index}"
         try:
@@ -206,10 +207,10 @@ def _of_export(path: Path, batch: SheetRows) -> AnswerRows:
             raise BadFile(f"{place} is not as Label Studio exports it ({error!r}); {cure}") from error
         row, meanings = batch.row(place, code, ids), sorted({_meaning(place, word) for word in words})
         if len(meanings) > 1:
-            said = " and ".join(WORDS[meaning] for meaning in meanings)
-            raise BadFile(f"{place}: annotators say {said} of {code}; settle it in Label Studio")
-        found += [(row, meaning, place) for meaning in meanings]
-    return found
+            words = " and ".join(WORDS[meaning] for meaning in meanings)
+            raise BadFile(f"{place}: annotators answer {words} to {code}; keep one answer in Label Studio")
+        answers += [(row, meaning, place) for meaning in meanings]
+    return answers
 
 
 def _chosen(task: dict[str, Any]) -> Iterator[Any]:
@@ -243,5 +244,5 @@ def _meaning(place: str, word: Any) -> int:
 
 
 def _shown(value: Any) -> str:
-    text = "nothing" if value is None else repr(value)
+    text = "an empty cell" if value is None else repr(value)
     return text if len(text) <= 60 else text[:60] + "..."

@@ -1,4 +1,4 @@
-"""A cross-encoder as the oracle: --oracle model:PATH, which is how paper 003 labels silver pairs."""
+"""A cross-encoder as the oracle (--oracle model:PATH), as paper 003 labels silver pairs."""
 
 from collections.abc import Iterator
 
@@ -41,9 +41,7 @@ class CrossEncoderOracle:
         torch.set_num_threads(self.threads)
         for start in range(0, len(missing), PAIRS_AT_ONCE):
             rows = missing[start : start + PAIRS_AT_ONCE]
-            pairs = [
-                (self.task.left.texts[left], self.task.right.texts[right]) for left, right in batch.pairs[rows].tolist()
-            ]
+            pairs = list(zip(*self.task.texts_of(batch.pairs[rows]), strict=True))
             probabilities = sigmoid(self.model.scores(pairs, 64))
             labels = np.where(probabilities >= 0.5, YES, NO).astype(np.uint8)
             yield Answers(rows, labels, self.by, np.maximum(probabilities, 1 - probabilities))

@@ -106,12 +106,12 @@ class CallableOracle:
                 done += int((~unread).sum())
                 self.watch("label", done, size)
                 if result.fatal or (unread.any() and failures > self.config.retries):
-                    kept = f"{done:,} of {size:,} pairs of round {number} are answered and kept"
-                    raise OracleFailed(self._complaint(result, batch, rows, failures) + kept)
+                    answered = f"{done:,} of {size:,} pairs of round {number} are answered and stored"
+                    raise OracleFailed(self._complaint(result, batch, rows, failures) + answered)
                 rows = rows[unread]
                 if not len(rows):
                     break
-                logger.warning("%s; asked again (%s of %s)", result.wrong, failures, self.config.retries)
+                logger.warning("%s; retrying (%s of %s)", result.wrong, failures, self.config.retries)
                 if not result.returned:
                     # A random factor from 0.5 to 1, so that runs that failed together do not retry together.
                     longest = min(LONGEST_WAIT, self.config.retry_seconds * 2.0 ** (failures - 1))
@@ -130,8 +130,7 @@ class CallableOracle:
         if self.config.calls_per_minute is not None:
             time.sleep(max(0.0, self.started + 60 / self.config.calls_per_minute - time.monotonic()))
             self.started = time.monotonic()
-        left, right = batch.pairs[rows].T.tolist()
-        texts = [self.task.left.texts[row] for row in left], [self.task.right.texts[row] for row in right]
+        texts = self.task.texts_of(batch.pairs[rows])
         return call_within(self.config.call_timeout, partial(self.function, *texts))
 
     def _result_of(self, outcome: "Outcome", pairs: int) -> CallResult:
@@ -142,26 +141,26 @@ class CallableOracle:
             return CallResult(unread, nothing, pairs * self.price, wrong)
         if outcome.error is not None:
             return CallResult(unread, nothing, 0.0, f"{type(outcome.error).__name__}: {outcome.error}"[:500])
-        said, cost = outcome.value, None
-        if isinstance(said, Reply):
-            said, cost = said.answers, said.cost
-        labels, confidences, wrong = read_reply(said, pairs)
+        reply, cost = outcome.value, None
+        if isinstance(reply, Reply):
+            reply, cost = reply.answers, reply.cost
+        labels, confidences, wrong = read_reply(reply, pairs)
         at = int(np.argmax(labels == OPEN))
         if cost is None:
             cost = pairs * self.config.cost_per_pair
         elif not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf"):
-            wrong = f"it says that the call cost {SHORT.repr(cost)}, not a number from 0, or None"
+            wrong = f"it returned the cost {SHORT.repr(cost)}, not a number from 0, or None"
             return CallResult(labels, confidences, pairs * self.price, wrong, at, returned=True, fatal=True)
         self.price = max(self.price, float(cost) / pairs)
         return CallResult(labels, confidences, float(cost), wrong, at, returned=True)
 
     def _complaint(self, result: CallResult, batch: Batch, rows: Rows, tries: int) -> str:
-        left, right = batch.pairs[rows[result.at]].tolist()
-        texts = f"{SHORT.repr(self.task.left.texts[left])} and {SHORT.repr(self.task.right.texts[right])}"
+        (left,), (right,) = self.task.texts_of(batch.pairs[rows[[result.at]]])
         times = f"tried {tries} times" if tries > 1 else "tried once"
         return (
-            f"--oracle {self.oracle}: {result.wrong} ({times}, last with the pair {texts}); mend the function or wait "
-            "for its service, then rerun the same command to resume: "
+            f"--oracle {self.oracle}: {result.wrong} ({times}, last with the pair {SHORT.repr(left)} "
+            f"and {SHORT.repr(right)}); mend the function or wait for its service, then rerun the same command to "
+            "resume: "
         )
 
 
@@ -175,14 +174,14 @@ def read_reply(answers: object, pairs: int) -> tuple[Labels, Floats, str]:
         # An array or series of NumPy, torch or pandas.
         answers = answers.tolist()  # type: ignore[union-attr]
     if not isinstance(answers, Sequence) or isinstance(answers, str | bytes):
-        return labels, confidences, f"it gave {SHORT.repr(answers)}, not a list of {pairs} answers"
+        return labels, confidences, f"it returned {SHORT.repr(answers)}, not a list of {pairs} answers"
     if len(answers) != pairs:
-        return labels, confidences, f"it gave {len(answers)} answers to {pairs} pairs"
+        return labels, confidences, f"it returned {len(answers)} answers to {pairs} pairs"
     wrong = ""
     for place, answer in enumerate(answers):
         labels[place], confidences[place] = read_answer(answer)
         if labels[place] == OPEN and not wrong:
-            wrong = f"it said {SHORT.repr(answer)}, not 1, 0, yes, no, unsure or (answer, confidence from 0 to 1)"
+            wrong = f"it returned {SHORT.repr(answer)}, not 1, 0, yes, no, unsure or (answer, confidence from 0 to 1)"
     return labels, confidences, wrong
 
 
@@ -222,7 +221,7 @@ class Outcome:
 
 
 def call_within(seconds: float, call: Callable[[], object]) -> Outcome:
-    """Call in a daemon thread, wait at most so many seconds, and return the outcome; the thread may go on."""
+    """Call in a daemon thread, wait at most `seconds`, and return the outcome; the thread may still be running."""
     outcome = Outcome()
 
     def work() -> None:
@@ -240,26 +239,26 @@ def call_within(seconds: float, call: Callable[[], object]) -> Outcome:
 def function_of(oracle: str) -> Function:
     """Import the function that module:function names, from the current folder or installed; BadOption if that fails."""
     name, _, function = oracle.partition(":")
-    here = str(Path.cwd())
-    if not {"", here} & set(sys.path):
-        sys.path.insert(0, here)
+    current = str(Path.cwd())
+    if not {"", current} & set(sys.path):
+        sys.path.insert(0, current)
     with Outcome() as module:
         module.value = import_module(name)
     error, place = module.error, f"--oracle {oracle}"
     # The module itself is missing, not a module that it imports.
     if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
         raise BadOption(
-            f"{place}: there is no module {error.name} in {here}, nor installed; change to its folder first"
+            f"{place}: there is no module {error.name} in {current}, nor installed; change to its folder first"
         )
     if error is not None:
         raise BadOption(f"{place}: {name} fails when imported: {type(error).__name__}: {error}; mend it") from error
-    found, cure = getattr(module.value, function, None), f"define: def {function}(left, right)"
-    if not callable(found) or inspect.iscoroutinefunction(found):
-        what = "none" if found is None else "async" if callable(found) else f"{SHORT.repr(found)}, no function"
+    value, cure = getattr(module.value, function, None), f"define: def {function}(left, right)"
+    if not callable(value) or inspect.iscoroutinefunction(value):
+        what = "none" if value is None else "async" if callable(value) else f"{SHORT.repr(value)}, no function"
         raise BadOption(f"{place}: {function} of {getattr(module.value, '__file__', name)} is {what}; {cure}")
     with Outcome() as fit:
-        inspect.signature(found).bind([], [])
+        inspect.signature(value).bind([], [])
     # A ValueError comes from functions in C that do not state their parameters.
     if isinstance(fit.error, TypeError):
         raise BadOption(f"{place}: {function} does not take two lists of texts ({fit.error}); {cure}")
-    return found
+    return value

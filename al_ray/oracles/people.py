@@ -60,13 +60,13 @@ class FileOracle:
             return
         folder, codes = self.path / self.ledger.round(number).name, codes_of(number, len(batch.pairs))
         write_sheets(folder, BATCH, codes, batch.pairs, self.ledger.task)
-        said, before = read_answers(folder, codes, batch.pairs, self.ledger.task), self.ledger.first_labels(number)
-        # Compared with answers, not with labels: else the file would contradict a correction at every call, and each
-        # time be one more answer.
-        fresh = np.flatnonzero((said != OPEN) & (said != before))
+        labels, earlier = read_answers(folder, codes, batch.pairs, self.ledger.task), self.ledger.first_labels(number)
+        # Compared with answers, not with corrected labels: otherwise an answer that was corrected would be added again
+        # at every call.
+        fresh = np.flatnonzero((labels != OPEN) & (labels != earlier))
         if len(fresh):
-            yield make_answers(fresh, said[fresh], "file")
-        waiting = int(((said == OPEN) & (before == OPEN)).sum())
+            yield make_answers(fresh, labels[fresh], "file")
+        waiting = int(((labels == OPEN) & (earlier == OPEN)).sum())
         if waiting:
             raise LabelsAwaited(
                 f"round {number}: {waiting:,} of {len(codes):,} pairs wait for an answer\n"
@@ -88,21 +88,18 @@ def write_sheets(folder: Path, stem: str, codes: list[str], pairs: Pairs, task: 
     codes: (n,) for the (n, 2) pairs.
     """
     sheet, tasks = folder / f"{stem}.csv", folder / f"{stem}.json"
-    left, right = pairs.T.tolist()
-    texts = [task.left.texts[row] for row in left], [task.right.texts[row] for row in right]
-    ids = [task.left.ids[row] for row in left], [task.right.ids[row] for row in right]
+    columns = codes, *task.texts_of(pairs), *task.ids_of(pairs)
     if not sheet.exists():
         file = io.StringIO()
         # The byte-order mark tells spreadsheets that the file is UTF-8.
         file.write("\ufeff")
         rows = csv.writer(file)
         rows.writerow(COLUMNS)
-        for code, *cells in zip(codes, *texts, *ids, strict=True):
+        for code, *cells in zip(*columns, strict=True):
             rows.writerow((code, "", *map(escape_cell, cells)))
         write_text(sheet, file.getvalue())
     if not tasks.exists():
         names = ("pair", *COLUMNS[2:])
-        rows = zip(codes, *texts, *ids, strict=True)
-        write_json(tasks, [{"data": dict(zip(names, cells, strict=True))} for cells in rows])
+        write_json(tasks, [{"data": dict(zip(names, cells, strict=True))} for cells in zip(*columns, strict=True)])
     if not (folder / INTERFACE).exists():
         write_text(folder / INTERFACE, VIEW)

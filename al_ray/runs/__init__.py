@@ -1,1 +1,1 @@
-"""What a run leaves on disk, and who may write it."""
+"""Files of runs: ledger, metrics, evaluation sets and seed sets."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from al_ray.core.task import Task
 from al_ray.metrics.error_examples import Examples
-from al_ray.storage.files import read_parquet, write_parquet
+from al_ray.storage.files import make_table, read_parquet, write_parquet
 from al_ray.storage.uri import StoragePath
 
 FILE = "examples.parquet"
@@ -25,19 +25,9 @@ EXAMPLES = pa.schema(
 
 def write_examples(folder: StoragePath, examples: Examples, task: Task) -> None:
     """Write error examples with their texts into a round's folder."""
-    left, right = examples.pairs[:, 0], examples.pairs[:, 1]
-    columns = {
-        "split": [examples.split] * len(examples),
-        "kind": examples.kinds,
-        "left": left,
-        "right": right,
-        "label": examples.labels,
-        "cosine": examples.cosines,
-        "p": examples.p,
-        "left_text": [task.left.texts[row] for row in left],
-        "right_text": [task.right.texts[row] for row in right],
-    }
-    write_parquet(folder / FILE, pa.table(columns, schema=EXAMPLES))
+    splits, scores = [examples.split] * len(examples), (examples.cosines, examples.p)
+    columns = splits, examples.kinds, *examples.pairs.T, examples.labels, *scores, *task.texts_of(examples.pairs)
+    write_parquet(folder / FILE, make_table(EXAMPLES, columns))
 
 
 def read_examples(folder: StoragePath) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Evaluation sets on disk: drawn once for a task, a split and options, and read by every run that needs the same.
+"""Evaluation sets on disk: sampled once for a task, a split and options, and shared by runs with the same options.
 
 evaluation/SPLIT-KEY/STRATUM.parquet   key: sorted keys of the sampled negatives of a stratum
 evaluation/SPLIT-KEY/set.json          what it was made from, and its strata (see storage/result_cache.py)
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from al_ray.core.task import Split
 from al_ray.metrics.strata import EvaluationSet, Stratum
-from al_ray.storage.files import read_parquet
+from al_ray.storage.files import make_table, read_parquet
 from al_ray.storage.result_cache import key_of, read_about, write_tables
 from al_ray.storage.uri import StoragePath
 
@@ -44,7 +44,7 @@ class EvaluationSets:
         place, strata, tables = self.folders[-1] / _name(made_from), [], dict[str, pa.Table]()
         for number, stratum in enumerate(evalset.strata):
             file = f"{number}-{stratum.name.replace(' ', '-')}.parquet"
-            tables[file] = pa.table([pa.array(np.asarray(stratum.keys))], schema=KEYS)
+            tables[file] = make_table(KEYS, (np.asarray(stratum.keys),))
             strata.append({"name": stratum.name, "file": file, "population": stratum.population, "size": stratum.size})
         write_tables(place, made_from, tables, {"strata": strata})
         return place

@@ -6,13 +6,13 @@ import numpy as np
 
 from al_ray.active_learning.strategies import stated
 from al_ray.core.errors import BadFile, BadOption, MissingSplit
-from al_ray.core.labels import STATED, UNSURE, YES, Labelled
+from al_ray.core.labels import STATED, Labelled
 from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
-from al_ray.datasets.tables.columns import BadRowLog
 from al_ray.datasets.tables.label_tables import read_task_labels
 from al_ray.datasets.tables.reader import TableFormat
+from al_ray.datasets.tsv import BadRowLog
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
@@ -38,11 +38,11 @@ def read_existing_labels(
             f"--labels {words} holds no config.json, and tables are read from local paths; copy it to a local path"
         )
     if not path.exists():
-        raise BadFile(f"--labels {words} is not there; give the folder of a run, a table of labels, or {STATED}")
+        raise BadFile(f"--labels {words} does not exist; give the folder of a run, a table of labels, or {STATED}")
     if path.is_dir():
         raise BadFile(f"{words} holds no config.json; give the folder of a run, a table of labels, or {STATED}")
-    said = read_task_labels(path, columns, reading, task, faults)
-    return _sure(said.pairs, said.labels, words)
+    table = read_task_labels(path, columns, reading, task, faults)
+    return _decided(table.pairs, table.labels, words)
 
 
 def _stated(task: Task) -> Labelled:
@@ -50,7 +50,7 @@ def _stated(task: Task) -> Labelled:
     keys = stated(split)
     if not len(keys):
         raise MissingSplit(f"no pair is stated in the training split of task {task.name!r}; give other --labels")
-    return _sure(split.space.pairs(keys), np.isin(keys, split.positive_keys).astype(np.uint8), STATED)
+    return _decided(split.space.pairs(keys), np.isin(keys, split.positive_keys).astype(np.uint8), STATED)
 
 
 def _of_run(path: StoragePath, task: Task) -> Labelled:
@@ -66,11 +66,11 @@ def _of_run(path: StoragePath, task: Task) -> Labelled:
         )
     keys = space.keys(bought.pairs)
     last = np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])
-    return _sure(space.pairs(keys[last]), bought.labels[last], str(path))
+    return _decided(space.pairs(keys[last]), bought.labels[last], str(path))
 
 
-def _sure(pairs: Pairs, labels: Labels, words: str) -> Labelled:
-    sure = labels != UNSURE
-    if sure.sum() < 2:
-        raise BadFile(f"{words} holds {int(sure.sum())} labels that say yes or no; give at least two of them")
-    return Labelled().extended(pairs[sure], (labels[sure] == YES).astype(np.uint8), 1, GIVEN)
+def _decided(pairs: Pairs, labels: Labels, words: str) -> Labelled:
+    labelled = Labelled().extended(pairs, labels, 1, GIVEN).decided
+    if len(labelled) < 2:
+        raise BadFile(f"{words} holds {len(labelled)} labels yes or no; give at least two")
+    return labelled

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, latest_labels
+from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, Labelled, latest_labels
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
-from al_ray.storage.files import read_parquet, write_parquet
+from al_ray.storage.files import make_table, read_parquet, write_parquet
 from al_ray.storage.uri import Stamp, StoragePath, stamp_of
 
 BATCH = pa.schema(
@@ -81,16 +81,8 @@ class Ledger:
     def add_batch(self, number: int, batch: Batch) -> None:
         """Write the batch of a round; each round has one."""
         assert self.batch(number) is None
-        left_ids, right_ids = self._ids(batch.pairs)
-        columns = {
-            "left": batch.pairs[:, 0],
-            "right": batch.pairs[:, 1],
-            "left_id": left_ids,
-            "right_id": right_ids,
-            "cosine": batch.cosines,
-            "source": [batch.source] * len(batch.pairs),
-        }
-        path, table = self.round(number) / "batch.parquet", pa.table(columns, schema=BATCH)
+        columns = *batch.pairs.T, *self.task.ids_of(batch.pairs), batch.cosines, [batch.source] * len(batch.pairs)
+        path, table = self.round(number) / "batch.parquet", make_table(BATCH, columns)
         write_parquet(path, table)
         stamp = stamp_of(path)
         assert stamp is not None
@@ -109,39 +101,43 @@ class Ledger:
         keys = np.concatenate([NO_KEYS, *map(self.space.keys, pairs)])
         labels = np.concatenate([np.empty(0, dtype=np.uint8), *(table["label"].to_numpy() for table in tables)])
         for number in numbers:
-            batch = self.batch(number)
-            assert batch is not None
-            answered = self.first_labels(number)
+            batch, answered = self._known_batch(number), self.first_labels(number)
             corrected = latest_labels(keys, labels, self.space.keys(batch.pairs))
-            # In a symmetric task a correction of (a, b) holds for (b, a) too, but it is no answer to (b, a): a pair
+            # In a symmetric task a correction of (a, b) holds for (b, a) too, but does not answer (b, a): a pair
             # without an answer stays open, so that the oracle is asked and the round can be sealed.
             yield batch, np.where((corrected != OPEN) & (answered != OPEN), corrected, answered)
 
+    def labelled(self, last: int | None = None) -> Labelled:
+        """Return the pairs with a label of rounds 1 to `last` (default: all), in the order bought."""
+        labelled, numbers = Labelled(), range(1, (self.rounds if last is None else last) + 1)
+        for number, (batch, labels) in zip(numbers, self.read_rounds(numbers), strict=True):
+            answered = labels != OPEN
+            labelled = labelled.extended(batch.pairs[answered], labels[answered], number, batch.source)
+        return labelled
+
     def first_labels(self, number: int) -> Labels:
         """Return the answers (n,) to a round's batch, without corrections; OPEN for pairs without an answer."""
-        batch = self.batch(number)
-        assert batch is not None
+        batch = self._known_batch(number)
         if self.sealed(number):
             return self._sealed(number, batch)
-        told = np.full(len(batch.pairs), OPEN, dtype=np.uint8)
+        labels = np.full(len(batch.pairs), OPEN, dtype=np.uint8)
         for piece in self.answers(number):
-            read = piece.labels != OPEN
-            told[piece.rows[read]] = piece.labels[read]
-        return told
+            readable = piece.labels != OPEN
+            labels[piece.rows[readable]] = piece.labels[readable]
+        return labels
 
     def answers(self, number: int) -> Iterator[Answers]:
         """Yield the answers of a round, one value for each call of the oracle, in the order of the calls."""
-        batch = self.batch(number)
-        assert batch is not None
+        batch = self._known_batch(number)
         for path in _pieces(self.round(number), "answers"):
             table = _read(path, ANSWERS)
-            rows, said = table["row"].to_numpy(), table["answer"].to_pylist()
-            if not set(said) <= set(CODES):
+            rows, words = table["row"].to_numpy(), table["answer"].to_pylist()
+            if not set(words) <= set(CODES):
                 _refuse(path, f"holds other answers than {', '.join(CODES)}")
             if ((rows < 0) | (rows >= len(batch.pairs))).any():
                 _refuse(path, f"answers more rows than the {len(batch.pairs):,} of its batch")
-            labels = np.array([CODES[word] for word in said], dtype=np.uint8)
-            by, cost = str(table["by"][0]) if len(said) else "", float(table["cost"].to_numpy().sum())
+            labels = np.array([CODES[word] for word in words], dtype=np.uint8)
+            by, cost = str(table["by"][0]) if words else "", float(table["cost"].to_numpy().sum())
             yield Answers(rows, labels, by, table["confidence"].to_numpy(), cost)
 
     def add_answers(self, number: int, answers: Answers) -> None:
@@ -149,30 +145,19 @@ class Ledger:
         count, pieces = len(answers.rows), len(_pieces(self.round(number), "answers"))
         assert count or not answers.cost
         assert not self.sealed(number)
-        columns = {
-            "row": answers.rows,
-            "answer": [WORDS[label] for label in answers.labels.tolist()],
-            "by": [answers.by] * count,
-            "confidence": answers.confidences,
-            "cost": np.full(count, answers.cost / max(1, count)),
-        }
-        write_parquet(self.round(number) / _piece("answers", pieces + 1), pa.table(columns, schema=ANSWERS))
+        words, cost = [WORDS[label] for label in answers.labels.tolist()], np.full(count, answers.cost / max(1, count))
+        table = make_table(ANSWERS, (answers.rows, words, [answers.by] * count, answers.confidences, cost))
+        write_parquet(self.round(number) / _piece("answers", pieces + 1), table)
 
     def seal(self, number: int) -> None:
         """Write labels.parquet of a round in which every pair has an answer; do nothing if it is there."""
         if self.sealed(number):
             return
-        batch, told = self.batch(number), self.first_labels(number)
-        assert batch is not None
-        assert not (told == OPEN).any()
-        columns = {
-            "left": batch.pairs[:, 0],
-            "right": batch.pairs[:, 1],
-            "label": pa.array(told, mask=told == UNSURE),
-            "round": np.full(len(told), number, dtype=np.int32),
-            "source": [batch.source] * len(told),
-        }
-        write_parquet(self.round(number) / "labels.parquet", pa.table(columns, schema=LABELS))
+        batch, labels = self._known_batch(number), self.first_labels(number)
+        assert not (labels == OPEN).any()
+        label, rounds = pa.array(labels, mask=labels == UNSURE), np.full(len(labels), number, dtype=np.int32)
+        table = make_table(LABELS, (*batch.pairs.T, label, rounds, [batch.source] * len(labels)))
+        write_parquet(self.round(number) / "labels.parquet", table)
 
     def sealed(self, number: int) -> bool:
         """Return whether labels.parquet of a round is written."""
@@ -187,27 +172,25 @@ class Ledger:
 
         If a pair is given twice, the later label is used. BadFile for a pair without a label: then none is changed.
         """
-        wanted, (keys, said) = self.space.keys(pairs), self._all_labels()
-        was = latest_labels(keys, said, wanted)
-        for left, right in pairs[was == OPEN]:
+        corrected, (keys, history) = self.space.keys(pairs), self._all_labels()
+        was = latest_labels(keys, history, corrected)
+        if (was == OPEN).any():
+            left, right = (ids[0] for ids in self.task.ids_of(pairs[was == OPEN]))
+            more = int((was == OPEN).sum()) - 1
             raise BadFile(
-                f"the pair {self.task.left.ids[left]}, {self.task.right.ids[right]} has no label yet that could be "
-                "corrected; leave it out (nothing was corrected)"
+                f"the pair {left}, {right} has no label"
+                + (f", nor have {more:,} more of these pairs" if more else "")
+                + "; leave it out (nothing was corrected; an open round is corrected in its batch.csv)"
             )
         # If (a, b) and (b, a) were both labelled, one of the two labels may be right already.
-        change = (was != labels) | (latest_labels(keys[::-1], said[::-1], wanted) != labels)
-        last = len(wanted) - 1 - np.unique(wanted[::-1], return_index=True)[1]
-        change &= np.isin(np.arange(len(wanted)), last)
+        change = (was != labels) | (latest_labels(keys[::-1], history[::-1], corrected) != labels)
+        last = len(corrected) - 1 - np.unique(corrected[::-1], return_index=True)[1]
+        change &= np.isin(np.arange(len(corrected)), last)
         if change.any():
-            columns = {
-                "left": pairs[change, 0],
-                "right": pairs[change, 1],
-                "was": was[change],
-                "label": labels[change],
-                "after": np.full(int(change.sum()), self.rounds, dtype=np.int32),
-            }
+            after = np.full(int(change.sum()), self.rounds, dtype=np.int32)
+            table = make_table(CORRECTIONS, (*pairs[change].T, was[change], labels[change], after))
             piece = _piece("corrections", len(_pieces(self.path, "corrections")) + 1)
-            write_parquet(self.path / piece, pa.table(columns, schema=CORRECTIONS))
+            write_parquet(self.path / piece, table)
         return int(change.sum())
 
     def labels_of(self, pairs: Pairs) -> Labels:
@@ -221,24 +204,27 @@ class Ledger:
             self._pairs(path, table)
             for name in ("was", "label"):
                 if not set(table[name].to_pylist()) <= {NO, YES, UNSURE}:
-                    _refuse(path, f"holds a {name} that is no label")
+                    _refuse(path, f"holds an invalid {name}")
             yield table
 
     def _all_labels(self) -> tuple[Keys, Labels]:
         """Return keys (n,) and corrected labels (n,) of all answered pairs, in the order of rounds and rows."""
-        keys, labels = [NO_KEYS], [np.empty(0, dtype=np.uint8)]
-        for batch, said in self.read_rounds(range(1, self.rounds + 1)):
-            keys.append(self.space.keys(batch.pairs)[said != OPEN])
-            labels.append(said[said != OPEN])
-        return np.concatenate(keys), np.concatenate(labels)
+        labelled = self.labelled()
+        return self.space.keys(labelled.pairs), labelled.labels
+
+    def _known_batch(self, number: int) -> Batch:
+        """Return the batch of a round that has one."""
+        batch = self.batch(number)
+        assert batch is not None
+        return batch
 
     def _batch(self, path: StoragePath, table: pa.Table) -> Batch:
         """Return the batch in a table, checked; its arrays are read-only, because callers share them."""
         pairs, sources = self._pairs(path, table), table["source"].unique().to_pylist()
-        if (table["left_id"].to_pylist(), table["right_id"].to_pylist()) != self._ids(pairs):
+        if (table["left_id"].to_pylist(), table["right_id"].to_pylist()) != self.task.ids_of(pairs):
             _refuse(path, "holds other ids than the task has")
         if len(sources) > 1 or len(np.unique(pairs, axis=0)) < len(pairs):
-            _refuse(path, "holds a pair twice, or pairs of two sources")
+            _refuse(path, "has a pair twice, or pairs of two sources")
         cosines = np.array(table["cosine"].to_numpy())
         for array in (pairs, cosines):
             array.flags.writeable = False
@@ -257,16 +243,11 @@ class Ledger:
         return labels.copy()
 
     def _pairs(self, path: StoragePath, table: pa.Table) -> Pairs:
-        """Return the pairs (n, 2) in the columns left and right; BadFile if they are no rows of the task."""
+        """Return the pairs (n, 2) in the columns left and right; BadFile if the task does not have these rows."""
         pairs = as_pairs(table["left"].to_numpy(), table["right"].to_numpy())
         if ((pairs < 0) | (pairs >= [len(self.task.left), len(self.task.right)])).any():
             _refuse(path, "holds other pairs than the task has")
         return pairs
-
-    def _ids(self, pairs: Pairs) -> tuple[list[str], list[str]]:
-        """Return the ids (n,) of the left and of the right texts of (n, 2) pairs."""
-        left, right = pairs.T.tolist()
-        return [self.task.left.ids[row] for row in left], [self.task.right.ids[row] for row in right]
 
 
 def _piece(kind: str, number: int) -> str:
@@ -279,8 +260,8 @@ def _pieces(folder: StoragePath, kind: str) -> list[StoragePath]:
     names = [_piece(kind, number) for number in range(1, len(there) + 1)]
     for name in names:
         if name not in there:
-            stranger = max(there.difference(names))
-            raise BadFile(f"{folder} has {stranger} and no {name}; restore {name}, or remove {stranger}")
+            later = max(there.difference(names))
+            raise BadFile(f"{folder} has {later} and no {name}; restore {name}, or remove {later}")
     return [folder / name for name in names]
 
 

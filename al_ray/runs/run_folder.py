@@ -24,7 +24,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.core.labels import OPEN, YES, Labelled, Model, State
+from al_ray.core.labels import OPEN, YES, Model, State
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
@@ -40,6 +40,8 @@ from al_ray.storage.uri import StoragePath, Uri, storage_path
 # The fields of a line of metrics.jsonl that jobs read.
 FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
 
+# Fields of the model in record.json, with their types.
+MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
 RECALL, ENDED = "search.json", "ended.json"
 
 
@@ -54,7 +56,7 @@ class RunFolder:
         self.seconds: dict[str, float] = {}
 
     def round(self, number: int) -> StoragePath:
-        """The folder of a round."""
+        """Return the folder of a round."""
         return self.ledger.round(number)
 
     def bind(self, config: RunConfig) -> None:
@@ -64,20 +66,20 @@ class RunFolder:
         overwritten: otherwise a wrong option, such as an encoder that does not exist, could never be corrected.
         """
         path = self.path / "config.json"
-        wanted = {**as_dict(config), "task_digest": self.task.digest}
+        options = {**as_dict(config), "task_digest": self.task.digest}
         if not path.exists():
-            write_json(path, wanted)
+            write_json(path, options)
             return
         # An option that al_ray gained after the folder was written counts as its default.
-        stands = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
+        stored = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
         # The last round of such a strategy took all pairs that were left.
         last = config.once or STRATEGIES[config.strategy].takes_all_stated
-        more = not last and isinstance(stands["rounds"], int) and stands["rounds"] < config.rounds
-        other = sorted(differences({**stands, "rounds": config.rounds} if more else stands, wanted))
+        more = not last and isinstance(stored["rounds"], int) and stored["rounds"] < config.rounds
+        other = sorted(differences({**stored, "rounds": config.rounds} if more else stored, options))
         if other and self.ledger.rounds:
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
         if more or other:
-            write_json(path, wanted)
+            write_json(path, options)
 
     @property
     def last(self) -> int:
@@ -88,9 +90,9 @@ class RunFolder:
     def labels(self) -> int:
         """Count the labels of the complete rounds and of the current one."""
         last = self.last
-        before, batch = self.metrics()[:last], self.ledger.batch(last + 1)
-        under_way = 0 if batch is None else int((self.ledger.labels(last + 1) != OPEN).sum())
-        return (before[-1]["labels"] if before else 0) + under_way
+        complete, batch = self.metrics()[:last], self.ledger.batch(last + 1)
+        current = 0 if batch is None else int((self.ledger.labels(last + 1) != OPEN).sum())
+        return (complete[-1]["labels"] if complete else 0) + current
 
     def add_seconds(self, stage: str, seconds: float) -> None:
         """Add to the seconds of a stage in the record of the current round."""
@@ -98,29 +100,24 @@ class RunFolder:
 
     def state(self) -> State:
         """Return the state of the run after its last complete round."""
-        last = self.last
-        labelled, model = Labelled(), None
-        numbers = range(1, last + 1)
-        for number in numbers:
+        last, model = self.last, None
+        for number in range(1, last + 1):
             batch = self.ledger.batch(number)
             if batch is None or not self.ledger.sealed(number):
                 missing = "batch.parquet" if batch is None else "labels.parquet"
                 raise BadFile(f"{self.round(number)} has no {missing}, though state.json counts it; restore it")
-        for number, (batch, labels) in zip(numbers, self.ledger.read_rounds(numbers), strict=True):
-            labelled = labelled.extended(batch.pairs, labels, number, batch.source)
             model = self.model(number)
-        return State(last, labelled, model)
+        return State(last, self.ledger.labelled(last), model)
 
     def model(self, number: int) -> Model:
         """Return the model of a complete round."""
         path, folder = self.round(number) / "record.json", self.round(number) / "model"
-        made = read_json(path, ["model"])["model"]
-        numbers, words = ("weight", "bias", "loss"), ("outcome", "digest")
-        kinds = {**dict.fromkeys(numbers, (int, float)), **dict.fromkeys(words, str)}
-        if not isinstance(made, dict) or not all(isinstance(made.get(name), kind) for name, kind in kinds.items()):
-            raise BadFile(f"{path} does not say what model the round made; restore it")
+        model = read_json(path, ["model"])["model"]
+        if not isinstance(model, dict) or not all(isinstance(model.get(name), MODEL[name]) for name in MODEL):
+            raise BadFile(f"{path} does not describe the model of the round; restore it")
         # An absolute path, because an actor may have another working directory.
-        return Model(str(folder.resolve()), made["digest"], Scorer(*(made[name] for name in (*numbers, "outcome"))))
+        scorer = Scorer(**{name: model[name] for name in Scorer.__dataclass_fields__})
+        return Model(str(folder.resolve()), model["digest"], scorer)
 
     def refuse_lost(self, number: int) -> None:
         """BadFile if the weights of a complete round are missing."""
@@ -134,23 +131,23 @@ class RunFolder:
         assert state.model is not None
         assert state.model.scorer is not None
         scorer = state.model.scorer
-        found = int((state.labelled.labels[state.labelled.rounds == state.round] == YES).sum())
+        labels = state.labelled.labels[state.labelled.rounds == state.round]
         figures: dict[str, Any] = {
             "round": state.round,
             "labels": len(state.labelled),
             "positives": state.labelled.positives,
-            "batch_positives": found,
+            "batch_positives": int((labels == YES).sum()),
             **_headline(evaluations),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
             "index_recall": self._index_recall(state.round),
-            "warnings": [f"{name}: {said}" for name, made in evaluations.items() for said in made.warnings],
+            "warnings": [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
             "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
         }
-        made = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
+        model = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
         splits = {name: {**one.as_dict(), "curve": one.curve.as_dict()} for name, one in evaluations.items()}
         if examples is not None:
             write_examples(self.round(state.round), examples, self.task)
-        write_json(self.round(state.round) / "record.json", {**figures, "model": made, "evaluations": splits})
+        write_json(self.round(state.round) / "record.json", {**figures, "model": model, "evaluations": splits})
         self._keep_figures(state.round, figures)
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
         self.seconds.clear()
@@ -168,14 +165,14 @@ class RunFolder:
         """
         path = self.round(number) / "model" / "scorer.json"
         content = read_json(path, ["digest"])
-        before = content.get("thresholds", [])
-        if not isinstance(before, list) or not all(isinstance(one, dict) and "rule" in one for one in before):
+        earlier = content.get("thresholds", [])
+        if not isinstance(earlier, list) or not all(isinstance(one, dict) and "rule" in one for one in earlier):
             raise BadFile(f"{path}: the field thresholds is not a list of thresholds; restore it")
         if content["digest"] != self.model(number).digest:
-            raise BadFile(f"{path} is not of the model of the round; restore it")
-        anew = {one["rule"] for one in thresholds}
-        kept = [one for one in before if one["rule"] not in anew]
-        write_json(path, {**content, "calibration": dict(calibration), "thresholds": [*kept, *thresholds]})
+            raise BadFile(f"{path} belongs to another model than that of the round; restore it")
+        rules = {one["rule"] for one in thresholds}
+        others = [one for one in earlier if one["rule"] not in rules]
+        write_json(path, {**content, "calibration": dict(calibration), "thresholds": [*others, *thresholds]})
 
     def keep_recall(self, share: float) -> None:
         """Write the index recall of the current round; a resumed round does not repeat the search."""
@@ -196,7 +193,7 @@ class RunFolder:
             raise BadFile(f"{path} cannot be read ({error}); restore it") from error
         for number, line in enumerate(lines, start=1):
             if not isinstance(line, dict) or not set(FIGURES) <= set(line) or line["round"] != number:
-                raise BadFile(f"{path}:{number} is no line of round {number}; restore it")
+                raise BadFile(f"{path}:{number} is not the line of round {number}; restore it")
         return lines
 
     def complete_rounds(self) -> list[dict[str, Any]]:

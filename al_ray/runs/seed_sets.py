@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from al_ray.core.candidates import Candidates
 from al_ray.core.pairs import Keys, is_in
-from al_ray.storage.files import read_parquet
+from al_ray.storage.files import make_table, read_parquet
 from al_ray.storage.result_cache import key_of, read_about, write_tables
 from al_ray.storage.uri import StoragePath
 
@@ -22,7 +22,7 @@ SCHEMA = pa.schema([("key", pa.int64()), ("cosine", pa.float64())])
 
 @dataclass(frozen=True)
 class SeedSet:
-    """The `count` pairs of highest cosine with nothing labelled; fewer when there are no more.
+    """The `count` pairs of highest cosine before any is labelled; fewer if the pool is smaller.
 
     recall: the share of the true nearest neighbours that the index found; None for a search without an index.
     """
@@ -59,6 +59,6 @@ class SeedSets:
 
     def write(self, seeds: SeedSet, made_from: Mapping[str, Any]) -> None:
         """Write a set."""
-        table = pa.table([pa.array(seeds.candidates.keys), pa.array(seeds.candidates.cosines)], schema=SCHEMA)
+        table = make_table(SCHEMA, (seeds.candidates.keys, seeds.candidates.cosines))
         about = {"count": seeds.count, "recall": seeds.recall}
         write_tables(self.folder / key_of(made_from), made_from, {"pairs.parquet": table}, about)

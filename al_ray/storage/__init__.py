@@ -1,1 +1,1 @@
-"""Where things are kept: local paths and object stores (s3://, gs://) alike, and one writer at a time."""
+"""Files on local disks and object stores (s3://, gs://): atomic writes, locks and caches."""

@@ -1,4 +1,4 @@
-"""Folders of an object store brought near: downloaded once a node, for whatever wants files."""
+"""Download folders of an object store, once for each node, for code that needs local files."""
 
 import hashlib
 import json
@@ -16,27 +16,27 @@ from al_ray.storage.uri import StoragePath, Uri
 
 logger = logging.getLogger(__name__)
 
-KEPT_SECONDS = 24 * 3600.0
+UNUSED_SECONDS = 24 * 3600.0
 
 
 def fetched(folder: StoragePath) -> Path:
-    """A local folder with what the folder holds: itself, or a copy that all processes of a node share.
+    """Return a local folder with the same content: the folder itself, or a copy shared by all processes of a node.
 
-    A copy's name holds URI, names, sizes and times of all objects, so that what was written anew is downloaded anew.
-    Copies that nobody asked for in KEPT_SECONDS are deleted when another one is made; so ask again before each use.
+    The name of a copy is a hash of the URI and of names, sizes and times of all objects, so a changed folder is
+    downloaded again. Copies not used for UNUSED_SECONDS are deleted at the next download: call this before each use.
     """
     if isinstance(folder, Path):
         return folder
-    there = [(str(uri), size, written) for uri, size, written in folder.objects()]
-    if not there:
-        raise BadFile(f"{folder} is not there; restore it")
-    near = Path(tempfile.gettempdir()) / f"al_ray-{os.getuid()}"
-    copy = near / hashlib.sha256(json.dumps([str(folder), there]).encode()).hexdigest()[:32]
-    with WriteErrors(near):
-        near.mkdir(mode=0o700, exist_ok=True)
+    objects = [(str(uri), size, written) for uri, size, written in folder.objects()]
+    if not objects:
+        raise BadFile(f"{folder} does not exist; restore it")
+    cache = Path(tempfile.gettempdir()) / f"al_ray-{os.getuid()}"
+    copy = cache / hashlib.sha256(json.dumps([str(folder), objects]).encode()).hexdigest()[:32]
+    with WriteErrors(cache):
+        cache.mkdir(mode=0o700, exist_ok=True)
         with FileLock(f"{copy}.lock"):
             if not copy.is_dir():
-                _forget(near)
+                _delete_unused(cache)
                 _download(folder, copy)
             os.utime(copy)
     return copy
@@ -56,7 +56,7 @@ def _download(folder: Uri, copy: Path) -> None:
     logger.info("downloaded %s in %.1f s", folder, time.monotonic() - started)
 
 
-def _forget(near: Path) -> None:
-    for copy in near.iterdir():
-        if copy.is_dir() and time.time() - copy.stat().st_mtime > KEPT_SECONDS:
+def _delete_unused(cache: Path) -> None:
+    for copy in cache.iterdir():
+        if copy.is_dir() and time.time() - copy.stat().st_mtime > UNUSED_SECONDS:
             shutil.rmtree(copy, ignore_errors=True)

@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,11 @@ def write_pictures(path: StoragePath, pictures: Mapping[str, bytes]) -> None:
     """Write the files of a picture, kind -> content, as PATH.KIND, each atomically."""
     for kind, content in pictures.items():
         in_one_step(path.parent / f"{path.name}.{kind}", lambda aside, content=content: aside.write_bytes(content))
+
+
+def make_table(schema: pa.Schema, columns: Iterable[Any]) -> pa.Table:
+    """Make a table of columns in the order of the schema."""
+    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
 
 
 def write_parquet(path: StoragePath, table: pa.Table) -> None:
@@ -79,26 +84,31 @@ def _sync(path: Path) -> None:
         os.close(written)
 
 
-def read_json(path: StoragePath, names: Sequence[str] = ()) -> Any:
-    """Read JSON; BadFile for a file that is missing, truncated, or lacks one of the names."""
+def read_json(
+    path: StoragePath, names: Sequence[str] = (), cure: str = "restore it, or start again in another --out"
+) -> Any:
+    """Read JSON; BadFile with the cure for a file that is missing, truncated, or lacks one of the names."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadFile(f"{path} cannot be read ({error}); restore it, or start again in another --out") from error
+        raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
     lacks = [name for name in names if not isinstance(content, dict) or name not in content]
     if lacks:
-        raise BadFile(f"{path} lacks {', '.join(lacks)}; restore it, or start again in another --out")
+        raise BadFile(f"{path} lacks {', '.join(lacks)}; {cure}")
     return content
 
 
-def read_parquet(path: StoragePath, schema: pa.Schema | None = None) -> pa.Table:
-    """Read a table; BadFile for a file that is missing, damaged, or has other columns or types than `schema`."""
+def read_parquet(
+    path: StoragePath, schema: pa.Schema | None = None, columns: list[str] | None = None, cure: str = "restore it"
+) -> pa.Table:
+    """Read a table, or some of its columns; BadFile if it is missing or damaged, or differs from `schema`."""
     try:
         with path.open("rb") as file:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read()
+            table = pq.ParquetFile(file, page_checksum_verification=True).read(columns)
+        # Finds texts that are not UTF-8, among others.
         table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
-        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); restore it") from error
+        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); {cure}") from error
     if schema is not None and (table.schema.names != schema.names or table.schema.types != schema.types):
-        raise BadFile(f"{path} holds {', '.join(table.schema.names)}, not what this al_ray wrote; restore it")
+        raise BadFile(f"{path} holds {', '.join(table.schema.names)}, not what this al_ray wrote; {cure}")
     return table

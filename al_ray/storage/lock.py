@@ -49,7 +49,7 @@ def locked(folder: StoragePath, patience: float = 0.0) -> Iterator[None]:
 
 
 class Lease:
-    """A lock as an object that its owner rewrites every BEAT seconds with an increasing number; deleted at the end.
+    """A lock file that its owner rewrites every BEAT seconds with an increasing number, and deletes at the end.
 
     Guarantees: a process that finds the live lease of another does not write. A lease that is not renewed for BEATS
     beats is taken over, so a killed process locks a folder no longer than that. If several processes come at once, the
@@ -61,7 +61,7 @@ class Lease:
     """
 
     def __init__(self, folder: Uri) -> None:
-        """Prepare to lock this folder; the store is not asked yet."""
+        """Prepare to lock this folder, without a request to the store."""
         self.folder, self.at = folder, folder / NAME
         self.owner = f"process {os.getpid()} on {socket.gethostname()}"
         self.name, self.beats, self.lost, self.deaf = uuid.uuid4().hex, 0, "", False
@@ -102,20 +102,20 @@ class Lease:
 
     def _refuse_living(self) -> None:
         """FolderInUse if there is a lease that is still renewed; one that is not belongs to a dead process."""
-        stood = self._read()
-        if stood is None:
+        before = self._read()
+        if before is None:
             return
-        owner, seconds = _owner(stood), BEATS * BEAT
+        owner, seconds = _owner(before), BEATS * BEAT
         logger.warning(
             "%s was locked by %s; waiting %.0f s to see whether it is still alive", self.folder, owner, seconds
         )
         for _ in range(BEATS):
             sleep(BEAT)
-            stands = self._read()
-            if stands is None:
+            now = self._read()
+            if now is None:
                 return
-            if stands != stood:
-                raise _in_use(self.folder, _owner(stands))
+            if now != before:
+                raise _in_use(self.folder, _owner(now))
         logger.warning("%s is dead: taking over its lock", owner)
 
     def _live(self) -> None:
@@ -137,10 +137,10 @@ class Lease:
 
     def _other(self) -> str:
         """Return who has the lease; "" if it is this process."""
-        stands = self._read()
-        if stands is None:
+        content = self._read()
+        if content is None:
             return "a process that has ended"
-        return "" if self.name.encode() in stands else _owner(stands)
+        return "" if self.name.encode() in content else _owner(content)
 
     def _read(self) -> bytes | None:
         try:

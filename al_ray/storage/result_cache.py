@@ -23,7 +23,7 @@ class ResultCache:
     """A folder of results as JSON, one for each name."""
 
     def __init__(self, path: StoragePath) -> None:
-        """Use a folder, which is made with the first result."""
+        """Use a folder, which is created with the first result."""
         self.path = path
 
     def read(self, name: str, made_from: Mapping[str, Any]) -> Any:
@@ -40,7 +40,7 @@ class ResultCache:
 
 
 def key_of(made_from: Mapping[str, Any]) -> str:
-    """Return 16 hex digits that stand for these values, in whatever order they are given."""
+    """Return a hash of these values, in any order: 16 hex digits."""
     return hashlib.sha256(json.dumps(dict(made_from), sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -54,7 +54,7 @@ def read_about(place: StoragePath, made_from: Mapping[str, Any], names: Sequence
         return None
     about = read_json(path, ["made_from", *names])
     if about["made_from"] != dict(made_from):
-        raise BadFile(f"{path} was not made from the values that its folder's name stands for; remove {place}")
+        raise BadFile(f"{path} was not made from the values in the hash of its folder's name; remove {place}")
     return about
 
 

@@ -1,4 +1,4 @@
-"""A local path or a URI on an object store, with the same few methods; each write to a URI is one PUT.
+"""Local paths and URIs on object stores, with the same methods; each write to a URI is one PUT.
 
 On an object store nothing is renamed or copied: an object is written whole or not at all, and the object
 that is written last marks a folder as complete.
@@ -71,36 +71,35 @@ class Uri:
 
     def stamp(self) -> "Stamp | None":
         """Return the object's size and the time (ns) at which it was written; None when there is none."""
-        with _Reached(self):
-            found = self.store.get_file_info(self.path)
-        return None if found.type == fs.FileType.NotFound else (found.size, found.mtime_ns)
+        with _StoreErrors(self):
+            info = self.store.get_file_info(self.path)
+        return None if info.type == fs.FileType.NotFound else (info.size, info.mtime_ns)
 
     def objects(self) -> Iterator[tuple["Uri", int, int]]:
         """Yield all objects below a folder, each with its size in bytes and the time (ns) at which it was written."""
-        with _Reached(self):
-            wanted = fs.FileSelector(self.path, allow_not_found=True, recursive=True)
-            found = self.store.get_file_info(wanted)
-        for one in sorted(found, key=lambda one: one.path):
+        with _StoreErrors(self):
+            infos = self.store.get_file_info(fs.FileSelector(self.path, allow_not_found=True, recursive=True))
+        for one in sorted(infos, key=lambda one: one.path):
             if one.type == fs.FileType.File:
                 yield Uri(self.scheme, one.path, self.query), one.size, one.mtime_ns
 
     def glob(self, pattern: str) -> Iterator["Uri"]:
         """Yield the objects directly in the folder whose names match the pattern."""
-        with _Reached(self):
-            found = self.store.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
-        for one in found:
+        with _StoreErrors(self):
+            infos = self.store.get_file_info(fs.FileSelector(self.path, allow_not_found=True))
+        for one in infos:
             if one.type == fs.FileType.File and fnmatch(one.base_name, pattern):
                 yield self / one.base_name
 
     def open(self, mode: str = "rb") -> Any:
         """Open the object for reading in parts."""
         assert mode == "rb"
-        with _Reached(self):
+        with _StoreErrors(self):
             return self.store.open_input_file(self.path)
 
     def read_bytes(self) -> bytes:
         """Return the content of the object."""
-        with _Reached(self), self.store.open_input_stream(self.path) as file:
+        with _StoreErrors(self), self.store.open_input_stream(self.path) as file:
             return file.read()
 
     def read_text(self, encoding: str = "utf-8") -> str:
@@ -122,12 +121,12 @@ class Uri:
 
     def get(self, local: Path) -> None:
         """Download the object into a new local file."""
-        with _Reached(self), self.store.open_input_stream(self.path) as source, local.open("wb") as file:
+        with _StoreErrors(self), self.store.open_input_stream(self.path) as source, local.open("wb") as file:
             shutil.copyfileobj(source, file, 1 << 23)
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete the object."""
-        with _Reached(self):
+        with _StoreErrors(self):
             try:
                 self.store.delete_file(self.path)
             except FileNotFoundError:
@@ -135,12 +134,12 @@ class Uri:
                     raise
 
     def _put(self, content: pa.Buffer) -> None:
-        with _Reached(self, "written"), self.store.open_output_stream(self.path) as file:
+        with _StoreErrors(self, "written"), self.store.open_output_stream(self.path) as file:
             # In one call: a stream that is closed halfway would leave half an object.
             file.write(content)
 
     def _kind(self) -> fs.FileType:
-        with _Reached(self):
+        with _StoreErrors(self):
             return self.store.get_file_info(self.path).type
 
     @property
@@ -162,10 +161,10 @@ def stamp_of(path: StoragePath) -> Stamp | None:
     if isinstance(path, Uri):
         return path.stamp()
     try:
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def storage_path(text: str) -> StoragePath:
@@ -176,7 +175,9 @@ def storage_path(text: str) -> StoragePath:
     path, _, query = rest.partition("?")
     path = path.strip("/")
     if not path or "//" in path or scheme == "file":
-        raise BadOption(f"{text} is no path on an object store; give one such as s3://bucket/folder, or a local path")
+        raise BadOption(
+            f"{text} is not a path on an object store; give one such as s3://bucket/folder, or a local path"
+        )
     if "@" in path.partition("/")[0]:
         # Config files and logs record the URI, and would then hold the password.
         shown = f"{scheme}://...@{path.partition('@')[2]}"
@@ -191,10 +192,10 @@ def put_folder(local: Path, folder: Uri, last: str) -> None:
     """
     names = [path.relative_to(local).as_posix() for path in sorted(local.rglob("*")) if path.is_file()]
     (folder / last).unlink(missing_ok=True)
-    wanted = {folder / name for name in names}
-    for stood, *_ in folder.objects():
-        if stood not in wanted:
-            stood.unlink(missing_ok=True)
+    uploads = {folder / name for name in names}
+    for uri, *_ in folder.objects():
+        if uri not in uploads:
+            uri.unlink(missing_ok=True)
     for name in (*(name for name in names if name != last), last):
         (folder / name).put(local / name)
 
@@ -209,10 +210,10 @@ def _store(scheme: str, bucket: str, query: str) -> fs.FileSystem:
         return fs.FileSystem.from_uri(f"{uri}?{'&'.join(filter(None, queries))}")[0]
     except pa.ArrowInvalid as error:
         cure = "give one such as s3://bucket/folder?region=eu-west-1"
-        raise BadOption(f"{Uri(scheme, bucket, query)} is no object store ({error}); {cure}") from error
+        raise BadOption(f"{Uri(scheme, bucket, query)} is not an object store ({error}); {cure}") from error
 
 
-class _Reached:
+class _StoreErrors:
     """Context of calls to a store: its errors become BadFile with the URI and the cure."""
 
     def __init__(self, uri: Uri, what: str = "read") -> None:
@@ -223,10 +224,10 @@ class _Reached:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if isinstance(error, FileNotFoundError):
-            raise BadFile(f"{self.uri} is not there; restore it") from error
+            raise BadFile(f"{self.uri} does not exist; restore it") from error
         if isinstance(error, OSError | pa.ArrowException):
             reason = str(error).splitlines()[0]
             raise BadFile(
-                f"{self.uri} cannot be {self.what} ({reason}); see that the bucket, its address and your credentials "
-                "are right, then go on"
+                f"{self.uri} cannot be {self.what} ({reason}); check the bucket, its address and your credentials, "
+                "then rerun the same command"
             ) from error

@@ -127,7 +127,7 @@ OF_LABELS = [
     ({"l.csv": b"left,right,label\nt0,t1\0,1\n"}, "import --run new --task task --labels l.csv", "l.csv:2"),
     ({"l.csv": ""}, "import --run new --task task --labels l.csv", "l.csv"),
     ({"l.csv": LABELS + "t1,t0,0\n"}, "import --run new --task task --labels l.csv", "l.csv:3"),
-    ({}, "correct --run run --left-id '' --right-id t1 --label no", "--left-id '' is no id"),
+    ({}, "correct --run run --left-id '' --right-id t1 --label no", "--left-id '' is not an id"),
 ]  # fmt: skip
 AUDITED = "sample --run run --near 2 --rand 1 --out audit"
 OF_AUDIT = [
@@ -191,7 +191,7 @@ OF_AUDIT = [
         ("audit.csv", "pair,label\na-00001,yes\na-00002,\n", "audit.csv lacks a-00003; put the rows back"),
         ("audit.csv", "pair,label\na-00001,maybe\na-00002,\na-00003,\n", "audit.csv:2: its label is 'maybe'"),
         ("audit.csv", "pair,label\na-00001,\na-00002,\na-00003,\n", "audit.csv answers none of the 3 pairs"),
-        ("audit.csv", "pair,label\nr001-00001,yes\n", "'r001-00001' is no pair of this batch (a-00001 to a-00003)"),
+        ("audit.csv", "pair,label\nr001-00001,yes\n", "'r001-00001' is not a pair of this batch (a-00001 to a-00003)"),
         ("labelled.json", "{", "labelled.json cannot be read"),
         ("labelled.json", '[{"pair": "a-00001", "match": "no"}]', "settle it in one of them"),
     )),
@@ -230,7 +230,7 @@ OF_PREPARE = [
     ({}, "wikiqa --source p.tsv --out made", "p.tsv/WikiQA-train.tsv cannot be read (Not a directory)"),
     ({"wiki/WikiQA-dev.tsv": None}, "wikiqa --source wiki --out made", "wiki/WikiQA-dev.tsv cannot be read"),
     ({"wiki/WikiQA-dev.tsv": QQP}, "wikiqa --source wiki --out made", "wiki/WikiQA-dev.tsv:1 is not the header"),
-    ({"wiki/WikiQA-dev.tsv": f"{WIKI}Q1\thow\tD\tT\tS1\tso\t1\n"}, "wikiqa --source wiki --out made", "stands in two"),
+    ({"wiki/WikiQA-dev.tsv": f"{WIKI}Q1\thow\tD\tT\tS1\tso\t1\n"}, "wikiqa --source wiki --out made", "is in two"),
     ({"wiki/WikiQA-dev.tsv": f"{WIKI}Q3\thow\tD\tT\tS1\tso\t\n"}, "wikiqa --source wiki --out made", "Label is ''"),
     ({}, "qqp --source p.tsv --out made --held-out-pairs 0", "--held-out-pairs is 0; give at least 1"),
     ({}, "logs --source none.csv --out made", "none.csv cannot be read"),

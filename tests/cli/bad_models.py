@@ -9,7 +9,7 @@ GRID = "--task task --out made --encoder random-bert"
 OF_TRAIN = [
     ({}, "", "error: Missing from python -m jobs.train: --task STR"),
     ({}, "--task nowhere --labels stated --out made", "nowhere holds no task.json"),
-    ({}, f"{TRAIN} --labels nowhere", "--labels nowhere is not there; give the folder of a run"),
+    ({}, f"{TRAIN} --labels nowhere", "--labels nowhere does not exist; give the folder of a run"),
     ({}, f"{TRAIN} --labels judge.py", "judge.py: its extension is none of"),
     ({}, f"{TRAIN} --labels judge.py --format csv", "judge.py"),
     ({}, f"{TRAIN} --labels task", "task holds no config.json; give the folder of a run, a table of labels, or stated"),
@@ -17,7 +17,7 @@ OF_TRAIN = [
     ({}, f"{TRAIN} --labels s3://bucket/run.csv", "s3://bucket/run.csv"),
     ({}, f"{TRAIN} --labels l.csv", "'left_id'"),
     ({}, f"{TRAIN} --labels l.csv --columns left", "--columns is left; give three"),
-    ({}, f"{TRAIN} --labels l.csv --columns left,right,label", "l.csv holds 1 labels that say yes or no"),
+    ({}, f"{TRAIN} --labels l.csv --columns left,right,label", "l.csv holds 1 labels yes or no"),
     (
         {"l.csv": "left,right,label\nt0,t1,1\nt0,t2,perhaps\n"},
         f"{TRAIN} --labels l.csv --columns left,right,label",
@@ -57,7 +57,7 @@ OF_REPRODUCE = [
     ({}, f"{REPRODUCE} --rounds 0", "--rounds is 0; give at least 1"),
     ({}, f"{REPRODUCE} --concurrent 0", "--concurrent is 0; give at least 1"),
     ({}, f"{REPRODUCE} --out synthetic/made", "synthetic"),
-    ({"synthetic/task.json": "{}"}, REPRODUCE, "synthetic/task.json cannot be read"),
+    ({"synthetic/task.json": "{}"}, REPRODUCE, "synthetic/task.json lacks digest"),
 ]
 OF_GRID = [
     ({}, "", "error: Missing from python -m jobs.grid: --task STR"),

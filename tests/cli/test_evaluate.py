@@ -14,7 +14,8 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._evaluate.options import Options
 from al_ray.cli._evaluate.pipeline import of_run, of_scores, of_two
-from al_ray.cli._prepare.evaluation_sets import Evaluation, prepare_evaluation
+from al_ray.cli._prepare.evaluation_sets import prepare_evaluation
+from al_ray.cli._prepare.options import Evaluation
 from al_ray.cli._run.pipeline import run
 from al_ray.cli.evaluate import main
 from al_ray.core.config.cluster import ClusterConfig
@@ -164,7 +165,7 @@ def test_sets_prepared_for_a_task_are_those_that_its_runs_take(trained, capsys):
     prepare_evaluation(replace(asked, vectors="fp16"))
     assert len(list((task / "evaluation").glob("dev-*"))) == 2
     (folder / "set.json").write_text(json.dumps({**about, "made_from": {}}))
-    with pytest.raises(BadFile, match="was not made from the values that its folder"):
+    with pytest.raises(BadFile, match="was not made from the values in the hash"):
         kept.read(read_task(task).split("dev"), about["made_from"])
 
 

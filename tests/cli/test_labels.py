@@ -88,14 +88,14 @@ def test_status_counts_what_is_said_by_round(begun, monkeypatch, capsys):
     assert said[1].split() == ["1", "seed", "4", "2", "1", "1", "0", "file", "0.00"]
     assert said[2].split() == ["2", "uncertainty", "3", "1", "0", "0", "2", "file", "0.00"]
     assert "0 corrections; 0 rounds complete" in said
-    assert said[-1] == f"to go on: python -m jobs.run --out {begun / 'run'} --config {begun / 'run'}"
+    assert said[-1] == f"to resume: python -m jobs.run --out {begun / 'run'} --config {begun / 'run'}"
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "jsonl"])
 def test_labels_are_exported_with_their_texts_in_the_order_bought(begun, monkeypatch, capsys, form):
     out, task = begun / f"out.{form}", read_task(begun / "task")
     said = labels(monkeypatch, capsys, "export", "--run", begun / "run", "--out", out)
-    assert "wrote 4 labelled pairs (3 matches, without 1 of which nobody was sure)" in said
+    assert "wrote 4 labelled pairs (3 matches, without 1 labelled unsure)" in said
     told = np.concatenate([pairs_of(task, 0, 4)[[0, 1, 3]], pairs_of(task, 4, 7)[[1]]])
     wanted = [
         {"sentence1": task.left.texts[left], "sentence2": task.right.texts[right], "label": label}
@@ -124,8 +124,8 @@ def test_a_correction_is_kept_beside_what_it_corrects(begun, monkeypatch, capsys
     task = read_task(begun / "task")
     (left, right), before = ids(task, pairs_of(task, 0, 1))[0], files(begun / "run")
     one = ("correct", "--run", begun / "run", "--left-id", left, "--right-id", right, "--label")
-    assert "corrected 1 labels, 0 were so already" in labels(monkeypatch, capsys, *one, "no")
-    assert "corrected 0 labels, 1 were so already" in labels(monkeypatch, capsys, *one, "no")
+    assert "corrected 1 labels, 0 were correct" in labels(monkeypatch, capsys, *one, "no")
+    assert "corrected 0 labels, 1 were correct" in labels(monkeypatch, capsys, *one, "no")
     ledger = Ledger(begun / "run", task)
     assert ledger.labels(1).tolist() == [NO, NO, UNSURE, YES]
     assert before.items() <= files(begun / "run").items(), "nothing that stood there was changed"
@@ -144,7 +144,7 @@ def test_corrections_come_as_a_table_either_way_round(begun, monkeypatch, capsys
         rows[2].reverse()
     file = table(begun / "new.csv", [[*rows[2], "yes"], [*rows[3], "no"], [*rows[1], "no"]])
     said = labels(monkeypatch, capsys, "correct", "--run", begun / "run", "--labels", file)
-    assert "corrected 2 labels, 1 were so already" in said
+    assert "corrected 2 labels, 1 were correct" in said
     assert Ledger(begun / "run", task).labels(1).tolist() == [YES, NO, YES, NO]
 
 
@@ -187,7 +187,7 @@ def test_an_import_buys_no_label_twice_and_says_what_is_at_odds(place, monkeypat
     take = ("import", "--run", place / "run", "--labels", place / "more.csv")
     table(place / "more.csv", [[*rows[0], "yes"], [*rows[4], "no"], [*rows[1], "yes"]])
     before = files(place / "run")
-    assert f"{place}/more.csv:4: the run says no of this pair" in refused(monkeypatch, capsys, *take)
+    assert f"{place}/more.csv:4: the run has the label no for this pair" in refused(monkeypatch, capsys, *take)
     assert files(place / "run") == before
     said = labels(monkeypatch, capsys, *take, "--bad-rows", "skip")
     assert "round 2: 1 labels, 0 of them matches; 1 known before" in said
@@ -208,16 +208,16 @@ BAD = {
     "no pair": (["correct", "--run", "RUN"], "give --labels FILE, or one pair"),
     "half a pair": (["correct", "--run", "RUN", "--left-id", "t0", "--label", "no"], "give --labels FILE, or one pair"),
     "both": (["correct", "--run", "RUN", "--labels", "good.csv", "--label", "no"], "give --labels FILE, or one pair"),
-    "id": (["correct", "--run", "RUN", "--left-id", "x", "--right-id", "t1", "--label", "no"], "'x' is no id"),
+    "id": (["correct", "--run", "RUN", "--left-id", "x", "--right-id", "t1", "--label", "no"], "'x' is not an id"),
     "word": (["correct", "--run", "RUN", "--left-id", "x", "--right-id", "t1", "--label", "maybe"], "maybe"),
     "no file": (["correct", "--run", "RUN", "--labels", "none.csv"], "none.csv cannot be read"),
     "columns": (["correct", "--run", "RUN", "--labels", "good.csv", "--columns", "a"], "give three"),
     "column": (["correct", "--run", "RUN", "--labels", "good.csv", "--columns", "a,b,c"], "has no column 'a'"),
-    "never labelled": (["correct", "--run", "RUN", "--labels", "good.csv"], "has no label in a complete round"),
+    "never labelled": (["correct", "--run", "RUN", "--labels", "good.csv"], "has no label; leave it out"),
     "strange label": (["correct", "--run", "RUN", "--labels", "maybe.csv"], "maybe.csv:2: its label is 'maybe'"),
     "strange id": (["correct", "--run", "RUN", "--labels", "stranger.csv"], "stranger.csv:2: its 'left' is 'zz'"),
-    "two labels": (["correct", "--run", "RUN", "--labels", "odd.csv"], "odd.csv:3: it says no of a pair"),
-    "other split": (["correct", "--run", "RUN", "--labels", "dev.csv"], "none of the training split"),
+    "two labels": (["correct", "--run", "RUN", "--labels", "odd.csv"], "odd.csv:3: its label is no, but"),
+    "other split": (["correct", "--run", "RUN", "--labels", "dev.csv"], "not in the training split"),
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from al_ray.cli import prepare
+from al_ray.cli._prepare.pipeline import table
 from al_ray.cli._shared import entry
 from al_ray.core.errors import BadOption
 from al_ray.datasets.task_folder import read_task
@@ -48,7 +49,7 @@ def test_a_synthetic_task_is_written_and_told_of(tmp_path):
 
 def test_the_table_says_how_rare_a_positive_is():
     split = {"left": 3, "right": 3, "pairs": 3000, "positives": 2, "stated_negatives": 1}
-    lines = prepare.table({"train": split, "dev": {**split, "positives": 0}}).splitlines()
+    lines = table({"train": split, "dev": {**split, "positives": 0}}).splitlines()
     assert lines[1].split() == ["train", "3", "3", "3,000", "2", "1", "1,500", "pairs"]
     assert lines[2].split()[-1] == "-"
 

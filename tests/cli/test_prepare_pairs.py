@@ -106,7 +106,7 @@ def test_skipped_rows_are_counted_and_listed(tmp_path, monkeypatch, capsys):
         "  t.csv:7: it has 1 columns, not 4 as the first row\n"
         "  t.csv:6: its id (column 'id') is empty\n"
         "  t.csv:5: its id is '3', as that of t.csv:4\n"
-        "  l.csv:4: its 'right' is '9', no id of t.csv\n"
+        "  l.csv:4: its 'right' is '9', which is not an id of t.csv\n"
         "  l.csv:5: it pairs '1' with itself\n"
     ) in said
 
@@ -178,9 +178,9 @@ BAD_OPTIONS = [
     (f"{SOUND} --format xlsx", "invalid choice 'xlsx'"),
     (f"{SOUND} --format parquet", "t.csv cannot be read as Parquet (Parquet magic bytes not found"),
     (f"{SOUND} --format jsonl", "t.csv:1: it is not JSON"),
-    (f"{SOUND} --no-header", "--no-header: 't' is no column of t.csv; give numbers from 0 to 3"),
-    ("--left t.csv --text-columns 4 --no-header", "'4' is no column of t.csv; give numbers from 0 to 3"),
-    ("--left t.csv --text-columns=-1 --no-header", "'-1' is no column of t.csv; give numbers from 0 to 3"),
+    (f"{SOUND} --no-header", "--no-header: 't' is not a column of t.csv; give numbers from 0 to 3"),
+    ("--left t.csv --text-columns 4 --no-header", "'4' is not a column of t.csv; give numbers from 0 to 3"),
+    ("--left t.csv --text-columns=-1 --no-header", "'-1' is not a column of t.csv; give numbers from 0 to 3"),
     ("--left nowhere.csv --text-columns t", "nowhere.csv cannot be read (No such file or directory); give the path"),
     ("--left . --format csv --text-columns t", ". is a folder; give one file"),
     ("--left t.csv/x.csv --text-columns t", "cannot be read (Not a directory)"),
@@ -240,19 +240,19 @@ BAD_FILES = [
     (
         {"l__csv": "left,right,label\n1,9,1\n"},
         LABELLED,
-        "l.csv:2: its 'right' is '9', no id of t.csv; mend",
+        "l.csv:2: its 'right' is '9', which is not an id of t.csv; mend",
     ),
     (
         {"l__csv": LABELS},
         "--left t.csv --text-columns t --labels l.csv",
-        "l.csv:3: its 'right' is '3', no id of t.csv (without --id-column its ids are row numbers",
+        "l.csv:3: its 'right' is '3', which is not an id of t.csv (without --id-column its ids are row numbers",
     ),
     ({"l__csv": "left,right,label\n1,,1\n"}, LABELLED, "l.csv:2: its 'right' is empty"),
     ({"l__csv": "left,right,label\n2,2,0\n"}, LABELLED, "l.csv:2: it pairs '2' with itself"),
     (
         {"l__csv": "left,right,label\n1,2,1\n2,1,no\n"},
         LABELLED,
-        "l.csv:3: it says no of a pair to which l.csv:2 says yes",
+        "l.csv:3: its label is no, but l.csv:2 labels the same pair yes",
     ),
     (
         {"l__csv": "left,right,label\n1,2,maybe\n"},
@@ -277,13 +277,13 @@ BAD_FILES = [
     (
         {"p__csv": "one,two,label\nhow,why,1\nwhy,how,0\n"},
         SOURCE,
-        "p.csv:3: it says no of a pair to which p.csv:2 says yes",
+        "p.csv:3: its label is no, but p.csv:2 labels the same pair yes",
     ),
     ({"p__csv": "one,two,label\nhow,why,2\n"}, SOURCE, "p.csv:2: its label is '2'"),
     (
         {"p__csv": "one,two,label,s\na,b,1,train\nb,c,1,dev\n"},
         f"{SOURCE} --split-column s",
-        "p.csv:3: it is of dev, and a text of it of train by p.csv:2",
+        "p.csv:3: it is in dev, but p.csv:2 puts a text of it in train",
     ),
     ({"t__jsonl": '{"t": "one"}\n{"t": '}, LINES, "t.jsonl:2: it is not JSON (Expecting value"),
     ({"t__jsonl": '[{"t": "one"}]'}, LINES, "t.jsonl:1: it is not a JSON object but '[{"),

@@ -63,7 +63,7 @@ def test_dev_and_test_hold_out_so_many_pairs_and_nothing_that_occurs_in_train(tm
         assert "questions of dev and test that occur in train (in no split): 1" in list(report.lines())
         homes.add(str(held))
     assert len(homes) == 2
-    with pytest.raises(BadOption, match="--held-out-pairs 9 twice is all that there is"):
+    with pytest.raises(BadOption, match="--held-out-pairs 9 for dev and again for test"):
         read_qqp(path, "fail", 0, held_out=9)
 
 
@@ -127,7 +127,7 @@ def test_repeats_and_second_texts_are_counted(tmp_path):
         "labelled pairs taken: 8",
         "rows that repeat a pair: 1",
         "negative rows inside a component of positives (the closure wins): 1",
-        "question ids with a second text (the first stands): 1",
+        "question ids with a second text (the first is used): 1",
         "texts under more than one question id (kept apart, as labelled): 1",
     ]
 

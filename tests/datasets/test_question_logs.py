@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.rng import generator
 from al_ray.core.text import coherence
-from al_ray.datasets.question_logs import QuestionLogs, dealt, read_logs
+from al_ray.datasets.question_logs import QuestionLogs, read_logs, split_clusters
 
 TRAIN = (1.0, 0.0, 0.0)
 
@@ -46,7 +46,7 @@ def test_an_incoherent_cluster_is_none_and_the_threshold_itself_is_coherent(tmp_
     task, report = read_logs(QuestionLogs(source=path, coherence=0.26), TRAIN)
     assert not len(task.splits["train"].positives)
     assert len(task.left) == 4
-    assert "clusters less coherent than 0.26 (their questions are in no cluster): 1" in report.lines()
+    assert "clusters less coherent than 0.26 (not used): 1" in report.lines()
     task, _ = read_logs(QuestionLogs(source=path, coherence=0.25), TRAIN)
     assert len(task.splits["train"].positives) == 6
 
@@ -59,9 +59,7 @@ def test_a_question_of_dev_that_occurs_in_train_stays_in_train_alone(tmp_path):
         train, dev = (task.splits[name] for name in ("train", "dev"))
         positives.add((str(train.positives.tolist()), str(dev.positives.tolist())))
         assert 0 in train.space.left
-        assert (
-            "questions in more than one cluster (train's stands before dev's, dev's before test's): 1" in report.lines()
-        )
+        assert "questions in more than one cluster (used in train, else in dev, else in test): 1" in report.lines()
     # Either cluster is in train whole, and the other loses the question they share.
     assert positives == {("[[0, 1]]", "[[2, 3]]"), ("[[0, 2], [0, 3], [2, 3]]", "[]")}
 
@@ -73,7 +71,7 @@ def test_clusters_are_shared_out_by_their_number(count, seed):
     for number in range(count):
         groups.append(list(range(row, row + 2 + number % 2)))
         row += len(groups[-1])
-    component, split_of, several = dealt(row + 1, groups, (0.8, 0.1, 0.1), generator(seed, "split"))
+    component, split_of, several = split_clusters(row + 1, groups, (0.8, 0.1, 0.1), generator(seed, "split"))
     homes = [set(split_of[group].tolist()) for group in groups]
     assert all(len(home) == 1 for home in homes)
     found = [homes.count({split}) for split in range(3)]

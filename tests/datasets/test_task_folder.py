@@ -184,7 +184,7 @@ def with_nulls(path: Path) -> None:
     ("damage", "said"),
     [
         (truncated, "positives.parquet cannot be read"),
-        (edited, "its tables are not those that task.json was written for"),
+        (edited, "its tables do not match the digest in task.json"),
         (other_columns, "positives.parquet has no column 'left' of type int64"),
         (with_nulls, "positives.parquet has empty cells in column 'left'"),
         (Path.unlink, "positives.parquet is missing"),
@@ -203,7 +203,7 @@ def test_a_damaged_task_json_is_named(tmp_path):
     about = json.loads(path.read_text())
     for text, said in (
         ("{", "cannot be read"),
-        ("{}", "cannot be read"),
+        ("{}", "lacks digest, format, name"),
         (json.dumps({**about, "format": 9}), "format 9"),
     ):
         path.write_text(text)

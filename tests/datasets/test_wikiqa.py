@@ -88,7 +88,7 @@ def test_a_malformed_row_fails_at_its_line_or_is_skipped_and_listed(tmp_path, ro
 
 
 def test_a_question_of_two_splits_is_refused(tmp_path):
-    with pytest.raises(BadFile, match="question Q1 stands in two splits"):
+    with pytest.raises(BadFile, match="question Q1 is in two splits"):
         read_wikiqa(write(tmp_path, test=TRAIN[:1]), "fail")
 
 

@@ -101,7 +101,9 @@ def test_a_piece_is_handed_over_before_the_next_call(bench: Bench):
         assert len(bench.server.calls) == number
 
 
-@pytest.mark.parametrize(("fault", "words"), [("500", "HTTP 500"), ("drop", "RemoteDisco"), ("text", "it gave '1'")])
+@pytest.mark.parametrize(
+    ("fault", "words"), [("500", "HTTP 500"), ("drop", "RemoteDisco"), ("text", "it returned '1'")]
+)
 def test_a_service_that_stays_down_stops_the_run_and_a_restart_asks_only_what_is_open(
     fault: str, words: str, bench: Bench
 ):
@@ -131,7 +133,7 @@ def test_failures_of_all_kinds_count_together(bench: Bench):
 
 def test_what_cannot_be_read_is_shown_with_its_pair(bench: Bench):
     asks = bench.oracle(code="def label(left, right):\n    return [1, 0, {'maybe': 'x' * 999}, 1]", retries=0)
-    with pytest.raises(OracleFailed, match=r"it said \{'maybe': 'xxx.*not 1, 0, yes, no") as failed:
+    with pytest.raises(OracleFailed, match=r"it returned \{'maybe': 'xxx.*not 1, 0, yes, no") as failed:
         bench.bought(asks)
     assert f"the pair {bench.texts[2][0]!r} and {bench.texts[2][1]!r}" in str(failed.value)
     assert "3 of 12 pairs" in str(failed.value)
@@ -191,7 +193,7 @@ def test_a_cost_that_is_none_stops_the_run_at_once_and_keeps_the_labels(cost: st
     pieces = bench.oracle(code=code, cost_per_pair=PRICE).label(1, bench.batch, ALL)
     piece = next(pieces)
     assert (piece.labels.tolist(), piece.cost) == ([YES] * 4, 1.0)
-    with pytest.raises(OracleFailed, match=r"says that the call cost .*4 of 12 pairs"):
+    with pytest.raises(OracleFailed, match=r"returned the cost .*4 of 12 pairs"):
         next(pieces)
 
 

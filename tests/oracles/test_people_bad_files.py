@@ -64,21 +64,21 @@ def written(lines: list[str]) -> bytes:
 SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     "another code": (
         lambda rows: written([*rows, "r001-00004,no,a,b,c,d"]),
-        "batch.csv:5: 'r001-00004' is no pair of this batch (r001-00001 to r001-00003); delete the row",
+        "batch.csv:5: 'r001-00004' is not a pair of this batch (r001-00001 to r001-00003); delete the row",
     ),
     "another round's code": (
         lambda rows: written([row.replace("r001", "r002") for row in rows]),
-        "batch.csv:2: 'r002-00001' is no pair of this batch (r001-00001 to r001-00003); delete the row",
+        "batch.csv:2: 'r002-00001' is not a pair of this batch (r001-00001 to r001-00003); delete the row",
     ),
     "no code": (
         lambda rows: written([*rows[:2], rows[2].removeprefix("r001-00002"), rows[3]]),
-        "batch.csv:3: nothing is no pair of this batch",
+        "batch.csv:3: an empty cell is not a pair of this batch",
     ),
     "a row too few": (lambda rows: written(rows[:3]), "batch.csv lacks r001-00003; put the rows back"),
     "rows too few": (lambda rows: written(rows[:2]), "batch.csv lacks r001-00002 and 1 pairs more; put"),
     "a row twice": (
         lambda rows: written([*rows, rows[1]]),
-        "batch.csv:5: r001-00001 stands on {0}:2 too; delete one of the rows",
+        "batch.csv:5: r001-00001 is also in {0}:2; delete one of the rows",
     ),
     "a label nobody knows": (
         lambda rows: written([*rows[:3], rows[3].replace(",,", ",perhaps,", 1)]),
@@ -90,16 +90,16 @@ SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     ),
     "codes sorted alone": (
         lambda rows: written([rows[0], rows[1], rows[2][:12] + rows[3][12:], rows[3][:12] + rows[2][12:]]),
-        "batch.csv:3: r001-00002 has the left_id 't4', and was asked with 't2'; put each row together again",
+        "batch.csv:3: r001-00002 has the left_id 't4' instead of 't2'; put each row together again",
     ),
     "an id changed": (
         lambda rows: written([row.replace(",t0,", ",zero,") for row in rows]),
-        "batch.csv:2: r001-00001 has the left_id 'zero', and was asked with 't0'; put each row together again, or, if "
+        "batch.csv:2: r001-00001 has the left_id 'zero' instead of 't0'; put each row together again, or, if "
         "only a spreadsheet changed ids, delete both columns of ids",
     ),
     "an id gone": (
         lambda rows: written([row.replace(",t0,", ",,") for row in rows]),
-        "batch.csv:2: r001-00001 has the left_id '', and was asked with 't0'",
+        "batch.csv:2: r001-00001 has the left_id '' instead of 't0'",
     ),
     "a column too few": (
         lambda rows: written([*rows[:3], rows[3].rpartition(",")[0]]),
@@ -179,7 +179,7 @@ Tasks = list[Any]
 EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
     "annotators at odds": (
         lambda tasks: [tasks[0], {**tasks[1], "annotations": [choice("yes"), choice("no")]}],
-        "task 2: annotators say no and yes of r001-00002; settle it in Label Studio",
+        "task 2: annotators answer no and yes to r001-00002; keep one answer in Label Studio",
     ),
     "records at odds": (
         lambda tasks: [tasks[0], {**tasks[2]["data"], "match": "no"}, {**tasks[2]["data"], "match": "unsure"}],
@@ -192,18 +192,18 @@ EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
     "a number": (lambda tasks: [{**tasks[0]["data"], "match": 5}], "task 1: its label is 5, not yes"),
     "another code": (
         lambda tasks: [tasks[0], {"data": {**tasks[1]["data"], "pair": "r002-00001"}, "annotations": []}],
-        "task 2: 'r002-00001' is no pair of this batch (r001-00001 to r001-00003); delete the row",
+        "task 2: 'r002-00001' is not a pair of this batch (r001-00001 to r001-00003); delete the row",
     ),
-    "no code": (lambda tasks: [tasks[0], {"data": {"text": "x"}}], "task 2: nothing is no pair of this batch"),
-    "a code that is a list": (lambda tasks: [{"data": {"pair": [1]}}], "task 1: [1] is no pair of this batch"),
+    "no code": (lambda tasks: [tasks[0], {"data": {"text": "x"}}], "task 2: an empty cell is not a pair of this batch"),
+    "a code that is a list": (lambda tasks: [{"data": {"pair": [1]}}], "task 1: [1] is not a pair of this batch"),
     "another pair's ids": (
         lambda tasks: [tasks[0], {"data": {**tasks[1]["data"], "right_id": "t99"}, "annotations": [choice("yes")]}],
-        "task 2: r001-00002 has the right_id 't99', and was asked with",
+        "task 2: r001-00002 has the right_id 't99' instead of",
     ),
     "an id that is none": (
-        lambda tasks: [{"data": {**tasks[1]["data"], "right_id": 0}}], "task 1: r001-00002 has the right_id '0', and",
+        lambda tasks: [{"data": {**tasks[1]["data"], "right_id": 0}}], "task 1: r001-00002 has the right_id '0'",
     ),
-    "one task": (lambda tasks: tasks[0], "labelled.json is no list of tasks; export it again as JSON or JSON-MIN"),
+    "one task": (lambda tasks: tasks[0], "labelled.json is not a list of tasks; export it again as JSON or JSON-MIN"),
     "words": (lambda tasks: ["yes", "no"], "task 1 is not as Label Studio exports it"),
     "lists": (lambda tasks: [[tasks[0]]], "task 1 is not as Label Studio exports it"),
     "data that is text": (lambda tasks: [{"data": "x"}], "task 1 is not as Label Studio exports it"),
@@ -242,7 +242,7 @@ def test_a_good_sheet_is_not_taken_beside_a_bad_export(book: Ledger):
     path = first_round(book) / "batch.csv"
     path.write_text(path.read_text(encoding="utf-8-sig").replace(",,", ",yes,"), encoding="utf-8")
     (first_round(book) / "labelled.json").write_text("[{}]")
-    assert "labelled.json: task 1: nothing is no pair" in refused(book)
+    assert "labelled.json: task 1: an empty cell is not a pair" in refused(book)
     (first_round(book) / "labelled.json").unlink()
     label(book)
     assert book.labels(1).tolist() == [1, 1, 1]

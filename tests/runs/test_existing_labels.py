@@ -10,9 +10,9 @@ from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadFile, MissingSplit
 from al_ray.core.labels import NO, UNSURE, YES, Batch, make_answers
 from al_ray.core.task import Split, Task
-from al_ray.datasets.tables.columns import BadRowLog
 from al_ray.datasets.tables.reader import TableFormat
 from al_ray.datasets.task_folder import sealed
+from al_ray.datasets.tsv import BadRowLog
 from al_ray.runs.existing_labels import read_existing_labels
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import write_json
@@ -81,7 +81,7 @@ def test_what_holds_no_label_is_refused(make_task, tmp_path):
     task = make_task(True)
     with pytest.raises(BadFile, match="no complete round"):
         labels(str(run_of(tmp_path / "begun", task, [([[0, 1]], [YES])], complete=0)), task)
-    with pytest.raises(BadFile, match="holds 1 labels that say yes or no"):
+    with pytest.raises(BadFile, match="holds 1 labels yes or no"):
         labels(str(run_of(tmp_path / "unsure", task, [([[0, 1], [0, 2]], [YES, UNSURE])], complete=1)), task)
     train = task.split("train")
     nothing = np.empty((0, 2), dtype=np.int64)

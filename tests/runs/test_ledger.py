@@ -223,7 +223,7 @@ def test_a_pair_without_label_cannot_be_corrected(book: Ledger):
     stranger = pairs_of(book.task, 5)[:1]
     assert book.labels_of(stranger).tolist() == [OPEN]
     name = book.task.left.ids[stranger[0, 0]]
-    with pytest.raises(BadFile, match=rf"the pair {name}, .* has no label yet .*nothing was corrected"):
+    with pytest.raises(BadFile, match=rf"the pair {name}, .* has no label.*nothing was corrected"):
         book.correct(np.concatenate([batch.pairs[:1], stranger]), said(NO, YES))
     assert book.labels(1).tolist() == mixed(book.task).tolist()
     assert book.correct(batch.pairs[:1], mixed(book.task)[:1]) == (1 if mixed(book.task)[0] != YES else 0)

@@ -36,7 +36,7 @@ def test_tables_are_there_once_their_description_is(tmp_path):
     with pytest.raises(BadFile, match="lacks recall"):
         read_about(place, made_from, ["recall"])
     (place / "set.json").write_text(json.dumps({"made_from": {"task": "b"}, "count": 3}))
-    with pytest.raises(BadFile, match=f"not made from the values that its folder's name stands for; remove {place}"):
+    with pytest.raises(BadFile, match=f"not made from the values in the hash of its folder's name; remove {place}"):
         read_about(place, made_from, ["count"])
     # Killed before the last file.
     (place / "set.json").unlink()

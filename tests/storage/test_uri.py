@@ -187,13 +187,13 @@ def test_a_path_stays_a_path():
 
 @pytest.mark.parametrize("text", ["s3://", "s3:///", "s3://?region=a", "s3://bucket//run", "file:///tmp/run"])
 def test_a_uri_that_names_nothing_is_refused(text):
-    with pytest.raises(BadOption, match="is no path on an object store"):
+    with pytest.raises(BadOption, match="is not a path on an object store"):
         storage_path(text)
 
 
 @pytest.mark.parametrize("text", ["x3://bucket/run", "s3://bucket/run?colour=red"])
 def test_a_store_that_nobody_knows_is_refused(text):
-    with pytest.raises(BadOption, match=r"is no object store \("):
+    with pytest.raises(BadOption, match=r"is not an object store \("):
         storage_path(text).exists()
 
 
@@ -206,7 +206,7 @@ def test_a_password_in_a_uri_is_refused_and_not_said():
 def test_a_bucket_that_is_not_there_is_named(bucket: Uri):
     nowhere = Uri("s3", "nowhere/run", bucket.query)
     assert not nowhere.exists()
-    with pytest.raises(BadFile, match=r"s3://nowhere/run/a.*NO_SUCH_BUCKET.*see that the bucket, its address and your"):
+    with pytest.raises(BadFile, match=r"s3://nowhere/run/a.*NO_SUCH_BUCKET.*check the bucket, its address and your"):
         write_text(nowhere / "a", "a")
 
 
@@ -250,7 +250,7 @@ def test_a_folder_is_downloaded_once_a_node_until_it_changes(bucket: Uri, server
     again = fetched(bucket / "pool")
     assert (again / "left" / "ids").read_text() == "newer ids"
     assert not copy.exists(), "what nobody asked for in a day is forgotten"
-    with pytest.raises(BadFile, match="is not there; restore it"):
+    with pytest.raises(BadFile, match="does not exist; restore it"):
         fetched(bucket / "none")
 
 

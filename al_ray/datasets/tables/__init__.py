@@ -1,1 +1,1 @@
-"""A user's own CSV, TSV, JSONL or Parquet to a task."""
+"""Read a user's own CSV, TSV, JSON lines and Parquet tables."""

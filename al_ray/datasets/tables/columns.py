@@ -4,40 +4,25 @@ A cell has the same text in every file format: trimmed; numbers as Python writes
 empty or NaN.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Mask, Rows
-from al_ray.datasets.tsv import BadRows, SkippedRow
+from al_ray.datasets.tsv import BadRowLog
 
 Cells: TypeAlias = pa.LargeStringArray
 # Arrow creates these functions at import, where type checkers cannot see them.
 compute: Any = pyarrow.compute
-NO_CELL = pa.scalar(None, pa.large_string())
 # Maximum number of columns, and of characters of a cell, in an error line.
 SHOWN, WIDEST = 12, 40
-
-
-@dataclass
-class BadRowLog:
-    """Bad rows of tables: under `fail` the first raises BadFile, under `skip` all are collected to be listed."""
-
-    bad_rows: BadRows
-    cure: str = "mend the row, or leave such rows out with --bad-rows skip"
-    skipped: list[SkippedRow] = field(default_factory=list)
-
-    def add(self, place: str, reason: str) -> None:
-        """Raise BadFile for a bad row, or collect it."""
-        if self.bad_rows == "fail":
-            raise BadFile(f"{place}: {reason}; {self.cure}")
-        self.skipped.append(SkippedRow(place, reason))
 
 
 @dataclass(frozen=True)
@@ -107,13 +92,22 @@ def concatenate(parts: Sequence[Cells]) -> Cells:
 def trim_cells(column: Cells) -> Cells:
     """Strip white space; null where nothing is left."""
     column = compute.utf8_trim_whitespace(column)
-    return compute.if_else(compute.equal(compute.binary_length(column), 0), NO_CELL, column)
+    # A constant of the module would load pandas at import.
+    no_cell = pa.scalar(None, pa.large_string())
+    return compute.if_else(compute.equal(compute.binary_length(column), 0), no_cell, column)
 
 
 def quote_cell(column: Cells, row: int) -> str:
     """Return a cell in quotes for an error line, shortened to WIDEST characters."""
     text = column[row].as_py()
     return repr(text if len(text) <= WIDEST else text[:WIDEST] + "...")
+
+
+def code_words(column: Cells, codes: Mapping[str, int], unknown: int) -> npt.NDArray[np.int64]:
+    """Return the code (n,) of each cell, ignoring case; `unknown` for an empty cell or a word without a code."""
+    words = pa.array(list(codes), pa.large_string())
+    numbers = compute.index_in(compute.utf8_lower(column), value_set=words).fill_null(-1).to_numpy()
+    return np.array([*codes.values(), unknown])[numbers]
 
 
 def as_mask(mask: pa.BooleanArray) -> Mask:

@@ -16,17 +16,18 @@ from al_ray.core.labels import OPEN, UNSURE, WORDS, YES, Labelled
 from al_ray.core.pairs import Mask, Pairs, PairSpace, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Corpus, Task
-from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, compute, quote_cell
+from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, code_words, compute, quote_cell
 from al_ray.datasets.tables.pair_labels import MEANINGS
 from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tables.texts import SideTexts
+from al_ray.datasets.tsv import BadRowLog
 from al_ray.storage.files import in_one_step
 from al_ray.storage.uri import StoragePath
 
 # The column order of sentence-transformers: texts, then the label.
 PAIR = ("sentence1", "sentence2", "label")
 EVERY = ("left_id", "right_id", "answer", "round", "source")
-# The code of a label that is no word of MEANINGS.
+# The code of a label that is not in MEANINGS.
 UNREADABLE = OPEN + 1
 WRITERS: dict[str, Callable[[pa.Table, IO[bytes]], Any]] = {
     ".parquet": pq.write_table,
@@ -41,8 +42,8 @@ WRITERS: dict[str, Callable[[pa.Table, IO[bytes]], Any]] = {
 class LabelTable:
     """Labels of a table: rows of a sheet, one for each pair, with (n, 2) pairs and (n,) labels NO, YES or UNSURE.
 
-    rows: how many the table has; empty, unsure: how many have no label, or the label unsure; repeats: how many say yes
-    or no as an earlier row does.
+    rows: number of rows in the table; empty, unsure: of those without a label, and with the label unsure; repeats: of
+    those that repeat the yes or no of an earlier row.
     """
 
     sheet: TableRows
@@ -55,7 +56,7 @@ class LabelTable:
 
     @property
     def settled(self) -> dict[str, int]:
-        """What a report says of rows without effect: a sentence -> how many times."""
+        """Return the counts of rows without effect, for a report: a sentence -> number of rows."""
         again = self.repeats + self.unsure - int((self.labels == UNSURE).sum())
         return {"rows without an answer": self.empty, "rows that repeat a pair": again}
 
@@ -97,7 +98,7 @@ def read_label_table(
     sheet = sheet.reject(
         outside,
         lambda row: (
-            f"it pairs {quote_cell(ids, row)} with itself" if itself[row] else "its pair is none of the training split"
+            f"it pairs {quote_cell(ids, row)} with itself" if itself[row] else "its pair is not in the training split"
         ),
         faults,
     )
@@ -108,10 +109,9 @@ def read_label_table(
 def label_rows(sheet: TableRows, pairs: Pairs, space: PairSpace, faults: BadRowLog) -> LabelTable:
     """Read the labels of (n, 2) pairs, the rows of a sheet; one without a cell `label` says yes to all of them.
 
-    The rule for all tables of labels: an empty label says nothing. Unsure means that the answer is not known: it is no
-    negative, it contradicts neither yes nor no, and where another row of the pair says either, that row counts. Yes and
-    no of one pair contradict each other: the later row is a bad row, and its line names the first. So is a row whose
-    label cannot be read.
+    The rule for all tables of labels: a row with an empty label is ignored. Unsure is not a negative: it contradicts
+    neither yes nor no, and is ignored if another row of the pair says yes or no. Yes and no of one pair contradict each
+    other: the later row is a bad row, and its message names the earlier. A label that cannot be read is a bad row too.
     """
     labels, rows = _label_codes(sheet), len(sheet)
     unread = labels == UNREADABLE
@@ -134,7 +134,7 @@ def label_rows(sheet: TableRows, pairs: Pairs, space: PairSpace, faults: BadRowL
     sheet.reject(
         odd,
         lambda row: (
-            f"it says {WORDS[labels[row]]} of a pair to which {sheet.place(int(counts[row]))} says "
+            f"its label is {WORDS[labels[row]]}, but {sheet.place(int(counts[row]))} labels the same pair "
             f"{WORDS[int(labels[counts[row]])]}"
         ),
         faults,
@@ -148,30 +148,28 @@ def label_rows(sheet: TableRows, pairs: Pairs, space: PairSpace, faults: BadRowL
 
 
 def _unlabelled(sheet: TableRows) -> Mask:
-    """(n,) whether the label of a row is empty."""
+    """Return whether the label of each row (n,) is empty."""
     if "label" not in sheet.cells:
         return np.zeros(len(sheet), dtype=np.bool_)
     return as_mask(compute.is_null(sheet.cells["label"]))
 
 
 def _label_codes(sheet: TableRows) -> Labels:
-    """(n,) NO, YES or UNSURE; OPEN for an empty cell, UNREADABLE for any other word."""
+    """Return NO, YES or UNSURE for each row (n,); OPEN for an empty cell, UNREADABLE for any other word."""
     if "label" not in sheet.cells:
         return np.full(len(sheet), YES, dtype=np.uint8)
-    words = compute.utf8_lower(sheet.cells["label"])
-    found = compute.index_in(words, value_set=pa.array(list(MEANINGS), pa.large_string())).fill_null(-1).to_numpy()
-    labels = np.array([*MEANINGS.values(), UNREADABLE], dtype=np.uint8)[found]
+    labels = code_words(sheet.cells["label"], MEANINGS, UNREADABLE).astype(np.uint8)
     labels[_unlabelled(sheet)] = OPEN
     return labels
 
 
 def _unknown_id(ids: Cells, column: str, side: SideTexts, hint: str) -> Callable[[int], str]:
-    """Row -> why its id is none of a side's."""
+    """Return the function row -> reason for ids that a side does not have."""
 
     def reason(row: int) -> str:
         if not ids[row].is_valid:
             return f"its {column!r} is empty"
-        return f"its {column!r} is {quote_cell(ids, row)}, no id of {side.name}{hint}"
+        return f"its {column!r} is {quote_cell(ids, row)}, which is not an id of {side.name}{hint}"
 
     return reason
 
@@ -186,15 +184,13 @@ def labels_table(labelled: Labelled, task: Task, every: bool) -> pa.Table:
 
     every: add the columns of EVERY, and the unsure pairs, whose label is null.
     """
-    kept = labelled if every else labelled.decided
-    left, right = kept.pairs.T.tolist()
-    label = pa.array(kept.labels, pa.int64(), mask=kept.labels == UNSURE)
-    texts = [task.left.texts[row] for row in left], [task.right.texts[row] for row in right]
-    columns: dict[str, Any] = dict(zip(PAIR, (*texts, label), strict=True))
+    chosen = labelled if every else labelled.decided
+    label = pa.array(chosen.labels, pa.int64(), mask=chosen.labels == UNSURE)
+    columns: dict[str, Any] = dict(zip(PAIR, (*task.texts_of(chosen.pairs), label), strict=True))
     if every:
-        ids = [task.left.ids[row] for row in left], [task.right.ids[row] for row in right]
-        said = [WORDS[word] for word in kept.labels.tolist()]
-        columns |= dict(zip(EVERY, (*ids, said, kept.rounds, list(kept.sources)), strict=True))
+        words = [WORDS[label] for label in chosen.labels.tolist()]
+        values = *task.ids_of(chosen.pairs), words, chosen.rounds, list(chosen.sources)
+        columns |= dict(zip(EVERY, values, strict=True))
     return pa.table(columns)
 
 

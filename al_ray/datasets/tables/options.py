@@ -86,8 +86,8 @@ class OwnTexts(TableOptions):
                 )
         if self.right_text_columns is not None:
             column_names("--right-text-columns", self.right_text_columns)
-        if self.labels is not None and len(self.columns_of_labels) not in (2, 3):
-            raise BadOption(f"--label-columns is {self.label_columns}; give three, such as {LABEL_COLUMNS}, or two ids")
+        if self.labels is not None:
+            self.columns_of_labels()
 
     def _check_files(self) -> None:
         files = [path for path in (self.left, self.right, self.labels, self.source) if path is not None]
@@ -99,10 +99,17 @@ class OwnTexts(TableOptions):
         if self.right is not None and self.left == self.right and self.right_text_columns is None:
             raise BadOption("--right is the same file as --left; leave it out to pair a collection with itself")
 
-    @property
     def columns_of_labels(self) -> tuple[str, ...]:
         """Return two columns of ids, and that of the label if there is one."""
-        return column_names("--label-columns", self.label_columns or LABEL_COLUMNS)
+        return label_column_names("--label-columns", self.label_columns or LABEL_COLUMNS)
+
+
+def label_column_names(option: str, columns: str) -> tuple[str, ...]:
+    """Split the column names of a table of labels: two ids, and the label unless all rows are matches."""
+    names = column_names(option, columns)
+    if len(names) not in (2, 3):
+        raise BadOption(f"{option} is {columns}; give three, such as {LABEL_COLUMNS}, or two ids")
+    return names
 
 
 def column_names(option: str, columns: str) -> tuple[str, ...]:

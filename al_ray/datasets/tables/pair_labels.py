@@ -1,20 +1,20 @@
-"""Labelled pairs of a user, the words for labels, and the task made of labels and texts."""
+"""Labelled pairs of a user, the words for labels, and the task built from labels and texts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from al_ray.core import labels as records
 from al_ray.core.errors import BadFile
 from al_ray.core.graph import components
 from al_ray.core.pairs import Mask, Pairs, PairSpace
 from al_ray.core.rng import generator
-from al_ray.core.task import SPLITS, Corpus, Split, Task
-from al_ray.datasets.splitting import Numbers, Shares, deal, pairs_within
-from al_ray.datasets.tables.columns import BadRowLog, TableRows, compute, quote_cell
+from al_ray.core.task import Corpus, Task
+from al_ray.datasets.splitting import Numbers, Shares, build_splits, deal, pairs_within
+from al_ray.datasets.tables.columns import TableRows, code_words, quote_cell
 from al_ray.datasets.task_folder import sealed
+from al_ray.datasets.tsv import BadRowLog
 
 # Case and surrounding white space do not matter.
 YES = ("1", "1.0", "true", "t", "yes", "y", "match")
@@ -49,17 +49,9 @@ class PairLabels:
 UNLABELLED = PairLabels(np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.bool_), {})
 
 
-def whole_space(left: int, right: int, symmetric: bool) -> PairSpace:
-    """Return the space of all pairs of a task with this many texts on its sides."""
-    rows = np.arange(left, dtype=np.int64)
-    return PairSpace(rows, rows if symmetric else np.arange(right, dtype=np.int64), right, symmetric)
-
-
 def read_splits(sheet: TableRows, column: str, faults: BadRowLog) -> tuple[TableRows, Numbers]:
     """Return the rows whose cell `split` names a split, and (n,) numbers of SPLITS."""
-    words = compute.utf8_lower(sheet.cells["split"])
-    found = compute.index_in(words, value_set=pa.array(list(SPLIT_NUMBERS), pa.large_string())).fill_null(-1).to_numpy()
-    numbers = np.array([*SPLIT_NUMBERS.values(), -1])[found]
+    numbers = code_words(sheet.cells["split"], SPLIT_NUMBERS, unknown=-1)
 
     def reason(row: int) -> str:
         cells = sheet.cells["split"]
@@ -96,24 +88,13 @@ def build_task(
         _refuse_avalanche(matched)
         positives, inside = pairs_within(matched), matched[negatives[:, 0]] == matched[negatives[:, 1]]
         negatives, denied = negatives[~inside], int(inside.sum())
-    splits: dict[str, Split] = {}
-    for number, split in enumerate(SPLITS):
-        rows = np.flatnonzero(split_of == number).astype(np.int64)
-        part = PairSpace(rows, rows if space.symmetric else space.right, space.width, space.symmetric)
-        splits[split] = Split(
-            split, part, *(_inside(pairs, split_of == number, space) for pairs in (positives, negatives))
-        )
-    kept = sum(len(split.positives) + len(split.stated_negatives) for split in splits.values())
+    splits = build_splits(space, split_of, positives, negatives)
+    included = sum(len(split.positives) + len(split.stated_negatives) for split in splits.values())
     settled = {
         "stated negatives inside a component of positives (the closure wins)": denied,
-        "known pairs that cross the given splits (they belong to none)": len(positives) + len(negatives) - kept,
+        "known pairs that cross the given splits (they belong to none)": len(positives) + len(negatives) - included,
     }
     return sealed(name, space.symmetric, left, right, splits), settled
-
-
-def _inside(pairs: Pairs, here: Mask, space: PairSpace) -> Pairs:
-    """Return those of (n, 2) pairs that lie in a split: both texts in a symmetric task, else the left one."""
-    return pairs[here[pairs].all(axis=1) if space.symmetric else here[pairs[:, 0]]]
 
 
 def _refuse_avalanche(matched: Numbers) -> None:

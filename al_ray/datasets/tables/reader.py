@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, check_columns, concatenate, trim_cells
+from al_ray.datasets.tables.columns import Cells, TableRows, check_columns, concatenate, trim_cells
+from al_ray.datasets.tsv import BadRowLog
 
 Format = Literal["auto", "csv", "tsv", "jsonl", "parquet"]
 FORMATS: dict[str, Format] = {
@@ -72,21 +73,21 @@ class TableFormat:
 
     def format_of(self, path: Path) -> Format:
         """Return the format of a file, by its extension unless it is given."""
-        found = FORMATS.get(path.suffix.lower()) if self.format == "auto" else self.format
-        if found is None:
+        form = FORMATS.get(path.suffix.lower()) if self.format == "auto" else self.format
+        if form is None:
             known = " ".join(FORMATS)
             raise BadOption(f"{path}: its extension is none of {known}; give --format csv, tsv, jsonl or parquet")
-        return found
+        return form
 
 
 def read_table(path: Path, columns: Sequence[str], reading: TableFormat, faults: BadRowLog) -> TableRows:
     """Read columns of a file; a row that cannot be read goes to `faults`."""
     form = reading.format_of(path)
     _check_kind(path, form, reading)
-    wanted, before = list(dict.fromkeys(columns)), len(faults.skipped)
-    sheet = _parquet(path, wanted) if form == "parquet" else _lines(path, wanted, form, reading, faults)
+    names, skipped = list(dict.fromkeys(columns)), len(faults.skipped)
+    sheet = _parquet(path, names) if form == "parquet" else _lines(path, names, form, reading, faults)
     if not len(sheet):
-        readable = " that can be read" if len(faults.skipped) > before else ""
+        readable = " that can be read" if len(faults.skipped) > skipped else ""
         raise BadFile(f"{path} holds no row{readable}; is it the right file, and whole?")
     return sheet
 
@@ -119,8 +120,7 @@ def _lines(path: Path, columns: list[str], form: Format, reading: TableFormat, f
     newline = "" if form != "jsonl" and reading.quoting == "standard" else "\n"
     try:
         with path.open(encoding=reading.codec, errors="surrogateescape", newline=newline) as file:
-            every = _json_rows if form == "jsonl" else _delimited_rows
-            rows = every(file, path, columns, reading, faults)
+            rows = (_json_rows if form == "jsonl" else _delimited_rows)(file, path, columns, reading, faults)
             while block := list(islice(rows, ROWS_AT_ONCE)):
                 try:
                     cells = _cells(block, len(columns))
@@ -215,7 +215,7 @@ def _positions(path: Path, line: int, first: list[str], columns: list[str], read
         for name in columns:
             if not name.isdecimal() or int(name) >= len(first):
                 last = len(first) - 1
-                raise BadOption(f"--no-header: {name!r} is no column of {path}; give numbers from 0 to {last}")
+                raise BadOption(f"--no-header: {name!r} is not a column of {path}; give numbers from 0 to {last}")
         return [int(name) for name in columns]
     header = [name.strip().removeprefix("\ufeff").strip() for name in first]
     if any("\udc80" <= letter <= "\udcff" for letter in "".join(header)):

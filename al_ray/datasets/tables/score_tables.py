@@ -22,7 +22,6 @@ def read_scores(path: Path) -> dict[str, Floats]:
     strange = sorted(set(strata.tolist()) - set(STRATA))
     if strange:
         raise BadFile(f"{path}: stratum {', '.join(strange)} is none of {', '.join(STRATA)}; mend the file")
-    _refuse_infinite(path, scores)
     return {name: scores[strata == name] for name in STRATA}
 
 
@@ -32,7 +31,6 @@ def read_scored_pairs(path: Path) -> ScoredPairs:
     if not len(table):
         raise BadFile(f"{path} holds no pair; give a row for each stated pair")
     scores = _scores(path, table)
-    _refuse_infinite(path, scores)
     labels = table["label"].to_pylist()
     # True and 1.0 equal 1; the text "1" does not.
     strange = next((row for row, label in enumerate(labels) if label not in (0, 1)), None)
@@ -59,11 +57,9 @@ def _scores(path: Path, table: pa.Table) -> Floats:
     kind = table.schema.field("score").type
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
         raise BadFile(f"{path}: column 'score' holds {kind}, not numbers; mend the file")
-    return np.asarray(table["score"].to_pylist(), dtype=np.float64)
-
-
-def _refuse_infinite(path: Path, scores: Floats) -> None:
+    scores = np.asarray(table["score"].to_pylist(), dtype=np.float64)
     if not np.isfinite(scores).all():
         row = int(np.argmin(np.isfinite(scores)))
         what = "no score" if np.isnan(scores[row]) else f"the score {scores[row]}"
         raise BadFile(f"{path}: row {row} has {what}; give every pair a finite number")
+    return scores

@@ -10,9 +10,10 @@ from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus
 from al_ray.datasets.splitting import Numbers
-from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, compute, quote_cell
+from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, compute, quote_cell
 from al_ray.datasets.tables.pair_labels import PairLabels
 from al_ray.datasets.tables.text_statistics import count_duplicates, describe_lengths
+from al_ray.datasets.tsv import BadRowLog
 
 # Maximum characters of a text; longer cells come from a quote that is closed far away.
 LONGEST = 1_000_000
@@ -36,12 +37,12 @@ class SideTexts:
         return Corpus(tuple(self.ids.to_pylist()), tuple(self.texts.to_pylist()))
 
     def rows(self, ids: Cells) -> Rows:
-        """Return the row (n,) of each of (n,) ids, -1 for an unknown one; 12.0 stands for 12 if there is no id 12.0."""
-        found = compute.index_in(ids, value_set=self.ids)
-        if found.null_count:
+        """Return the row (n,) of each of (n,) ids, -1 for an unknown one; 12.0 stands for 12 if no id is 12.0."""
+        rows = compute.index_in(ids, value_set=self.ids)
+        if rows.null_count:
             whole = compute.replace_substring_regex(ids, WHOLE, r"\1")
-            found = compute.coalesce(found, compute.index_in(whole, value_set=self.ids))
-        return found.fill_null(-1).to_numpy().astype(np.int64)
+            rows = compute.coalesce(rows, compute.index_in(whole, value_set=self.ids))
+        return rows.fill_null(-1).to_numpy().astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Make a task of a user's own texts and labels: one or two collections with labels, or one file of labelled pairs."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +9,8 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import UNSURE, YES
 from al_ray.core.pairs import Pairs, PairSpace, as_pairs
 from al_ray.core.task import SPLITS, Task
-from al_ray.datasets.splitting import Numbers, Shares
-from al_ray.datasets.tables.columns import BadRowLog, Cells, TableRows, as_mask, compute
+from al_ray.datasets.splitting import Numbers, Shares, whole_space
+from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, compute
 from al_ray.datasets.tables.label_tables import LabelTable, label_rows, read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
 from al_ray.datasets.tables.pair_labels import (
@@ -21,7 +19,6 @@ from al_ray.datasets.tables.pair_labels import (
     build_task,
     deal_splits,
     read_splits,
-    whole_space,
 )
 from al_ray.datasets.tables.reader import read_table
 from al_ray.datasets.tables.texts import (
@@ -33,22 +30,10 @@ from al_ray.datasets.tables.texts import (
     require_ids,
     require_texts,
 )
-from al_ray.datasets.tsv import Report
+from al_ray.datasets.tsv import BadRowLog, Report
 
 
-@dataclass(frozen=True)
-class OwnReport(Report):
-    """The report on a user's tables: what was read, then counts and skipped rows."""
-
-    read: tuple[str, ...] = ()
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the report."""
-        yield from self.read
-        yield from super().lines()
-
-
-def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, OwnReport]:
+def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
     """Make the task of a user's own tables, and the report.
 
     Splits keep connected components together: with one collection over all labels, with two over matches of left
@@ -68,7 +53,7 @@ def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, OwnReport]:
     right = left if symmetric else texts.right.corpus()
     name = " x ".join(path.stem for path in tables)
     task, settled = build_task(name, left, right, texts.known, split_of, space, options.closure)
-    return task, OwnReport(tuple(faults.skipped), {**texts.known.settled, **settled}, texts.read)
+    return task, Report(tuple(faults.skipped), {**texts.known.settled, **settled}, texts.read)
 
 
 def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTables:
@@ -88,7 +73,7 @@ def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTabl
     if options.labels is not None:
         space = whole_space(len(left), len(right), left is right)
         hint = " (without --id-column its ids are row numbers from 0)" if options.id_column is None else ""
-        columns = options.columns_of_labels
+        columns = options.columns_of_labels()
         table = read_label_table(options.labels, columns, options.reading, (left, right), space, faults, hint)
         known = _pair_labels(table, space)
         read.append(f"{options.labels}: {table.rows:,} rows of labels")
@@ -101,8 +86,8 @@ def _collection(
     """Read a table of texts: cells `id`, each once, `text`, and `split` if --left has one."""
     columns = column_names("--text-columns", text_columns)
     split = options.split_column if path == options.left else None
-    wanted = [*columns, *(name for name in (id_column, split) if name is not None)]
-    sheet = read_table(path, wanted, options.reading, faults)
+    names = [*columns, *(name for name in (id_column, split) if name is not None)]
+    sheet = read_table(path, names, options.reading, faults)
     numbers = pa.array(sheet.numbers).cast(pa.large_string())
     cells = {
         "id": numbers if id_column is None else as_ids(sheet.cells[id_column]),
@@ -128,12 +113,12 @@ def _labelled_pairs(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedT
     """Read one table with two texts in each row."""
     columns = column_names("--text-columns", options.text_columns)
     halves = {"one": columns[: len(columns) // 2], "other": columns[len(columns) // 2 :]}
-    kept = {"label": options.label_column, "split": options.split_column}
-    kept = {cell: column for cell, column in kept.items() if column is not None}
-    sheet = read_table(path, [*columns, *kept.values()], options.reading, faults)
+    others = {"label": options.label_column, "split": options.split_column}
+    others = {cell: column for cell, column in others.items() if column is not None}
+    sheet = read_table(path, [*columns, *others.values()], options.reading, faults)
     count = len(sheet)
     joined = {cell: sheet.join_columns(half) for cell, half in halves.items()}
-    sheet = sheet.with_cells(**joined, **{cell: sheet.cells[column] for cell, column in kept.items()})
+    sheet = sheet.with_cells(**joined, **{cell: sheet.cells[column] for cell, column in others.items()})
     for cell, half in halves.items():
         sheet = require_texts(sheet, cell, half, faults)
     if not options.two_sided:
@@ -151,7 +136,6 @@ def _labelled_pairs(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedT
             split_of[column] = row_splits
     known = UNLABELLED
     if options.label_column is not None:
-        sheet = sheet.with_cells(label=sheet.cells["label"])
         space = whole_space(len(left), len(right), left is right)
         known = _pair_labels(label_rows(sheet, pairs, space, faults), space)
     sides = (left,) if left is right else (left, right)
@@ -178,9 +162,7 @@ def _numbers(texts: Cells) -> Cells:
 
 def _in_one_split(sheet: TableRows, split_of: Numbers, two_sided: bool, faults: BadRowLog) -> tuple[TableRows, Numbers]:
     """Return the rows whose (left) texts are in no other split by an earlier row, and their splits (n,)."""
-    codes, _ = number_distinct_texts(
-        *([sheet.cells["one"]] if two_sided else [sheet.cells["one"], sheet.cells["other"]])
-    )
+    codes, _ = number_distinct_texts(*(sheet.cells[side] for side in (("one",) if two_sided else ("one", "other"))))
     first = dict[int, int]()
     against = np.full(len(sheet), -1)
     for row, texts in enumerate(codes.tolist()):
@@ -192,7 +174,9 @@ def _in_one_split(sheet: TableRows, split_of: Numbers, two_sided: bool, faults: 
     bad = against >= 0
 
     def reason(row: int) -> str:
-        here, there = SPLITS[split_of[row]], SPLITS[split_of[against[row]]]
-        return f"it is of {here}, and a text of it of {there} by {sheet.place(against[row])} (or let --split deal them)"
+        split, other = SPLITS[split_of[row]], SPLITS[split_of[against[row]]]
+        return (
+            f"it is in {split}, but {sheet.place(against[row])} puts a text of it in {other} (or leave it to --split)"
+        )
 
     return sheet.reject(bad, reason, faults), split_of[~bad]

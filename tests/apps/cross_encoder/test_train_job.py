@@ -231,7 +231,7 @@ def test_a_dry_run_prints_the_work_to_do(cosine, folder, capsys):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"labels": "nowhere.csv"}, "--labels nowhere.csv is not there"),
+        ({"labels": "nowhere.csv"}, "--labels nowhere.csv does not exist"),
         ({"labels": ""}, "give a run folder, a table, or stated"),
         ({"labels": "{folder}/task"}, "holds no config.json; give the folder of a run"),
         ({"labels": "{folder}/concat"}, "is not a run"),

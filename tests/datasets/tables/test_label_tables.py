@@ -11,11 +11,11 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.pairs import PairSpace
 from al_ray.core.task import Corpus, Split, Task
-from al_ray.datasets.tables.columns import BadRowLog
 from al_ray.datasets.tables.label_tables import LabelTable, read_task_labels
 from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.tables.reader import TableFormat
 from al_ray.datasets.tables.to_task import read_own
+from al_ray.datasets.tsv import BadRowLog
 
 COLUMNS = ("left", "right", "label")
 IDS = ("a", "b", "c", "d")
@@ -63,7 +63,9 @@ def test_unsure_is_no_negative_and_gives_way_to_yes_and_no(tmp_path):
 
 def test_a_contradiction_names_both_rows_either_way_round(tmp_path):
     path = write(tmp_path, "a,b,yes", "a,b,unsure", "b,c,no", "b,a,no", "a,b,1")
-    with pytest.raises(BadFile, match=r"labels\.csv:5: it says no of a pair to which .*labels\.csv:2 says yes; mend"):
+    with pytest.raises(
+        BadFile, match=r"labels\.csv:5: its label is no, but .*labels\.csv:2 labels the same pair yes; mend"
+    ):
         read(path)
     faults = BadRowLog("skip")
     assert said(read(path, faults)) == [("ab", YES), ("bc", NO)]
@@ -81,10 +83,10 @@ def test_a_row_without_a_label_is_not_looked_at_further(tmp_path):
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ("a,nobody,yes", "its 'right' is 'nobody', no id of the task's left texts"),
+        ("a,nobody,yes", "its 'right' is 'nobody', which is not an id of the task's left texts"),
         (",b,yes", "its 'left' is empty"),
         ("b,b,yes", "it pairs 'b' with itself"),
-        ("a,d,yes", "its pair is none of the training split"),
+        ("a,d,yes", "its pair is not in the training split"),
         ("a,b,perhaps", "its label is 'perhaps', not 1 or 0, yes, no or unsure"),
     ],
 )

@@ -217,7 +217,7 @@ def test_labels_of_two_columns_are_all_matches(tmp_path):
 def test_repeats_unsure_answers_and_a_second_opinion_are_counted(tmp_path):
     rows = [("A1", "A2", 1), ("A2", "A1", 1), ("A1", "B7", "unsure"), ("A2", "A1", 0), ("A1", "B8", 0)]
     labels = write(tmp_path / "l.csv", ("left", "right", "label"), rows)
-    with pytest.raises(BadFile, match=r"l.csv:5: it says no of a pair to which .*l.csv:2 says yes; mend"):
+    with pytest.raises(BadFile, match=r"l.csv:5: its label is no, but .*l.csv:2 labels the same pair yes; mend"):
         own(**products(tmp_path), labels=labels)
     task, report = own(**products(tmp_path), labels=labels, bad_rows="skip")
     assert pairs(task) == ([("A1", "A2")], [("A1", "B8")])
@@ -305,7 +305,9 @@ def test_a_given_split_is_kept_and_labels_across_it_belong_to_none(tmp_path):
 def test_a_text_of_labelled_pairs_has_one_split_and_the_first_row_says_which(tmp_path):
     rows = [("a", "b", 1, "train"), ("b", "c", 0, "dev"), ("c", "d", 1, "dev"), ("e", "f", 0, "test")]
     options = source(tmp_path, rows, ("one", "two", "same", "part"))
-    with pytest.raises(BadFile, match=r"pairs.csv:3: it is of dev, and a text of it of train by .*:2 \(or let --split"):
+    with pytest.raises(
+        BadFile, match=r"pairs.csv:3: it is in dev, but .*:2 puts a text of it in train \(or leave it to --split"
+    ):
         own(**options, split_column="part")
     task, report = own(**options, split_column="part", bad_rows="skip")
     assert task.left.texts == tuple("abcdef")

@@ -1,0 +1,84 @@
+"""The options of jobs.labels: one class for each subcommand."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from al_ray.cli._shared.entry import PathOrUri
+from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names
+from al_ray.datasets.tables.reader import TableFormat
+from al_ray.datasets.tsv import BadRows
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfRun:
+    """The option of all subcommands."""
+
+    run: PathOrUri
+    """Run folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status(OfRun):
+    """Count the labels of each round."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(OfRun):
+    """Write the labelled pairs in the order bought: sentence1, sentence2, label (1 match, 0 no match)."""
+
+    out: PathOrUri
+    """File to write: .parquet, .csv or .jsonl."""
+    every_column: bool = False
+    """Also write ids, answer, round and source, and the pairs labelled unsure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(OfRun):
+    """A table of labels."""
+
+    columns: str = LABEL_COLUMNS
+    """Columns of the table: the two ids and the label (1/0, yes/no, unsure). Two columns: all are matches."""
+    delimiter: str | None = None
+    """Column delimiter of a CSV or TSV file; a comma or a tab, by extension, when not given."""
+    encoding: str = "utf-8"
+    """Encoding of CSV, TSV and JSON lines files."""
+    bad_rows: BadRows = "fail"
+    """What to do with a bad row: fail with its line, or skip it and list it."""
+
+    @property
+    def reading(self) -> TableFormat:
+        """The format of the table."""
+        return TableFormat(delimiter=self.delimiter, encoding=self.encoding)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its two or three columns."""
+        return label_column_names("--columns", self.columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import(Table):
+    """Add labels bought elsewhere as the next round of a run, or as the seed set of a new one."""
+
+    labels: Path
+    """Table of labels: Parquet, CSV, TSV or JSON lines."""
+    task: PathOrUri | None = None
+    """Task folder; required for a new run folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correct(Table):
+    """Correct labels: the history keeps the old label, the next training uses the new one."""
+
+    labels: Path | None = None
+    """Table of corrections; without it, give one pair by --left-id and --right-id."""
+    left_id: str | None = None
+    """Id of the left text."""
+    right_id: str | None = None
+    """Id of the right text."""
+    label: Literal["yes", "no", "unsure"] | None = None
+    """The correct label."""
+
+
+Command = Status | Export | Import | Correct

@@ -1,0 +1,145 @@
+"""Carry out jobs.labels: read or write the labels of a run folder."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from al_ray.cli._labels.options import Command, Correct, Export, Import, Status
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Batch, make_answers
+from al_ray.core.pairs import Pairs, as_pairs
+from al_ray.core.scorer import Labels
+from al_ray.core.text_table import format_columns
+from al_ray.datasets.tables.label_tables import labels_table, read_task_labels, write_labels
+from al_ray.datasets.task_folder import read_task
+from al_ray.datasets.tsv import BadRowLog, Report
+from al_ray.runs.ledger import Ledger
+from al_ray.runs.run_folder import RunFolder, bound_config, opened, refuse_inside
+from al_ray.storage.uri import StoragePath, storage_path
+
+SOURCE = "imported"
+
+
+def carry_out(options: Command) -> None:
+    """Run the subcommand that the options belong to."""
+    {Status: status, Export: export, Import: import_labels, Correct: correct}[type(options)](options)
+
+
+def status(options: Status) -> None:
+    """Print the counts of each round, and how to resume a run with an incomplete one."""
+    folder = RunFolder(options.run, read_task(task_of(options.run, None)))
+    ledger, last = folder.ledger, folder.last
+    rows: list[tuple[str, ...]] = [
+        ("round", "chosen by", "pairs", "yes", "no", "unsure", "open", "answered by", "cost")
+    ]
+    for number, (batch, labels) in enumerate(ledger.read_rounds(range(1, ledger.rounds + 1)), start=1):
+        pieces = list(ledger.answers(number))
+        counts = [f"{int((labels == label).sum()):,}" for label in (YES, NO, UNSURE, OPEN)]
+        labellers = ", ".join(sorted({piece.by for piece in pieces})) or "-"
+        cost = sum(piece.cost for piece in pieces)
+        rows.append((str(number), batch.source, f"{len(labels):,}", *counts, labellers, f"{cost:,.2f}"))
+    print(format_columns(rows))
+    print(f"{sum(map(len, ledger.corrections())):,} corrections; {last} rounds complete")
+    if ledger.rounds > last:
+        print(f"to resume: python -m jobs.run --out {options.run} --config {options.run}")
+
+
+def export(options: Export) -> None:
+    """Write all labels of a run, those of an incomplete round included."""
+    folder = RunFolder(options.run, read_task(task_of(options.run, None)))
+    labelled = folder.ledger.labelled()
+    if not len(labelled):
+        raise BadFile(f"{options.run} has no label yet; label a batch first (python -m jobs.labels status)")
+    table = labels_table(labelled, folder.task, options.every_column)
+    write_labels(options.out, table)
+    unsure = "" if options.every_column else f", without {len(labelled) - len(table):,} labelled unsure"
+    print(f"wrote {len(table):,} labelled pairs ({labelled.positives:,} matches{unsure}) to {options.out}")
+
+
+def import_labels(options: Import) -> None:
+    """Write the labels of a table that the run lacks as a complete round."""
+    with writing(options.run, options.task) as folder:
+        ledger, faults = folder.ledger, BadRowLog(options.bad_rows)
+        table = read_task_labels(options.labels, options.names, options.reading, folder.task, faults)
+        known = ledger.labels_of(table.pairs)
+        table.sheet.reject(
+            (known != OPEN) & (known != table.labels),
+            lambda row: f"the run has the label {WORDS[known[row]]} for this pair (python -m jobs.labels correct)",
+            faults,
+        )
+        fresh = known == OPEN
+        if not fresh.any():
+            raise BadFile(f"{options.labels} holds no label that {options.run} lacks; there is nothing to import")
+        number = round_of(table.pairs[fresh], options.run, ledger)
+        # A path may hold bytes that are not UTF-8.
+        by = os.fsencode(options.labels).decode("utf-8", "backslashreplace")
+        answers = make_answers(np.arange(int(fresh.sum())), table.labels[fresh], by)
+        ledger.add_answers(number, answers)
+        ledger.seal(number)
+        matches, repeated = int((answers.labels == YES).sum()), int((known == table.labels).sum())
+        print(f"round {number}: {len(answers.rows):,} labels, {matches:,} of them matches; {repeated:,} known before")
+        for line in Report(tuple(faults.skipped), table.settled).lines():
+            print(line)
+
+
+def round_of(pairs: Pairs, run: StoragePath, ledger: Ledger) -> int:
+    """Return the round of these imported pairs: a new one, or that of an import that was interrupted."""
+    number = ledger.rounds
+    if not number or ledger.sealed(number):
+        ledger.add_batch(number + 1, Batch(pairs, np.full(len(pairs), np.nan), SOURCE))
+        return number + 1
+    batch = ledger.batch(number)
+    assert batch is not None
+    if batch.source != SOURCE:
+        raise WrongFolder(f"round {number} of {run} waits for answers; answer it first, then import")
+    if not np.array_equal(batch.pairs, pairs):
+        raise WrongFolder(f"round {number} of {run} is an import that was interrupted; import the same table again")
+    return number
+
+
+def correct(options: Correct) -> None:
+    """Correct the label of one pair, or those in a table."""
+    with writing(options.run, None) as folder:
+        pairs, labels = corrections(options, folder)
+        changed = folder.ledger.correct(pairs, labels)
+        print(f"corrected {changed:,} labels, {len(pairs) - changed:,} were correct; the next training uses them")
+
+
+def corrections(options: Correct, folder: RunFolder) -> tuple[Pairs, Labels]:
+    """Return the (k, 2) pairs to correct and their (k,) new labels."""
+    left, right, label = options.left_id, options.right_id, options.label
+    if options.labels is not None and (left, right, label) == (None, None, None):
+        faults = BadRowLog(options.bad_rows)
+        table = read_task_labels(options.labels, options.names, options.reading, folder.task, faults)
+        return table.pairs, table.labels
+    if options.labels is not None or left is None or right is None or label is None:
+        raise BadOption("give --labels FILE, or one pair by --left-id, --right-id and --label")
+    rows: list[int] = []
+    for side, corpus, name in (("left", folder.task.left, left), ("right", folder.task.right, right)):
+        if name not in corpus.ids:
+            raise BadOption(f"--{side}-id {name!r} is not an id of the task's {side} texts; see its {side}.parquet")
+        rows.append(corpus.ids.index(name))
+    return as_pairs(*([row] for row in rows)), np.array([CODES[label]], dtype=np.uint8)
+
+
+@contextmanager
+def writing(path: StoragePath, task: StoragePath | None) -> Iterator[RunFolder]:
+    """Open a run folder for writing, with no other writer at the same time."""
+    texts = task_of(path, task)
+    refuse_inside(path, texts)
+    with opened(path, read_task(texts)) as folder:
+        yield folder
+
+
+def task_of(path: StoragePath, task: StoragePath | None) -> StoragePath:
+    """Return the task folder of a run folder: the one in its config.json, or for a new folder the one given."""
+    if (path / "config.json").exists():
+        bound = storage_path(bound_config(path).task)
+        if task is not None and task.resolve() != bound.resolve():
+            raise BadOption(f"--task {task}: {path} is a run of {bound}; leave --task out, or give another --run")
+        return bound
+    if task is None:
+        raise BadOption(f"{path} holds no config.json: give a run folder, or for a new one the --task to import into")
+    return task

@@ -1,0 +1,41 @@
+"""Carry out jobs.prepare: write a task folder and print its counts."""
+
+from collections.abc import Iterator, Mapping
+
+from al_ray.api.tasks import prepare
+from al_ray.cli._prepare.options import Source
+from al_ray.core.task import Task
+from al_ray.core.text_table import format_columns
+from al_ray.datasets.task_folder import counts
+
+
+def prepare_task(options: Source) -> None:
+    """Read the source, write the task folder, and print its counts."""
+    prepared = prepare(options, options.out)
+    task = prepared.task
+    for line in prepared.report.lines():
+        print(line)
+    print(f"{task.name}: {len(task.left):,} texts" + ("" if task.symmetric else f" x {len(task.right):,} texts"))
+    print(table({name: counts(split) for name, split in task.splits.items()}))
+    print(f"{'wrote' if prepared.written else 'already there, unchanged:'} {options.out} (digest {task.digest[:12]})")
+    for line in advice(task):
+        print(line)
+
+
+def advice(task: Task) -> Iterator[str]:
+    """Yield what cannot be measured without more labels."""
+    unmeasured = [name for name in ("dev", "test") if not len(task.splits[name].positives)]
+    if not any(len(split.positives) + len(split.stated_negatives) for split in task.splits.values()):
+        yield "no pair is labelled: pairs can be chosen and labelled; evaluation needs labels of dev pairs or an audit"
+    elif unmeasured:
+        yield f"no match is known in {' or '.join(unmeasured)}: evaluation there needs labels of its pairs or an audit"
+
+
+def table(splits: Mapping[str, Mapping[str, int]]) -> str:
+    """Format a line for each split: its counts, and the number of pairs for each positive."""
+    columns = ("left", "right", "pairs", "positives", "stated_negatives")
+    rows: list[tuple[str, ...]] = [("split", *(column.replace("_", " ") for column in columns), "one positive in")]
+    for name, split in splits.items():
+        rare = f"{split['pairs'] / split['positives']:,.0f} pairs" if split["positives"] else "-"
+        rows.append((name, *(f"{split[column]:,}" for column in columns), rare))
+    return format_columns(rows)
