@@ -117,13 +117,9 @@ def in_short(setting: Setting) -> str:
         return f"{words} No run was evaluated on a split (--evaluation.splits), so there is no average precision."
     split, means = setting.splits[0], dict[str, float]()
     for method in setting.methods:
-        found = [
-            one.average_precision.value
-            for run in setting.of(method)
-            if (one := last_evaluation(run, split)) is not None
-        ]
-        if found:
-            means[setting.name(method)] = fmean(found)
+        evaluations = setting.evaluations(method, split)
+        if evaluations:
+            means[setting.name(method)] = fmean(one.average_precision.value for one in evaluations)
     if len(means) > 1:
         best, *others = sorted(means, key=lambda name: -means[name])
         rest = ", ".join(f"{name} {percent(means[name])}%" for name in others)

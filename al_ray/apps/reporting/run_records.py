@@ -151,6 +151,10 @@ class Setting:
         runs = [run for run in self.runs if run.method == method and complete in (None, not run.trouble)]
         return tuple(sorted(runs, key=lambda run: (run.config.seed, run.name)))
 
+    def evaluations(self, method: Method, split: str) -> list[SplitEvaluation]:
+        """Return the last evaluation on the split of each complete run of a method that has one."""
+        return last_evaluations(self.of(method), split)
+
     @property
     def splits(self) -> tuple[str, ...]:
         """Return the splits that any run was evaluated on: dev first, then test."""
@@ -222,6 +226,11 @@ def sizes(run: Run) -> Mapping[str, Mapping[str, int]]:
 def last_evaluation(run: Run, split: str) -> SplitEvaluation | None:
     """Return the evaluation of a run's last round on a split, or None."""
     return run.last.splits.get(split) if run.last else None
+
+
+def last_evaluations(runs: Sequence[Run], split: str) -> list[SplitEvaluation]:
+    """Return the last evaluation on the split of each run that has one."""
+    return [one for run in runs if (one := last_evaluation(run, split)) is not None]
 
 
 def stage_seconds(runs: Sequence[Run]) -> dict[str, float]:
