@@ -1,7 +1,7 @@
 """Speeds of machines, each with its source, and times that record which of these speeds were only assumed."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, cast
 
 from al_ray.core.errors import BadFile
@@ -30,44 +30,25 @@ class Constants:
     no GPU path for it (counting and rescoring).
     """
 
-    device: str
-    """cpu or cuda: where the speeds of the device were measured."""
-    machine: str
-    """Name of the machine."""
-    threads: int
-    """Threads used in the measurement."""
-    embed: Speed
-    """Floating-point operations of a forward pass, with batches as in a run [device]."""
-    layers: Speed
-    """Layers of a forward pass launched, whatever their size [device]."""
-    train: Speed
-    """Floating-point operations of forward and backward passes [device]."""
-    optimiser: Speed
-    """Parameters clipped and updated by AdamW [device]."""
-    product: Speed
-    """Multiply-adds of the blocked matrix product of the exact join [device]."""
-    compare: Speed
-    """Cosines compared with the bounds of the exact join [device]."""
-    meetings: Speed
-    """Pairs of blocks joined by the exact join, whatever their size [device and host]."""
-    flat: Speed
-    """Multiply-adds of a Faiss Flat search for 109 neighbours [device]."""
-    ivf: Speed
-    """Multiply-adds of a Faiss IVF search in the cells it probes [device]."""
-    host_product: Speed
-    """Multiply-adds of a matrix product in float32 [host]."""
-    count: Speed
-    """Pairs counted in an exact evaluation, besides their product [host]."""
-    rescore: Speed
-    """Multiply-adds of float64 products of gathered pairs [host, one thread]."""
-    sort: Speed
-    """Candidates sorted and deduplicated [host, one thread]."""
-    tokenise: Speed
-    """Tokens made from texts [host, one process]."""
-    transfer: Speed
-    """Bytes that an actor receives from others [measured on one machine only]."""
-    libraries: Speed
-    """Bytes of a process that has imported torch and Faiss (not a speed)."""
+    device: str  # cpu or cuda: where the speeds of the device were measured.
+    machine: str  # Name of the machine.
+    threads: int  # Threads used in the measurement.
+    embed: Speed  # Floating-point operations of a forward pass, with batches as in a run [device].
+    layers: Speed  # Layers of a forward pass launched, whatever their size [device].
+    train: Speed  # Floating-point operations of forward and backward passes [device].
+    optimiser: Speed  # Parameters clipped and updated by AdamW [device].
+    product: Speed  # Multiply-adds of the blocked matrix product of the exact join [device].
+    compare: Speed  # Cosines compared with the bounds of the exact join [device].
+    meetings: Speed  # Pairs of blocks joined by the exact join, whatever their size [device and host].
+    flat: Speed  # Multiply-adds of a Faiss Flat search for 109 neighbours [device].
+    ivf: Speed  # Multiply-adds of a Faiss IVF search in the cells it probes [device].
+    host_product: Speed  # Multiply-adds of a matrix product in float32 [host].
+    count: Speed  # Pairs counted in an exact evaluation, besides their product [host].
+    rescore: Speed  # Multiply-adds of float64 products of gathered pairs [host, one thread].
+    sort: Speed  # Candidates sorted and deduplicated [host, one thread].
+    tokenise: Speed  # Tokens made from texts [host, one process].
+    transfer: Speed  # Bytes that an actor receives from others [measured on one machine only].
+    libraries: Speed  # Bytes of a process that has imported torch and Faiss (not a speed).
 
 
 ABOUT = ("device", "machine", "threads")
@@ -109,12 +90,8 @@ def longest(*times: Time) -> Time:
 
 def as_content(constants: Constants, date: str) -> dict[str, Any]:
     """Return the content of a `--constants` file. date: of the measurement."""
-    about: dict[str, Any] = {"device": constants.device, "machine": constants.machine, "threads": constants.threads}
-    speeds: dict[str, Any] = {}
-    for name in SPEEDS:
-        speed = cast(Speed, getattr(constants, name))
-        speeds[name] = {"value": speed.value, "measured": speed.measured, "source": speed.source}
-    return {**about, "date": date, "constants": speeds}
+    about = {name: getattr(constants, name) for name in ABOUT}
+    return {**about, "date": date, "constants": {name: asdict(getattr(constants, name)) for name in SPEEDS}}
 
 
 def from_content(content: Any, path: str) -> Constants:

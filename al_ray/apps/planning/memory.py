@@ -52,12 +52,9 @@ def _vectors(run: Setting) -> list[Memory]:
     for texts in _parts(run):
         beyond = run.cluster.keep_vectors or (stored[HOST] + texts) * each > limit
         stored[DISK if beyond else HOST] += texts
-    ways = ((HOST, ""), (DISK, ", mapped"))
     return [
-        Memory(
-            "shard", f"vectors of {stored[where]:,} texts, {8 * sizes.vectors} bits{way}", where, stored[where] * each
-        )
-        for where, way in ways
+        Memory("shard", f"vectors of {count:,} texts, {8 * sizes.vectors} bits{way}", where, count * each)
+        for (where, count), way in zip(stored.items(), ("", ", mapped"), strict=True)
     ]
 
 
