@@ -1,4 +1,4 @@
-"""Train a paraphrase model from wherever its folder is, and save its best epoch."""
+"""Train a paraphrase model, resuming from its folder, and save its best epoch."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from al_ray.apps.paraphrase.folder import ParaphraseFolder
+from al_ray.apps.paraphrase.index import tokens_of
 from al_ray.apps.paraphrase.options import Epoch, ParaphraseConfig, best_epoch
 from al_ray.apps.paraphrase.pairs import known_of, one_sided
 from al_ray.apps.paraphrase.training import MetricTraining, Paraphrases
@@ -18,7 +19,6 @@ from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.cnn import filters_of, is_cnn
 from al_ray.encoders.encoder import TextEncoder, learn_words, untrained
-from al_ray.encoders.tokens import Tokens
 from al_ray.runs.run_folder import refuse_inside
 from al_ray.storage.atomic_folder import whole
 from al_ray.storage.lock import locked
@@ -61,14 +61,14 @@ def _training(
     texts = [task.left.texts[row] for row in task.split("train").space.left]
     learn_words(texts, config.encoding, folder.words, config.words)
     encoder = untrained(config.encoding, folder.words, device, config.seed)
-    tokens = Tokens.of([ids for block in encoder.tokenise(task.left.texts) for ids in block])
+    tokens = tokens_of(encoder, task.left.texts)
     content = json.dumps([as_dict(config), task.digest])
     checkpoint = Checkpoint(folder.path / NAME, hashlib.sha256(content.encode()).hexdigest(), 0.0)
     return encoder, MetricTraining(encoder, tokens, known, config, watch), checkpoint
 
 
 def save(encoder: TextEncoder, folder: ParaphraseFolder) -> None:
-    """Write the model with its best epoch's figures, whole or not at all."""
+    """Write the model and the results of its best epoch, atomically."""
     top = best_epoch(folder.epochs())
     with whole(folder.model) as aside:
         encoder.save(aside)

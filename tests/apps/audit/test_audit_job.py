@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.audit.folder import AuditFolder, Drawn
+from al_ray.apps.audit.folder import AuditFolder, SheetPairs
 from al_ray.cli import audit
 from al_ray.cli._shared import entry
 from al_ray.core.config.sections import EvaluationConfig
@@ -205,7 +205,7 @@ def test_bands_of_score_need_no_known_match(truth: Task, tmp_path, local_ray, mo
     made = json.loads((out / "estimate.json").read_text())
     assert made["thresholds"][0]["pairs"] == 100 + int((known >= first[99]).sum())
     assert "recall in the first 200" in said
-    assert "20 pairs that the run has labels for" in said
+    assert "20 pairs labelled by the run" in said
     do(monkeypatch, f"estimate --audit {out} --at-cosine {float(first[49])!r} --at-p 0.85 --out {tmp_path / 'at.json'}")
     made = json.loads((tmp_path / "at.json").read_text())
     at = {told["p"] == pytest.approx(0.85): told for told in made["thresholds"]}
@@ -232,7 +232,7 @@ def test_an_audit_with_nothing_to_label_goes_on_by_the_same_commands(
 ):
     record = AuditFolder(out).record()
     none = tuple(replace(stratum, above=0, drawn=0) for stratum in record.strata)
-    empty = Drawn(np.empty((0, 2), dtype=np.int64), (), np.empty(0, dtype=np.int64), np.empty(0))
+    empty = SheetPairs(np.empty((0, 2), dtype=np.int64), (), np.empty(0, dtype=np.int64), np.empty(0))
     bare = tmp_path / "bare"
     AuditFolder(bare).keep(replace(record, strata=none), empty, None, read_task(ran.parent / "task"))
     do(monkeypatch, f"sample --run {ran} --at-recall 0.5 --near 30 --rand 500 --out {bare}")
