@@ -47,7 +47,7 @@ class Paraphrases:
     known: KnownMatches
 
 
-@dataclass(frozen=True)
+@dataclass
 class MetricTraining:
     """Trains an encoder in place. tokens: of all questions."""
 
