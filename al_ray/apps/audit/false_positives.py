@@ -75,7 +75,7 @@ def threshold_at(positive_scores: Scores, recall: float) -> float:
     return float(thresholds[int(np.argmax(reached))])
 
 
-def drawn_above(scores: Scores, threshold: float, count: int, rng: np.random.Generator) -> tuple[Ints, int]:
+def draw_above(scores: Scores, threshold: float, count: int, rng: np.random.Generator) -> tuple[Ints, int]:
     """Draw the positions of at most `count` of (n,) scores that reach the threshold, uniformly; also count those."""
     above = np.flatnonzero(scores >= threshold).astype(np.int64)
     return rng.permutation(above)[:count], len(above)

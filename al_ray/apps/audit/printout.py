@@ -80,13 +80,13 @@ def of_putative(
         f"share of pairs there that match  {_percent(matching)}",
     ]
     if any(stratum.silent for stratum in strata):
-        ends = [
+        low, high = (
             corrected_precision(positives, [s.settled(match) for s in strata], rng).value for match in (False, True)
-        ]
-        content["if_silent_are"] = dict(zip(("errors", "matches"), ends, strict=True))
+        )
+        content["if_silent_are"] = {"errors": low, "matches": high}
         lines.append(
             f"unsure or not answered: {sum(s.silent for s in strata):,}; the corrected precision would be "
-            f"{100 * ends[0]:.1f}% if none of them matched, {100 * ends[1]:.1f}% if all did"
+            f"{100 * low:.1f}% if none of them matched, {100 * high:.1f}% if all did"
         )
     return lines, content
 
@@ -141,13 +141,9 @@ def _advice(audit: BandAudit, measured: Sequence[AtThreshold]) -> list[str]:
 
 def _as_dict(at: AtThreshold, p: float | None) -> dict[str, Any]:
     figures = {name: getattr(at, name) for name in ("precision", "recall", "recall_of_reach")}
-    return {
-        "cosine": at.threshold if isfinite(at.threshold) else None,
-        "p": p,
-        "pairs": at.pairs,
-        **{name: None if value is None else value.as_dict() for name, value in figures.items()},
-        "labels_for_half": at.labels_for_half,
-    }
+    estimates = {name: None if value is None else value.as_dict() for name, value in figures.items()}
+    cosine = at.threshold if isfinite(at.threshold) else None
+    return {"cosine": cosine, "p": p, "pairs": at.pairs, **estimates, "labels_for_half": at.labels_for_half}
 
 
 def _count_answers(labels: Labels) -> dict[str, int]:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.audit.false_positives import drawn_above, threshold_at
+from al_ray.apps.audit.false_positives import draw_above, threshold_at
 from al_ray.apps.audit.folder import AuditOptions, BandScores, Record, SheetPairs, StratumCounts
-from al_ray.apps.audit.score_bands import allotted, bands, drawn_ranks
+from al_ray.apps.audit.score_bands import allotted, bands, draw_ranks
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.sharded_evaluator import make_evaluator
 from al_ray.cluster.sharded_retriever import PoolSearch
@@ -35,7 +35,7 @@ def putative_drawn(
     for stratum, own in zip(evalset.strata, scores[1:], strict=True):
         rng = generator(options.seed, f"audit-{stratum.name}")
         count = options.rand if stratum.name == "random" else options.near
-        rows, above = drawn_above(own, threshold, count or 0, rng)
+        rows, above = draw_above(own, threshold, count or 0, rng)
         strata.append(StratumCounts(stratum.name, stratum.size, stratum.population, above, len(rows)))
         keys.append(stratum.keys[rows])
         cosines.append(own[rows])
@@ -63,7 +63,7 @@ def bands_drawn(
     for band, count in zip(cut, allotted(options.budget, [stop - start for start, stop in cut]), strict=True):
         rng = generator(options.seed, f"audit-band-{band[0]}")
         if band[0] < reach:
-            own = drawn_ranks(band, count, rng)
+            own = draw_ranks(band, count, rng)
             keys.append(first.keys[own])
         else:
             keys.append(split.space.draw(count, np.sort(np.concatenate([known, first.keys])), rng))

@@ -48,7 +48,7 @@ def allotted(budget: int, sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(shares)
 
 
-def drawn_ranks(band: Band, count: int, rng: np.random.Generator) -> Ints:
+def draw_ranks(band: Band, count: int, rng: np.random.Generator) -> Ints:
     """Draw `count` distinct ranks of a band uniformly, sorted."""
     return np.sort(rng.choice(band[1] - band[0], count, replace=False)).astype(np.int64) + band[0]
 

@@ -55,14 +55,8 @@ class Cell:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the cell as in grid.json."""
-        return {
-            "name": self.name,
-            "strategy": self.config.strategy,
-            "seed": self.config.seed,
-            "encoder": self.config.encoder,
-            "budget": self.labels,
-            "after": self.after,
-        }
+        axes = {name: getattr(self.config, name) for name in ("strategy", "seed", "encoder")}
+        return {"name": self.name, **axes, "budget": self.labels, "after": self.after}
 
 
 def cells(config: RunConfig, axes: Axes, needs: Mapping[str, str] = NEEDS) -> tuple[Cell, ...]:

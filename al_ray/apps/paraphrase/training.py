@@ -65,11 +65,11 @@ class MetricTraining:
         network = self.encoder.network
         adam = torch.optim.Adam(network.parameters(), lr=self.config.learning_rate, fused=True)
         thin_gradients(network)
-        taken, parts = checkpoint.read()
-        if len(past) < taken:
-            raise BadFile(f"{checkpoint.path} is of epoch {taken}, and metrics.jsonl beside it ends before; restore it")
-        done, best = past[:taken], parts.get("best", {})
-        if taken:
+        count, parts = checkpoint.read()
+        if len(past) < count:
+            raise BadFile(f"{checkpoint.path} is of epoch {count}, and metrics.jsonl beside it ends before; restore it")
+        done, best = past[:count], parts.get("best", {})
+        if count:
             network.load_state_dict(parts["encoder"])
             restored(adam, parts["optimiser"])
         while not has_ended(done, self.config):
@@ -131,7 +131,7 @@ class MetricTraining:
         return mined.select(np.argsort(mined.pairs[:, 0], kind="stable"))
 
     def against(self, pairs: Pairs, mined: MinedPairs, draws: np.random.Generator) -> torch.Tensor:
-        """(N, 2) pairs of one batch -> the triplet loss, each with one of its first question's negatives, drawn."""
+        """(N, 2) pairs of one batch -> the triplet loss, each with a random one of its first question's negatives."""
         first, after = (np.searchsorted(mined.pairs[:, 0], pairs[:, 0], side) for side in ("left", "right"))
         rows = np.stack([*pairs.T, mined.pairs[draws.integers(first, after), 1]])
         vectors = forward(self.encoder, self.tokens, rows.ravel(), self.config.encoder_batch)

@@ -113,37 +113,19 @@ def from_content(content: Any, path: str) -> Constants:
     return constants
 
 
-EPYC = "2026-11-21, 2 cores of an AMD EPYC, no GPU, 2 threads"
-
-
-def _epyc(value: float) -> Speed:
-    return Speed(value, True, EPYC)
-
-
 # By `python -m jobs.plan --measure --max-length 64`, 06:19 UTC, all-MiniLM-L6-v2: the fastest of four runs, because
 # other load on the machine halved all speeds that use two threads.
+EPYC = "2026-11-21, 2 cores of an AMD EPYC, no GPU, 2 threads"
+EPYC_SPEEDS = (
+    *(("embed", 1.8e11), ("layers", 890.0), ("train", 1.5e11), ("optimiser", 9.4e8), ("product", 1.05e11)),
+    *(("compare", 5.4e9), ("meetings", 1.05e4), ("flat", 1.03e11), ("ivf", 2.2e10), ("host_product", 8.4e10)),
+    *(("count", 4.3e7), ("rescore", 3.8e8), ("sort", 5.5e6), ("tokenise", 2.3e5), ("libraries", 4.65e8)),
+)
+PUT = "a put of 205 MB into Ray's store took 0.16 s on one machine; a network was not measured"
 BUILT_IN_CPU = Constants(
-    device=CPU,
-    machine="2 cores of an AMD EPYC",
-    threads=2,
-    embed=_epyc(1.8e11),
-    layers=_epyc(890.0),
-    train=_epyc(1.5e11),
-    optimiser=_epyc(9.4e8),
-    product=_epyc(1.05e11),
-    compare=_epyc(5.4e9),
-    meetings=_epyc(1.05e4),
-    flat=_epyc(1.03e11),
-    ivf=_epyc(2.2e10),
-    host_product=_epyc(8.4e10),
-    count=_epyc(4.3e7),
-    rescore=_epyc(3.8e8),
-    sort=_epyc(5.5e6),
-    tokenise=_epyc(2.3e5),
-    transfer=Speed(
-        1.3e9, False, "a put of 205 MB into Ray's store took 0.16 s on one machine; a network was not measured"
-    ),
-    libraries=_epyc(4.65e8),
+    *(CPU, "2 cores of an AMD EPYC", 2),
+    transfer=Speed(1.3e9, False, PUT),
+    **{name: Speed(value, True, EPYC) for name, value in EPYC_SPEEDS},
 )
 
 

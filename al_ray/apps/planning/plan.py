@@ -71,12 +71,13 @@ class Plan:
         return actors.get(stage, 0) * self.setting.cluster_share
 
     def hours(self) -> dict[str, float]:
-        """Return GPU (core) hours: held = used + idle while the trainer works + idle otherwise."""
+        """Return GPU (core) hours: held (reserved) = used + idle while the trainer works + idle otherwise."""
         seconds = {name: self.stage(name).seconds for name in STAGES}
         used = sum(seconds[name] * self.busy(name) for name in STAGES)
         waiting = seconds["train"] * (self.units - self.busy("train"))
-        held = self.units * sum(seconds.values())
-        figures = {"held": held, "used": used, "idle, the trainer works": waiting, "idle, else": held - used - waiting}
+        reserved = self.units * sum(seconds.values())
+        idle = reserved - used - waiting
+        figures = {"held": reserved, "used": used, "idle, the trainer works": waiting, "idle, else": idle}
         return {name: value / 3600 for name, value in figures.items()}
 
 

@@ -27,12 +27,9 @@ NAMED = re.compile(r"""(\bid="|href="#|url\(#)""")
 def page(report: Report) -> str:
     """Return the HTML page of a report. All texts, names and paths are escaped."""
     # Texts of a task are untrusted: only the output of `inline` is inserted as HTML. An undefined name is an error.
+    loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"inline": inline, "short": short}
     return environment.get_template("page.html").render(report=report, paper=PAPER_MODEL, colours=COLOURS) + "\n"

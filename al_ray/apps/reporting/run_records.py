@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.method import Method
@@ -202,25 +202,24 @@ def _title(task: TaskSummary, options: RunConfig) -> str:
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in content.items():
-        inner = _flat(cast(dict[str, Any], value), f"{prefix}{name}.") if isinstance(value, dict) else None
-        found |= {f"{prefix}{name}": value} if inner is None else inner
-    return found
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
 
 
 def sizes(run: Run) -> Mapping[str, Mapping[str, int]]:
     """Return split -> counts: those of the task folder, and those of the run's evaluations."""
-    seen = {name: one for part in run.rounds for name, one in part.splits.items()}
-    found: dict[str, dict[str, int]] = {}
+    evaluations = {name: one for part in run.rounds for name, one in part.splits.items()}
+    counts: dict[str, dict[str, int]] = {}
     for name in SPLITS:
-        one = seen.get(name)
+        one = evaluations.get(name)
         if one is not None:
             near = {} if one.near is None else {"near_negatives": one.near}
-            found[name] = {"pairs": one.total_pairs, "positives": one.positives, **near}
+            counts[name] = {"pairs": one.total_pairs, "positives": one.positives, **near}
         if name in run.task.counts:
-            found[name] = {**found.get(name, {}), **run.task.counts[name]}
-    return found
+            counts[name] = {**counts.get(name, {}), **run.task.counts[name]}
+    return counts
 
 
 def last_evaluation(run: Run, split: str) -> SplitEvaluation | None:

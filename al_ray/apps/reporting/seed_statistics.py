@@ -62,9 +62,7 @@ Figure = Callable[[Run, int], float | None]
 def differences(runs: Sequence[Run], others: Sequence[Run], figure: Figure) -> list[Difference]:
     """Return one difference for each seed that both have; of several runs of one seed, the first is taken."""
     paired: list[Difference] = []
-    known: dict[int, Run] = {}
-    for other in others:
-        known.setdefault(other.config.seed, other)
+    known = {other.config.seed: other for other in reversed(others)}
     for run in runs:
         other = known.pop(run.config.seed, None)
         if other is None:

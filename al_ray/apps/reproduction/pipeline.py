@@ -166,11 +166,8 @@ def concat(
     name = f"{short(config.encoder)}-{strategy}-s{seed}"
     out = (job.out / "concat" / name).resolve()
     base, folder, number = _last(job, part, strategy, seed)
-    made_from = {
-        "config": {**as_dict(config), "labels": "", "like": ""},
-        "against": folder.model(number).digest,
-        "positives": labelled.positives,
-    }
+    options, against = {**as_dict(config), "labels": "", "like": ""}, folder.model(number).digest
+    made_from = {"config": options, "against": against, "positives": labelled.positives}
 
     def compute() -> dict[str, Any]:
         # The results are in the folder; the generator works only as it is read.

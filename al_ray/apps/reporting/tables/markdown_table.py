@@ -14,10 +14,7 @@ def markdown_table(table: Table) -> list[str]:
     """
     head = [f"*{name} (paper)*" if place in table.paper else escape(name) for place, name in enumerate(table.head)]
     rows = [
-        [
-            f"*{escape(cell)}*" if cell.strip() and (place in table.paper or row.broken) else escape(cell)
-            for place, cell in enumerate(row.cells)
-        ]
+        [_cell(cell, italic=place in table.paper or row.broken) for place, cell in enumerate(row.cells)]
         for row in table.rows
     ]
     rule = ["---" if place < table.words else "---:" for place in range(len(table.head))]
@@ -28,6 +25,10 @@ def markdown_table(table: Table) -> list[str]:
 def escape(text: str) -> str:
     """Return the text on one line, with every character escaped that means something to Markdown or HTML."""
     return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", " ".join(text.split()))
+
+
+def _cell(text: str, italic: bool) -> str:
+    return f"*{escape(text)}*" if text.strip() and italic else escape(text)
 
 
 def _line(cells: Sequence[str]) -> str:
