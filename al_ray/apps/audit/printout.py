@@ -52,7 +52,9 @@ def of_putative(
     positives = record.positives_above
     assert positives is not None
     imputed = positives / (positives + sum(stratum.extent.weight * stratum.above for stratum in strata))
-    rows = [("stratum", "reach it", "each stands for", "no", "yes", "silent", "p, share of errors (95%)")]
+    rows: list[tuple[str, ...]] = [
+        ("stratum", "reach it", "each stands for", "no", "yes", "silent", "p, share of errors (95%)")
+    ]
     of_strata: list[dict[str, Any]] = []
     for stratum in strata:
         share, weight = error_share(stratum, rng), stratum.extent.weight

@@ -155,7 +155,7 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
         if tune.Tuner.can_restore(at := f"{storage}/{name}", store):
             tuner = tune.Tuner.restore(at, trainable=runnable, resume_errored=True, storage_filesystem=store)
         else:
-            names = {"trial_name_creator": _trial_name, "trial_dirname_creator": _trial_name}
+            names: dict[str, Any] = {"trial_name_creator": _trial_name, "trial_dirname_creator": _trial_name}
             config = tune.RunConfig(
                 name=name,
                 storage_path=storage,

@@ -107,10 +107,9 @@ def complete(grid: Grid, cell: Cell, task: Task) -> bool:
 
 def count_concurrent(grid: Grid) -> int:
     """Return how many runs fit at a time on the Ray cluster that is or would be used; 0 if not even one fits."""
-    with session(
-        replace(grid.work.cluster, gpus_per_shard=0.0), grid.work.config.training.workers, concurrency(grid) or 1
-    ):
-        return min(count_placements(grid.bundles), concurrency(grid) or len(grid.cells))
+    cluster, most = replace(grid.work.cluster, gpus_per_shard=0.0), concurrency(grid)
+    with session(cluster, grid.work.config.training.workers, most or 1):
+        return min(count_placements(grid.bundles), most or len(grid.cells))
 
 
 def concurrency(grid: Grid) -> int | None:

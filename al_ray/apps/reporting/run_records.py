@@ -183,7 +183,9 @@ def settings(runs: Sequence[Run]) -> tuple[Setting, ...]:
         # The title names these already.
         named = [name for name in varied if name not in ("task", "encoder", "encoder_layers", "rounds", "first_batch")]
         task = max((run.task for run in own), key=lambda task: len(task.counts))
-        words = [_title(task, options), *(f"{name} {values[name]}" for name in named)]
+        layers = "" if options.encoder_layers is None else f" ({options.encoder_layers} layers)"
+        budget = f"{sum(options.batches):,} labels in {options.rounds} rounds"
+        words = [task.name, f"{options.encoder}{layers}", budget, *(f"{name} {values[name]}" for name in named)]
         groups.append(Setting(", ".join(words), task, options, tuple(own)))
     return tuple(groups)
 
@@ -194,11 +196,6 @@ def _options(run: Run) -> RunConfig:
     evaluation = replace(run.config.evaluation, examples=0, splits=())
     search = replace(run.config.search, least_recall=0.0)
     return replace(run.config, **default, task=run.task.digest, evaluation=evaluation, search=search)
-
-
-def _title(task: TaskSummary, options: RunConfig) -> str:
-    layers = "" if options.encoder_layers is None else f" ({options.encoder_layers} layers)"
-    return f"{task.name}, {options.encoder}{layers}, {sum(options.batches):,} labels in {options.rounds} rounds"
 
 
 def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
@@ -44,7 +43,10 @@ def reliability_plot(table: Sequence[Bin]) -> dict[str, bytes]:
     )  # fmt: skip
     lower.set(xlabel="predicted p", ylabel="pairs", yscale="log")
     for axes in (upper, lower):
-        _decades(axes)
+        # A grid line for each decade, however many there are.
+        axes.xaxis.set_major_locator(LogLocator(numticks=99))
+        axes.grid(color="0.9")
+        axes.set_axisbelow(True)
     upper.legend(frameon=False)
     return files_of(figure)
 
@@ -82,10 +84,3 @@ def option_plot(option: str, figures: Mapping[str, Mapping[float, Spread]], spli
         axes.set_xticks(values, [f"{value:g}" for value in values])
     legend_below(figure, axes)
     return files_of(figure)
-
-
-def _decades(axes: Axes) -> None:
-    """Draw a grid line for each decade, however many there are."""
-    axes.xaxis.set_major_locator(LogLocator(numticks=99))
-    axes.grid(color="0.9")
-    axes.set_axisbelow(True)

@@ -1,7 +1,6 @@
 """Render a table as Markdown."""
 
 import re
-from collections.abc import Sequence
 
 from al_ray.apps.reporting.published import PAPER_MODEL
 from al_ray.apps.reporting.tables.table import Table
@@ -18,8 +17,9 @@ def markdown_table(table: Table) -> list[str]:
         for row in table.rows
     ]
     rule = ["---" if place < table.words else "---:" for place in range(len(table.head))]
+    lines = ["| " + " | ".join(cells) + " |" for cells in [head, rule, *rows]]
     notes = [*table.notes, *([f"In italics, {PAPER_MODEL}."] if table.paper else [])]
-    return [f"**{escape(table.title)}**", "", *map(_line, [head, rule, *rows]), "", f"{escape(' '.join(notes))}\n"]
+    return [f"**{escape(table.title)}**", "", *lines, "", f"{escape(' '.join(notes))}\n"]
 
 
 def escape(text: str) -> str:
@@ -29,7 +29,3 @@ def escape(text: str) -> str:
 
 def _cell(text: str, italic: bool) -> str:
     return f"*{escape(text)}*" if text.strip() and italic else escape(text)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
