@@ -107,7 +107,7 @@ def exact(options: Search) -> Iterator[Figure]:
 
 
 def multiply(blocks: list[Block]) -> None:
-    """Multiply every two blocks once, into memory that is already allocated."""
+    """Multiply every two blocks once, into preallocated memory."""
     size = max(len(block.rows) for block in blocks)
     room, vectors = torch.empty(size * size), [torch.from_numpy(block.vectors) for block in blocks]
     for number, x in enumerate(vectors):

@@ -1,4 +1,4 @@
-"""The audit folder: the pairs that people label, and what the estimate needs and they must not see.
+"""The audit folder: the pairs that people label, and inputs of the estimate that they must not see.
 
 audit.csv, audit.json              the pairs, shuffled, for a spreadsheet and for Label Studio (oracles/people.py)
 labelled.json                      the export of Label Studio, which the user saves here

@@ -34,7 +34,7 @@ def bands(reach: int, total: int) -> tuple[Band, ...]:
 
 
 def allotted(budget: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Divide the budget equally among bands; what a small band cannot use goes to the others.
+    """Divide the budget equally among bands; what exceeds the size of a band goes to the others.
 
     The remainder goes to the first bands, where most matches are.
     """
@@ -196,7 +196,10 @@ def _ratio(
 
 
 def _labels_for_half(above: float, near: float, rest: Sequence[Part]) -> int | None:
-    """With n labels of the rest, all no, at most size * ln(1/0.025)/n of it match: n for this to be above - near."""
+    """Return the number n of labels of the rest, all no, that shows a recall of one half; see AtThreshold.
+
+    With them at most size * ln(1/0.025) / n pairs of the rest match, which must be at most above - near.
+    """
     spare = above - near
     if not rest or rest[0].matches or not isfinite(spare) or spare <= 0:
         return None

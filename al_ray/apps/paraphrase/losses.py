@@ -41,7 +41,7 @@ def triplet(apart: torch.Tensor, negatives: torch.Tensor, margin: float) -> torc
 
 
 def triplet_against(own: torch.Tensor, against: torch.Tensor, margin: float) -> torch.Tensor:
-    """(N,) distances to the paraphrase and (N,) to the negative, wherever it comes from -> as `triplet`."""
+    """(N,) distances to the paraphrase and (N,) to the negative, wherever it comes from -> the loss of `triplet`."""
     return torch.relu(own - against + margin).mean()
 
 

@@ -56,7 +56,7 @@ def train(
 def _training(
     folder: ParaphraseFolder, config: ParaphraseConfig, task: Task, known: Paraphrases, device: str, watch: OnProgress
 ) -> tuple[TextEncoder, MetricTraining, Checkpoint]:
-    """Return the encoder, what trains it, and the checkpoint that a training resumes from."""
+    """Return the encoder, its training, and the checkpoint from which the training resumes."""
     folder.words.mkdir(exist_ok=True)
     texts = [task.left.texts[row] for row in task.split("train").space.left]
     learn_words(texts, config.encoding, folder.words, config.words)

@@ -95,7 +95,7 @@ def as_content(constants: Constants, date: str) -> dict[str, Any]:
 
 
 def from_content(content: Any, path: str) -> Constants:
-    """Return the constants in a file's content; BadFile names the file and what is wrong in it."""
+    """Return the constants in a file's content; BadFile names the file and the fault."""
     try:
         speeds = dict[str, Any](content["constants"].items())
         unknown = sorted(set(speeds) ^ set(SPEEDS))

@@ -16,7 +16,7 @@ COLOURS = (
     *(("#0072b2", "#5fb2ee"), ("#d55e00", "#ff9149"), ("#009e73", "#34c99d"), ("#cc79a7", "#e6a3c8")),
     *(("#e69f00", "#ffc14a"), ("#56b4e9", "#8fd0f5"), ("#8c8c8c", "#a9abb2"), ("#b8860b", "#d9ad45")),
 )
-LONGEST = 600  # Longer texts are cut at so many characters.
+LONGEST = 600  # Maximum number of characters of a text; longer ones are cut.
 # Parts of an SVG file that HTML does not allow or need.
 OF_A_FILE = re.compile(
     r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<style type=\"text/css\">.*?</style>", re.S

@@ -58,7 +58,7 @@ class ExamplePair:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """Return what identifies the example across rounds."""
+        """Return the key of the example, the same in every round."""
         return self.kind, self.left, self.right
 
 
@@ -143,7 +143,7 @@ class Setting:
         return tuple(sorted({run.method for run in self.runs}, key=lambda method: method.rank))
 
     def name(self, method: Method) -> str:
-        """Return the name that tells the method from the others of this setting."""
+        """Return a name of the method that is unique in this setting."""
         return method.words(self.methods)
 
     def of(self, method: Method, complete: bool | None = True) -> tuple[Run, ...]:

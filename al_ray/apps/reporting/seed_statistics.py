@@ -56,7 +56,7 @@ class Difference:
 
 
 Figure = Callable[[Run, int], float | None]
-"""(run, labels) -> a figure of the run's round that ended with so many labels, or None."""
+"""(run, labels) -> a figure of the run's round that ended with this number of labels, or None."""
 
 
 def differences(runs: Sequence[Run], others: Sequence[Run], figure: Figure) -> list[Difference]:

@@ -67,7 +67,7 @@ def recall(setting: Setting, tag: str) -> Table | None:
 
 
 def _at(runs: Sequence[Run], split: str, labels: int) -> str:
-    """Return the AP of the runs that were evaluated with so many labels, and their number if it is not all."""
+    """Return AP of the runs that were evaluated at this number of labels, and their count if not all were."""
     rounds = [one for run in runs for one in [run.at(labels)] if one is not None and split in one.splits]
     words = percents([one.splits[split].average_precision.value for one in rounds])
     return words if len(rounds) in (0, len(runs)) else f"{words} ({len(rounds)})"

@@ -74,7 +74,7 @@ def efficiency(setting: Setting, tag: str) -> Table | None:
 
 
 def _at(split: str, figure: str) -> Figure:
-    """Return the function that reads a figure of a run's round with so many labels."""
+    """Return a function (run, labels) -> figure on the split of the round that ended with these labels."""
 
     def value(run: Run, labels: int) -> float | None:
         one = run.at(labels)

@@ -16,7 +16,7 @@ HEADS = ("P@R20 %", "AP %")
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table. broken: it is of a run that is not complete."""
+    """A row of a table. broken: the row of an incomplete run."""
 
     cells: tuple[str, ...]
     broken: bool = False
