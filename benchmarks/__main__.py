@@ -10,8 +10,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # By default Ray's workers have a lower priority than this process, with which they are compared.
 os.environ.setdefault("RAY_worker_niceness", "0")
 
-from pathlib import Path
-
 from al_ray.cli._shared.entry import job, options
 from al_ray.core.text_table import format_columns
 from al_ray.storage.files import refuse_folder, write_json
@@ -34,7 +32,8 @@ def main() -> None:
     figures = benchmark.figures()
     print(table(figures))
     if benchmark.out is not None:
-        write(benchmark.out, figures)
+        # The medians by name.
+        write_json(benchmark.out, {figure.name: figure.median for figure in figures})
 
 
 def table(figures: list[Figure]) -> str:
@@ -44,11 +43,6 @@ def table(figures: list[Figure]) -> str:
         numbers = [f"{value:,.4g}" for value in (figure.median, min(figure.values), max(figure.values))]
         rows.append([figure.name, *numbers, figure.target])
     return format_columns(rows)
-
-
-def write(out: Path, figures: list[Figure]) -> None:
-    """Write the medians by name."""
-    write_json(out, {figure.name: figure.median for figure in figures})
 
 
 if __name__ == "__main__":

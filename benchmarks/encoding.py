@@ -47,7 +47,7 @@ class Encode:
             encoder.save(Path(folder))
             sentence_transformer = SentenceTransformer(folder, device="cpu")
 
-        half = Encoder(encoder.transformer, encoder.tokenizer, replace(encoder.config, arithmetic="bf16"))
+        bf16 = Encoder(encoder.transformer, encoder.tokenizer, replace(encoder.config, arithmetic="bf16"))
 
         def encode_ours(encoder: Encoder) -> None:
             tokens = encoder.tokenise(texts)
@@ -59,7 +59,7 @@ class Encode:
 
         # The first run of each warms up.
         times = [
-            tuple(seconds(one) for one in (lambda: encode_ours(encoder), encode_theirs, lambda: encode_ours(half)))
+            tuple(seconds(one) for one in (lambda: encode_ours(encoder), encode_theirs, lambda: encode_ours(bf16)))
             for _ in range(self.repeats + 1)
         ][1:]
         return [

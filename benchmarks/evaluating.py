@@ -79,20 +79,22 @@ def measure_sampled(options: Evaluate) -> Iterator[Figure]:
     the driver and the shard together, imports included, minus their vectors.
     """
     config = SearchConfig(index=options.index)
-    with synthetic_pool(options.texts, options.width, config, options.threads, 0, matched=True) as given:
-        model, evalset = given.fresh(0), evaluation_set(options, given)
-        run = RunConfig(task=given.pool.task.name, evaluation=EvaluationConfig(mode="estimate"))
-        evaluator = PoolEvaluator(given.pool, given.pool.task, run, EvaluationSets([]), {given.split.name: evalset})
-        pairs = given.split.space.pairs(np.sort(np.concatenate([one.keys for one in evalset.strata])))
+    with synthetic_pool(options.texts, options.width, config, options.threads, 0, matched=True) as synthetic:
+        model, evalset = synthetic.fresh(0), evaluation_set(options, synthetic)
+        run = RunConfig(task=synthetic.pool.task.name, evaluation=EvaluationConfig(mode="estimate"))
+        evaluator = PoolEvaluator(
+            synthetic.pool, synthetic.pool.task, run, EvaluationSets([]), {synthetic.split.name: evalset}
+        )
+        pairs = synthetic.split.space.pairs(np.sort(np.concatenate([one.keys for one in evalset.strata])))
         slice_ = pairs[:: max(1, len(pairs) // options.looped)]
-        (shard,), ratios, peaks = given.pool.shards, list[float](), list[float]()
+        (shard,), ratios, peaks = synthetic.pool.shards, list[float](), list[float]()
         for _ in range(options.repeats + 1):
             PEAK.write_text("5")
             get_results(shard.__ray_call__.remote(lambda _: PEAK.write_text("5")))
-            ours = seconds(lambda: evaluator.evaluate(model, given.split.name))
+            ours = seconds(lambda: evaluator.evaluate(model, synthetic.split.name))
             both = resident("VmHWM") + get_results(shard.__ray_call__.remote(lambda _: resident("VmHWM")))
-            peaks.append(both - 2 * given.vectors.nbytes / MB)
-            plain = loop(given.vectors, given.split.positives, slice_) * len(pairs) / len(slice_)
+            peaks.append(both - 2 * synthetic.vectors.nbytes / MB)
+            plain = loop(synthetic.vectors, synthetic.split.positives, slice_) * len(pairs) / len(slice_)
             ratios.append(plain / ours)
             logger.info("%d pairs: evaluation %.1f s, loop %.1f s, %.0f MB", len(pairs), ours, plain, peaks[-1])
     # The first run is a warm-up.
@@ -100,10 +102,10 @@ def measure_sampled(options: Evaluate) -> Iterator[Figure]:
     yield Figure("scoring_mb", (max(peaks),), "at most 4,096")
 
 
-def evaluation_set(options: Evaluate, given: SyntheticPool) -> EvaluationSet:
+def evaluation_set(options: Evaluate, synthetic: SyntheticPool) -> EvaluationSet:
     """Sample `pairs` pairs: near ones by an index of the same vectors, and random ones."""
-    split = given.split
-    near = given.search.near(given.fresh(0), options.neighbours)
+    split = synthetic.split
+    near = synthetic.search.near(synthetic.fresh(0), options.neighbours)
     others = max(0, options.pairs - int((~is_in(near, split.positive_keys)).sum()))
     return make_evaluation_set(split, {"near": near}, None, others, generator(0, "bench-evaluation"))
 
@@ -131,14 +133,16 @@ def measure_exact(options: Evaluate) -> Iterator[Figure]:
 
     exact_vs_matmul = time of only the products of the same blocks by torch.mm / time of the count.
     """
-    with synthetic_pool(options.exact_texts, options.width, SearchConfig(), options.threads, 0, matched=True) as given:
-        model, blocks, split = given.fresh(0), given.blocks(), given.split
-        drawn = split.space.draw(min(10_000, split.space.total), NO_KEYS, generator(0, "bench-median"))
-        median = float(np.median(given.pool.cosines(model, split, split.space.pairs(drawn))))
-        wanted, ratios = request_counts(split, np.linspace(median, 1.0, options.thresholds)), list[float]()
+    with synthetic_pool(
+        options.exact_texts, options.width, SearchConfig(), options.threads, 0, matched=True
+    ) as synthetic:
+        model, blocks, split = synthetic.fresh(0), synthetic.blocks(), synthetic.split
+        keys = split.space.draw(min(10_000, split.space.total), NO_KEYS, generator(0, "bench-median"))
+        median = float(np.median(synthetic.pool.cosines(model, split, split.space.pairs(keys))))
+        request, ratios = request_counts(split, np.linspace(median, 1.0, options.thresholds)), list[float]()
         for _ in range(options.repeats + 1):
             product = seconds(lambda: multiply(blocks))
-            ours = seconds(lambda: given.pool.count_negatives(model, split, wanted))
+            ours = seconds(lambda: synthetic.pool.count_negatives(model, split, request))
             logger.info("products %.2f s, exact count %.2f s", product, ours)
             ratios.append(product / ours)
     yield Figure("exact_vs_matmul", tuple(ratios[1:]), "at least 0.50")

@@ -78,10 +78,7 @@ class Memory(EncoderOptions):
             # A new process, because this one used memory to make the task.
             with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as fresh:
                 driver, shards = fresh.submit(peaks, self, Path(folder)).result()
-        return [
-            Figure("driver_mb", (driver,), "at most 600"),
-            Figure("shard_mb_over", (max(shards),), "at most 1,024"),
-        ]
+        return [Figure("driver_mb", (driver,), "at most 600"), Figure("shard_mb_over", (max(shards),), "at most 1,024")]
 
     def run(self, task: str, kind: Kind) -> RunConfig:
         """Return the config of a run whose last round is measured."""

@@ -30,7 +30,7 @@ from al_ray.encoders.transformer import MINILM, Encoder
 from al_ray.search.exact_join import hosts
 from al_ray.search.faiss_index import NONE, CosineIndex, sample_size, set_threads, train_index
 from benchmarks.synthetic_vectors import SCORER, SyntheticPool, one_pool, synthetic_pool
-from benchmarks.timing import Figure, seconds
+from benchmarks.timing import Figure, seconds, timed
 
 logger = logging.getLogger(__name__)
 
@@ -91,14 +91,14 @@ def exact(options: Search) -> Iterator[Figure]:
     """
     with synthetic_pool(
         options.texts, options.width, SearchConfig(kind="exact"), options.threads, options.count
-    ) as given:
-        model, order, blocks = given.fresh(0), Order(SCORER.boundary), given.blocks()
-        known = set(map(tuple, given.split.space.pairs(given.labelled).tolist()))
+    ) as synthetic:
+        model, order, blocks = synthetic.fresh(0), Order(SCORER.boundary), synthetic.blocks()
+        known = set(map(tuple, synthetic.split.space.pairs(synthetic.labelled).tolist()))
         times = []
         for _ in range(options.repeats + 1):
             product = seconds(lambda: multiply(blocks))
-            ours = seconds(lambda: given.search.least(model, order, options.count, given.labelled))
-            plain = seconds(lambda: naive(given.vectors, SCORER, options.count, known))
+            ours = seconds(lambda: synthetic.search.least(model, order, options.count, synthetic.labelled))
+            plain = seconds(lambda: naive(synthetic.vectors, SCORER, options.count, known))
             logger.info("products %.2f s, exact search %.2f s, plain program %.2f s", product, ours, plain)
             times.append((product, ours, plain))
     # The first run of each is a warm-up.
@@ -107,7 +107,7 @@ def exact(options: Search) -> Iterator[Figure]:
 
 
 def multiply(blocks: list[Block]) -> None:
-    """Multiply every two blocks once, into memory that is already allocated."""
+    """Multiply every two blocks once, into preallocated memory."""
     size = max(len(block.rows) for block in blocks)
     room, vectors = torch.empty(size * size), [torch.from_numpy(block.vectors) for block in blocks]
     for number, x in enumerate(vectors):
@@ -126,51 +126,42 @@ def naive(vectors: Vectors, scorer: Scorer, count: int, known: PAIRS) -> list[tu
     # One more, because a text finds itself.
     cosines, places = index.nearest(vectors, neighbours + 1)
     costs = np.abs(scorer.logit(cosines)).tolist()
-    found = [
+    pairs = [
         (cost, (left, right) if left < right else (right, left))
         for left, (row, rights) in enumerate(zip(costs, places.tolist(), strict=True))
         for cost, right in zip(row, rights, strict=True)
         if right not in (left, NONE)
     ]
-    fresh = [each for each in found if each[1] not in known]
-    fresh.sort()
+    fresh = sorted(each for each in pairs if each[1] not in known)
     # A pair found from both its texts gives two neighbours in the sorted list, up to the last bits of their cosines.
     return list({pair: (cost, pair) for cost, pair in fresh[: 2 * count]}.values())[:count]
 
 
 def knn(options: Search) -> Iterator[Figure]:
-    """knn_overhead = (whole - index - searches) / searches, of a retrieval by an index under a model that is new.
+    """knn_overhead = (whole - build - search) / search, of a retrieval by an index under a model that is new.
 
-    whole: PoolSearch.least on one shard, through Ray. index: time of Faiss to train on the same sample and to add the
-    same vectors. searches: time of Faiss to search the same blocks. Both in this process.
+    whole: PoolSearch.least on one shard, through Ray. build: time of Faiss to train on the same sample and to add the
+    same vectors. search: time of Faiss to search the same blocks. Both in this process.
     """
     config = SearchConfig(kind="knn", index=options.index)
-    with synthetic_pool(options.knn_texts, options.width, config, options.threads, options.count) as given:
-        order, blocks, overheads = Order(SCORER.boundary), given.blocks(), []
+    with synthetic_pool(options.knn_texts, options.width, config, options.threads, options.count) as synthetic:
+        order, blocks, overheads = Order(SCORER.boundary), synthetic.blocks(), []
         for number in range(options.repeats + 1):
-            model = given.fresh(number)
-            whole = seconds(lambda model=model: given.search.least(model, order, options.count, given.labelled))
-            made: list[CosineIndex] = []
-            index = seconds(lambda made=made: made.append(faiss_index(given, config)))
-            searches = seconds(lambda made=made: search_all(made[0], blocks, config.neighbours + 1))
-            logger.info("knn retrieval %.2f s; Faiss: index %.2f s, searches %.2f s", whole, index, searches)
-            overheads.append((whole - index - searches) / searches)
+            model = synthetic.fresh(number)
+            whole = seconds(lambda model=model: synthetic.search.least(model, order, options.count, synthetic.labelled))
+            build, index = timed(lambda: faiss_index(synthetic, config))
+            search, _ = timed(lambda index=index: [index.nearest(one.vectors, config.neighbours + 1) for one in blocks])
+            logger.info("knn retrieval %.2f s; Faiss: index %.2f s, searches %.2f s", whole, build, search)
+            overheads.append((whole - build - search) / search)
     yield Figure("knn_overhead", tuple(overheads[1:]), "at most 0.20")
 
 
-def faiss_index(given: SyntheticPool, config: SearchConfig) -> CosineIndex:
+def faiss_index(synthetic: SyntheticPool, config: SearchConfig) -> CosineIndex:
     """Build the index of a shard, trained on the sample that PoolSearch takes."""
-    size = sample_size(config.index, given.vectors.shape[1])
-    learnt = None
-    if size:
-        learnt = train_index(given.vectors[:: max(1, len(given.vectors) // size)], config.index)
-    return CosineIndex(given.vectors, config.index, config.nprobe, trained=learnt)
-
-
-def search_all(index: CosineIndex, blocks: list[Block], count: int) -> None:
-    """Search the neighbours of all blocks."""
-    for block in blocks:
-        index.nearest(block.vectors, count)
+    size = sample_size(config.index, synthetic.vectors.shape[1])
+    sample = synthetic.vectors[:: max(1, len(synthetic.vectors) // size)] if size else None
+    trained = None if sample is None else train_index(sample, config.index)
+    return CosineIndex(synthetic.vectors, config.index, config.nprobe, trained=trained)
 
 
 def shards(options: Search) -> Iterator[Figure]:
@@ -196,9 +187,7 @@ def shards(options: Search) -> Iterator[Figure]:
 
         ratios = []
         for number in range(options.repeats):
-            if number % 2:
-                one = run(1, 2)
-                ratios.append(run(2, 1) / one)
-            else:
-                ratios.append(run(2, 1) / run(1, 2))
+            order = ((1, 2), (2, 1)) if number % 2 else ((2, 1), (1, 2))
+            times = {count: run(count, threads) for count, threads in order}
+            ratios.append(times[2] / times[1])
     yield Figure("shards_2_vs_1", tuple(ratios), "at most 1.15")

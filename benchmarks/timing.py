@@ -4,6 +4,9 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,13 @@ class Figure:
         return statistics.median(self.values)
 
 
+def timed(work: Callable[[], T]) -> tuple[float, T]:
+    """Return the wall-clock seconds of a call, and its result."""
+    started = time.perf_counter()
+    result = work()
+    return time.perf_counter() - started, result
+
+
 def seconds(work: Callable[[], object]) -> float:
     """Return the wall-clock seconds of a call."""
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+    return timed(work)[0]

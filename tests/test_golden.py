@@ -22,8 +22,8 @@ from al_ray.active_learning.loop import make_request
 from al_ray.active_learning.round_request import RoundRequest
 from al_ray.active_learning.stopping import StopConfig
 from al_ray.active_learning.strategies import STRATEGIES, stated_seed
-from al_ray.apps.audit.false_positives import drawn_above
-from al_ray.apps.audit.score_bands import drawn_ranks
+from al_ray.apps.audit.false_positives import draw_above
+from al_ray.apps.audit.score_bands import draw_ranks
 from al_ray.apps.augmentation.folder import digest_of as gold_digest
 from al_ray.apps.augmentation.options import AugmentConfig, Gold, Scored
 from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
@@ -542,8 +542,8 @@ def draws() -> dict[str, Any]:
         "bootstrap": poisson_weights(np.array([0, 5, 2**40]), 7, 4).tolist(),
         "split": deal(component, (0.5, 0.25, 0.25), generator(7, "split")).tolist(),
         "held out": hold_out(np.arange(60) // 2, 10, generator(7, "held-out")).tolist()[::2],
-        "audit": drawn_above(np.linspace(0, 1, 9), 0.3, 4, generator(7, "audit-near"))[0].tolist(),
-        "band": drawn_ranks((10, 30), 4, generator(7, "audit-band-10")).tolist(),
+        "audit": draw_above(np.linspace(0, 1, 9), 0.3, 4, generator(7, "audit-near"))[0].tolist(),
+        "band": draw_ranks((10, 30), 4, generator(7, "audit-band-10")).tolist(),
         "batches": [batch.tolist() for batch in separate_batches(component, 8, generator(7, "paraphrase-order", 1))],
         "balance": balance_bins(np.linspace(0, 0.99, 20), 2, 3, generator(7, "balance")).tolist(),
         "random pairs": Random(pool, generator(7, "sampler")).mine(3).pairs[:, 1].tolist(),

@@ -28,6 +28,7 @@ TAIL = 0.025
 
 Many = npt.NDArray[np.int64] | int
 End = Literal["low", "high"]
+OPPOSITE: dict[End, End] = {"low": "high", "high": "low"}
 Figure = Callable[[End], Floats]
 
 
@@ -74,21 +75,21 @@ def threshold_at(positive_scores: Scores, recall: float) -> float:
     return float(thresholds[int(np.argmax(reached))])
 
 
-def drawn_above(scores: Scores, threshold: float, count: int, rng: np.random.Generator) -> tuple[Ints, int]:
+def draw_above(scores: Scores, threshold: float, count: int, rng: np.random.Generator) -> tuple[Ints, int]:
     """Draw the positions of at most `count` of (n,) scores that reach the threshold, uniformly; also count those."""
     above = np.flatnonzero(scores >= threshold).astype(np.int64)
     return rng.permutation(above)[:count], len(above)
 
 
-def possible(found: int, drawn: int, population: Many, end: End, rng: np.random.Generator) -> Ints:
-    """Draw (DRAWS,) how many of a population have a property that `found` of `drawn` pairs have; see the module.
+def possible(count: int, sampled: int, population: Many, end: End, rng: np.random.Generator) -> Ints:
+    """Draw (DRAWS,) how many of a population have a property that `count` of `sampled` pairs have; see the module.
 
-    population: its size, or (DRAWS,) draws of it, none below `drawn`. end: the limit that quantiles of the draws bound.
+    population: its size, or (DRAWS,) draws of it, none below `sampled`. end: which limit quantiles of the draws bound.
     """
-    have, lack = (found + 1, drawn - found) if end == "high" else (found, drawn - found + 1)
+    have, lack = (count + 1, sampled - count) if end == "high" else (count, sampled - count + 1)
     share = rng.beta(have, lack, DRAWS) if have and lack else np.full(DRAWS, float(have > 0))
-    unseen = np.broadcast_to(np.asarray(population, dtype=np.int64) - drawn, DRAWS)
-    return found + rng.binomial(unseen, share)
+    unseen = np.broadcast_to(np.asarray(population, dtype=np.int64) - sampled, DRAWS)
+    return count + rng.binomial(unseen, share)
 
 
 def estimate(value: float, figure: Figure) -> Estimate:
@@ -104,8 +105,8 @@ def error_share(stratum: FalsePositiveSample, rng: np.random.Generator) -> Estim
     every = max(round(stratum.extent.weight * stratum.above), stratum.answered)
 
     def figure(end: End) -> Floats:
-        drawn = possible(stratum.errors, stratum.answered, every, end, rng)
-        return drawn / every if every else np.full(DRAWS, float(end == "high"))
+        errors = possible(stratum.errors, stratum.answered, every, end, rng)
+        return errors / every if every else np.full(DRAWS, float(end == "high"))
 
     return estimate(stratum.share, figure)
 
@@ -119,11 +120,7 @@ def corrected_precision(positives: int, strata: Sequence[FalsePositiveSample], r
     value = positives / (positives + sum(stratum.errors_in_all for stratum in strata))
 
     def figure(end: End) -> Floats:
-        other: End = "high" if end == "low" else "low"
-        errors = np.zeros(DRAWS)
-        for stratum in strata:
-            reaching = _reaching(stratum, other, rng)
-            errors += possible(stratum.errors, stratum.answered, reaching, other, rng)
+        errors, _ = _draw(strata, OPPOSITE[end], rng)
         return positives / (positives + errors)
 
     return estimate(value, figure)
@@ -135,17 +132,17 @@ def matching_share(positives: int, strata: Sequence[FalsePositiveSample], rng: n
     value = 1 - sum(stratum.errors_in_all for stratum in strata) / reach
 
     def figure(end: End) -> Floats:
-        other: End = "high" if end == "low" else "low"
-        matches, every = np.full(DRAWS, float(positives)), np.full(DRAWS, float(positives))
-        for stratum in strata:
-            reaching = _reaching(stratum, other, rng)
-            matches += reaching - possible(stratum.errors, stratum.answered, reaching, other, rng)
-            every += reaching
-        return matches / every
+        errors, reaching = _draw(strata, OPPOSITE[end], rng)
+        return (positives + reaching - errors) / (positives + reaching)
 
     return estimate(value, figure)
 
 
-def _reaching(stratum: FalsePositiveSample, end: End, rng: np.random.Generator) -> Ints:
-    """Draw (DRAWS,) how many of a stratum's population reach the threshold, given how many of its sample do."""
-    return possible(stratum.above, stratum.extent.size, stratum.extent.population, end, rng)
+def _draw(strata: Sequence[FalsePositiveSample], end: End, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw (DRAWS,) how many pairs of all strata are real errors, and (DRAWS,) how many reach the threshold."""
+    errors, reaching = np.zeros(DRAWS), np.zeros(DRAWS)
+    for stratum in strata:
+        above = possible(stratum.above, stratum.extent.size, stratum.extent.population, end, rng)
+        errors += possible(stratum.errors, stratum.answered, above, end, rng)
+        reaching += above
+    return errors, reaching

@@ -1,4 +1,4 @@
-"""The audit folder: the pairs that people label, and what the estimate needs and they must not see.
+"""The audit folder: the pairs that people label, and inputs of the estimate that they must not see.
 
 audit.csv, audit.json              the pairs, shuffled, for a spreadsheet and for Label Studio (oracles/people.py)
 labelled.json                      the export of Label Studio, which the user saves here
@@ -7,7 +7,7 @@ audit-scores.parquet               for an audit by score: cosine, label (null fo
 estimate.json                      the last result of `jobs.audit estimate`
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from al_ray.apps.audit.false_positives import FalsePositiveSample
 from al_ray.apps.audit.score_bands import BandAudit
-from al_ray.core.config.serialization import as_dict, from_dict
+from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import NO, UNSURE, YES
 from al_ray.core.pairs import Pairs
@@ -57,7 +57,7 @@ class AuditOptions:
 
 
 @dataclass(frozen=True)
-class Reached:
+class StratumCounts:
     """A stratum of the evaluation set; `above` of its sample reach the threshold, and `drawn` of these were drawn."""
 
     name: str
@@ -82,7 +82,7 @@ class Record:
     recall: float | None = None
     positives: int | None = None
     positives_above: int | None = None
-    strata: tuple[Reached, ...] = ()
+    strata: tuple[StratumCounts, ...] = ()
 
     @property
     def scorer(self) -> Scorer | None:
@@ -91,7 +91,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SheetPairs:
     """The drawn pairs in the order of the sheet: (n, 2) rows, (n,) strata, ranks (-1: none), cosines (NaN: unknown)."""
 
     pairs: Pairs
@@ -99,15 +99,15 @@ class Drawn:
     ranks: Ints
     cosines: Floats
 
-    def shuffled(self, rng: np.random.Generator) -> "Drawn":
+    def shuffled(self, rng: np.random.Generator) -> "SheetPairs":
         """Shuffle the pairs, so that their order does not reveal the strata."""
         order = rng.permutation(len(self.ranks))
         strata = tuple(self.strata[place] for place in order.tolist())
-        return Drawn(self.pairs[order], strata, self.ranks[order], self.cosines[order])
+        return SheetPairs(self.pairs[order], strata, self.ranks[order], self.cosines[order])
 
 
 @dataclass(frozen=True)
-class Scored:
+class BandScores:
     """Scores of an audit by score: (reach,) cosines by rank, and (k,) cosines and labels of pairs labelled before."""
 
     cosines: Floats
@@ -132,26 +132,23 @@ class AuditFolder:
                     f"{self.path} holds a sheet and no {RECORD}; somebody may be labelling it: give another --out"
                 )
             return False
-        stored, wanted = as_dict(self.record().asked), as_dict(options)
-        other = [
-            f"{name}: {stored[name]!r} there, {wanted[name]!r} here" for name in wanted if stored[name] != wanted[name]
-        ]
+        other = [*differences(as_dict(self.record().asked), as_dict(options))]
         if other:
             raise WrongFolder(f"{self.path} is an audit with other options ({'; '.join(other)}); give another --out")
         return True
 
-    def keep(self, record: Record, drawn: Drawn, scored: Scored | None, task: Task) -> None:
+    def keep(self, record: Record, pairs: SheetPairs, scored: BandScores | None, task: Task) -> None:
         """Write a new audit, its record last."""
-        left, right = drawn.pairs.T.tolist()
+        left, right = pairs.pairs.T.tolist()
         columns: dict[str, Any] = {
             "code": [f"a-{number:05d}" for number in range(1, len(left) + 1)],
             "left": left,
             "right": right,
             "left_id": [task.left.ids[row] for row in left],
             "right_id": [task.right.ids[row] for row in right],
-            "stratum": list(drawn.strata),
-            "rank": drawn.ranks,
-            "cosine": drawn.cosines,
+            "stratum": list(pairs.strata),
+            "rank": pairs.ranks,
+            "cosine": pairs.cosines,
         }
         if scored is not None:
             label = np.concatenate([np.full(len(scored.cosines), UNSURE, dtype=np.uint8), scored.known_labels])
@@ -159,9 +156,7 @@ class AuditFolder:
             both = [pa.array(cosines), pa.array(label, mask=label == UNSURE)]
             write_parquet(self.path / SCORES, pa.table(both, schema=SCORED))
         write_parquet(self.path / KEY, pa.table(columns, schema=SCHEMA))
-        fields = {name: getattr(record, name) for name in Record.__dataclass_fields__}
-        nested = {"asked": as_dict(record.asked), "strata": [as_dict(stratum) for stratum in record.strata]}
-        write_json(self.path / RECORD, {**fields, **nested})
+        write_json(self.path / RECORD, {**as_dict(record), "strata": [as_dict(stratum) for stratum in record.strata]})
 
     def record(self) -> Record:
         """Read the options and counts of the audit; WrongFolder if there are none."""
@@ -170,51 +165,51 @@ class AuditFolder:
             raise WrongFolder(f"{self.path} holds no {RECORD}; give --audit the folder that jobs.audit sample wrote")
         content: dict[str, Any] = read_json(path, ["asked", "strata"])
         try:
-            strata = tuple(from_dict(Reached, stratum) for stratum in content["strata"])
-            plain = {name: value for name, value in content.items() if name != "strata"}
-            record: Record = from_dict(Record, plain)
+            strata = tuple(from_dict(StratumCounts, stratum) for stratum in content["strata"])
+            record = replace(from_dict(Record, {**content, "strata": []}), strata=strata)
         except (BadOption, TypeError) as error:
             raise BadFile(f"{path}: {error} (restore it)") from error
         lacking = not record.asked.by_score and None in (record.threshold, record.recall, record.positives_above)
         if lacking or any(not 0 <= stratum.drawn <= stratum.above <= stratum.size for stratum in strata):
             raise BadFile(f"{path} holds impossible counts; restore it")
-        return Record(**{**{name: getattr(record, name) for name in plain}, "strata": strata})
+        return record
 
-    def key(self) -> tuple[list[str], list[tuple[str, str]], Drawn]:
+    def key(self) -> tuple[list[str], list[tuple[str, str]], SheetPairs]:
         """Read (n,) codes, (n,) ids of both texts, and the drawn pairs, in the order of the sheet."""
         table = read_parquet(self.path / KEY, SCHEMA)
         pairs = np.stack([table["left"].to_numpy(), table["right"].to_numpy()], axis=1)
-        drawn = Drawn(pairs, tuple(table["stratum"].to_pylist()), table["rank"].to_numpy(), table["cosine"].to_numpy())
+        strata = tuple(table["stratum"].to_pylist())
         ids = list(zip(table["left_id"].to_pylist(), table["right_id"].to_pylist(), strict=True))
-        return table["code"].to_pylist(), ids, drawn
+        sheet = SheetPairs(pairs, strata, table["rank"].to_numpy(), table["cosine"].to_numpy())
+        return table["code"].to_pylist(), ids, sheet
 
-    def scored(self) -> Scored:
+    def scored(self) -> BandScores:
         """Read the scores of an audit by score."""
         table = read_parquet(self.path / SCORES, SCORED)
         cosines, known = table["cosine"].to_numpy(), table["label"].is_valid().to_numpy()
         labels = table["label"].drop_null().to_numpy().astype(np.uint8)
         if (np.diff(cosines[~known]) > 0).any():
             raise BadFile(f"{self.path / SCORES} is out of order; restore it")
-        return Scored(cosines[~known], cosines[known], labels)
+        return BandScores(cosines[~known], cosines[known], labels)
 
 
-def putative(record: Record, drawn: Drawn, labels: Labels) -> tuple[FalsePositiveSample, ...]:
+def putative(record: Record, sheet: SheetPairs, labels: Labels) -> tuple[FalsePositiveSample, ...]:
     """Count the labels (n,) of the drawn pairs, NO, YES, UNSURE or OPEN, by stratum."""
-    strata = np.array(drawn.strata, dtype=object)
-    found: list[FalsePositiveSample] = []
+    strata = np.array(sheet.strata, dtype=object)
+    samples: list[FalsePositiveSample] = []
     for stratum in record.strata:
-        said = labels[strata == stratum.name]
-        if len(said) != stratum.drawn:
-            raise BadFile(f"{KEY} has {len(said):,} pairs of {stratum.name}, {RECORD} {stratum.drawn:,}; restore both")
-        errors, matches = int((said == NO).sum()), int((said == YES).sum())
+        own = labels[strata == stratum.name]
+        if len(own) != stratum.drawn:
+            raise BadFile(f"{KEY} has {len(own):,} pairs of {stratum.name}, {RECORD} {stratum.drawn:,}; restore both")
+        errors, matches = int((own == NO).sum()), int((own == YES).sum())
         extent = StratumSummary(stratum.name, stratum.size, stratum.population)
-        found.append(FalsePositiveSample(extent, stratum.above, errors, matches, len(said) - errors - matches))
-    return tuple(found)
+        samples.append(FalsePositiveSample(extent, stratum.above, errors, matches, len(own) - errors - matches))
+    return tuple(samples)
 
 
-def band_audit(record: Record, drawn: Drawn, scored: Scored, labels: Labels) -> BandAudit:
+def band_audit(record: Record, sheet: SheetPairs, scored: BandScores, labels: Labels) -> BandAudit:
     """Join the bands of score with the labels (n,) of the drawn pairs."""
     total, reach = record.total_pairs - len(scored.known_labels), len(scored.cosines)
-    if total < reach or ((drawn.ranks < 0) | (drawn.ranks > min(reach, total - 1))).any():
+    if total < reach or ((sheet.ranks < 0) | (sheet.ranks > min(reach, total - 1))).any():
         raise BadFile(f"{KEY}, {SCORES} and {RECORD} are not of one audit; restore all three")
-    return BandAudit(scored.cosines, total, scored.known_cosines, scored.known_labels, drawn.ranks, labels)
+    return BandAudit(scored.cosines, total, scored.known_cosines, scored.known_labels, sheet.ranks, labels)

@@ -1,13 +1,13 @@
-"""What people are to label of a run's model: putative false positives (paper, A.3), or pairs of bands of score."""
+"""Sample the pairs that people label: putative false positives (paper, A.3), or pairs of bands of score."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.audit.false_positives import drawn_above, threshold_at
-from al_ray.apps.audit.folder import AuditOptions, Drawn, Reached, Record, Scored
-from al_ray.apps.audit.score_bands import allotted, bands, drawn_ranks
+from al_ray.apps.audit.false_positives import draw_above, threshold_at
+from al_ray.apps.audit.folder import AuditOptions, BandScores, Record, SheetPairs, StratumCounts
+from al_ray.apps.audit.score_bands import allotted, bands, draw_ranks
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.sharded_evaluator import make_evaluator
 from al_ray.cluster.sharded_retriever import PoolSearch
@@ -23,54 +23,47 @@ from al_ray.runs.run_folder import RunFolder
 
 
 def putative_drawn(
-    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, asked: AuditOptions, watch: OnProgress
-) -> tuple[Record, Drawn]:
+    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
+) -> tuple[Record, SheetPairs]:
     """Draw putative false positives of each stratum at the threshold of a recall, shuffled."""
-    split = folder.task.measurable(asked.split)
-    scorer, evalset, scores = _scored_set(config, cluster, folder, asked, watch)
-    assert asked.at_recall is not None
-    threshold = threshold_at(scores[0], asked.at_recall)
-    reached: list[Reached] = []
+    split = folder.task.measurable(options.split)
+    scorer, evalset, scores = _scored_set(config, cluster, folder, options, watch)
+    assert options.at_recall is not None
+    threshold = threshold_at(scores[0], options.at_recall)
+    strata: list[StratumCounts] = []
     keys, cosines = [NO_KEYS], [np.empty(0)]
-    for stratum, found in zip(evalset.strata, scores[1:], strict=True):
-        rng = generator(asked.seed, f"audit-{stratum.name}")
-        wanted = asked.rand if stratum.name == "random" else asked.near
-        places, above = drawn_above(found, threshold, wanted or 0, rng)
-        reached.append(Reached(stratum.name, stratum.size, stratum.population, above, len(places)))
-        keys.append(stratum.keys[places])
-        cosines.append(found[places])
-    names = tuple(stratum.name for stratum in reached for _ in range(stratum.drawn))
+    for stratum, own in zip(evalset.strata, scores[1:], strict=True):
+        rng = generator(options.seed, f"audit-{stratum.name}")
+        count = options.rand if stratum.name == "random" else options.near
+        rows, above = draw_above(own, threshold, count or 0, rng)
+        strata.append(StratumCounts(stratum.name, stratum.size, stratum.population, above, len(rows)))
+        keys.append(stratum.keys[rows])
+        cosines.append(own[rows])
+    names = tuple(stratum.name for stratum in strata for _ in range(stratum.drawn))
     pairs, above = split.space.pairs(np.concatenate(keys)), int((scores[0] >= threshold).sum())
-    drawn = Drawn(pairs, names, np.full(len(pairs), -1, dtype=np.int64), np.concatenate(cosines))
-    record = Record(
-        asked,
-        split.space.total,
-        threshold=threshold,
-        recall=above / len(scores[0]),
-        positives=len(scores[0]),
-        positives_above=above,
-        strata=tuple(reached),
-    )
-    return _scaled(record, scorer), drawn.shuffled(generator(asked.seed, "audit-order"))
+    sheet = SheetPairs(pairs, names, np.full(len(pairs), -1, dtype=np.int64), np.concatenate(cosines))
+    counts = threshold, above / len(scores[0]), len(scores[0]), above, tuple(strata)
+    record = Record(options, split.space.total, *_scale(scorer), *counts)
+    return record, sheet.shuffled(generator(options.seed, "audit-order"))
 
 
 def bands_drawn(
-    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, asked: AuditOptions, watch: OnProgress
-) -> tuple[Record, Drawn, Scored]:
+    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
+) -> tuple[Record, SheetPairs, BandScores]:
     """Draw pairs from bands of score, shuffled; pairs that the run has labelled are known, and not drawn."""
-    split = folder.task.split(asked.split)
+    split = folder.task.split(options.split)
     known, labels = _known(folder, split)
     total = split.space.total - len(known)
-    assert asked.top is not None
-    assert asked.budget is not None
-    scorer, first, cosines = _first(config, cluster, folder, asked, known, watch)
+    assert options.top is not None
+    assert options.budget is not None
+    scorer, first, cosines = _first(config, cluster, folder, options, known, watch)
     reach = len(first)
     cut = bands(reach, total)
     keys, ranks, names = [NO_KEYS], [NO_KEYS], list[str]()
-    for band, count in zip(cut, allotted(asked.budget, [stop - start for start, stop in cut]), strict=True):
-        rng = generator(asked.seed, f"audit-band-{band[0]}")
+    for band, count in zip(cut, allotted(options.budget, [stop - start for start, stop in cut]), strict=True):
+        rng = generator(options.seed, f"audit-band-{band[0]}")
         if band[0] < reach:
-            own = drawn_ranks(band, count, rng)
+            own = draw_ranks(band, count, rng)
             keys.append(first.keys[own])
         else:
             keys.append(split.space.draw(count, np.sort(np.concatenate([known, first.keys])), rng))
@@ -79,33 +72,33 @@ def bands_drawn(
         names += [f"{band[0] + 1}-{band[1]}"] * count
     of_rank = np.concatenate([first.cosines, [np.nan]])
     every = np.concatenate(ranks)
-    drawn = Drawn(split.space.pairs(np.concatenate(keys)), tuple(names), every, of_rank[every])
-    record = _scaled(Record(asked, split.space.total), scorer)
-    return record, drawn.shuffled(generator(asked.seed, "audit-order")), Scored(first.cosines, cosines, labels)
+    sheet = SheetPairs(split.space.pairs(np.concatenate(keys)), tuple(names), every, of_rank[every])
+    record = Record(options, split.space.total, *_scale(scorer))
+    return record, sheet.shuffled(generator(options.seed, "audit-order")), BandScores(first.cosines, cosines, labels)
 
 
 def _scored_set(
-    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, asked: AuditOptions, watch: OnProgress
+    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
 ) -> tuple[Scorer | None, EvaluationSet, list[Floats]]:
     """Return the evaluation set of a split, and the cosines of its positives and of each stratum."""
-    task, split = folder.task, folder.task.split(asked.split)
+    task, split = folder.task, folder.task.split(options.split)
     with deploy_pool(config, cluster, task, folder.path, watch) as pool:
-        model = folder.model(asked.round) if asked.round else pool.untrained()
+        model = folder.model(options.round) if options.round else pool.untrained()
         evalset = make_evaluator(config, folder, pool).evaluation_set(split)
         parts = (evalset.positives, *(stratum.keys for stratum in evalset.strata))
         return model.scorer, evalset, [pool.cosines(model, split, split.space.pairs(keys)) for keys in parts]
 
 
 def _first(
-    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, asked: AuditOptions, known: Keys, watch: OnProgress
+    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, known: Keys, watch: OnProgress
 ) -> tuple[Scorer | None, Candidates, Floats]:
     """Search the pairs of highest cosine without the sorted `known`; also return the cosines of `known`."""
     # An exact search, however the run searched: ranks must be among all pairs, not among candidates.
     config = replace(config, search=replace(config.search, kind="exact", ordered_pairs=False))
-    split = folder.task.split(asked.split)
+    split = folder.task.split(options.split)
     with deploy_pool(config, cluster, folder.task, folder.path, watch) as pool:
-        model = folder.model(asked.round) if asked.round else pool.untrained()
-        count = min(asked.top or 0, split.space.total - len(known))
+        model = folder.model(options.round) if options.round else pool.untrained()
+        count = min(options.top or 0, split.space.total - len(known))
         first = PoolSearch(pool, split).least(model, HIGHEST, count, known)
         # With no pair, blocks would still be in flight when the shards end.
         of_known = pool.cosines(model, split, split.space.pairs(known)) if len(known) else np.empty(0)
@@ -124,5 +117,6 @@ def _known(folder: RunFolder, split: Split) -> tuple[Keys, Labels]:
     return keys, labelled.labels[first]
 
 
-def _scaled(record: Record, scorer: Scorer | None) -> Record:
-    return record if scorer is None else replace(record, weight=scorer.weight, bias=scorer.bias)
+def _scale(scorer: Scorer | None) -> tuple[float | None, float | None]:
+    """Return the weight and the bias of a scorer, as a record has them."""
+    return (None, None) if scorer is None else (scorer.weight, scorer.bias)

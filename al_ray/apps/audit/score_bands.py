@@ -13,7 +13,7 @@ from math import ceil, isfinite, log
 
 import numpy as np
 
-from al_ray.apps.audit.false_positives import DRAWS, TAIL, End, estimate, possible
+from al_ray.apps.audit.false_positives import DRAWS, OPPOSITE, TAIL, End, estimate, possible
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
 from al_ray.core.scorer import Floats, Labels
@@ -34,21 +34,21 @@ def bands(reach: int, total: int) -> tuple[Band, ...]:
 
 
 def allotted(budget: int, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Divide the budget equally among bands; what a small band cannot use goes to the others.
+    """Divide the budget equally among bands; what exceeds the size of a band goes to the others.
 
     The remainder goes to the first bands, where most matches are.
     """
-    given = [0] * len(sizes)
-    while budget and (open_ := [band for band, size in enumerate(sizes) if given[band] < size]):
-        each = max(1, budget // len(open_))
-        for band in open_:
-            more = min(each, sizes[band] - given[band], budget)
-            given[band] += more
+    shares = [0] * len(sizes)
+    while budget and (unfilled := [band for band, size in enumerate(sizes) if shares[band] < size]):
+        each = max(1, budget // len(unfilled))
+        for band in unfilled:
+            more = min(each, sizes[band] - shares[band], budget)
+            shares[band] += more
             budget -= more
-    return tuple(given)
+    return tuple(shares)
 
 
-def drawn_ranks(band: Band, count: int, rng: np.random.Generator) -> Ints:
+def draw_ranks(band: Band, count: int, rng: np.random.Generator) -> Ints:
     """Draw `count` distinct ranks of a band uniformly, sorted."""
     return np.sort(rng.choice(band[1] - band[0], count, replace=False)).astype(np.int64) + band[0]
 
@@ -150,15 +150,16 @@ class BandAudit:
 
     def part(self, within: Band, band: Band) -> Part:
         """Return the part of a band within some ranks."""
-        matches, answered = self._counted(within)
-        of_band, in_band = self._counted(band)
+        matches, answered = self._count(within)
+        of_band, in_band = self._count(band)
         share = matches / answered if answered else of_band / in_band if in_band else float("nan")
         return Part(within[1] - within[0], answered, matches, share)
 
-    def _counted(self, band: Band) -> tuple[int, int]:
-        said = self.labels[(self.ranks >= band[0]) & (self.ranks < band[1])]
-        matches = int((said == YES).sum())
-        return matches, matches + int((said == NO).sum())
+    def _count(self, band: Band) -> tuple[int, int]:
+        """Return how many pairs of a band were labelled yes, and how many yes or no."""
+        labels = self.labels[(self.ranks >= band[0]) & (self.ranks < band[1])]
+        matches = int((labels == YES).sum())
+        return matches, matches + int((labels == NO).sum())
 
     @property
     def _floor(self) -> float:
@@ -183,11 +184,10 @@ def _ratio(
         return None
 
     def figure(end: End) -> Floats:
-        other: End = "high" if end == "low" else "low"
         upper = known[0] + sum((part.in_all(end, rng) for part in above), np.zeros(DRAWS))
         if below is None:
             return upper / known[1]
-        lower = known[1] + sum((part.in_all(other, rng) for part in below), np.zeros(DRAWS))
+        lower = known[1] + sum((part.in_all(OPPOSITE[end], rng) for part in below), np.zeros(DRAWS))
         every = upper + lower
         # If no match is drawn at all, recall is undetermined: 0 at the low end and 1 at the high end.
         return np.where(every > 0, upper / np.where(every > 0, every, 1.0), float(end == "high"))
@@ -196,9 +196,12 @@ def _ratio(
 
 
 def _labels_for_half(above: float, near: float, rest: Sequence[Part]) -> int | None:
-    """With n labels of the rest, all no, at most size * ln(1/0.025)/n of it match: n for this to be above - near."""
+    """Return the number n of labels of the rest, all no, that shows a recall of one half; see AtThreshold.
+
+    With them at most size * ln(1/0.025) / n pairs of the rest match, which must be at most above - near.
+    """
     spare = above - near
     if not rest or rest[0].matches or not isfinite(spare) or spare <= 0:
         return None
-    wanted = min(rest[0].size, ceil(rest[0].size * log(1 / TAIL) / spare))
-    return 0 if rest[0].answered >= wanted else wanted
+    enough = min(rest[0].size, ceil(rest[0].size * log(1 / TAIL) / spare))
+    return 0 if rest[0].answered >= enough else enough

@@ -54,11 +54,8 @@ class GridFolder:
         old = self.axes() or axes
         grown = [name for name in GROWING if set(getattr(old, name)) <= set(getattr(axes, name))]
         stored["axes"] = as_dict(old) | {name: content["axes"][name] for name in grown}
-        try:
-            # An option that is newer than the folder has its default there.
-            stored["options"] = as_dict(from_dict(RunConfig, stored["options"]))
-        except BadOption as error:
-            raise BadFile(f"{path}: {error} (restore it)") from error
+        # An option that is newer than the folder has its default there.
+        stored["options"] = as_dict(_parsed(RunConfig, stored["options"], path))
         other = sorted(differences(stored, {name: content[name] for name in names}))
         if other:
             raise WrongFolder(f"{self.path} is a grid with other options ({'; '.join(other)}); give another --out")
@@ -67,12 +64,7 @@ class GridFolder:
     def axes(self) -> Axes | None:
         """Return the axes in grid.json; None if there is none, BadFile if they cannot be read."""
         path = self.path / "grid.json"
-        if not path.exists():
-            return None
-        try:
-            return from_dict(Axes, read_json(path, ["axes"])["axes"])
-        except BadOption as error:
-            raise BadFile(f"{path}: {error} (restore it)") from error
+        return _parsed(Axes, read_json(path, ["axes"])["axes"], path) if path.exists() else None
 
     def add_events(self, cell: Cell, figures: Mapping[str, Any]) -> None:
         """Append the metrics of a cell's round to its TensorBoard events."""
@@ -83,7 +75,7 @@ class GridFolder:
         write_json(self.path / "sittings.json", [*map(as_dict, self.sessions()), as_dict(session)])
 
     def sessions(self) -> list[GridSession]:
-        """Return the sessions that came to their end, in order."""
+        """Return the finished sessions, in order."""
         path = self.path / "sittings.json"
         return [from_dict(GridSession, one) for one in read_json(path)] if path.exists() else []
 
@@ -91,3 +83,11 @@ class GridFolder:
         """Write summary.parquet and summary.md."""
         write_summary(self.path / "summary.parquet", runs)
         write_text(self.path / "summary.md", text)
+
+
+def _parsed(kind: type[Any], content: Any, path: StoragePath) -> Any:
+    """Return options of a kind in a file's content; BadFile if they cannot be read."""
+    try:
+        return from_dict(kind, content)
+    except BadOption as error:
+        raise BadFile(f"{path}: {error} (restore it)") from error

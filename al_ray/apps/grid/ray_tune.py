@@ -155,36 +155,32 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
         if tune.Tuner.can_restore(at := f"{storage}/{name}", store):
             tuner = tune.Tuner.restore(at, trainable=runnable, resume_errored=True, storage_filesystem=store)
         else:
+            names: dict[str, Any] = {"trial_name_creator": _trial_name, "trial_dirname_creator": _trial_name}
+            config = tune.RunConfig(
+                name=name,
+                storage_path=storage,
+                storage_filesystem=store,
+                failure_config=tune.FailureConfig(max_failures=grid.how.failures),
+                checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
+                callbacks=[RoundCallback(), *trackers(grid.how, part)],
+                verbose=0,
+            )
             tuner = tune.Tuner(
                 runnable,
                 param_space={"cell": tune.grid_search([cell.name for cell in part])},
-                tune_config=tune.TuneConfig(
-                    max_concurrent_trials=grid.how.concurrent,
-                    trial_name_creator=_trial_name,
-                    trial_dirname_creator=_trial_name,
-                ),
-                run_config=tune.RunConfig(
-                    name=name,
-                    storage_path=storage,
-                    storage_filesystem=store,
-                    failure_config=tune.FailureConfig(max_failures=grid.how.failures),
-                    checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
-                    callbacks=[RoundCallback(), *trackers(grid.how, part)],
-                    verbose=0,
-                ),
+                tune_config=tune.TuneConfig(max_concurrent_trials=grid.how.concurrent, **names),
+                run_config=config,
             )
         results = tuner.fit()
     finally:
         _listeners.remove(on_round)
-    ended = [(result.config or {}, result.metrics or {}, result.error) for result in results]
+    trials = [((result.config or {})["cell"], result.metrics or {}, result.error) for result in results]
+    # An interrupted trial has neither an error nor "done".
     ends = {
-        config["cell"]: _first_line(error) if error else ""
-        for config, metrics, error in ended
-        # An interrupted trial has neither.
-        if error or metrics.get("done")
+        cell: _first_line(error) if error else "" for cell, metrics, error in trials if error or metrics.get("done")
     }
-    known = {config["cell"]: metrics.get("round", 0) for config, metrics, _ in ended}
-    gone = [cell for cell in part if known.get(cell.name, 0) > last_round(folder.run(cell))]
+    rounds = {cell: metrics.get("round", 0) for cell, metrics, _ in trials}
+    gone = [cell for cell in part if rounds.get(cell.name, 0) > last_round(folder.run(cell))]
     return ends | run_phase(grid, f"{phase}-again", gone, on_round) if gone else ends
 
 
@@ -203,5 +199,4 @@ def _first_line(error: BaseException | None) -> str:
     cause = error
     while isinstance(cause, RayTaskError) and isinstance(cause.cause, BaseException):
         cause = cause.cause
-    lines = str(cause).strip().splitlines() or [type(cause).__name__]
-    return lines[0]
+    return (str(cause).strip().splitlines() or [type(cause).__name__])[0]

@@ -61,7 +61,6 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
         folder.bind(grid.axes, grid.work.config, cells)
         left = [cell for cell in cells if not complete(grid, cell, task)]
         ends: dict[str, str] = {}
-        shared, wall, room = 0.0, 0.0, 1
         if left:
             started = time.monotonic()
             with session(grid.work.cluster, grid.work.config.training.workers, grid.how.concurrent or 1):
@@ -76,7 +75,6 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
                     if part:
                         ends |= run_phase(grid, str(number), part, count_round)
             wall = time.monotonic() - started
-        if left:
             folder.add_session(GridSession(wall, shared, stages, min(grid.how.concurrent or room, room, len(left))))
         return read_grid(grid.out, {name: (error, last_round(folder.run(named[name]))) for name, error in ends.items()})
 
@@ -109,10 +107,9 @@ def complete(grid: Grid, cell: Cell, task: Task) -> bool:
 
 def count_concurrent(grid: Grid) -> int:
     """Return how many runs fit at a time on the Ray cluster that is or would be used; 0 if not even one fits."""
-    with session(
-        replace(grid.work.cluster, gpus_per_shard=0.0), grid.work.config.training.workers, concurrency(grid) or 1
-    ):
-        return min(count_placements(grid.bundles), concurrency(grid) or len(grid.cells))
+    cluster, most = replace(grid.work.cluster, gpus_per_shard=0.0), concurrency(grid)
+    with session(cluster, grid.work.config.training.workers, most or 1):
+        return min(count_placements(grid.bundles), most or len(grid.cells))
 
 
 def concurrency(grid: Grid) -> int | None:

@@ -40,7 +40,7 @@ def _share_seeds(configs: Sequence[RunConfig], pool: ShardedPool, shared: Storag
     # Also if the seed set is cached, because trials need the vectors themselves.
     pool.embed(untrained, ["train"])
     cached = seeds.read(made_from)
-    # A cached set with fewer pairs than it was asked for is all that there is.
+    # A cached set with fewer pairs than its search requested has all pairs that there are.
     if cached is None or (cached.count < count and len(cached.candidates) == cached.count):
         recalls: list[float] = []
         search = PoolSearch(pool, pool.task.split("train"), recalls.append)

@@ -29,17 +29,11 @@ class Axes:
 
     def __post_init__(self) -> None:
         """Validate options."""
-        named: tuple[tuple[str, Sequence[Any]], ...] = (
-            ("--strategies", self.strategies),
-            ("--seeds", self.seeds),
-            ("--encoders", self.encoders),
-            ("--budgets", self.budgets),
-        )
-        for name, values in named:
+        for name, values in vars(self).items():
             if len(set(values)) < len(values):
-                raise BadOption(f"{name} is {','.join(map(str, values))}; give each value once")
-            if not values and name != "--budgets":
-                raise BadOption(f"{name} is empty; give one value at least")
+                raise BadOption(f"--{name} is {','.join(map(str, values))}; give each value once")
+            if not values and name != "budgets":
+                raise BadOption(f"--{name} is empty; give one value at least")
         unknown = [strategy for strategy in self.strategies if strategy not in STRATEGIES]
         if unknown:
             raise BadOption(f"--strategies has {', '.join(unknown)}; give some of {', '.join(STRATEGIES)}")
@@ -61,14 +55,8 @@ class Cell:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the cell as in grid.json."""
-        return {
-            "name": self.name,
-            "strategy": self.config.strategy,
-            "seed": self.config.seed,
-            "encoder": self.config.encoder,
-            "budget": self.labels,
-            "after": self.after,
-        }
+        axes = {name: getattr(self.config, name) for name in ("strategy", "seed", "encoder")}
+        return {"name": self.name, **axes, "budget": self.labels, "after": self.after}
 
 
 def cells(config: RunConfig, axes: Axes, needs: Mapping[str, str] = NEEDS) -> tuple[Cell, ...]:

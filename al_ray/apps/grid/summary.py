@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from al_ray.active_learning.method import Method
 from al_ray.apps.grid.spec import Cell
-from al_ray.apps.reporting.run_records import Run, SplitEvaluation, last_evaluation
+from al_ray.apps.reporting.run_records import Run, last_evaluations
 from al_ray.apps.reporting.tables.markdown_table import markdown_table
 from al_ray.apps.reporting.tables.table import SPREAD, Row, Table, counts, percents
 
@@ -35,10 +35,10 @@ def table(cells: Sequence[Cell], runs: Sequence[Run]) -> Table:
             f"{len(complete)} of {len(group)}",
             counts([one.labels for one in last]),
             counts([one.positives for one in last]),
-            percents([one.average_precision.value for one in _evaluations(complete, main)]),
-            percents([one.precision_at_recall_20.value for one in _evaluations(complete, main)]),
+            percents([one.average_precision.value for one in last_evaluations(complete, main)]),
+            percents([one.precision_at_recall_20.value for one in last_evaluations(complete, main)]),
             counts([sum(sum(one.seconds.values()) for one in run.rounds) for run in complete]),
-            *(percents([one.average_precision.value for one in _evaluations(complete, split)]) for split in others),
+            *(percents([one.average_precision.value for one in last_evaluations(complete, split)]) for split in others),
         )
         rows.append(Row(cells_of_row))
     head = (*HEAD, *(f"AP % {split}" for split in others))
@@ -83,8 +83,3 @@ def markdown(cells: Sequence[Cell], runs: Sequence[Run], notes: Sequence[str]) -
     if missing:
         lines += ["## Runs that are not complete", "", *(f"- {line}" for line in missing), ""]
     return "\n".join([*lines, *(f"- {note}" for note in notes)]) + "\n"
-
-
-def _evaluations(runs: Sequence[Run], split: str) -> list[SplitEvaluation]:
-    """Return the last evaluation on the split of each run that has one."""
-    return [one for run in runs if (one := last_evaluation(run, split)) is not None]

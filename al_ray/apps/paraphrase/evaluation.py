@@ -10,16 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from al_ray.apps.paraphrase import index
 from al_ray.apps.paraphrase.folder import ParaphraseFolder, write_about
-from al_ray.apps.paraphrase.index import (
-    IndexSpec,
-    QuestionSearch,
-    RecallTarget,
-    SearchResult,
-    build_index,
-    index_file,
-    tokens_of,
-)
+from al_ray.apps.paraphrase.index import IndexSpec, QuestionSearch, RecallTarget, SearchResult, index_file
 from al_ray.apps.paraphrase.options import scaled_index
 from al_ray.apps.paraphrase.sharded_index import build_sharded_index, open_sharded_index
 from al_ray.core.config.cluster import ClusterConfig
@@ -30,23 +23,17 @@ from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task
 from al_ray.core.text import same_text
 from al_ray.encoders.encoder import TextEncoder, saved
-from al_ray.metrics.ranking import (
-    DEPTH,
-    exclude_queries,
-    first_match_ranks,
-    mean_reciprocal_rank,
-    precision_at,
-    queries_with_matches,
-)
+from al_ray.metrics import ranking
+from al_ray.metrics.ranking import DEPTH
 from al_ray.search.faiss_index import DistanceIndex, set_threads
 from al_ray.storage.atomic_folder import whole
 from al_ray.storage.lock import locked
 
-AT_ONCE = 4_096  # QuestionSearch of a file searched at a time.
+AT_ONCE = 4_096  # Questions of a file searched at a time.
 
 
 def make_index(
-    run: Path, factory: str | None, probing: RecallTarget, cluster: ClusterConfig, watch: OnProgress
+    run: Path, factory: str | None, target: RecallTarget, cluster: ClusterConfig, watch: OnProgress
 ) -> tuple[ParaphraseFolder, dict[str, Any], int]:
     """Encode all questions of the task, index them by squared distance, and replace an earlier index of the folder.
 
@@ -62,61 +49,59 @@ def make_index(
     with locked(run), whole(folder.index) as aside:
         tokens = aside / "tokens"
         tokens.mkdir()
-        tokens_of(encoder, task.left.texts).write(tokens)
+        encoder.tokenise(task.left.texts).write(tokens)
         spec = IndexSpec(str(folder.model), folder.config().encoding, str(tokens), str(aside), factory)
         if cluster.shards > 1:
-            made = build_sharded_index(spec, count, probing, cluster, watch)
+            recall = build_sharded_index(spec, count, target, cluster, watch)
         else:
-            made = build_index(spec, count, probing, watch)
+            recall = index.build_index(spec, count, target, watch)
         shutil.rmtree(tokens)
-        about = {"index": factory, **asdict(made), "digest": digest, "shards": cluster.shards}
+        about = {"index": factory, **asdict(recall), "digest": digest, "shards": cluster.shards}
         write_about(aside, {**about, "shared_storage": cluster.shared_storage}, task.left)
     return folder, about, count
 
 
 def search_questions(run: Path, texts: Sequence[str], count: int) -> list[dict[str, Any]]:
-    """Find the `count` nearest indexed questions of each text: {question, found: [{id, distance, text}]} a text."""
+    """Return {question, found: [{id, distance, text}]} of each text: its `count` nearest indexed questions."""
     with opened(run) as (questions, corpus, _):
         return [line for part in parts(texts) for line in _described(part, questions.nearest(part, count), corpus)]
 
 
 def evaluate_search(run: Path, split: str, timed: int) -> dict[str, Any]:
-    """Compute P@1, P@10 and MRR over the first 20 found for each question of a split, and the time of a query.
+    """Compute P@1, P@10 and MRR over the 20 nearest questions of each question of a split, and the time of a query.
 
-    timed: how many of the questions, drawn at random, are asked one by one to take the time.
+    timed: number of random questions that are searched one by one to measure the time.
     """
     task = ParaphraseFolder(run).task()
     with opened(run) as (questions, corpus, about):
-        return {
-            **_metrics(task, split, questions, corpus, timed),
-            "index": {**about, "questions": len(corpus)},
-        }
+        metrics = _metrics(task, split, questions, corpus, timed)
+        return {**metrics, "index": {**about, "questions": len(corpus)}}
 
 
 def _metrics(task: Task, split: str, questions: QuestionSearch, corpus: Corpus, timed: int) -> dict[str, Any]:
     pairs = np.concatenate([one.positives for one in task.splits.values()])
     component, same = components(len(corpus), pairs), same_text(corpus.texts)
-    rows = queries_with_matches(component, same, task.measurable(split).space.left)
+    rows = ranking.queries_with_matches(component, same, task.measurable(split).space.left)
     if not len(rows):
         raise BadOption(f"no {split} question has a paraphrase in other words; prepare a task that has")
     texts = [corpus.texts[row] for row in rows]
-    # A text that stands in the index several times would otherwise leave fewer than DEPTH others.
+    # A text that is in the index several times would otherwise leave fewer than DEPTH others.
     depth = DEPTH + int(np.bincount(same)[same[rows]].max())
-    found = np.concatenate([questions.nearest(part, depth).places for part in parts(texts)])
-    found = exclude_queries(found, rows, same, DEPTH)
-    ranks = first_match_ranks(found, component[found] == component[rows][:, None])
+    nearest = np.concatenate([questions.nearest(part, depth).places for part in parts(texts)])
+    nearest = ranking.exclude_queries(nearest, rows, same, DEPTH)
+    ranks = ranking.first_match_ranks(nearest, component[nearest] == component[rows][:, None])
     return {
         "split": split,
         "queries": len(rows),
-        "precision_at_1": precision_at(ranks, 1),
-        "precision_at_10": precision_at(ranks, 10),
-        "mean_reciprocal_rank": mean_reciprocal_rank(ranks),
+        "precision_at_1": ranking.precision_at(ranks, 1),
+        "precision_at_10": ranking.precision_at(ranks, 10),
+        "mean_reciprocal_rank": ranking.mean_reciprocal_rank(ranks),
         "query": _query_time(questions, texts, timed),
     }
 
 
 def _query_time(questions: QuestionSearch, texts: list[str], count: int) -> dict[str, float]:
-    """Time queries queries one by one, from text to rows: milliseconds, and Faiss's share of the time."""
+    """Time random queries one by one, from text to rows: milliseconds, and Faiss's share of the time."""
     rows = generator(0, "timed-queries").permutation(len(texts))[:count].tolist()
     queries = [texts[row] for row in rows]
     questions.nearest(queries[:1], DEPTH)  # Warms up.
@@ -153,12 +138,12 @@ def opened(run: Path) -> Iterator[tuple[QuestionSearch, Corpus, dict[str, Any]]]
     with ExitStack() as stack:
         if len(paths) > 1:
             cluster = ClusterConfig(shards=len(paths), shared_storage=about["shared_storage"])
-            index = stack.enter_context(open_sharded_index(paths, encoder.config.threads, cluster))
+            searched = stack.enter_context(open_sharded_index(paths, encoder.config.threads, cluster))
         else:
-            index = DistanceIndex.read(paths[0])
-        if len(index) != len(corpus):
+            searched = DistanceIndex.read(paths[0])
+        if len(searched) != len(corpus):
             raise BadFile(f"{folder.index} is not whole; make it again: python -m jobs.paraphrase index --run {run}")
-        yield QuestionSearch(encoder, index), corpus, about
+        yield QuestionSearch(encoder, searched), corpus, about
 
 
 def parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -166,9 +151,9 @@ def parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     return (texts[start : start + AT_ONCE] for start in range(0, len(texts), AT_ONCE))
 
 
-def _described(texts: Sequence[str], found: SearchResult, corpus: Corpus) -> Iterator[dict[str, Any]]:
-    """Yield what was found for each text, as JSON lines hold it."""
-    for text, apart, places in zip(texts, found.distances.tolist(), found.places.tolist(), strict=True):
-        near = [(one, row) for one, row in zip(apart, places, strict=True) if row >= 0]
-        rows = [{"id": corpus.ids[row], "distance": one, "text": corpus.texts[row]} for one, row in near]
+def _described(texts: Sequence[str], result: SearchResult, corpus: Corpus) -> Iterator[dict[str, Any]]:
+    """Yield the nearest questions of each text, in the form of a JSON line."""
+    for text, distances, places in zip(texts, result.distances.tolist(), result.places.tolist(), strict=True):
+        near = [(distance, row) for distance, row in zip(distances, places, strict=True) if row >= 0]
+        rows = [{"id": corpus.ids[row], "distance": distance, "text": corpus.texts[row]} for distance, row in near]
         yield {"question": text, "found": rows}

@@ -35,20 +35,18 @@ class ParaphraseFolder:
 
     def bind(self, config: ParaphraseConfig, task: Task) -> None:
         """Write config.json; WrongFolder if an epoch was trained with other options or another task."""
-        path, config_here = self.path / "config.json", {**as_dict(config), "task_digest": task.digest}
-        if not path.exists():
-            write_json(path, config_here)
-            return
+        path, content = self.path / "config.json", {**as_dict(config), "task_digest": task.digest}
         # Options that are newer than the folder have their defaults there.
-        stored = {**as_dict(ParaphraseConfig(task=config.task)), **read_json(path)}
-        other = sorted(name for name in {**stored, **config_here} if stored.get(name) != config_here.get(name))
-        if other and self.epochs():
+        defaults = as_dict(ParaphraseConfig(task=config.task))
+        stored = {**defaults, **read_json(path)} if path.exists() else {}
+        other = sorted(name for name in {**stored, **content} if stored.get(name) != content.get(name))
+        if stored and other and self.epochs():
             raise WrongFolder(
                 f"{self.path} was trained with other options ({', '.join(other)}); give another --out, or those of "
                 f"{path.name}"
             )
         if other:
-            write_json(path, config_here)
+            write_json(path, content)
 
     def config(self) -> ParaphraseConfig:
         """Read the options of the training."""
@@ -118,13 +116,13 @@ class ParaphraseFolder:
                 f"{self.path} was not measured on {split}: python -m jobs.paraphrase evaluate --run {self.path} "
                 f"--split {split}"
             )
-        found = read_json(path, ["precision_at_1", "precision_at_10", "mean_reciprocal_rank", "query", "index"])
-        if "recall" not in found["index"]:
+        results = read_json(path, ["precision_at_1", "precision_at_10", "mean_reciprocal_rank", "query", "index"])
+        if "recall" not in results["index"]:
             raise WrongFolder(
                 f"{path} is by an index that was never measured; index and evaluate again: python -m jobs.paraphrase "
                 f"index --run {self.path}"
             )
-        return found
+        return results
 
 
 def write_about(folder: Path, about: dict[str, Any], questions: Corpus) -> None:

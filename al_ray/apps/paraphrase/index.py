@@ -5,7 +5,8 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -66,7 +67,7 @@ class QuestionSearch:
     def nearest(self, texts: Sequence[str], count: int) -> SearchResult:
         """Find the `count` nearest questions of each text; at least one text."""
         started = time.perf_counter()
-        tokens = tokens_of(self.encoder, texts)
+        tokens = self.encoder.tokenise(texts)
         vectors = embed_rows(self.encoder, tokens, np.arange(len(tokens)), unit=False)
         encoded = time.perf_counter()
         distances, places = self.index.nearest(vectors, count)
@@ -120,33 +121,31 @@ class IndexShard:
         torch.set_num_threads(spec.encoder.threads)
         set_threads(spec.encoder.threads)
         self.spec = spec
-        self._encoder: TextEncoder | None = None
         self._embedded: Block | None = None
         self._built: DistanceIndex | None = None
 
     def sample_size(self) -> int:
         """Return how many questions the index trains on; 0 if it needs no training. BadOption for a bad factory."""
-        return sample_size(self.spec.factory, self._loaded().dimension, "l2")
+        return sample_size(self.spec.factory, self._encoder.dimension, "l2")
 
     def encode(self) -> Iterator[int]:
         """Encode the shard's questions; yield the size of each batch, also when they are encoded already."""
         tokens = Tokens.read(Path(self.spec.tokens))
-        own = batches(tokens, np.arange(len(tokens)), self.spec.encoder.encoder_batch)[
-            self.spec.shard :: self.spec.shards
-        ]
+        every = batches(tokens, np.arange(len(tokens)), self.spec.encoder.encoder_batch)
+        own = every[self.spec.shard :: self.spec.shards]
         if self._embedded is not None:
-            yield from (len(batch) for batch in own)
+            yield from map(len, own)
             return
         rows = sorted_rows(own)
-        vectors = np.empty((len(rows), self._loaded().dimension), dtype=np.float32)
-        yield from embed_batches(self._loaded(), tokens, own, vectors, unit=False)
+        vectors = np.empty((len(rows), self._encoder.dimension), dtype=np.float32)
+        yield from embed_batches(self._encoder, tokens, own, vectors, unit=False)
         self._embedded = Block(rows, vectors)
 
     def sample(self, size: int) -> Block:
         """Return the shard's part of about `size` questions, evenly spaced among all."""
-        held, total = self._block(), len(Tokens.read(Path(self.spec.tokens)))
-        own = held.rows % max(1, total // size) == 0
-        return Block(held.rows[own], held.vectors[own])
+        block, total = self._block(), len(Tokens.read(Path(self.spec.tokens)))
+        own = block.rows % max(1, total // size) == 0
+        return Block(block.rows[own], block.vectors[own])
 
     def train_index(self, *samples: Block) -> Bytes:
         """Train an index on the samples of all shards."""
@@ -170,8 +169,8 @@ class IndexShard:
 
     def _index(self, trained: Bytes | None) -> DistanceIndex:
         if self._built is None:
-            held = self._block()
-            self._built = DistanceIndex.build(held.vectors, self.spec.factory, held.rows, trained)
+            block = self._block()
+            self._built = DistanceIndex.build(block.vectors, self.spec.factory, block.rows, trained)
         return self._built
 
     def _block(self) -> Block:
@@ -180,9 +179,9 @@ class IndexShard:
         assert self._embedded is not None
         return self._embedded
 
-    def _loaded(self) -> TextEncoder:
-        self._encoder = self._encoder or saved(self.spec.model, self.spec.encoder)
-        return self._encoder
+    @cached_property
+    def _encoder(self) -> TextEncoder:
+        return saved(self.spec.model, self.spec.encoder)
 
 
 @dataclass(frozen=True)
@@ -200,19 +199,18 @@ class SearchShard:
         """Set the number of threads. The file is read at first use."""
         set_threads(spec.threads)
         self.spec = spec
-        self._index: DistanceIndex | None = None
 
     def size(self) -> int:
         """Return the number of vectors; BadFile when the file is missing or damaged."""
-        return len(self._read())
+        return len(self._index)
 
     def nearest(self, queries: Vectors, count: int) -> Neighbors:
         """(q, d) vectors -> the `count` nearest of the shard's own, or as many as there are."""
-        return self._read().nearest(queries, count)
+        return self._index.nearest(queries, count)
 
-    def _read(self) -> DistanceIndex:
-        self._index = self._index or DistanceIndex.read(Path(self.spec.path))
-        return self._index
+    @cached_property
+    def _index(self) -> DistanceIndex:
+        return DistanceIndex.read(Path(self.spec.path))
 
 
 def choose_nprobe(shards: CallShards, trained: Any, target: RecallTarget) -> IndexRecall:
@@ -249,10 +247,9 @@ def _nearness(answers: list[Neighbors]) -> Scores:
 
 def build_index(spec: IndexSpec, questions: int, target: RecallTarget, watch: OnProgress) -> IndexRecall:
     """Encode the questions and write one index of them, in this process."""
-    shard, done = IndexShard(spec), 0
+    shard = IndexShard(spec)
     size = shard.sample_size()
-    for count in shard.encode():
-        done += count
+    for done in accumulate(shard.encode()):
         watch("encode", done, questions)
     trained = shard.train_index(shard.sample(size)) if size else None
     measured = choose_nprobe(lambda method, *arguments: [getattr(shard, method)(*arguments)], trained, target)
@@ -263,8 +260,3 @@ def build_index(spec: IndexSpec, questions: int, target: RecallTarget, watch: On
 def index_file(shard: int) -> str:
     """Return the name of a shard's file in an index folder."""
     return f"index-{shard:03}.faiss"
-
-
-def tokens_of(encoder: TextEncoder, texts: Sequence[str]) -> Tokens:
-    """(n,) texts -> their token ids."""
-    return encoder.tokenise(texts)

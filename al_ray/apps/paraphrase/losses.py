@@ -14,14 +14,14 @@ LEAST = 1e-12  # Of a squared distance before its root, whose slope at 0 is infi
 
 def distances(ones: torch.Tensor, others: torch.Tensor, squared: bool) -> torch.Tensor:
     """(N, d) and (N, d) vectors -> (N, N): d_ij = |q1_i - q2_j|^2, or its root."""
-    found = (ones.square().sum(dim=1)[:, None] + others.square().sum(dim=1) - 2 * ones @ others.T).clamp(min=0.0)
-    return found if squared else found.clamp(min=LEAST).sqrt()
+    result = (ones.square().sum(dim=1)[:, None] + others.square().sum(dim=1) - 2 * ones @ others.T).clamp(min=0.0)
+    return result if squared else result.clamp(min=LEAST).sqrt()
 
 
 def paired(ones: torch.Tensor, others: torch.Tensor, squared: bool) -> torch.Tensor:
-    """(N, d) and (N, d) vectors -> (N,): the distances of each with its own, as in `distances`."""
-    found = (ones - others).square().sum(dim=1)
-    return found if squared else found.clamp(min=LEAST).sqrt()
+    """(N, d) and (N, d) vectors -> (N,) d_ii, the diagonal of `distances`."""
+    result = (ones - others).square().sum(dim=1)
+    return result if squared else result.clamp(min=LEAST).sqrt()
 
 
 def sdml(apart: torch.Tensor, smoothing: float) -> torch.Tensor:
@@ -31,8 +31,8 @@ def sdml(apart: torch.Tensor, smoothing: float) -> torch.Tensor:
     itself has 1 - eps + eps / N. With eps = 0 it is the cross-entropy -log p^(i, i).
     """
     size = len(apart)
-    wanted = (1 - smoothing) * torch.eye(size, dtype=apart.dtype, device=apart.device) + smoothing / size
-    return torch.nn.functional.kl_div(torch.log_softmax(-apart, dim=1), wanted, reduction="batchmean")
+    target = (1 - smoothing) * torch.eye(size, dtype=apart.dtype, device=apart.device) + smoothing / size
+    return torch.nn.functional.kl_div(torch.log_softmax(-apart, dim=1), target, reduction="batchmean")
 
 
 def triplet(apart: torch.Tensor, negatives: torch.Tensor, margin: float) -> torch.Tensor:
@@ -41,12 +41,12 @@ def triplet(apart: torch.Tensor, negatives: torch.Tensor, margin: float) -> torc
 
 
 def triplet_against(own: torch.Tensor, against: torch.Tensor, margin: float) -> torch.Tensor:
-    """(N,) distances to the paraphrase and (N,) to the negative, wherever it comes from -> as `triplet`."""
+    """(N,) distances to the paraphrase and (N,) to the negative, wherever it comes from -> the loss of `triplet`."""
     return torch.relu(own - against + margin).mean()
 
 
 def random_negatives(size: int, rng: np.random.Generator) -> Rows:
-    """(N,) a j other than i for each i, all as likely: TL(Rand)."""
+    """Draw (N,) a uniform j other than i for each i: TL(Rand)."""
     return (np.arange(size) + rng.integers(1, size, size=size)) % size
 
 

@@ -90,10 +90,9 @@ def best_epoch(epochs: list[Epoch]) -> Epoch:
 
 
 def has_ended(epochs: list[Epoch], config: ParaphraseConfig) -> bool:
-    """Whether training has ended: all epochs are done, or `patience` of them after the best."""
-    return len(epochs) >= config.epochs or (
-        len(epochs) - best_epoch(epochs).epoch >= config.patience if epochs else False
-    )
+    """Return whether all epochs are done, or `patience` of them after the best."""
+    stalled = bool(epochs) and len(epochs) - best_epoch(epochs).epoch >= config.patience
+    return stalled or len(epochs) >= config.epochs
 
 
 def scaled_index(questions: int) -> str:

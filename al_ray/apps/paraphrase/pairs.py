@@ -1,4 +1,4 @@
-"""The pairs that a paraphrase model learns from and is watched by."""
+"""The pairs that a paraphrase model is trained and evaluated on."""
 
 import numpy as np
 
@@ -22,17 +22,17 @@ def one_sided(task: Task) -> Task:
 
 
 def known_of(task: Task, config: ParaphraseConfig) -> Paraphrases:
-    """Return the pairs to learn from and those of dev: its positives, and random pairs of different clusters."""
+    """Return the positives of train, and of dev the positives and random pairs of different clusters."""
     pairs, dev = task.measurable("train").positives, task.measurable("dev")
     component = components(len(task.left), np.concatenate([pairs, dev.positives]))
     rows, count = dev.space.left, config.negatives * len(dev.positives)
-    drawn = random_negative_pairs(component[rows], count, generator(config.seed, "paraphrase-dev"))
-    if not len(drawn):
+    negatives = random_negative_pairs(component[rows], count, generator(config.seed, "paraphrase-dev"))
+    if not len(negatives):
         raise BadOption(f"the dev split of task {task.name!r} is one cluster; prepare a task with more dev questions")
     pool = Pool(task.left.texts, np.unique(pairs[:, 0]), task.split("train").space.left)
     same = same_text(task.left.texts)
     _, first = np.unique(same, return_index=True)
-    # Questions of the same letters are no negatives of each other, whatever their ids.
+    # Questions with the same text are no negatives of each other, whatever their ids.
     alike = np.stack([np.arange(len(same)), first[same]], axis=1)
     known = KnownMatches(pairs, components(len(task.left), np.concatenate([pairs, alike])))
-    return Paraphrases(pairs, component[pairs[:, 0]], dev.positives, rows[drawn], pool, known)
+    return Paraphrases(pairs, component[pairs[:, 0]], dev.positives, rows[negatives], pool, known)

@@ -1,4 +1,4 @@
-"""Train a paraphrase model from wherever its folder is, and save its best epoch."""
+"""Train a paraphrase model, resuming from its folder, and save its best epoch."""
 
 import hashlib
 import json
@@ -55,7 +55,7 @@ def train(
 def _training(
     folder: ParaphraseFolder, config: ParaphraseConfig, task: Task, known: Paraphrases, device: str, watch: OnProgress
 ) -> tuple[TextEncoder, MetricTraining, Checkpoint]:
-    """Return the encoder, what trains it, and the checkpoint that a training resumes from."""
+    """Return the encoder, its training, and the checkpoint from which the training resumes."""
     folder.words.mkdir(exist_ok=True)
     texts = [task.left.texts[row] for row in task.split("train").space.left]
     learn_words(texts, config.encoding, folder.words, config.words)
@@ -67,7 +67,7 @@ def _training(
 
 
 def save(encoder: TextEncoder, folder: ParaphraseFolder) -> None:
-    """Write the model with its best epoch's figures, whole or not at all."""
+    """Write the model and the results of its best epoch, atomically."""
     top = best_epoch(folder.epochs())
     with whole(folder.model) as aside:
         encoder.save(aside)

@@ -3,20 +3,14 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import ray
 
-from al_ray.apps.paraphrase.index import (
-    IndexRecall,
-    IndexShard,
-    IndexSpec,
-    RecallTarget,
-    SearchShard,
-    SearchSpec,
-    choose_nprobe,
-)
+from al_ray.apps.paraphrase import index
+from al_ray.apps.paraphrase.index import IndexRecall, IndexSpec, RecallTarget, SearchSpec
 from al_ray.cluster.actors import deploy, get_results, stream_results
 from al_ray.cluster.session import refuse_unshared, session
 from al_ray.cluster.sharded_pool import round_robin
@@ -41,9 +35,8 @@ class ShardedIndex:
     def nearest(self, queries: Vectors, count: int) -> Neighbors:
         """(q, d) vectors -> the `count` nearest of each, or as many as there are."""
         vectors = ray.put(queries)
-        return merge_neighbors(
-            get_results([shard.nearest.remote(vectors, count) for shard in self.shards]), count, "l2"
-        )
+        answers = get_results([shard.nearest.remote(vectors, count) for shard in self.shards])
+        return merge_neighbors(answers, count, "l2")
 
 
 def build_sharded_index(
@@ -53,13 +46,10 @@ def build_sharded_index(
     specs = [replace(spec, shard=shard, shards=cluster.shards) for shard in range(cluster.shards)]
     with session(cluster, trainers=0):
         refuse_unshared([Path(spec.out)], cluster)
-        with deploy(IndexShard, specs, cluster) as shards:
+        with deploy(index.IndexShard, specs, cluster) as shards:
             size = get_results(shards[0].sample_size.remote())
-            done = 0
-            for count in round_robin([
-                stream_results(shard.encode.options(num_returns="streaming").remote()) for shard in shards
-            ]):  # fmt: skip
-                done += count
+            streams = [stream_results(shard.encode.options(num_returns="streaming").remote()) for shard in shards]
+            for done in accumulate(round_robin(streams)):
                 watch("encode", done, questions)
             samples = [shard.sample.remote(size) for shard in shards] if size else []
             trained = ray.put(get_results(shards[0].train_index.remote(*samples))) if size else None
@@ -67,7 +57,7 @@ def build_sharded_index(
             def call_shards(method: str, *arguments: Any) -> list[Any]:
                 return get_results([getattr(shard, method).remote(*arguments) for shard in shards])
 
-            measured = choose_nprobe(call_shards, trained, target)
+            measured = index.choose_nprobe(call_shards, trained, target)
             call_shards("write", trained, measured.nprobe or 1)
             return measured
 
@@ -77,5 +67,5 @@ def open_sharded_index(paths: Sequence[Path], threads: int, cluster: ClusterConf
     """Open index files, each on an actor; the actors end with the context."""
     with session(cluster, trainers=0):
         refuse_unshared(paths, cluster)
-        with deploy(SearchShard, [SearchSpec(str(path), threads) for path in paths], cluster) as shards:
+        with deploy(index.SearchShard, [SearchSpec(str(path), threads) for path in paths], cluster) as shards:
             yield ShardedIndex(shards)

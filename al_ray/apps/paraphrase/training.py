@@ -11,16 +11,8 @@ import torch
 from al_ray.apps.mining.dense import build_miner
 from al_ray.apps.mining.miners import Hardest, MinedPairs, Pool, Random
 from al_ray.apps.mining.negatives import KnownMatches, NegativesConfig, mine_negatives
+from al_ray.apps.paraphrase import losses
 from al_ray.apps.paraphrase.batching import random_batches, separate_batches
-from al_ray.apps.paraphrase.losses import (
-    distances,
-    hard_negatives,
-    paired,
-    random_negatives,
-    sdml,
-    triplet,
-    triplet_against,
-)
 from al_ray.apps.paraphrase.options import Epoch, ParaphraseConfig, best_epoch, has_ended
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Pairs, Rows
@@ -41,10 +33,10 @@ MINED = NegativesConfig(per_text=5, random_share=0.2)
 
 @dataclass(frozen=True)
 class Paraphrases:
-    """What is learnt from and watched.
+    """Pairs to train on and to evaluate on.
 
     pairs: (n, 2) rows of paraphrases; component: (n,) the cluster of each pair. positives, negatives: (p, 2) and (q, 2)
-    pairs of dev that the ROC AUC tells apart. pool, known: where negatives are mined, and what guards them.
+    pairs of dev, for the ROC AUC. pool: where negatives are mined; known: matches that are no negatives.
     """
 
     pairs: Pairs
@@ -55,79 +47,73 @@ class Paraphrases:
     known: KnownMatches
 
 
+@dataclass
 class MetricTraining:
-    """Trains an encoder in place."""
+    """Trains an encoder in place. tokens: of all questions."""
 
-    def __init__(
-        self,
-        encoder: TextEncoder,
-        tokens: Tokens,
-        known: Paraphrases,
-        config: ParaphraseConfig,
-        watch: OnProgress,
-    ) -> None:
-        """Hold the parts."""
-        self.encoder, self.tokens, self.known, self.config, self.watch = encoder, tokens, known, config, watch
+    encoder: TextEncoder
+    tokens: Tokens
+    known: Paraphrases
+    config: ParaphraseConfig
+    watch: OnProgress
 
     def epochs(self, past: list[Epoch], checkpoint: Checkpoint) -> Generator[Epoch, None, None]:
-        """Train until it gets no better, and leave the best epoch's weights in the encoder; yields what is new.
+        """Train until early stopping, yield each new epoch, and leave the best epoch's weights in the encoder.
 
-        past: what earlier epochs came to. Those that the checkpoint holds are gone on from, any others made again.
+        past: results of earlier epochs. Training resumes after those in the checkpoint; later ones are repeated.
         """
         network = self.encoder.network
         adam = torch.optim.Adam(network.parameters(), lr=self.config.learning_rate, fused=True)
         thin_gradients(network)
-        taken, parts = checkpoint.read()
-        if len(past) < taken:
-            raise BadFile(f"{checkpoint.path} is of epoch {taken}, and metrics.jsonl beside it ends before; restore it")
-        done, kept = past[:taken], parts.get("best", {})
-        if taken:
+        count, parts = checkpoint.read()
+        if len(past) < count:
+            raise BadFile(f"{checkpoint.path} is of epoch {count}, and metrics.jsonl beside it ends before; restore it")
+        done, best = past[:count], parts.get("best", {})
+        if count:
             network.load_state_dict(parts["encoder"])
             restored(adam, parts["optimiser"])
         while not has_ended(done, self.config):
             done.append(self._epoch(adam, len(done) + 1))
             if best_epoch(done) is done[-1]:
-                kept = {name: value.detach().clone() for name, value in network.state_dict().items()}
-            # Told before it is kept: a line too many is cut off again, one that is missing could not be made.
+                best = {name: value.detach().clone() for name, value in network.state_dict().items()}
+            # Yielded before the checkpoint: a surplus line is dropped on resuming, a missing one could not be restored.
             yield done[-1]
-            checkpoint.write({"encoder": network.state_dict(), "best": kept}, adam, len(done))
-        network.load_state_dict(kept)
+            checkpoint.write({"encoder": network.state_dict(), "best": best}, adam, len(done))
+        network.load_state_dict(best)
 
     def _epoch(self, adam: torch.optim.Optimizer, number: int) -> Epoch:
         started, known, seed = time.perf_counter(), self.known, self.config.seed
         order, draws = (generator(seed, f"paraphrase-{purpose}", number) for purpose in ("order", "negatives"))
-        dealt = (random_batches if self.config.same_cluster else separate_batches)(
-            known.component, self.config.batch, order
-        )
+        divide = random_batches if self.config.same_cluster else separate_batches
+        batches = divide(known.component, self.config.batch, order)
         total, mined = 0.0, self.mine(number) if self.config.loss == "triplet-mined" else None
-        for step, rows in enumerate(dealt, start=1):
+        for step, rows in enumerate(batches, start=1):
             adam.zero_grad(set_to_none=True)
-            loss = (
-                self.loss(known.pairs[rows], draws) if mined is None else self.against(known.pairs[rows], mined, draws)
-            )
+            pairs = known.pairs[rows]
+            loss = self.loss(pairs, draws) if mined is None else self.against(pairs, mined, draws)
             loss.backward()
             whole_gradients(self.encoder.network.parameters())
             adam.step()
             total += float(loss.detach())
-            self.watch(f"epoch {number}", step, len(dealt))
+            self.watch(f"epoch {number}", step, len(batches))
         auc = self.roc_auc()
         seconds = round(time.perf_counter() - started, 3)
-        return Epoch(number, total / len(dealt), auc, len(dealt), sum(map(len, dealt)), seconds)
+        return Epoch(number, total / len(batches), auc, len(batches), sum(map(len, batches)), seconds)
 
     def loss(self, pairs: Pairs, draws: np.random.Generator) -> torch.Tensor:
         """(N, 2) pairs of one batch -> the loss that the config names."""
         config = self.config
         vectors = forward(self.encoder, self.tokens, pairs.T.ravel(), config.encoder_batch)
-        apart = distances(vectors[: len(pairs)], vectors[len(pairs) :], config.distance == "squared")
+        apart = losses.distances(vectors[: len(pairs)], vectors[len(pairs) :], config.distance == "squared")
         if config.loss == "sdml":
-            return sdml(apart, config.smoothing)
+            return losses.sdml(apart, config.smoothing)
         if config.loss == "triplet-hard":
-            return triplet(apart, hard_negatives(apart), config.margin)
-        negatives = torch.from_numpy(random_negatives(len(pairs), draws)).to(apart.device)
-        return triplet(apart, negatives, config.margin)
+            return losses.triplet(apart, losses.hard_negatives(apart), config.margin)
+        negatives = torch.from_numpy(losses.random_negatives(len(pairs), draws)).to(apart.device)
+        return losses.triplet(apart, negatives, config.margin)
 
     def mine(self, number: int) -> MinedPairs:
-        """The negatives of epoch `number`, by the weights as they are now, those of a question together."""
+        """Mine the negatives of epoch `number` with the current weights, sorted by question."""
         pool, known, rng = self.known.pool, self.known.known, generator(self.config.seed, "paraphrase-mined", number)
         if self.config.miner == "model":
             rows = np.union1d(pool.queries, pool.candidates)
@@ -135,27 +121,26 @@ class MetricTraining:
             miner = Hardest(pool, partial(negative_distances, vectors, rows), self.config.sample, rng)
         else:
             miner = build_miner(self.config.miner, pool, None, self.config.sample, rng)
-        found = mine_negatives(miner, Random(pool, rng), pool, known, MINED)
-        lacking = np.setdiff1d(pool.queries, found.pairs[:, 0])
+        mined = mine_negatives(miner, Random(pool, rng), pool, known, MINED)
+        lacking = np.setdiff1d(pool.queries, mined.pairs[:, 0])
         if len(lacking):
             raise BadOption(
                 f"--loss triplet-mined: {len(lacking):,} questions have no negative, such as "
                 f"{pool.texts[lacking[0]]!r}; prepare a task of more clusters, or take another --loss"
             )
-        return found.select(np.argsort(found.pairs[:, 0], kind="stable"))
+        return mined.select(np.argsort(mined.pairs[:, 0], kind="stable"))
 
     def against(self, pairs: Pairs, mined: MinedPairs, draws: np.random.Generator) -> torch.Tensor:
-        """(N, 2) pairs of one batch -> the triplet loss, each with one of its first question's negatives, drawn."""
-        asked = mined.pairs[:, 0]
-        first, after = (np.searchsorted(asked, pairs[:, 0], side) for side in ("left", "right"))
+        """(N, 2) pairs of one batch -> the triplet loss, each with a random one of its first question's negatives."""
+        first, after = (np.searchsorted(mined.pairs[:, 0], pairs[:, 0], side) for side in ("left", "right"))
         rows = np.stack([*pairs.T, mined.pairs[draws.integers(first, after), 1]])
         vectors = forward(self.encoder, self.tokens, rows.ravel(), self.config.encoder_batch)
         one, other, negative = vectors.reshape(3, len(pairs), -1)
-        own, far = (paired(one, right, self.config.distance == "squared") for right in (other, negative))
-        return triplet_against(own, far, self.config.margin)
+        own, far = (losses.paired(one, right, self.config.distance == "squared") for right in (other, negative))
+        return losses.triplet_against(own, far, self.config.margin)
 
     def roc_auc(self) -> float:
-        """How well distances tell dev's paraphrases from its other pairs."""
+        """Return the ROC AUC of distances on dev: its paraphrases against random pairs."""
         both = (self.known.positives, self.known.negatives)
         rows = np.unique(np.concatenate(both))
         vectors = embed_rows(self.encoder, self.tokens, rows, unit=False)

@@ -1,7 +1,7 @@
 """Speeds of machines, each with its source, and times that record which of these speeds were only assumed."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, cast
 
 from al_ray.core.errors import BadFile
@@ -30,44 +30,25 @@ class Constants:
     no GPU path for it (counting and rescoring).
     """
 
-    device: str
-    """cpu or cuda: where the speeds of the device were measured."""
-    machine: str
-    """Name of the machine."""
-    threads: int
-    """Threads used in the measurement."""
-    embed: Speed
-    """Floating-point operations of a forward pass, with batches as in a run [device]."""
-    layers: Speed
-    """Layers of a forward pass launched, whatever their size [device]."""
-    train: Speed
-    """Floating-point operations of forward and backward passes [device]."""
-    optimiser: Speed
-    """Parameters clipped and updated by AdamW [device]."""
-    product: Speed
-    """Multiply-adds of the blocked matrix product of the exact join [device]."""
-    compare: Speed
-    """Cosines compared with the bounds of the exact join [device]."""
-    meetings: Speed
-    """Pairs of blocks joined by the exact join, whatever their size [device and host]."""
-    flat: Speed
-    """Multiply-adds of a Faiss Flat search for 109 neighbours [device]."""
-    ivf: Speed
-    """Multiply-adds of a Faiss IVF search in the cells it probes [device]."""
-    host_product: Speed
-    """Multiply-adds of a matrix product in float32 [host]."""
-    count: Speed
-    """Pairs counted in an exact evaluation, besides their product [host]."""
-    rescore: Speed
-    """Multiply-adds of float64 products of gathered pairs [host, one thread]."""
-    sort: Speed
-    """Candidates sorted and deduplicated [host, one thread]."""
-    tokenise: Speed
-    """Tokens made from texts [host, one process]."""
-    transfer: Speed
-    """Bytes that an actor receives from others [measured on one machine only]."""
-    libraries: Speed
-    """Bytes of a process that has imported torch and Faiss (not a speed)."""
+    device: str  # cpu or cuda: where the speeds of the device were measured.
+    machine: str  # Name of the machine.
+    threads: int  # Threads used in the measurement.
+    embed: Speed  # Floating-point operations of a forward pass, with batches as in a run [device].
+    layers: Speed  # Layers of a forward pass launched, whatever their size [device].
+    train: Speed  # Floating-point operations of forward and backward passes [device].
+    optimiser: Speed  # Parameters clipped and updated by AdamW [device].
+    product: Speed  # Multiply-adds of the blocked matrix product of the exact join [device].
+    compare: Speed  # Cosines compared with the bounds of the exact join [device].
+    meetings: Speed  # Pairs of blocks joined by the exact join, whatever their size [device and host].
+    flat: Speed  # Multiply-adds of a Faiss Flat search for 109 neighbours [device].
+    ivf: Speed  # Multiply-adds of a Faiss IVF search in the cells it probes [device].
+    host_product: Speed  # Multiply-adds of a matrix product in float32 [host].
+    count: Speed  # Pairs counted in an exact evaluation, besides their product [host].
+    rescore: Speed  # Multiply-adds of float64 products of gathered pairs [host, one thread].
+    sort: Speed  # Candidates sorted and deduplicated [host, one thread].
+    tokenise: Speed  # Tokens made from texts [host, one process].
+    transfer: Speed  # Bytes that an actor receives from others [measured on one machine only].
+    libraries: Speed  # Bytes of a process that has imported torch and Faiss (not a speed).
 
 
 ABOUT = ("device", "machine", "threads")
@@ -109,16 +90,12 @@ def longest(*times: Time) -> Time:
 
 def as_content(constants: Constants, date: str) -> dict[str, Any]:
     """Return the content of a `--constants` file. date: of the measurement."""
-    about: dict[str, Any] = {"device": constants.device, "machine": constants.machine, "threads": constants.threads}
-    speeds: dict[str, Any] = {}
-    for name in SPEEDS:
-        speed = cast(Speed, getattr(constants, name))
-        speeds[name] = {"value": speed.value, "measured": speed.measured, "source": speed.source}
-    return {**about, "date": date, "constants": speeds}
+    about = {name: getattr(constants, name) for name in ABOUT}
+    return {**about, "date": date, "constants": {name: asdict(getattr(constants, name)) for name in SPEEDS}}
 
 
 def from_content(content: Any, path: str) -> Constants:
-    """Return the constants in a file's content; BadFile names the file and what is wrong in it."""
+    """Return the constants in a file's content; BadFile names the file and the fault."""
     try:
         speeds = dict[str, Any](content["constants"].items())
         unknown = sorted(set(speeds) ^ set(SPEEDS))
@@ -136,37 +113,19 @@ def from_content(content: Any, path: str) -> Constants:
     return constants
 
 
-EPYC = "2026-11-21, 2 cores of an AMD EPYC, no GPU, 2 threads"
-
-
-def _epyc(value: float) -> Speed:
-    return Speed(value, True, EPYC)
-
-
 # By `python -m jobs.plan --measure --max-length 64`, 06:19 UTC, all-MiniLM-L6-v2: the fastest of four runs, because
 # other load on the machine halved all speeds that use two threads.
+EPYC = "2026-11-21, 2 cores of an AMD EPYC, no GPU, 2 threads"
+EPYC_SPEEDS = (
+    *(("embed", 1.8e11), ("layers", 890.0), ("train", 1.5e11), ("optimiser", 9.4e8), ("product", 1.05e11)),
+    *(("compare", 5.4e9), ("meetings", 1.05e4), ("flat", 1.03e11), ("ivf", 2.2e10), ("host_product", 8.4e10)),
+    *(("count", 4.3e7), ("rescore", 3.8e8), ("sort", 5.5e6), ("tokenise", 2.3e5), ("libraries", 4.65e8)),
+)
+PUT = "a put of 205 MB into Ray's store took 0.16 s on one machine; a network was not measured"
 BUILT_IN_CPU = Constants(
-    device=CPU,
-    machine="2 cores of an AMD EPYC",
-    threads=2,
-    embed=_epyc(1.8e11),
-    layers=_epyc(890.0),
-    train=_epyc(1.5e11),
-    optimiser=_epyc(9.4e8),
-    product=_epyc(1.05e11),
-    compare=_epyc(5.4e9),
-    meetings=_epyc(1.05e4),
-    flat=_epyc(1.03e11),
-    ivf=_epyc(2.2e10),
-    host_product=_epyc(8.4e10),
-    count=_epyc(4.3e7),
-    rescore=_epyc(3.8e8),
-    sort=_epyc(5.5e6),
-    tokenise=_epyc(2.3e5),
-    transfer=Speed(
-        1.3e9, False, "a put of 205 MB into Ray's store took 0.16 s on one machine; a network was not measured"
-    ),
-    libraries=_epyc(4.65e8),
+    *(CPU, "2 cores of an AMD EPYC", 2),
+    transfer=Speed(1.3e9, False, PUT),
+    **{name: Speed(value, True, EPYC) for name, value in EPYC_SPEEDS},
 )
 
 

@@ -41,7 +41,7 @@ CELLS, PROBES, NEIGHBOURS = 64, 10, 100
 
 @dataclass(frozen=True)
 class MachineProbe:
-    """What to measure: the encoder, the device and the number of vectors; source: written next to every constant."""
+    """Inputs of a measurement: encoder, device and number of vectors. source: written next to every constant."""
 
     encoder: EncoderConfig
     source: str

@@ -52,12 +52,9 @@ def _vectors(run: Setting) -> list[Memory]:
     for texts in _parts(run):
         beyond = run.cluster.keep_vectors or (stored[HOST] + texts) * each > limit
         stored[DISK if beyond else HOST] += texts
-    ways = ((HOST, ""), (DISK, ", mapped"))
     return [
-        Memory(
-            "shard", f"vectors of {stored[where]:,} texts, {8 * sizes.vectors} bits{way}", where, stored[where] * each
-        )
-        for where, way in ways
+        Memory("shard", f"vectors of {count:,} texts, {8 * sizes.vectors} bits{way}", where, count * each)
+        for (where, count), way in zip(stored.items(), ("", ", mapped"), strict=True)
     ]
 
 
@@ -67,12 +64,12 @@ def _shard(run: Setting, device: str) -> list[Memory]:
     Less with more shards: vectors, token ids, the index. Constant: positions of all texts and their batches (5 arrays
     of 8 bytes for each), the encoder. More with more shards: the answers of all shards to a block.
     """
-    sizes, held = run.sizes, stored_texts(run)
+    sizes, texts = run.sizes, stored_texts(run)
     side = max(sizes.texts, sizes.right or 0, sizes.evaluation, sizes.evaluation_right or 0)
     libraries = run.constants.libraries.value
     return [
         *_vectors(run),
-        Memory("shard", "token ids (mapped) and places of batches", HOST, held * sizes.tokens * 4 + 40 * side),
+        Memory("shard", "token ids (mapped) and places of batches", HOST, texts * sizes.tokens * 4 + 40 * side),
         Memory("shard", f"index ({run.kind})", device, _index(run, device)),
         Memory("shard", "search blocks", device, _blocks(run)),
         Memory("shard", "answers of all shards to a block", HOST, _answers(run)),
@@ -88,13 +85,13 @@ def _index(run: Setting, device: str) -> float:
     Faiss copies the vectors (float32, half precision for SQfp16, codes for PQ); an IVF index adds ids of 8 bytes.
     """
     sizes = run.sizes
-    held = run.share(sizes.texts if sizes.right is None else sizes.right)
+    vectors = run.share(sizes.texts if sizes.right is None else sizes.right)
     if run.kind == "exact":
         return 0
     codes = run.config.search.index.partition("PQ")[2].partition("x")[0]
     each = int(codes) if codes.isdigit() else (2 if "SQfp16" in run.config.search.index else 4) * sizes.dim
     cells = cells_of(run.config.search.index)
-    return held * (each + 8 * bool(cells)) + cells * sizes.dim * 4 + (TEMPORARY if device == GPU else 0)
+    return vectors * (each + 8 * bool(cells)) + cells * sizes.dim * 4 + (TEMPORARY if device == GPU else 0)
 
 
 def _blocks(run: Setting) -> float:
@@ -126,10 +123,10 @@ def _trainer(run: Setting, device: str) -> list[Memory]:
     several workers, each has also a copy of the gradients for the others. Momentum contrast stores weights twice.
     """
     sizes, recipe = run.sizes, run.config.training
-    held = (16 if recipe.workers == 1 else 20) + (4 if recipe.loss == "momentum" else 0)
+    each = (16 if recipe.workers == 1 else 20) + (4 if recipe.loss == "momentum" else 0)
     refit = 2 * run.labels[-1] * sizes.dim * 4
     return [
-        Memory("trainer", "weights, gradients, moments", device, held * sizes.parameters),
+        Memory("trainer", "weights, gradients, moments", device, each * sizes.parameters),
         Memory("trainer", "a step", device, 2 * sizes.layers * _activations(run, 2 * recipe.batch)),
         Memory("trainer", "vectors of labelled pairs", HOST, refit),
         Memory("trainer", "libraries", HOST, run.constants.libraries.value),

@@ -9,19 +9,11 @@ from dataclasses import dataclass, replace
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.apps.planning import stage_times
 from al_ray.apps.planning.hardware import CUDA, Constants, Speed, Time
 from al_ray.apps.planning.memory import Memory, memory
-from al_ray.apps.planning.stage_times import (
-    Setting,
-    Sizes,
-    embed_time,
-    evaluate_time,
-    knn_time,
-    scored_pairs,
-    search_time,
-    tokenize_time,
-    train_time,
-)
+from al_ray.apps.planning.sizes import Sizes
+from al_ray.apps.planning.stage_times import Setting
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 
@@ -73,24 +65,19 @@ class Plan:
 
     def busy(self, stage: str) -> float:
         """Return how many of these units work in a stage. Exact evaluation uses CPUs; people label."""
-        share, shards = self.setting.cluster_share, self.setting.shards
-        cuda = self.setting.constants.device == CUDA
-        return {
-            "prepare": 0 if cuda else share,
-            "embed": shards * share,
-            "search": shards * share,
-            "label": 0,
-            "train": self.setting.config.training.workers * share,
-            "evaluate": 0 if cuda else shards * share,
-        }[stage]
+        cpus, shards = self.setting.constants.device != CUDA, self.setting.shards
+        trainers = self.setting.config.training.workers
+        actors = {"prepare": cpus, "embed": shards, "search": shards, "train": trainers, "evaluate": cpus * shards}
+        return actors.get(stage, 0) * self.setting.cluster_share
 
     def hours(self) -> dict[str, float]:
-        """Return GPU (core) hours: held = used + idle while the trainer works + idle otherwise."""
+        """Return GPU (core) hours: held (reserved) = used + idle while the trainer works + idle otherwise."""
         seconds = {name: self.stage(name).seconds for name in STAGES}
         used = sum(seconds[name] * self.busy(name) for name in STAGES)
         waiting = seconds["train"] * (self.units - self.busy("train"))
-        held = self.units * sum(seconds.values())
-        figures = {"held": held, "used": used, "idle, the trainer works": waiting, "idle, else": held - used - waiting}
+        reserved = self.units * sum(seconds.values())
+        idle = reserved - used - waiting
+        figures = {"held": reserved, "used": used, "idle, the trainer works": waiting, "idle, else": idle}
         return {name: value / 3600 for name, value in figures.items()}
 
 
@@ -104,24 +91,25 @@ def plan(setting: Setting) -> Plan:
     if setting.labels[-1] > sizes.pairs:
         raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer --rounds or more --texts")
     measures = len(config.evaluation.splits)
-    splits = embed_time(setting, sizes.evaluation, sizes.evaluation_right).times(measures)
+    splits = stage_times.embed_time(setting, sizes.evaluation, sizes.evaluation_right).times(measures)
     near = Time()
     if not setting.counted:
         sides = sizes.evaluation, sizes.evaluation_right
-        near = knn_time(setting, *sides, config.evaluation.near_neighbours, 0)
-        near += setting.on_thread(scored_pairs(setting), "sort")
+        near = stage_times.knn_time(setting, *sides, config.evaluation.near_neighbours, 0)
+        near += setting.on_thread(stage_times.scored_pairs(setting), "sort")
         near = near.times(measures)
-    before = {"prepare": tokenize_time(setting), "embed": Time() if setting.counted else splits, "search": near}
+    prepare = stage_times.tokenize_time(setting)
+    before = {"prepare": prepare, "embed": Time() if setting.counted else splits, "search": near}
     rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]
     for number, batch in enumerate(config.batches, start=1):
         asks = STRATEGIES[config.strategy].searches and not (config.seeding == "stated" and number == 1)
         times: dict[str, Time] = {name: Time() for name in STAGES}
         if asks:
-            times["embed"] = embed_time(setting, sizes.texts, sizes.right)
-            times["search"] = search_time(setting, batch)
+            times["embed"] = stage_times.embed_time(setting, sizes.texts, sizes.right)
+            times["search"] = stage_times.search_time(setting, batch)
         times["embed"] += splits
-        times["train"] = train_time(setting, setting.labels[number - 1])
-        times["evaluate"] = evaluate_time(setting)
+        times["train"] = stage_times.train_time(setting, setting.labels[number - 1])
+        times["evaluate"] = stage_times.evaluate_time(setting)
         rounds.append(Round(number, batch, times))
     return Plan(setting, tuple(memory(setting)), tuple(rounds))
 
@@ -134,9 +122,9 @@ def setting_of(config: RunConfig, sizes: Sizes, cluster: ClusterConfig, constant
     return Setting(config.settled(sizes.pairs), sizes, cluster, constants, exact)
 
 
-def reasons(made: Plan, config: RunConfig) -> list[str]:
+def reasons(run_plan: Plan, config: RunConfig) -> list[str]:
     """Return which search and evaluation the run uses, and why. config: with `auto` options unresolved."""
-    sizes = made.setting.sizes
+    sizes = run_plan.setting.sizes
     searches = sizes.pairs, config.search.exact_pairs, "--search.exact-pairs"
     kind = replace(config, search=replace(config.search, kind="auto")).settled(sizes.pairs).search.kind
     measures = sizes.evaluation_pairs, config.evaluation.exact_pairs, "--evaluation.exact-pairs"
@@ -154,46 +142,46 @@ def _resolved(option_value: str, auto: str, pairs: int, limit: int, option: str)
     return f"{auto}, by auto: {why}" if option_value == "auto" else f"{option_value}; auto would take {auto}: {why}"
 
 
-def memory_rows(made: Plan) -> Rows:
+def memory_rows(run_plan: Plan) -> Rows:
     """Return the memory of each holder, and its sums by place."""
     rows: Rows = [("process", "what", "where", "memory")]
-    for holder in dict.fromkeys(part.holder for part in made.memory):
-        own = [part for part in made.memory if part.holder == holder]
+    for holder in dict.fromkeys(part.holder for part in run_plan.memory):
+        own = [part for part in run_plan.memory if part.holder == holder]
         rows += [(holder, part.what, part.where, size_words(part.bytes)) for part in own if part.bytes]
         for where in sorted({part.where for part in own if part.bytes}):
             rows.append((holder, "total", where, size_words(sum(p.bytes for p in own if p.where == where))))
     return rows
 
 
-def time_rows(made: Plan) -> Rows:
+def time_rows(run_plan: Plan) -> Rows:
     """Return a row for each round and one for the run; times end in m (all constants measured) or a (some assumed)."""
     rows: Rows = [("round", "labels", *STAGES, "total")]
-    for one in made.rounds:
+    for one in run_plan.rounds:
         times = [time_words(one.times[name]) for name in STAGES]
         rows.append((str(one.number), f"{one.labels:,}", *times, time_words(one.time)))
-    stages = [time_words(made.stage(name)) for name in STAGES]
-    return [*rows, ("run", f"{made.labels:,}", *stages, time_words(made.time))]
+    stages = [time_words(run_plan.stage(name)) for name in STAGES]
+    return [*rows, ("run", f"{run_plan.labels:,}", *stages, time_words(run_plan.time))]
 
 
-def cost_rows(made: Plan, label_cost: float, gpu_hour_cost: float) -> Rows:
+def cost_rows(run_plan: Plan, label_cost: float, gpu_hour_cost: float) -> Rows:
     """Return hours held, used and idle, and the cost of labels and of GPUs or cores."""
-    cuda, mark = made.setting.constants.device == CUDA, "m" if made.time.measured else "a"
+    cuda, mark = run_plan.setting.constants.device == CUDA, "m" if run_plan.time.measured else "a"
     unit = "GPU-hours" if cuda else "core-hours"
-    hours = made.hours()
+    hours = run_plan.hours()
     rows: Rows = [(f"{unit} {name}", f"{value:,.2f} {mark}") for name, value in hours.items()]
     machines = hours["held"] * gpu_hour_cost if cuda else 0.0
     return [
         *rows,
-        ("cost of labels", f"{made.labels * label_cost:,.2f}"),
+        ("cost of labels", f"{run_plan.labels * label_cost:,.2f}"),
         ("cost of GPU-hours", f"{machines:,.2f} {mark}"),
-        ("total cost", f"{made.labels * label_cost + machines:,.2f} {mark}"),
+        ("total cost", f"{run_plan.labels * label_cost + machines:,.2f} {mark}"),
     ]
 
 
-def warnings(made: Plan) -> list[str]:
+def warnings(run_plan: Plan) -> list[str]:
     """Return a line for each assumed constant in a time, and one if the number of cores was not measured."""
-    constants, cores = made.setting.constants, made.setting.cluster.cpus_per_shard
-    speeds: dict[str, Speed] = {name: getattr(constants, name) for name in sorted(made.time.assumed)}
+    constants, cores = run_plan.setting.constants, run_plan.setting.cluster.cpus_per_shard
+    speeds: dict[str, Speed] = {name: getattr(constants, name) for name in sorted(run_plan.time.assumed)}
     lines = [f"not measured: {name} = {one.value:.3g} per second ({one.source})" for name, one in speeds.items()]
     if cores != constants.threads:
         lines.append(

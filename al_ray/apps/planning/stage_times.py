@@ -4,7 +4,7 @@ They model search/shard.py, search/exact_join.py, training/trainer.py and cluste
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 
 from al_ray.active_learning.config import RunConfig
@@ -28,11 +28,11 @@ class Setting:
     cluster: ClusterConfig
     constants: Constants
     counted: bool
-    labels: tuple[int, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        """Compute the number of labels after each round."""
-        object.__setattr__(self, "labels", tuple(accumulate(self.config.batches)))
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """Return the number of labels after each round."""
+        return tuple(accumulate(self.config.batches))
 
     @property
     def kind(self) -> str:
@@ -95,10 +95,8 @@ def encode_time(run: Setting, texts: int) -> Time:
 
     All texts count as equally long: batches hold texts of similar length, so there is little padding.
     """
-    batches = math.ceil(texts / run.config.encoder_batch)
-    return run.on_device(texts * run.sizes.operations, "embed") + time_of(
-        batches * run.sizes.layers, run.constants, "layers"
-    )
+    layers = math.ceil(texts / run.config.encoder_batch) * run.sizes.layers
+    return run.on_device(texts * run.sizes.operations, "embed") + time_of(layers, run.constants, "layers")
 
 
 def embed_time(run: Setting, left: int, right: int | None) -> Time:

@@ -40,22 +40,11 @@ def write_summary(path: StoragePath, runs: Sequence[Run]) -> None:
 
 
 def _run_columns(run: Run, section: int, setting: str) -> dict[str, Any]:
-    return {
-        "run": run.name,
-        "section": section,
-        "setting": setting,
-        "task": run.task.name,
-        "task_digest": run.task.digest,
-        "encoder": run.config.encoder,
-        "strategy": run.config.strategy,
-        "seeding": run.config.seeding,
-        "seed": run.config.seed,
-        "budget": sum(run.config.batches),
-        "status": run.status,
-        "trouble": run.trouble or None,
-        "error": run.error or None,
-        "rounds": len(run.rounds),
-    }
+    names = {"run": run.name, "setting": setting, "task": run.task.name, "task_digest": run.task.digest}
+    options = {name: getattr(run.config, name) for name in ("encoder", "strategy", "seeding", "seed")}
+    state = {"status": run.status, "trouble": run.trouble or None, "error": run.error or None}
+    size = {"budget": sum(run.config.batches), "rounds": len(run.rounds)}
+    return {"section": section, **names, **options, **state, **size}
 
 
 def _round_columns(one: Round) -> list[Mapping[str, Any]]:

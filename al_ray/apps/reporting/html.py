@@ -16,7 +16,7 @@ COLOURS = (
     *(("#0072b2", "#5fb2ee"), ("#d55e00", "#ff9149"), ("#009e73", "#34c99d"), ("#cc79a7", "#e6a3c8")),
     *(("#e69f00", "#ffc14a"), ("#56b4e9", "#8fd0f5"), ("#8c8c8c", "#a9abb2"), ("#b8860b", "#d9ad45")),
 )
-LONGEST = 600  # Longer texts are cut at so many characters.
+LONGEST = 600  # Maximum number of characters of a text; longer ones are cut.
 # Parts of an SVG file that HTML does not allow or need.
 OF_A_FILE = re.compile(
     r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<style type=\"text/css\">.*?</style>", re.S
@@ -27,12 +27,9 @@ NAMED = re.compile(r"""(\bid="|href="#|url\(#)""")
 def page(report: Report) -> str:
     """Return the HTML page of a report. All texts, names and paths are escaped."""
     # Texts of a task are untrusted: only the output of `inline` is inserted as HTML. An undefined name is an error.
+    loader = FileSystemLoader(Path(__file__).parent)
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"inline": inline, "short": short}
     return environment.get_template("page.html").render(report=report, paper=PAPER_MODEL, colours=COLOURS) + "\n"

@@ -13,6 +13,8 @@ from al_ray.apps.reporting.tables.error_examples import ErrorExamples, error_exa
 from al_ray.apps.reporting.tables.results import positives, results, stratified, task_sizes
 from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, percent
 
+Part = Table | Picture | ErrorExamples
+
 
 @dataclass(frozen=True)
 class Chapter:
@@ -21,8 +23,8 @@ class Chapter:
     name: str
     title: str
     tables: tuple[Table, ...]
-    pictures: tuple[Picture, ...] = ()
-    examples: tuple[ErrorExamples, ...] = ()
+    pictures: tuple[Picture, ...]
+    examples: tuple[ErrorExamples, ...]
 
 
 @dataclass(frozen=True)
@@ -59,51 +61,46 @@ def report(runs: Sequence[Run], examples: int) -> Report:
 
 def _section(setting: Setting, tag: str, examples: int) -> Section:
     splits, first = setting.splits, setting.splits[:1]
-    chapters = [
-        _chapter(
-            f"{tag}-1",
-            "Results",
-            [
-                results(setting, tag),
-                stratified(setting, tag),
-                against_reference(setting, tag),
-                efficiency(setting, tag),
-                *(by_labels(setting, tag, split) for split in splits),
-            ],
-            [
-                *(curves.average_precision(setting, split, f"{tag}-ap-{split}") for split in splits),
-                *(curves.seeding(setting, split, f"{tag}-seeding-{split}") for split in first),
-                *(curves.precision_recall(setting, split, f"{tag}-pr-{split}") for split in splits),
-            ],
-        ),
-        _chapter(
-            f"{tag}-2",
-            "Positives collected",
-            [positives(setting, tag)],
-            [
-                curves.positives(setting, f"{tag}-positives"),
-                curves.positive_share(setting, f"{tag}-share"),
-            ],
-        ),
-        _chapter(
-            f"{tag}-3",
-            "Calibration",
-            [batches(setting, tag)],
-            [
-                curves.batch_calibration(setting, f"{tag}-batches"),
-                *(curves.reliability(setting, split, f"{tag}-reliability-{split}") for split in first),
-            ],
-        ),
-        _chapter(f"{tag}-4", "Error examples (Figure 2)", [], [], error_examples(setting, examples)),
-        _chapter(
-            f"{tag}-5",
-            "Task, time and search",
-            [task_sizes(setting, tag), seconds(setting, tag), recall(setting, tag)],
-            [curves.time_by_stage(setting, f"{tag}-time"), curves.index_recall(setting, f"{tag}-recall")],
-        ),
-    ]
-    filled = tuple(one for one in chapters if one.tables or one.pictures or one.examples)
-    return Section(tag, setting.words, in_short(setting), filled)
+    contents: dict[str, list[Part | None]] = {
+        "Results": [
+            results(setting, tag),
+            stratified(setting, tag),
+            against_reference(setting, tag),
+            efficiency(setting, tag),
+            *(by_labels(setting, tag, split) for split in splits),
+            *(curves.average_precision(setting, split, f"{tag}-ap-{split}") for split in splits),
+            *(curves.seeding(setting, split, f"{tag}-seeding-{split}") for split in first),
+            *(curves.precision_recall(setting, split, f"{tag}-pr-{split}") for split in splits),
+        ],
+        "Positives collected": [
+            positives(setting, tag),
+            curves.positives(setting, f"{tag}-positives"),
+            curves.positive_share(setting, f"{tag}-share"),
+        ],
+        "Calibration": [
+            batches(setting, tag),
+            curves.batch_calibration(setting, f"{tag}-batches"),
+            *(curves.reliability(setting, split, f"{tag}-reliability-{split}") for split in first),
+        ],
+        "Error examples (Figure 2)": [*error_examples(setting, examples)],
+        "Task, time and search": [
+            *(task_sizes(setting, tag), seconds(setting, tag), recall(setting, tag)),
+            *(curves.time_by_stage(setting, f"{tag}-time"), curves.index_recall(setting, f"{tag}-recall")),
+        ],
+    }
+    chapters = tuple(
+        _chapter(f"{tag}-{number}", title, parts)
+        for number, (title, parts) in enumerate(contents.items(), start=1)
+        if any(part is not None for part in parts)
+    )
+    return Section(tag, setting.words, in_short(setting), chapters)
+
+
+def _chapter(name: str, title: str, parts: Sequence[Part | None]) -> Chapter:
+    """Return a chapter of the tables, figures and examples among the parts."""
+    tables = tuple(part for part in parts if isinstance(part, Table))
+    pictures = tuple(part for part in parts if isinstance(part, Picture))
+    return Chapter(name, title, tables, pictures, tuple(part for part in parts if isinstance(part, ErrorExamples)))
 
 
 def in_short(setting: Setting) -> str:
@@ -117,13 +114,9 @@ def in_short(setting: Setting) -> str:
         return f"{words} No run was evaluated on a split (--evaluation.splits), so there is no average precision."
     split, means = setting.splits[0], dict[str, float]()
     for method in setting.methods:
-        found = [
-            one.average_precision.value
-            for run in setting.of(method)
-            if (one := last_evaluation(run, split)) is not None
-        ]
-        if found:
-            means[setting.name(method)] = fmean(found)
+        evaluations = setting.evaluations(method, split)
+        if evaluations:
+            means[setting.name(method)] = fmean(one.average_precision.value for one in evaluations)
     if len(means) > 1:
         best, *others = sorted(means, key=lambda name: -means[name])
         rest = ", ".join(f"{name} {percent(means[name])}%" for name in others)
@@ -131,18 +124,6 @@ def in_short(setting: Setting) -> str:
     if len(seeds) == 1:
         words += " All runs have one seed, so the variation between seeds is not known."
     return words
-
-
-def _chapter(
-    name: str,
-    title: str,
-    tables: Sequence[Table | None],
-    pictures: Sequence[Picture | None],
-    examples: Sequence[ErrorExamples] = (),
-) -> Chapter:
-    """Return a chapter of the tables and figures that are not None."""
-    content = tuple(table for table in tables if table is not None), tuple(one for one in pictures if one is not None)
-    return Chapter(name, title, *content, tuple(examples))
 
 
 def _every_run(parts: Sequence[Setting]) -> Table:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.method import Method
@@ -58,7 +58,7 @@ class ExamplePair:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """Return what identifies the example across rounds."""
+        """Return the key of the example, the same in every round."""
         return self.kind, self.left, self.right
 
 
@@ -143,13 +143,17 @@ class Setting:
         return tuple(sorted({run.method for run in self.runs}, key=lambda method: method.rank))
 
     def name(self, method: Method) -> str:
-        """Return the name that tells the method from the others of this setting."""
+        """Return a name of the method that is unique in this setting."""
         return method.words(self.methods)
 
     def of(self, method: Method, complete: bool | None = True) -> tuple[Run, ...]:
         """Return the runs of a method by seed: the complete ones, the incomplete ones, or all (None)."""
         runs = [run for run in self.runs if run.method == method and complete in (None, not run.trouble)]
         return tuple(sorted(runs, key=lambda run: (run.config.seed, run.name)))
+
+    def evaluations(self, method: Method, split: str) -> list[SplitEvaluation]:
+        """Return the last evaluation on the split of each complete run of a method that has one."""
+        return last_evaluations(self.of(method), split)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -179,7 +183,9 @@ def settings(runs: Sequence[Run]) -> tuple[Setting, ...]:
         # The title names these already.
         named = [name for name in varied if name not in ("task", "encoder", "encoder_layers", "rounds", "first_batch")]
         task = max((run.task for run in own), key=lambda task: len(task.counts))
-        words = [_title(task, options), *(f"{name} {values[name]}" for name in named)]
+        layers = "" if options.encoder_layers is None else f" ({options.encoder_layers} layers)"
+        budget = f"{sum(options.batches):,} labels in {options.rounds} rounds"
+        words = [task.name, f"{options.encoder}{layers}", budget, *(f"{name} {values[name]}" for name in named)]
         groups.append(Setting(", ".join(words), task, options, tuple(own)))
     return tuple(groups)
 
@@ -192,36 +198,35 @@ def _options(run: Run) -> RunConfig:
     return replace(run.config, **default, task=run.task.digest, evaluation=evaluation, search=search)
 
 
-def _title(task: TaskSummary, options: RunConfig) -> str:
-    layers = "" if options.encoder_layers is None else f" ({options.encoder_layers} layers)"
-    return f"{task.name}, {options.encoder}{layers}, {sum(options.batches):,} labels in {options.rounds} rounds"
-
-
 def _flat(content: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in content.items():
-        inner = _flat(cast(dict[str, Any], value), f"{prefix}{name}.") if isinstance(value, dict) else None
-        found |= {f"{prefix}{name}": value} if inner is None else inner
-    return found
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
 
 
 def sizes(run: Run) -> Mapping[str, Mapping[str, int]]:
     """Return split -> counts: those of the task folder, and those of the run's evaluations."""
-    seen = {name: one for part in run.rounds for name, one in part.splits.items()}
-    found: dict[str, dict[str, int]] = {}
+    evaluations = {name: one for part in run.rounds for name, one in part.splits.items()}
+    counts: dict[str, dict[str, int]] = {}
     for name in SPLITS:
-        one = seen.get(name)
+        one = evaluations.get(name)
         if one is not None:
             near = {} if one.near is None else {"near_negatives": one.near}
-            found[name] = {"pairs": one.total_pairs, "positives": one.positives, **near}
+            counts[name] = {"pairs": one.total_pairs, "positives": one.positives, **near}
         if name in run.task.counts:
-            found[name] = {**found.get(name, {}), **run.task.counts[name]}
-    return found
+            counts[name] = {**counts.get(name, {}), **run.task.counts[name]}
+    return counts
 
 
 def last_evaluation(run: Run, split: str) -> SplitEvaluation | None:
     """Return the evaluation of a run's last round on a split, or None."""
     return run.last.splits.get(split) if run.last else None
+
+
+def last_evaluations(runs: Sequence[Run], split: str) -> list[SplitEvaluation]:
+    """Return the last evaluation on the split of each run that has one."""
+    return [one for run in runs if (one := last_evaluation(run, split)) is not None]
 
 
 def stage_seconds(runs: Sequence[Run]) -> dict[str, float]:

@@ -56,15 +56,13 @@ class Difference:
 
 
 Figure = Callable[[Run, int], float | None]
-"""(run, labels) -> a figure of the run's round that ended with so many labels, or None."""
+"""(run, labels) -> a figure of the run's round that ended with this number of labels, or None."""
 
 
 def differences(runs: Sequence[Run], others: Sequence[Run], figure: Figure) -> list[Difference]:
     """Return one difference for each seed that both have; of several runs of one seed, the first is taken."""
     paired: list[Difference] = []
-    known: dict[int, Run] = {}
-    for other in others:
-        known.setdefault(other.config.seed, other)
+    known = {other.config.seed: other for other in reversed(others)}
     for run in runs:
         other = known.pop(run.config.seed, None)
         if other is None:

@@ -1,7 +1,7 @@
 """Produce the results of a table or figure: grids, cross-encoders and comparisons, each unless it exists."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
@@ -20,7 +20,6 @@ from al_ray.cluster.run import RunSpec
 from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.serialization import as_dict
-from al_ray.core.labels import Labelled
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.tables.columns import BadRowLog
@@ -40,7 +39,7 @@ SPLIT = "test"
 class ReproductionJob:
     """A reproduction: its folder and task, its seeds, the cluster, the options of its grids, and its callbacks.
 
-    announce: called with the name of each result before it is last_evaluation. run_grid: runs a grid to its end.
+    announce: called with the name of each result before it is computed. run_grid: runs a grid to its end.
     """
 
     out: StoragePath
@@ -54,36 +53,36 @@ class ReproductionJob:
 
     @property
     def findings(self) -> ResultCache:
-        """What needs no second look."""
+        """Return the cache of results."""
         return ResultCache(self.out / "findings")
 
-    def found(self, name: str, made_from: dict[str, Any], make: Callable[[], Any]) -> Any:
-        """A finding, made unless it is there."""
-        kept = self.findings.read(name, made_from)
-        if kept is None:
+    def cached(self, name: str, made_from: dict[str, Any], compute: Callable[[], Any]) -> Any:
+        """Return a cached result, computed first if it is missing."""
+        result = self.findings.read(name, made_from)
+        if result is None:
             self.announce(name)
-            kept = make()
-            self.findings.write(name, made_from, kept)
-        return kept
+            result = compute()
+            self.findings.write(name, made_from, result)
+        return result
 
     def grid(self, part: Part) -> Grid:
-        """The grid of a part, extended_axes by what it lacks."""
+        """Return the grid of a part, with the axes of its folder and what they lack."""
         out = (self.out / part.name).resolve()
         axes = extended_axes(part, self.seeds, GridFolder(out).axes())
         return Grid(axes, RunSpec(part.config, self.cluster), self.how, out)
 
     def runs(self, part: Part) -> list[Run]:
-        """The runs of a part that are to be shown."""
+        """Return the runs of a part with its strategies and the seeds of the job."""
         every = read_runs(self.out / part.name)
         return [run for run in every if run.config.strategy in part.strategies and run.config.seed in self.seeds]
 
     def home(self, part: Part, strategy: str, seed: int) -> StoragePath:
-        """The folder of a run of a part."""
+        """Return the folder of a run of a part."""
         return (self.out / part.name / "runs" / f"{strategy}-s{seed}").resolve()
 
 
 def carry_out(job: ReproductionJob, parts: Sequence[Part]) -> list[Run]:
-    """Run what is missing of the grids; their runs that are to be shown, complete or not."""
+    """Run what is missing of the grids, and return the runs of all parts, complete or not."""
     runs: list[Run] = []
     for part in parts:
         job.run_grid(job.grid(part))
@@ -92,22 +91,21 @@ def carry_out(job: ReproductionJob, parts: Sequence[Part]) -> list[Run]:
 
 
 def differences(job: ReproductionJob, part: Part) -> list[ApDifference]:
-    """Of every seed the AP of each complete run less that of the reference."""
-    found: list[ApDifference] = []
+    """Return AP of each complete run minus that of the reference run of the same seed."""
+    pairs: list[ApDifference] = []
     runs = [run for run in job.runs(part) if not run.trouble and last_evaluation(run, SPLIT)]
     for seed in job.seeds:
         methods = {run.config.strategy: run.method for run in runs if run.config.seed == seed}
         if REFERENCE in methods:
             others = sorted(set(methods) - {REFERENCE}, key=lambda strategy: methods[strategy].rank)
-            kept = _differences(job, part, others, seed)
-            for strategy, one in zip(others, kept, strict=True):
+            for strategy, one in zip(others, _differences(job, part, others, seed), strict=True):
                 ends = None if one["interval"] is None else Estimate(**one["interval"])
-                found.append(ApDifference(methods[strategy].words(), seed, one["value"], ends))
-    return found
+                pairs.append(ApDifference(methods[strategy].words(), seed, one["value"], ends))
+    return pairs
 
 
 def _differences(job: ReproductionJob, part: Part, strategies: Sequence[str], seed: int) -> list[dict[str, Any]]:
-    """Compute the AP of the last rounds of runs less the reference's; missing results are measured together."""
+    """Return AP of the last rounds of runs minus the reference's; missing results are measured together."""
     base, *others = (_last(job, part, strategy, seed) for strategy in (REFERENCE, *strategies))
     digests = [folder.model(number).digest for _, folder, number in (base, *others)]
     keys = [{"models": [digest, digests[0]]} for digest in digests[1:]]
@@ -116,8 +114,8 @@ def _differences(job: ReproductionJob, part: Part, strategies: Sequence[str], se
     if lacking:
         with session(job.cluster):
             rounds = [base, *(others[place] for place in lacking)]
-            first, *made = evaluate_rounds(rounds, job.cluster, SPLIT, job.watch)
-        for place, one in zip(lacking, made, strict=True):
+            first, *evaluations = evaluate_rounds(rounds, job.cluster, SPLIT, job.watch)
+        for place, one in zip(lacking, evaluations, strict=True):
             less = compare(one, first)
             ends = less.over_queries or (None if less.exact else less.over_samples)
             content = {"value": less.difference, "interval": None if ends is None else ends.as_dict()}
@@ -126,86 +124,69 @@ def _differences(job: ReproductionJob, part: Part, strategies: Sequence[str], se
 
 
 def _last(job: ReproductionJob, part: Part, strategy: str, seed: int) -> tuple[RunConfig, RunFolder, int]:
-    """What a run's last round is asked for by."""
+    """Return the config, the folder and the number of the last round of a run."""
     path = job.home(part, strategy, seed)
     folder = RunFolder(path, job.task)
     return bound_config(path), folder, folder.last
 
 
 def judged(job: ReproductionJob, part: Part, heuristic: bool) -> Iterator[ModelResult]:
-    """What the bi-encoders of a part's complete runs are worth; heuristic: with figures of stated pairs."""
+    """Yield the evaluations of the bi-encoders of a part's complete runs; heuristic: with metrics on stated pairs."""
     for run in job.runs(part):
-        found = None if run.trouble else last_evaluation(run, SPLIT)
-        if found is not None:
-            stated = _heuristic(job, part, run.config.strategy, run.config.seed) if heuristic else {}
-            precision, average = found.precision_at_recall_20, found.average_precision
-            yield ModelResult(COSINE, run.config.strategy, run.config.seed, precision, average, stated)
+        one = None if run.trouble else last_evaluation(run, SPLIT)
+        if one is not None:
+            strategy, seed = run.config.strategy, run.config.seed
+            stated = _heuristic(job, part, strategy, seed) if heuristic else {}
+            yield ModelResult(COSINE, strategy, seed, one.precision_at_recall_20, one.average_precision, stated)
 
 
 def _heuristic(job: ReproductionJob, part: Part, strategy: str, seed: int) -> dict[str, Any]:
     config, folder, number = _last(job, part, strategy, seed)
 
-    def make() -> dict[str, Any]:
+    def compute() -> dict[str, Any]:
         with session(job.cluster):
             return evaluate_labelled_pairs(config, job.cluster, folder, SPLIT, number, job.watch)
 
-    return job.found(f"{part.name}-{strategy}-s{seed}-heuristic", {"model": folder.model(number).digest}, make)
+    made_from = {"model": folder.model(number).digest}
+    return job.cached(f"{part.name}-{strategy}-s{seed}-heuristic", made_from, compute)
 
 
 def concat(
     job: ReproductionJob, part: Part, strategy: str, seed: int, config: TrainConfig, heuristic: bool
 ) -> ModelResult:
-    """Train a cross-encoder on a run's labels and compare it with the run's bi-encoder, unless that is done."""
+    """Train a cross-encoder on a run's labels and compare it with the run's bi-encoder, unless that is cached.
+
+    heuristic: with metrics on stated pairs.
+    """
     run = job.home(part, strategy, seed)
     labels = labels_of(strategy, str(run))
-    told = replace(config, labels=labels, seed=seed, like=str(run))
-    labelled = read_existing_labels(
-        labels, job.task, ("left_id", "right_id", "label"), TableFormat(), BadRowLog("fail")
-    )
-    name = f"{short(told.encoder)}-{strategy}-s{seed}"
+    config = replace(config, labels=labels, seed=seed, like=str(run))
+    columns = ("left_id", "right_id", "label")
+    labelled = read_existing_labels(labels, job.task, columns, TableFormat(), BadRowLog("fail"))
+    name = f"{short(config.encoder)}-{strategy}-s{seed}"
     out = (job.out / "concat" / name).resolve()
     base, folder, number = _last(job, part, strategy, seed)
-    made_from = {
-        "config": {**as_dict(told), "labels": "", "like": ""},
-        "against": folder.model(number).digest,
-        "positives": labelled.positives,
-    }
+    options, against = {**as_dict(config), "labels": "", "like": ""}, folder.model(number).digest
+    made_from = {"config": options, "against": against, "positives": labelled.positives}
 
-    def make() -> dict[str, Any]:
-        return _concat(job, told, labelled, out, (base, folder, number), heuristic)
+    def compute() -> dict[str, Any]:
+        # The results are in the folder; the generator works only as it is read.
+        for _ in train_and_evaluate(config, job.task, labelled, out, job.cluster, None, job.watch):
+            pass
+        evaluation, trained = read_json(out / f"evaluation-{SPLIT}.json"), open_job(out, job.cluster, job.watch)
+        with session(job.cluster, job.cluster.shards):
+            stated = evaluate_on_labelled_pairs(trained, SPLIT) if heuristic else {}
+            less = compare_with_run(trained, base, folder, number, SPLIT)
+        ends = less.over_queries or less.over_samples
+        figures = {figure: evaluation[figure] for figure in ("precision_at_recall_20", "average_precision")}
+        return {**figures, "heuristic": stated, "less": Estimate(less.difference, ends.low, ends.high).as_dict()}
 
-    kept = job.found(f"concat-{name}{'-heuristic' if heuristic else ''}", made_from, make)
-    precision, average = Estimate(**kept["precision_at_recall_20"]), Estimate(**kept["average_precision"])
-    return ModelResult(
-        short(told.encoder), strategy, seed, precision, average, kept["heuristic"], Estimate(**kept["less"])
-    )
-
-
-def _concat(
-    job: ReproductionJob,
-    config: TrainConfig,
-    labelled: Labelled,
-    out: StoragePath,
-    base: tuple[RunConfig, RunFolder, int],
-    heuristic: bool,
-) -> dict[str, Any]:
-    # The results are in the folder; the generator works only as it is read.
-    for _ in train_and_evaluate(config, job.task, labelled, out, job.cluster, None, job.watch):
-        pass
-    made, stated = read_json(out / f"evaluation-{SPLIT}.json"), {}
-    work = open_job(out, job.cluster, job.watch)
-    with session(job.cluster, job.cluster.shards):
-        if heuristic:
-            stated = evaluate_on_labelled_pairs(work, SPLIT)
-        less = compare_with_run(work, *base, SPLIT)
-    ends = less.over_queries or less.over_samples
-    return {
-        **{figure: made[figure] for figure in ("precision_at_recall_20", "average_precision")},
-        "heuristic": stated,
-        "less": asdict(Estimate(less.difference, ends.low, ends.high)),
-    }
+    result = job.cached(f"concat-{name}{'-heuristic' if heuristic else ''}", made_from, compute)
+    precision, average = Estimate(**result["precision_at_recall_20"]), Estimate(**result["average_precision"])
+    less = Estimate(**result["less"])
+    return ModelResult(short(config.encoder), strategy, seed, precision, average, result["heuristic"], less)
 
 
 def short(encoder: str) -> str:
-    """An encoder's name, or the last folder of its path, as a part of a file's name."""
+    """Return an encoder's name, or the last folder of its path, as a part of a file's name."""
     return encoder.rstrip("/").rpartition("/")[2]

@@ -7,7 +7,7 @@ from al_ray.active_learning.method import Method
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.apps.reporting.published import paper_results
 from al_ray.apps.reporting.run_records import TaskSummary
-from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, percent, percents
+from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, last_columns, percent, percents
 from al_ray.metrics.average_precision import Estimate
 
 COSINE = "CosineBERT"
@@ -57,10 +57,7 @@ def stated_models(task: TaskSummary, symmetric: bool, models: Sequence[ModelResu
         figures = *printed.heuristic, printed.result.precision_at_recall_20, printed.result.average_precision
         rows.append(Row((f"{model} (paper)", "3", *map(percent, figures)), broken=True))
     head = ("model", "seeds", *(NAMES[name] for name in names), "test P@R20 %", "test AP %")
-    notes = (
-        "Trained on the stated pairs only. Accuracy and F1 use the threshold p = 1/2.",
-        SAMPLED,
-    )
+    notes = ("Trained on the stated pairs only. Accuracy and F1 use the threshold p = 1/2.", SAMPLED)
     return Table("table2", "Models trained on the stated pairs (Table 2)", head, tuple(rows), notes, 2)
 
 
@@ -75,8 +72,7 @@ def other_models(task: TaskSummary, models: Sequence[ModelResult]) -> Table:
     head = ["data", "seeds", f"{COSINE} P@R20 %", "AP %"]
     for model in others:
         head += [f"{model} P@R20 %", "AP %", f"minus {COSINE}, points"]
-    ours = len(head)
-    head += [f"{COSINE} AP %", "CONCATBERT AP %"] if collected else []
+    papers = [f"{COSINE} AP %", "CONCATBERT AP %"] if collected else []
     rows: list[Row] = []
     for data in sorted({one.data for one in models}, key=lambda name: (STRATEGIES[name].rank, name)):
         of_data = [one for one in models if one.data == data]
@@ -87,18 +83,16 @@ def other_models(task: TaskSummary, models: Sequence[ModelResult]) -> Table:
             if model != COSINE:
                 cells.append("; ".join(_difference(one.less) for one in own) or NOTHING)
         if paper and collected:
-            printed = collected.get(data)
-            cells += [percent(paper.results[data].average_precision)]
-            cells += [percent(None if printed is None else printed.average_precision)]
+            printed = paper.results[data], collected.get(data)
+            cells += [percent(None if one is None else one.average_precision) for one in printed]
         rows.append(Row(tuple(cells)))
     notes = (
         "(oracle): a strategy that knows every positive. Differences are on the same sampled pairs, one for each seed, "
         "with the 95% interval over queries (over samples if the task has no queries).",
         SAMPLED,
     )
-    grey = frozenset(range(ours, len(head)))
-    title = "Cross-encoders trained on the collected labels (Table 6)"
-    return Table("table6", title, tuple(head), tuple(rows), notes, 2, grey)
+    title, head = "Cross-encoders trained on the collected labels (Table 6)", [*head, *papers]
+    return Table("table6", title, tuple(head), tuple(rows), notes, 2, last_columns(head, len(papers)))
 
 
 def paired_differences(reference: str, pairs: Sequence[ApDifference]) -> Table | None:

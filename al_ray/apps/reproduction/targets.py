@@ -16,7 +16,7 @@ REFERENCE = "uncertainty"
 
 @dataclass(frozen=True)
 class Needs:
-    """What a table or figure needs.
+    """Requirements of a table or figure.
 
     title: what it shows. strategies: of runs with a retrieved seed set; seeded: of runs with a seed set of stated
     pairs (section 5.7); budgets: whether strategies that select all pairs at once are trained at every budget; concat:
@@ -24,7 +24,6 @@ class Needs:
     """
 
     title: str
-
     strategies: tuple[str, ...] = ()
     seeded: tuple[str, ...] = ()
     budgets: bool = False

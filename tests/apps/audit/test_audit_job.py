@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.audit.folder import AuditFolder, Drawn
+from al_ray.apps.audit.folder import AuditFolder, SheetPairs
 from al_ray.cli import audit
 from al_ray.cli._shared import entry
 from al_ray.core.config.sections import EvaluationConfig
@@ -232,7 +232,7 @@ def test_an_audit_with_nothing_to_label_goes_on_by_the_same_commands(
 ):
     record = AuditFolder(out).record()
     none = tuple(replace(stratum, above=0, drawn=0) for stratum in record.strata)
-    empty = Drawn(np.empty((0, 2), dtype=np.int64), (), np.empty(0, dtype=np.int64), np.empty(0))
+    empty = SheetPairs(np.empty((0, 2), dtype=np.int64), (), np.empty(0, dtype=np.int64), np.empty(0))
     bare = tmp_path / "bare"
     AuditFolder(bare).keep(replace(record, strata=none), empty, None, read_task(ran.parent / "task"))
     do(monkeypatch, f"sample --run {ran} --at-recall 0.5 --near 30 --rand 500 --out {bare}")

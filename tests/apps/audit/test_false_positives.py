@@ -12,13 +12,13 @@ from al_ray.apps.audit.false_positives import (
     TAIL,
     FalsePositiveSample,
     corrected_precision,
-    drawn_above,
+    draw_above,
     error_share,
     matching_share,
     possible,
     threshold_at,
 )
-from al_ray.apps.audit.score_bands import BandAudit, allotted, bands, drawn_ranks
+from al_ray.apps.audit.score_bands import BandAudit, allotted, bands, draw_ranks
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.rng import generator
@@ -96,9 +96,9 @@ def test_the_threshold_of_a_recall_is_the_first_that_reaches_it():
 
 def test_a_pair_at_the_threshold_is_above_it_and_none_is_drawn_twice():
     scores = np.array([0.5, 0.4, 0.9, 0.5])
-    places, above = drawn_above(scores, 0.5, 10, generator(0, "x"))
+    places, above = draw_above(scores, 0.5, 10, generator(0, "x"))
     assert (sorted(places.tolist()), above) == ([0, 2, 3], 3)
-    assert len(drawn_above(scores, 0.5, 2, generator(0, "x"))[0]) == 2
+    assert len(draw_above(scores, 0.5, 2, generator(0, "x"))[0]) == 2
 
 
 @pytest.mark.parametrize(("found", "drawn", "population"), [(3, 20, 200), (0, 20, 200), (20, 20, 60), (7, 8, 9)])
@@ -254,7 +254,7 @@ def sampled(truth: Labels, reach: int, budget: int, rng: np.random.Generator) ->
     ranks, labels = [], []
     cut = bands(reach, len(truth))
     for band, count in zip(cut, allotted(budget, [stop - start for start, stop in cut]), strict=True):
-        own = drawn_ranks(band, count, rng)
+        own = draw_ranks(band, count, rng)
         ranks.append(np.minimum(own, reach))
         labels.append(truth[own])
     return np.concatenate(ranks), np.concatenate(labels)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
@@ -26,17 +25,15 @@ def reliability_plot(table: Sequence[Bin]) -> dict[str, bytes]:
     p, share, low, high = (
         np.array([getattr(row, name) for row in table]) for name in ("mean_p", "share", "share_low", "share_high")
     )
-    p, seen = np.maximum(p, LEAST), share > 0
-    floor = min([*p, *share[seen], 0.1]) / 10
-    drawn = np.maximum(share, floor)
-    ends = np.array([drawn - np.maximum(low, floor), high - drawn])
+    p, matched = np.maximum(p, LEAST), share > 0
+    floor = min([*p, *share[matched], 0.1]) / 10
+    y = np.maximum(share, floor)
+    ends = np.array([y - np.maximum(low, floor), high - y])
     upper.plot([floor, 1], [floor, 1], color="0.6", linewidth=1, label="calibrated")
     upper.axvline(0.5, color="0.6", linestyle=":", linewidth=1, label="p = 1/2")
-    upper.errorbar(p[seen], drawn[seen], ends[:, seen], fmt="o", color="C0", capsize=2, label="share, 95% interval")
-    if not seen.all():
-        upper.errorbar(
-            p[~seen], drawn[~seen], ends[:, ~seen], fmt="o", mfc="white", color="C0", capsize=2, label="no positive"
-        )
+    for rows, face, label in ((matched, "C0", "share, 95% interval"), (~matched, "white", "no positive")):
+        if rows is matched or rows.any():
+            upper.errorbar(p[rows], y[rows], ends[:, rows], fmt="o", mfc=face, color="C0", capsize=2, label=label)
     upper.set(ylabel="share of positives", xscale="log", yscale="log", xlim=(floor, 1.5), ylim=(floor / 1.5, 1.5))
     lower.bar(
         [max(row.low, floor) for row in table],
@@ -46,7 +43,10 @@ def reliability_plot(table: Sequence[Bin]) -> dict[str, bytes]:
     )  # fmt: skip
     lower.set(xlabel="predicted p", ylabel="pairs", yscale="log")
     for axes in (upper, lower):
-        _decades(axes)
+        # A grid line for each decade, however many there are.
+        axes.xaxis.set_major_locator(LogLocator(numticks=99))
+        axes.grid(color="0.9")
+        axes.set_axisbelow(True)
     upper.legend(frameon=False)
     return files_of(figure)
 
@@ -84,10 +84,3 @@ def option_plot(option: str, figures: Mapping[str, Mapping[float, Spread]], spli
         axes.set_xticks(values, [f"{value:g}" for value in values])
     legend_below(figure, axes)
     return files_of(figure)
-
-
-def _decades(axes: Axes) -> None:
-    """Draw a grid line for each decade, however many there are."""
-    axes.xaxis.set_major_locator(LogLocator(numticks=99))
-    axes.grid(color="0.9")
-    axes.set_axisbelow(True)

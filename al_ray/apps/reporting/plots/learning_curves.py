@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from al_ray.active_learning.method import Method
-from al_ray.apps.reporting.plots.style import files_of, legend_below, panel, thousands
+from al_ray.apps.reporting.plots.style import files_of, legend_below, panel
 from al_ray.apps.reporting.run_records import Round, Run, Setting
 from al_ray.apps.reporting.seed_statistics import Spread, spread
 
@@ -48,37 +48,60 @@ class Plot:
     percent: bool = True
     by_round: bool = False
 
-    def where(self, one: Round) -> int:
-        """Where a round stands on the x axis."""
+    def x(self, one: Round) -> int:
+        """Return the position of a round on the x axis."""
         return one.number if self.by_round else one.labels
+
+    def scale(self, axes: Axes) -> None:
+        """Set limits and formats of both axes."""
+        axes.set_ylim(bottom=0)
+        if self.percent:
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
+        if self.by_round:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        else:
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+            axes.set_xlim(left=0)
+
+
+class Drawing:
+    """A figure with one axes, and a description of each thing that was drawn in it."""
+
+    def __init__(self, xlabel: str, ylabel: str) -> None:
+        """Make an empty figure."""
+        self.figure, self.axes = panel(xlabel, ylabel)
+        self.descriptions: list[str] = []
+
+    def picture(self, name: str, title: str, words: str) -> Picture | None:
+        """Return the figure with a legend, described by `words` and the descriptions; None if nothing was drawn."""
+        if not self.descriptions:
+            return None
+        legend_below(self.figure, self.axes)
+        words = f"{words}. {'; '.join(self.descriptions)}."
+        return Picture(name, title, words, files_of(self.figure, name, clear=True))
+
+
+def look(method: Method) -> tuple[str, str]:
+    """Return the colour and the marker of a method."""
+    return LOOKS.get(method.strategy, OTHER)
 
 
 def lines(
     plot: Plot, setting: Setting, methods: Sequence[Method], value: Value, target: float | None = None
 ) -> Picture | None:
     """Return a figure with a line for each method that has values, or None. target: y of a dotted line."""
-    figure, axes = panel(over := "round" if plot.by_round else "labels", plot.ylabel)
-    descriptions: list[str] = []
+    drawing = Drawing(over := "round" if plot.by_round else "labels", plot.ylabel)
     for method in methods:
         for runs, name, whole in parts(setting, method):
             points = series(runs, plot, value)
             if points:
-                draw(axes, points, method, name, whole)
-                descriptions.append(f"{name}: {describe(points, plot.percent)}")
-    if not descriptions:
-        return None
+                draw(drawing.axes, points, method, name, whole)
+                drawing.descriptions.append(f"{name}: {describe(points, plot.percent)}")
     if target is not None:
-        axes.axhline(target, color=LOOKS["static"][0], linewidth=1, linestyle=":", label="final AP of static")
-    axes.set_ylim(bottom=0)
-    if plot.percent:
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
-    if plot.by_round:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    else:
-        thousands(axes)
-    legend_below(figure, axes)
-    words = f"{plot.title}, over {over}. {'; '.join(descriptions)}."
-    return Picture(plot.name, plot.title, words, files_of(figure, plot.name, clear=True))
+        drawing.axes.axhline(target, color=LOOKS["static"][0], linewidth=1, linestyle=":", label="final AP of static")
+    plot.scale(drawing.axes)
+    return drawing.picture(plot.name, plot.title, f"{plot.title}, over {over}")
 
 
 def parts(setting: Setting, method: Method) -> list[tuple[tuple[Run, ...], str, bool]]:
@@ -92,7 +115,7 @@ def parts(setting: Setting, method: Method) -> list[tuple[tuple[Run, ...], str, 
 
 def series(runs: Sequence[Run], plot: Plot, value: Value) -> dict[int, Spread]:
     """Return x -> statistics over the runs that have the value, at every x where all of them have it."""
-    lines = [{plot.where(one): known for one in run.rounds if (known := value(one)) is not None} for run in runs]
+    lines = [{plot.x(one): known for one in run.rounds if (known := value(one)) is not None} for run in runs]
     lines = [points for points in lines if points]
     # A mean over fewer seeds at some x than at others would jump where a seed ends.
     common = sorted(set.intersection(*map(set, lines))) if lines else []
@@ -102,7 +125,7 @@ def series(runs: Sequence[Run], plot: Plot, value: Value) -> dict[int, Spread]:
 
 def draw(axes: Axes, points: Mapping[int, Spread], method: Method, name: str, whole: bool = True) -> None:
     """Draw a line with its band, or a single point with an error bar. whole: the runs are complete."""
-    colour, marker = LOOKS.get(method.strategy, OTHER)
+    colour, marker = look(method)
     style = ("-" if method.seeding == "retrieval" else "-.") if whole else "--"
     x = list(points)
     means, face = [one.mean for one in points.values()], colour if method.seeding == "retrieval" else "none"
@@ -117,12 +140,5 @@ def draw(axes: Axes, points: Mapping[int, Spread], method: Method, name: str, wh
 
 def describe(points: Mapping[int, Spread], percent: bool) -> str:
     """Return the first and the last point as text."""
-
-    def words(place: int) -> str:
-        mean = points[place].mean
-        return f"{100 * mean:.1f}%" if percent else f"{mean:,.0f}"
-
-    first, last = min(points), max(points)
-    return (
-        f"{words(last)} at {last:,}" if first == last else f"{words(first)} at {first:,} to {words(last)} at {last:,}"
-    )
+    ends = [(x, points[x].mean) for x in sorted({min(points), max(points)})]
+    return " to ".join(f"{f'{100 * mean:.1f}%' if percent else f'{mean:,.0f}'} at {x:,}" for x, mean in ends)

@@ -2,22 +2,13 @@
 by round (3b), precision-recall curves, time by stage and index recall. A function returns None if nothing can be drawn.
 """
 
-from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
+from matplotlib.ticker import LogLocator, PercentFormatter
 
 from al_ray.active_learning.method import Method
-from al_ray.apps.reporting.plots.learning_curves import (
-    LOOKS,
-    OTHER,
-    Picture,
-    Plot,
-    Value,
-    describe,
-    draw,
-    lines,
-    series,
-)
-from al_ray.apps.reporting.plots.style import PALETTE, files_of, legend_below, panel
-from al_ray.apps.reporting.run_records import Round, Setting, SplitEvaluation, last_evaluation, stage_seconds, stages_of
+from al_ray.apps.reporting.plots import learning_curves as curves
+from al_ray.apps.reporting.plots.learning_curves import Drawing, Picture, Plot, look
+from al_ray.apps.reporting.plots.style import PALETTE
+from al_ray.apps.reporting.run_records import Round, Setting, SplitEvaluation, stage_seconds, stages_of
 from al_ray.apps.reporting.seed_statistics import spread
 
 LEAST = 1e-8  # Smaller values of p and precision are drawn at this value.
@@ -25,11 +16,10 @@ LEAST = 1e-8  # Smaller values of p and precision are drawn at this value.
 
 def average_precision(setting: Setting, split: str, name: str) -> Picture | None:
     """Return AP on a split over labels, and the final AP of the reference (Figure 4a)."""
-    reference = setting.of(setting.reference) if setting.reference else ()
-    ends = [one.average_precision.value for run in reference for one in [last_evaluation(run, split)] if one]
-    final = spread(ends)
+    reference = setting.evaluations(setting.reference, split) if setting.reference else []
+    final = spread([one.average_precision.value for one in reference])
     plot = Plot(name, f"Average precision (AP) on {split} (Figure 4a)", f"AP on {split}")
-    return lines(plot, setting, setting.methods, _ap(split), None if final is None else final.mean)
+    return curves.lines(plot, setting, setting.methods, _ap(split), None if final is None else final.mean)
 
 
 def seeding(setting: Setting, split: str, name: str) -> Picture | None:
@@ -42,90 +32,76 @@ def seeding(setting: Setting, split: str, name: str) -> Picture | None:
     if not both:
         return None
     plot = Plot(name, f"AP on {split} with a retrieved or a stated seed set (Figure 3a)", f"AP on {split}")
-    return lines(plot, setting, both, _ap(split))
+    return curves.lines(plot, setting, both, _ap(split))
 
 
 def positives(setting: Setting, name: str) -> Picture | None:
     """Return the number of positives collected so far (Figure 4b)."""
     plot = Plot(name, "Number of positives collected (Figure 4b)", "positives collected", percent=False)
-    return lines(plot, setting, setting.methods, lambda one: one.positives)
+    return curves.lines(plot, setting, setting.methods, lambda one: one.positives)
 
 
 def positive_share(setting: Setting, name: str) -> Picture | None:
     """Return the share of positives among the labels so far (Figure 4b)."""
     plot = Plot(name, "Share of positives among the labels (Figure 4b)", "share of positives")
-    return lines(plot, setting, setting.methods, lambda one: one.positives / one.labels if one.labels else None)
+    return curves.lines(plot, setting, setting.methods, lambda one: one.positives / one.labels if one.labels else None)
 
 
 def batch_calibration(setting: Setting, name: str) -> Picture | None:
     """Return the share of positives in each batch by round, and the mean p that the model gave it (Figure 3b)."""
     title = "Calibration of batches: share of positives and mean p (Figure 3b)"
     plot = Plot(name, title, "share of positives in the batch", by_round=True)
-    figure, axes = panel("round", plot.ylabel)
-    descriptions: list[str] = []
+    drawing = Drawing("round", plot.ylabel)
     for method in setting.methods:
-        runs = setting.of(method)
-        share, p = series(runs, plot, _batch_share), series(runs, plot, lambda one: one.batch_p)
+        runs, words = setting.of(method), setting.name(method)
+        share, p = curves.series(runs, plot, _batch_share), curves.series(runs, plot, lambda one: one.batch_p)
         if share:
-            draw(axes, share, method, setting.name(method))
-            colour, _ = LOOKS.get(method.strategy, OTHER)
+            curves.draw(drawing.axes, share, method, words)
             means = [one.mean for one in p.values()]
-            axes.plot(list(p), means, ":", color=colour, label=f"mean p of {setting.name(method)}")
-            descriptions.append(f"{setting.name(method)}: {describe(share, True)}; mean p {describe(p, True)}")
-    if not descriptions:
-        return None
-    axes.set_ylim(bottom=0)
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    legend_below(figure, axes)
-    return Picture(name, title, f"{title}, by round. {'; '.join(descriptions)}.", files_of(figure, name, clear=True))
+            drawing.axes.plot(list(p), means, ":", color=look(method)[0], label=f"mean p of {words}")
+            ends = curves.describe(share, True), curves.describe(p, True)
+            drawing.descriptions.append(f"{words}: {ends[0]}; mean p {ends[1]}")
+    plot.scale(drawing.axes)
+    return drawing.picture(name, title, f"{title}, by round")
 
 
 def reliability(setting: Setting, split: str, name: str) -> Picture | None:
     """Return the share of positives over mean p after the last round of the first seed, by half decades of the odds."""
-    figure, axes = panel("predicted p", f"share of positives on {split}")
-    descriptions: list[str] = []
+    drawing = Drawing("predicted p", f"share of positives on {split}")
     for method in setting.methods:
-        tables = [one.reliability for run in setting.of(method) for one in [last_evaluation(run, split)] if one]
+        tables = [one.reliability for one in setting.evaluations(method, split)]
         points = [(max(row.mean_p, LEAST), row.share) for row in next(filter(None, tables), ()) if row.share > 0]
         if points:
-            colour, marker = LOOKS.get(method.strategy, OTHER)
+            (colour, marker), words = look(method), setting.name(method)
             p, share = zip(*points, strict=True)
-            axes.plot(p, share, color=colour, marker=marker, label=setting.name(method))
-            descriptions.append(f"{setting.name(method)}: {100 * share[-1]:.0f}% positive at p = {p[-1]:.2g}")
-    if not descriptions:
-        return None
-    axes.plot([LEAST, 1], [LEAST, 1], color="#8c8c8c", linewidth=1, linestyle="--", label="calibrated")
-    axes.set(xscale="log", yscale="log")
-    legend_below(figure, axes)
+            drawing.axes.plot(p, share, color=colour, marker=marker, label=words)
+            drawing.descriptions.append(f"{words}: {100 * share[-1]:.0f}% positive at p = {p[-1]:.2g}")
+    drawing.axes.plot([LEAST, 1], [LEAST, 1], color="#8c8c8c", linewidth=1, linestyle="--", label="calibrated")
+    drawing.axes.set(xscale="log", yscale="log")
     title = f"Calibration on {split} after the last round, first seed"
-    return Picture(name, title, f"{title}. {'; '.join(descriptions)}.", files_of(figure, name, clear=True))
+    return drawing.picture(name, title, title)
 
 
 def precision_recall(setting: Setting, split: str, name: str) -> Picture | None:
     """Return precision over recall after the last round, a line for each complete run."""
-    figure, axes = panel("recall", f"precision on {split}")
-    descriptions: list[str] = []
-    least = 0.5
+    drawing = Drawing("recall", f"precision on {split}")
+    axes, least = drawing.axes, 0.5
     for method in setting.methods:
-        curves = [one for run in setting.of(method) for one in [last_evaluation(run, split)] if one and one.recall]
-        colour, _ = LOOKS.get(method.strategy, OTHER)
-        for place, one in enumerate(curves):
+        measured = [one for one in setting.evaluations(method, split) if one.recall]
+        for place, one in enumerate(measured):
             # A step: each threshold's precision is counted for the recall that it adds (Eq. 6).
             recall, precision = (0.0, *one.recall), (one.precision[0], *one.precision)
             label = None if place else setting.name(method)
-            axes.step(recall, precision, where="pre", color=colour, linewidth=1.4, label=label)
+            axes.step(recall, precision, where="pre", color=look(method)[0], linewidth=1.4, label=label)
             least = min(least, *one.precision)
-        if curves:
-            descriptions.append(f"{setting.name(method)}: {100 * _precision_at(curves[0], 0.5):.2g}% at 50% recall")
-    if not descriptions:
-        return None
+        if measured:
+            words = f"{setting.name(method)}: {100 * _precision_at(measured[0], 0.5):.2g}% at 50% recall"
+            drawing.descriptions.append(words)
     axes.set(yscale="log", xlim=(0, 1), ylim=(max(least, LEAST) / 1.5, 1.1))
     axes.xaxis.set_major_formatter(PercentFormatter(1))
     axes.yaxis.set_major_locator(LogLocator(numticks=99))
-    legend_below(figure, axes)
     title = f"Precision-recall curve on {split} after the last round"
-    return Picture(name, title, f"{title}. {'; '.join(descriptions)}.", files_of(figure, name, clear=True))
+    return drawing.picture(name, title, title)
 
 
 def time_by_stage(setting: Setting, name: str) -> Picture | None:
@@ -135,29 +111,29 @@ def time_by_stage(setting: Setting, name: str) -> Picture | None:
     if not rows:
         return None
     unit, length = ("hours", 3600) if max(sum(seconds.values()) for _, seconds in rows) > 3600 else ("minutes", 60)
-    figure, axes = panel(f"{unit} of a run", "")
+    drawing = Drawing(f"{unit} of a run", "")
     ends = [0.0] * len(rows)
     for place, stage in enumerate(stages_of([seconds for _, seconds in rows])):
         wide = [seconds.get(stage, 0.0) / length for _, seconds in rows]
-        axes.barh(range(len(rows)), wide, left=ends, height=0.6, color=PALETTE[place % len(PALETTE)], label=stage)
+        drawing.axes.barh(
+            range(len(rows)), wide, left=ends, height=0.6, color=PALETTE[place % len(PALETTE)], label=stage
+        )
         ends = [end + more for end, more in zip(ends, wide, strict=True)]
-    axes.set_yticks(range(len(rows)), [word for word, _ in rows])
-    axes.grid(visible=False, axis="y")
-    legend_below(figure, axes)
-    words = "; ".join(f"{word}: {sum(seconds.values()) / length:.3g} {unit}" for word, seconds in rows[::-1])
-    return Picture(name, "Time by stage", f"Mean {unit} of a run. {words}.", files_of(figure, name, clear=True))
+    drawing.axes.set_yticks(range(len(rows)), [word for word, _ in rows])
+    drawing.axes.grid(visible=False, axis="y")
+    drawing.descriptions = [f"{word}: {sum(seconds.values()) / length:.3g} {unit}" for word, seconds in rows[::-1]]
+    return drawing.picture(name, "Time by stage", f"Mean {unit} of a run")
 
 
 def index_recall(setting: Setting, name: str) -> Picture | None:
     """Return the recall of each round's index against an exact search; None also if all of it is 1."""
-    descriptions = {one.index_recall for run in setting.runs for one in run.rounds} - {None, 1.0}
-    if not descriptions:
+    if not {one.index_recall for run in setting.runs for one in run.rounds} - {None, 1.0}:
         return None
     plot = Plot(name, "Recall of the index against an exact search", "recall", by_round=True)
-    return lines(plot, setting, setting.methods, lambda one: one.index_recall)
+    return curves.lines(plot, setting, setting.methods, lambda one: one.index_recall)
 
 
-def _ap(split: str) -> Value:
+def _ap(split: str) -> curves.Value:
     return lambda one: one.splits[split].average_precision.value if split in one.splits else None
 
 

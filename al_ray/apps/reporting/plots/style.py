@@ -7,7 +7,6 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 KINDS = ("png", "svg")
 # Colours that the page replaces in dark mode.
@@ -47,23 +46,14 @@ def legend_below(figure: Figure, axes: Axes) -> None:
             figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=9)
 
 
-def thousands(axes: Axes) -> None:
-    """Format the x axis with thousands separators, from 0."""
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.set_xlim(left=0)
-
-
 def files_of(figure: Figure, salt: str = "al_ray", clear: bool = False) -> dict[str, bytes]:
     """Return kind -> content of a figure's files. salt: seeds the ids of an SVG. clear: SVG without background."""
     FigureCanvasAgg(figure)
     files: dict[str, bytes] = {}
     with rc_context({"svg.hashsalt": salt}):
         for kind in KINDS:
-            file = io.BytesIO()
-            svg = kind == "svg"
-            figure.savefig(
-                file, format=kind, dpi=150, metadata={"Date": None} if svg else None, transparent=svg and clear
-            )
+            file, svg = io.BytesIO(), kind == "svg"
+            metadata = {"Date": None} if svg else None
+            figure.savefig(file, format=kind, dpi=150, metadata=metadata, transparent=svg and clear)
             files[kind] = file.getvalue()
     return files

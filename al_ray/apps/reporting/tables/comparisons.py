@@ -13,17 +13,8 @@ from al_ray.apps.reporting.seed_statistics import (
     labels_to_reach,
     mean_interval,
 )
-from al_ray.apps.reporting.tables.table import (
-    FIGURES,
-    HEADS,
-    NOTHING,
-    Columns,
-    Table,
-    by_method,
-    counts,
-    left_out,
-    percents,
-)
+from al_ray.apps.reporting.tables import table
+from al_ray.apps.reporting.tables.table import FIGURES, HEADS, NOTHING, Table, counts, percents
 
 
 def against_reference(setting: Setting, tag: str) -> Table | None:
@@ -31,8 +22,8 @@ def against_reference(setting: Setting, tag: str) -> Table | None:
     reference = setting.reference
     if reference is None or len(setting.methods) == 1 or not setting.splits:
         return None
-    heads = tuple(f"{split} {head}" for split in setting.splits for head in HEADS)
-    figures: dict[Method, tuple[str, ...]] = {}
+    heads = ["at labels", *(f"{split} {head}" for split in setting.splits for head in HEADS)]
+    figures: dict[Method, list[str]] = {}
     for method in setting.methods:
         if method == reference:
             continue
@@ -42,18 +33,16 @@ def against_reference(setting: Setting, tag: str) -> Table | None:
                 paired = differences(setting.of(method), setting.of(reference), _at(split, figure))
                 at = at or paired
                 cells.append(_difference_words(paired))
-        figures[method] = (counts([one.labels for one in at]), *cells)
-    methods = [method for method in setting.methods if method != reference]
-    rows = by_method(setting, figures, 1 + len(heads), methods)
+        figures[method] = [counts([one.labels for one in at]), *cells]
     notes = (
         f"Percentage points: each run minus the {setting.name(reference)} run of the same seed, at the largest number "
         "of labels at which both were evaluated. Mean over seeds; in brackets, for three seeds or more the 95% "
         "interval of Student's t, for two seeds both values. The interval covers the variation between seeds, not "
         "between queries: for that see jobs.evaluate --against.",
-        *left_out(setting.of(reference, complete=False)),
+        *table.left_out(setting.of(reference, complete=False)),
     )
     title = f"Difference to {setting.name(reference)} of the same seed"
-    return Table(f"{tag}-differences", title, ("method", "seeds", "at labels", *heads), rows, notes, 2)
+    return table.method_table(setting, f"{tag}-differences", title, heads, figures, notes)
 
 
 def efficiency(setting: Setting, tag: str) -> Table | None:
@@ -62,34 +51,30 @@ def efficiency(setting: Setting, tag: str) -> Table | None:
     if reference is None or not setting.splits:
         return None
     printed = paper.efficiency if paper else None
-    columns = Columns(
-        tuple(
-            head
-            for split in setting.splits
-            for head in (f"labels, by {split} AP", f"% of {reference.strategy}'s labels")
-        ),
-        ("labels, by dev AP",) if printed else (),
-    )
-    figures: dict[Method, tuple[str, ...]] = {}
-    methods = [method for method in setting.methods if method != reference]
-    for method in methods:
-        cells = [word for split in setting.splits for word in _efficiency_words(setting, method, reference, split)]
+    heads: list[str] = []
+    for split in setting.splits:
+        heads += [f"labels, by {split} AP", f"% of {reference.strategy}'s labels"]
+    figures: dict[Method, list[str]] = {}
+    for method in setting.methods:
+        if method == reference:
+            continue
+        figures[method] = [
+            word for split in setting.splits for word in _efficiency_words(setting, method, reference, split)
+        ]
         if printed:
-            cells.append(f"{printed.labels:,}" if method == Method("uncertainty") else NOTHING)
-        figures[method] = tuple(cells)
+            figures[method].append(f"{printed.labels:,}" if method == Method("uncertainty") else NOTHING)
     notes = (
         f"For each seed, the AP between rounds is interpolated, and labels are counted to where it first reaches the "
         f"final AP of the {setting.name(reference)} run of that seed. ≤: the first round reaches it. Mean over seeds.",
-        *left_out(setting.of(reference, complete=False)),
+        *table.left_out(setting.of(reference, complete=False)),
     )
-    rows = by_method(setting, figures, len(columns.head), methods)
     title = f"Labels needed to reach the final AP of {setting.name(reference)} (data efficiency, section 5.6)"
-    head = ("method", "seeds", *columns.head)
-    return Table(f"{tag}-efficiency", title, head, rows, notes, 2, columns.grey(2))
+    papers = ("labels, by dev AP",) if printed else ()
+    return table.method_table(setting, f"{tag}-efficiency", title, heads, figures, notes, papers)
 
 
 def _at(split: str, figure: str) -> Figure:
-    """Return the function that reads a figure of a run's round with so many labels."""
+    """Return a function (run, labels) -> figure on the split of the round that ended with these labels."""
 
     def value(run: Run, labels: int) -> float | None:
         one = run.at(labels)
@@ -108,22 +93,16 @@ def _difference_words(paired: Sequence[Difference]) -> str:
 
 def _efficiency_words(setting: Setting, method: Method, reference: Method, split: str) -> tuple[str, str]:
     """Return the labels, and their share of the reference's, over the seeds of both."""
-    ends = {run.config.seed: run for run in setting.of(reference) if last_evaluation(run, split)}
-    crossings: list[tuple[LabelsToReach | None, int]] = []
-    for run in setting.of(method):
-        end = ends.get(run.config.seed)
-        if end is not None and end.last is not None:
-            target = end.last.splits[split].average_precision.value
-            points = [
-                (one.labels, one.splits[split].average_precision.value) for one in run.rounds if split in one.splits
-            ]
-            crossings.append((labels_to_reach(points, target), end.last.labels))
-    reached = [(one, whole) for one, whole in crossings if one is not None]
+    ends = {run.config.seed: run.last for run in setting.of(reference) if last_evaluation(run, split)}
+    pairs = [(run, end) for run in setting.of(method) if (end := ends.get(run.config.seed)) is not None]
+    reached: list[tuple[LabelsToReach, int]] = []
+    for run, end in pairs:
+        values = [(one.labels, one.splits[split].average_precision.value) for one in run.rounds if split in one.splits]
+        one = labels_to_reach(values, end.splits[split].average_precision.value)
+        reached += [] if one is None else [(one, end.labels)]
     if not reached:
-        return ("not reached" if crossings else NOTHING), NOTHING
+        return ("not reached" if pairs else NOTHING), NOTHING
     early = "≤ " if any(one.at_most for one, _ in reached) else ""
-    missed = (
-        f"; not reached by {len(crossings) - len(reached)} of {len(crossings)}" if len(reached) < len(crossings) else ""
-    )
+    missed = f"; not reached by {len(pairs) - len(reached)} of {len(pairs)}" if len(reached) < len(pairs) else ""
     shares = percents([one.labels / whole for one, whole in reached])
     return f"{early}{counts([one.labels for one, _ in reached])}{missed}", f"{early}{shares}"

@@ -1,7 +1,6 @@
 """Render a table as Markdown."""
 
 import re
-from collections.abc import Sequence
 
 from al_ray.apps.reporting.published import PAPER_MODEL
 from al_ray.apps.reporting.tables.table import Table
@@ -14,15 +13,13 @@ def markdown_table(table: Table) -> list[str]:
     """
     head = [f"*{name} (paper)*" if place in table.paper else escape(name) for place, name in enumerate(table.head)]
     rows = [
-        [
-            f"*{escape(cell)}*" if cell.strip() and (place in table.paper or row.broken) else escape(cell)
-            for place, cell in enumerate(row.cells)
-        ]
+        [_cell(cell, italic=place in table.paper or row.broken) for place, cell in enumerate(row.cells)]
         for row in table.rows
     ]
     rule = ["---" if place < table.words else "---:" for place in range(len(table.head))]
+    lines = ["| " + " | ".join(cells) + " |" for cells in [head, rule, *rows]]
     notes = [*table.notes, *([f"In italics, {PAPER_MODEL}."] if table.paper else [])]
-    return [f"**{escape(table.title)}**", "", *map(_line, [head, rule, *rows]), "", f"{escape(' '.join(notes))}\n"]
+    return [f"**{escape(table.title)}**", "", *lines, "", f"{escape(' '.join(notes))}\n"]
 
 
 def escape(text: str) -> str:
@@ -30,5 +27,5 @@ def escape(text: str) -> str:
     return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", " ".join(text.split()))
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _cell(text: str, italic: bool) -> str:
+    return f"*{escape(text)}*" if text.strip() and italic else escape(text)

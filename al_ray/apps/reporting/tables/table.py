@@ -16,7 +16,7 @@ HEADS = ("P@R20 %", "AP %")
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table. broken: it is of a run that is not complete."""
+    """A row of a table. broken: the row of an incomplete run."""
 
     cells: tuple[str, ...]
     broken: bool = False
@@ -50,36 +50,32 @@ class Table:
         return [tuple(head), *(row.cells for row in self.rows)]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Heads of the columns of figures: ours, and after them the paper's, which are shown in grey."""
-
-    ours: tuple[str, ...]
-    papers: tuple[str, ...] = ()
-
-    @property
-    def head(self) -> tuple[str, ...]:
-        """Return all heads."""
-        return *self.ours, *self.papers
-
-    def grey(self, before: int) -> frozenset[int]:
-        """Return the positions of the paper's columns, if so many columns stand before ours."""
-        first = before + len(self.ours)
-        return frozenset(range(first, first + len(self.papers)))
+def last_columns(head: Sequence[str], count: int) -> frozenset[int]:
+    """Return the positions of the last columns of a table."""
+    return frozenset(range(len(head) - count, len(head)))
 
 
-def by_method(
-    setting: Setting, figures: Mapping[Method, tuple[str, ...]], width: int, methods: Sequence[Method] | None = None
-) -> tuple[Row, ...]:
-    """Return a row for each method, and below it one for each of its incomplete runs. width: cells after the seeds."""
-    rows: list[Row] = []
-    for method in setting.methods if methods is None else methods:
-        name = setting.name(method)
-        cells = figures.get(method, (NOTHING,) * width)
-        rows.append(Row((name, seeds(setting, method), *cells), broken=not setting.of(method)))
+def method_table(
+    setting: Setting,
+    name: str,
+    title: str,
+    heads: Sequence[str],
+    figures: Mapping[Method, Sequence[str]],
+    notes: Sequence[str],
+    papers: Sequence[str] = (),
+) -> Table:
+    """Return a table with a row for each method, and below it one for each of its incomplete runs.
+
+    heads, papers: of the columns with our figures, and of those with the paper's after them. figures: cells of both.
+    """
+    head, rows = ("method", "seeds", *heads, *papers), list[Row]()
+    for method, cells in figures.items():
+        words = setting.name(method)
+        rows.append(Row((words, seeds(setting, method), *cells), broken=not setting.of(method)))
         for run in setting.of(method, complete=False):
-            rows.append(Row((f"{name}, seed {run.config.seed}", f"not averaged: {run.trouble}", *[""] * width), True))
-    return tuple(rows)
+            first = f"{words}, seed {run.config.seed}", f"not averaged: {run.trouble}"
+            rows.append(Row((*first, *[""] * (len(head) - 2)), broken=True))
+    return Table(name, title, head, tuple(rows), tuple(notes), 2, last_columns(head, len(papers)))
 
 
 def seeds(setting: Setting, method: Method) -> str:
