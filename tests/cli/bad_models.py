@@ -36,7 +36,7 @@ OF_TRAIN = [
     ({}, f"{TRAIN} --model cosine --rerank run", "--rerank and --like are for --model concat; leave them out"),
     ({}, f"{TRAIN} --rerank nowhere", "nowhere holds no config.json"),
     ({}, f"{TRAIN} --rerank run --task two", "run is a run of another task; give one of the same task"),
-    ({}, f"{TRAIN} --rerank run --evaluation.splits", "--rerank measures on --evaluation.splits, and none is named"),
+    ({}, f"{TRAIN} --rerank run --evaluation.splits", "--rerank evaluates --evaluation.splits, and none is given"),
     ({}, f"{TRAIN} --like nowhere", "nowhere holds no config.json"),
     ({}, f"{TRAIN} --evaluation.splits test", "has no test pairs"),
     ({}, f"{TRAIN} --out task/made", "task"),

@@ -18,6 +18,7 @@ import pytest
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
+from al_ray.api import evaluation as api_evaluation
 from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Drawn, Reached, Record, Scored
 from al_ray.cli import (
     audit,
@@ -34,6 +35,7 @@ from al_ray.cli import (
     run,
     train,
 )
+from al_ray.cli._audit import pipeline as auditing
 from al_ray.cli._demo import pipeline as demonstration
 from al_ray.cli._evaluate import pipeline as evaluation
 from al_ray.cli._grid import pipeline as grids
@@ -213,13 +215,13 @@ def begins(*_: object) -> None:
 
 def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
-    for module in (whole_run, evaluation, demonstration, audit):
+    for module in (whole_run, evaluation, api_evaluation, demonstration, auditing):
         monkeypatch.setattr(module, "session", lambda *_: nullcontext())
     monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext())
     monkeypatch.setattr(loop, "run", lambda *_: iter(()))
-    monkeypatch.setattr(evaluation, "evaluate_round", lambda *_: pytest.fail("it was taken"))
-    monkeypatch.setattr(audit, "putative_drawn", lambda *_: pytest.fail("it was taken"))
-    monkeypatch.setattr(audit, "bands_drawn", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(api_evaluation, "evaluate_rounds", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(auditing, "putative_drawn", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(auditing, "bands_drawn", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(grids, "count_concurrent", lambda _: 1)
     monkeypatch.setattr(sys, "path", [*sys.path])
 

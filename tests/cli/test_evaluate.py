@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._evaluate.options import Options
-from al_ray.cli._evaluate.pipeline import of_run, of_scores, of_two
+from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run, evaluate_scores
 from al_ray.cli._prepare.evaluation_sets import Evaluation, prepare_evaluation
 from al_ray.cli._run.pipeline import run
 from al_ray.cli.evaluate import main
@@ -42,7 +42,7 @@ ROWS = [(0.9, "positive"), (0.5, "positive"), (0.7, "near"), (0.5, "random"), (0
 def test_scores_made_elsewhere_have_the_average_precision_worked_by_hand(tmp_path):
     # 2 positives and 1 near of 103 pairs: the 2 random pairs stand for 100, 50 each.
     # At 0.9: precision 1/1, recall 1/2. At 0.5: 2 positives, 1 near and 50 by the random pair that ties: 2/53.
-    made, out = of_scores(Options(scores=scores_file(tmp_path / "s.parquet", ROWS), total_pairs=103))
+    made, out = evaluate_scores(Options(scores=scores_file(tmp_path / "s.parquet", ROWS), total_pairs=103))
     assert made.average_precision.value == pytest.approx((1 + 2 / 53) / 2)
     assert made.precision_at_recall_20.value == 1.0
     # No random pair reaches 0.9. 3.69 * 50 might have been missed, of which no more than the 98 not sampled exist.
@@ -67,13 +67,13 @@ def test_scores_made_elsewhere_have_the_average_precision_worked_by_hand(tmp_pat
 )
 def test_scores_that_cannot_be_measured_are_refused_in_words(tmp_path, rows, total, words):
     with pytest.raises(AlRayError, match=words):
-        of_scores(Options(scores=scores_file(tmp_path / "s.parquet", rows), total_pairs=total))
+        evaluate_scores(Options(scores=scores_file(tmp_path / "s.parquet", rows), total_pairs=total))
 
 
 def test_a_scores_file_without_its_columns_is_refused(tmp_path):
     pq.write_table(pa.table({"score": [0.5]}), tmp_path / "s.parquet")
     with pytest.raises(BadFile, match="no column 'stratum'"):
-        of_scores(Options(scores=tmp_path / "s.parquet", total_pairs=9))
+        evaluate_scores(Options(scores=tmp_path / "s.parquet", total_pairs=9))
 
 
 def test_an_evaluation_makes_its_folder_and_refuses_a_file_in_its_place(tmp_path):
@@ -105,18 +105,18 @@ def trained(local_ray, make_task, tmp_path_factory) -> Path:
 
 
 def test_rounds_are_measured_again_as_the_run_measured_them(trained):
-    made, out = of_run(Options(run=trained, exact=True), trained)
+    made, out = evaluate_run(Options(run=trained, exact=True), trained)
     line = json.loads((trained / "metrics.jsonl").read_text())
     assert made.average_precision.value == line["average_precision"]
     assert (made.exact, out) == (True, trained / "evaluation-dev-exact.json")
-    untrained, out = of_run(Options(run=trained, round=0, split="train"), trained)
+    untrained, out = evaluate_run(Options(run=trained, round=0, split="train"), trained)
     assert untrained.calibration_error is None
     assert out == trained / "round-000" / "evaluation-train-exact.json"
 
 
 def test_an_estimate_says_what_it_stands_on(trained):
-    exact, _ = of_run(Options(run=trained, exact=True), trained)
-    estimate, out = of_run(Options(run=trained, estimate=True), trained)
+    exact, _ = evaluate_run(Options(run=trained, exact=True), trained)
+    estimate, out = evaluate_run(Options(run=trained, estimate=True), trained)
     assert out == trained / "evaluation-dev.json"
     near, random = estimate.strata
     # The near negatives are all there; 20 random pairs stand for the rest.
@@ -129,14 +129,16 @@ def test_an_estimate_says_what_it_stands_on(trained):
 
 def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_of_shards(trained):
     def measured(shards: int):
-        return of_run(Options(run=trained, estimate=True, cluster=ClusterConfig(shards=shards)), trained)[0].as_dict()
+        return evaluate_run(Options(run=trained, estimate=True, cluster=ClusterConfig(shards=shards)), trained)[
+            0
+        ].as_dict()
 
     once = measured(1)
     assert measured(2) == once
     (kept,) = (trained / "evaluation").iterdir()
     (kept / "0-near.parquet").write_bytes(b"")
     with pytest.raises(BadFile, match=r"0-near\.parquet cannot be read"):
-        of_run(Options(run=trained, estimate=True), trained)
+        evaluate_run(Options(run=trained, estimate=True), trained)
     for file in kept.iterdir():
         file.unlink()
     assert measured(1) == once
@@ -175,7 +177,7 @@ def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path):
     shutil.copytree(trained, other)
     config = json.loads((other / "config.json").read_text())
     write_json(other / "config.json", {**config, "seed": 5})
-    found, out = of_two(Options(run=trained, split="train", estimate=True), trained, other)
+    found, out = compare_runs(Options(run=trained, split="train", estimate=True), trained, other)
     assert out == trained / "evaluation-train-against-other.json"
     assert (found.difference, found.exact) == (0, False)
     for interval in (found.over_samples, found.over_queries):
@@ -183,7 +185,7 @@ def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path):
         assert (interval.low, interval.high) == (0, 0)
     write_json(other / "config.json", {**config, "encoder_layers": 2})
     shutil.rmtree(other / "pool", ignore_errors=True)
-    found, _ = of_two(Options(run=trained, split="train", round=0), trained, other)
+    found, _ = compare_runs(Options(run=trained, split="train", round=0), trained, other)
     assert found.exact
     assert found.difference != 0
     assert found.over_samples.low == found.over_samples.high == found.difference
@@ -198,7 +200,7 @@ def test_runs_of_different_tasks_are_not_compared(trained, make_task, tmp_path):
     config = json.loads((tmp_path / "other" / "config.json").read_text())
     write_json(tmp_path / "other" / "config.json", {**config, "task": str(tmp_path / "task")})
     with pytest.raises(BadOption, match="runs of different tasks"):
-        of_two(Options(run=trained), trained, tmp_path / "other")
+        compare_runs(Options(run=trained), trained, tmp_path / "other")
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def test_runs_of_different_tasks_are_not_compared(trained, make_task, tmp_path):
 )
 def test_what_cannot_be_measured_of_a_run_is_refused(trained, changes, words):
     with pytest.raises(BadOption, match=words):
-        of_run(Options(run=trained, estimate="exact" in changes, **changes), trained)
+        evaluate_run(Options(run=trained, estimate="exact" in changes, **changes), trained)
 
 
 def cosines_of(model: Encoder, task: Task, pairs: list[list[int]]) -> np.ndarray:

@@ -18,7 +18,8 @@ from al_ray.apps.augmentation.samplers import sampled
 from al_ray.apps.augmentation.stsb import read_stsb
 from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer, tokenised
 from al_ray.apps.mining.miners import Pool, Random
-from al_ray.cli.augment import Options, augment
+from al_ray.cli._augment.options import Options
+from al_ray.cli._augment.pipeline import run_command as augment
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import Labelled
@@ -327,7 +328,7 @@ def test_a_benchmark_that_is_not_there_or_empty_is_named(tmp_path):
         ({"changed": 2.0}, "--changed is 2"),
         ({"fresh_layers": 1}, "--fresh-layers 1: encoder cnn-8 is all drawn anew"),
         ({"words_from": "masked", "sampler": "insertion"}, "has no mask"),
-        ({"teacher": "cnn"}, "--teacher cnn is no transformer"),
+        ({"teacher": "cnn"}, "--teacher cnn is not a transformer"),
         ({"encoder": "random-bert", "encoder_layers": 1, "fresh_layers": 2}, "random-bert has 1 layers; give fewer"),
     ],
 )

@@ -17,8 +17,9 @@ import pytest
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, texts_of
 from al_ray.cli._evaluate.options import Options as Asked
-from al_ray.cli._evaluate.pipeline import of_concat
-from al_ray.cli.train import Options, train
+from al_ray.cli._evaluate.pipeline import evaluate_cross_encoder
+from al_ray.cli._train.options import Options
+from al_ray.cli._train.pipeline import run_command as train
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import AlRayError, BadFile
@@ -171,7 +172,7 @@ def test_a_slice_of_other_pairs_is_refused(concat, tmp_path):
 
 
 def test_stated_pairs_of_a_concat_model_have_their_figures(concat, folder):
-    of_concat(Asked(run=concat, heuristic=True, cluster=CPUS), concat)
+    evaluate_cross_encoder(Asked(run=concat, heuristic=True, cluster=CPUS), concat)
     found, split = read(concat / "heuristic-dev.json"), read_task(folder / "task").split("dev")
     bench = bench_at(concat)
     pairs = np.concatenate([split.positives, split.stated_negatives])
@@ -182,7 +183,7 @@ def test_stated_pairs_of_a_concat_model_have_their_figures(concat, folder):
 
 
 def test_a_concat_model_and_a_run_are_compared_on_the_same_pairs(concat, cosine, folder):
-    of_concat(Asked(run=concat, against=cosine, cluster=CPUS), concat)
+    evaluate_cross_encoder(Asked(run=concat, against=cosine, cluster=CPUS), concat)
     found = read(concat / "evaluation-dev-against-cosine.json")
     difference = found["average_precision_difference"]
     assert difference["low"] <= difference["value"] <= difference["high"]
@@ -224,7 +225,7 @@ def test_what_there_is_to_do_is_said_before_it_is_done(cosine, folder, capsys):
         f"labels: {count} pairs, {len(split.positives)} of them matches",
         f"training: 1 epochs, {count // 16} steps, concat from random-bert",
         f"dev: at most {len(dev.positives) + 2 * len(dev.space.left) + 20} of {dev.space.total} pairs to score, "
-        "and 7 to put in order",
+        "and 7 to rank",
     ]
     assert not (folder / "planned").exists()
 
@@ -239,7 +240,7 @@ def test_what_there_is_to_do_is_said_before_it_is_done(cosine, folder, capsys):
         ({"task": "{folder}/sides", "labels": "{folder}/cosine"}, "belongs to another task"),
         ({"task": "{folder}/sides", "rerank": "{folder}/cosine"}, "run of another task"),
         ({"model": "cosine", "rerank": "{folder}/cosine"}, "are for --model concat"),
-        ({"model": "cosine", "out": "{folder}/concat"}, "holds a concatenation model"),
+        ({"model": "cosine", "out": "{folder}/concat"}, "holds a cross-encoder"),
         ({"model": "cosine", "out": "{folder}/cosine", "labels": "{folder}/few.csv"}, "holds other labels"),
         ({"out": "{folder}/cosine"}, "holds a run, or something else"),
         ({"out": "{folder}/concat", "labels": "stated", "seed": 1}, "seed: 0 there, 1 here"),
@@ -275,7 +276,7 @@ def test_what_cannot_be_is_refused_before_any_actor(concat, folder, changes, wor
 )
 def test_what_cannot_be_measured_of_a_concat_model_is_refused(concat, changes, words):
     with pytest.raises(AlRayError, match=words):
-        of_concat(Asked(run=concat, **changes), concat)
+        evaluate_cross_encoder(Asked(run=concat, **changes), concat)
 
 
 def embedded(encoder: Encoder, task: Task):

@@ -20,7 +20,8 @@ from al_ray.apps.reproduction.tables import (
     stated_models,
 )
 from al_ray.apps.reproduction.targets import Part, extended_axes, parts
-from al_ray.cli.reproduce import ConcatConfig, Options, reproduce
+from al_ray.cli._reproduce.options import ConcatConfig, Options
+from al_ray.cli._reproduce.pipeline import run_command as reproduce
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadOption
