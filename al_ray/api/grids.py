@@ -44,7 +44,7 @@ def run_grid(
         >>> axes = al_ray.Axes(strategies=("static",), seeds=(0, 1), encoders=("random-bert",))
         >>> config = al_ray.load_run(folder / "run").config
         >>> [(record.name, record.trouble) for record in al_ray.run_grid(config, axes, folder / "grid")]
-        [('static-s0', ''), ('static-s1', '')]
+        [('grid/static-s0', ''), ('grid/static-s1', '')]
 
     Raises:
         BadOption: if options do not fit together.

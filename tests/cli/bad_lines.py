@@ -166,7 +166,7 @@ OF_AUDIT = [
         ("estimate --labels l.csv --audit audit", "l.csv:1 has no column 'pair'"),
         ("estimate --labels none.csv --audit audit", "none.csv cannot be read"),
         ("estimate --labels task --audit audit", "task cannot be read"),
-        ("estimate --audit audit --at-p 0.5", "go with audits by score, and audit is none"),
+        ("estimate --audit audit --at-p 0.5", "go with audits by score, and audit is not one"),
         ("estimate --audit audit --at-cosine 0.5", "go with audits by score"),
         ("estimate --audit audit --out task", "--out task is a folder"),
         ("estimate --audit scored --at-p 1", "--at-p is 1.0; give probabilities between 0 and 1"),

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import StrategyName
+from al_ray.api.evaluation import evaluate
+from al_ray.api.runs import load_run
 from al_ray.cli._demo.options import Options
 from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.progress import Progress
-from al_ray.cluster.measurement import evaluate_round
 from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig
@@ -16,7 +17,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import read_task, write_task
-from al_ray.runs.run_folder import RunFolder, bound_config
+from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath
 
@@ -53,21 +54,16 @@ def run_command(options: Options) -> None:
 def config_of(options: Options, task: Path, strategy: StrategyName) -> RunConfig:
     """Return the config of a run of the demonstration."""
     return RunConfig(
-        task=str(task),
-        strategy=strategy,
-        rounds=options.rounds,
-        first_batch=options.first_batch,
-        encoder=options.encoder,
-        max_length=32,
-        evaluation=EvaluationConfig(splits=("dev", "test")),
-    )
+        task=str(task), strategy=strategy, rounds=options.rounds, first_batch=options.first_batch,
+        encoder=options.encoder, max_length=32, evaluation=EvaluationConfig(splits=("dev", "test")),
+    )  # fmt: skip
 
 
 def untrained(options: Options, folder: RunFolder, cluster: ClusterConfig) -> Path:
     """Evaluate the untrained encoder, unless that is done; return the file of the evaluation."""
     path = options.out / "untrained-test.json"
     if not path.exists():
-        evaluation = evaluate_round(bound_config(folder.path), cluster, folder, "test", 0, Progress())
+        evaluation = evaluate(load_run(folder.path), "test", round=0, cluster=cluster, on_progress=Progress())
         write_json(path, evaluation.as_dict())
     return path
 

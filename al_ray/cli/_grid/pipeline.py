@@ -1,7 +1,6 @@
 """Run a grid with progress, and print its runs and results."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
@@ -16,6 +15,7 @@ from al_ray.apps.reporting.run_records import Run
 from al_ray.cli._grid.options import Options
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.run import RunSpec
+from al_ray.core.config.serialization import part
 from al_ray.core.text_table import format_columns
 from al_ray.runs.run_folder import last_round
 
@@ -34,16 +34,11 @@ def run_command(options: Options) -> bool:
 
 def grid_of(options: Options) -> Grid:
     """Return the grid that the options define, with an absolute path, because trials work in other folders."""
-    config = RunConfig(**{f.name: getattr(options, f.name) for f in fields(RunConfig)})
-    axes = Axes(
-        options.strategies or (config.strategy,),
-        options.seeds or (config.seed,),
-        options.encoders or (config.encoder,),
-        options.budgets,
-    )
-    return Grid(
-        axes, RunSpec(config, options.cluster, options.asking, options.stop), options.how, options.out.resolve()
-    )
+    config = part(options, RunConfig)
+    strategies, seeds = options.strategies or (config.strategy,), options.seeds or (config.seed,)
+    axes = Axes(strategies, seeds, options.encoders or (config.encoder,), options.budgets)
+    spec = RunSpec(config, options.cluster, options.asking, options.stop)
+    return Grid(axes, spec, options.how, options.out.resolve())
 
 
 def run_and_print(grid: Grid) -> list[Run]:

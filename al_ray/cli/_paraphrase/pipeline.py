@@ -1,7 +1,6 @@
 """Run the subcommands of paraphrase, and print their results."""
 
 import json
-from dataclasses import fields
 from typing import Any
 
 from al_ray.apps.paraphrase import pipeline
@@ -15,6 +14,7 @@ from al_ray.cli._paraphrase.options import Compare, Evaluate, Index, Search, Tra
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.bounds import check_bounds
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.storage.files import write_json, write_pictures, write_text
@@ -23,17 +23,8 @@ from al_ray.storage.files import write_json, write_pictures, write_text
 def run_command(options: Train | Index | Search | Evaluate | Compare) -> None:
     """Check the bounds of the options, and run the subcommand."""
     check_bounds(options)
-    match options:
-        case Train():
-            train(options)
-        case Index():
-            index(options)
-        case Search():
-            search(options)
-        case Evaluate():
-            evaluate(options)
-        case Compare():
-            compare(options)
+    commands = {Train: train, Index: index, Search: search, Evaluate: evaluate, Compare: compare}
+    commands[type(options)](options)
 
 
 def train(options: Train) -> None:
@@ -45,8 +36,7 @@ def train(options: Train) -> None:
         metrics = f"epoch {epoch.epoch}: loss {epoch.loss:.4f}, dev ROC AUC {epoch.roc_auc:.4f}"
         print(f"{metrics} ({epoch.batches} batches, {epoch.seconds:.0f} s)", flush=True)
 
-    config = ParaphraseConfig(**{field.name: getattr(options, field.name) for field in fields(ParaphraseConfig)})
-    folder = pipeline.train(config, options.out, options.device, progress, on_epoch)
+    folder = pipeline.train(part(options, ParaphraseConfig), options.out, options.device, progress, on_epoch)
     top = best_epoch(folder.epochs())
     print(f"best epoch: {top.epoch}, ROC AUC {top.roc_auc:.4f} on dev; model: {folder.model}")
 

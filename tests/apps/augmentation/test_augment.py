@@ -154,7 +154,7 @@ SAMPLERS = get_args(Sampler)
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_sampler_keeps_the_contract(sampler, stsb):
-    config = replace(asked(stsb, Path("out")), sampler=sampler).made_by
+    config = replace(asked(stsb, Path("out")), sampler=sampler).config
     gold = read_stsb(stsb).subset(20, False, 0)
     silver, again = sampled(config, gold), sampled(config, gold)
     assert len(silver) > 0
@@ -194,7 +194,7 @@ def test_a_reworded_pair_that_is_gold_or_one_text_is_none(stsb, seed):
         Scored(np.array([[0, 2], [1, 2]]), np.zeros(2)),
         {"dev": Scored(np.array([[0, 3]]), np.ones(1))},
     )
-    config = replace(asked(stsb, Path("out")), sampler="substitution", per_text=1, seed=seed).made_by
+    config = replace(asked(stsb, Path("out")), sampler="substitution", per_text=1, seed=seed).config
     assert len(sampled(config, gold)) == 0
     assert len(sampled(replace(config, sampler="insertion"), gold)) == 2
 
