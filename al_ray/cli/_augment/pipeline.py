@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from al_ray.api.training import COLUMNS
 from al_ray.apps.augmentation.folder import AugmentFolder
 from al_ray.apps.augmentation.gold import gold_of_task
 from al_ray.apps.augmentation.options import AugmentConfig, Gold, Line
@@ -23,9 +24,6 @@ from al_ray.encoders.cross_encoder import CrossEncoder
 from al_ray.runs.existing_labels import read_existing_labels
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
-
-COLUMNS = ("left_id", "right_id", "label")
-"""Columns of a table of labels."""
 
 
 def run_command(options: Options) -> None:

@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 import tyro
 
 from al_ray.cli._shared.entry import PathOrUri
-from al_ray.core.config.bounds import Between, check_bounds
+from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
+
+SCORES = Group("scores")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +28,8 @@ class Options:
     exact: bool = False
     """Count every pair, however many there are."""
     estimate: bool = False
-    """Estimate from a weighted sample of the negatives (paper, A.2), however few there are. Default: the run's
-    --evaluation.mode auto decides by --evaluation.exact-pairs."""
+    """Estimate from a weighted sample of the negatives (paper, A.2), however few there are. Without --exact and
+    --estimate, the run's --evaluation.exact-pairs decides."""
     random_pairs: int | None = None
     """With an estimate: size of the random stratum. Default: the run's --evaluation.random-pairs."""
     threshold_for: tuple[str, ...] = ()
@@ -35,9 +37,9 @@ class Options:
     are written to the round's scorer.json."""
     out: PathOrUri | None = None
     """JSON file. Default: a file in the run folder, or with --round in the folder of the round."""
-    scores: Path | None = None
+    scores: Annotated[Path | None, SCORES] = None
     """Parquet file with columns `score` and `stratum` (positive, near or random), instead of --run."""
-    total_pairs: Annotated[int | None, Between(1, 2**62)] = None
+    total_pairs: Annotated[int | None, SCORES, Between(1, 2**62)] = None
     """With --scores: total number of pairs, positives included."""
     heuristic: bool = False
     """Evaluate stated pairs alone: MAP, MRR and a-F1 of questions and their candidates, accuracy and F1 of a symmetric

@@ -48,11 +48,9 @@ class Options(RunConfig):
     budgets: Numbers = ()
     """Axis: total labels of a run. --first-batch is then the largest with which all rounds stay within it."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    asking: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
-        default_factory=OracleConfig, metadata={"heading": "oracle"}
-    )
+    calls: tyro.conf.OmitArgPrefixes[OracleConfig] = field(default_factory=OracleConfig, metadata={"heading": "oracle"})
     stop: StopConfig = NEVER
-    how: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
+    scheduling: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
     dry_run: bool = False
     """Print the runs, the labels of each, and how many have room at a time; start nothing."""
     file: PathOrUri | None = None

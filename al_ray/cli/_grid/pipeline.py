@@ -37,8 +37,8 @@ def grid_of(options: Options) -> Grid:
     config = part(options, RunConfig)
     strategies, seeds = options.strategies or (config.strategy,), options.seeds or (config.seed,)
     axes = Axes(strategies, seeds, options.encoders or (config.encoder,), options.budgets)
-    spec = RunSpec(config, options.cluster, options.asking, options.stop)
-    return Grid(axes, spec, options.how, options.out.resolve())
+    spec = RunSpec(config, options.cluster, options.calls, options.stop)
+    return Grid(axes, spec, options.scheduling, options.out.resolve())
 
 
 def run_and_print(grid: Grid) -> list[Run]:

@@ -49,7 +49,7 @@ class Options(RunConfig):
     evaluation: EvaluationConfig = field(default_factory=lambda: EvaluationConfig(splits=("dev", "test")))
     concat: ConcatConfig = field(default_factory=ConcatConfig)
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    how: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
+    scheduling: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
     dry_run: bool = False
     """Print which runs and trainings there are to do; start nothing."""
 

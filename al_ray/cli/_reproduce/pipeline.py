@@ -4,7 +4,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.reporting.markdown import page
 from al_ray.apps.reporting.plots import paper_figures as curves
 from al_ray.apps.reporting.plots.learning_curves import Picture
-from al_ray.apps.reporting.run_records import Run, Setting, settings
+from al_ray.apps.reporting.run_records import Run, settings
 from al_ray.apps.reporting.tables.by_round import batches, by_labels
 from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
 from al_ray.apps.reporting.tables.results import positives, results, stratified
@@ -35,7 +35,9 @@ def run_command(options: Options) -> bool:
     needs, seeds = TARGETS[options.target], tuple(range(options.seed, options.seed + options.seeds))
     if needs.concat:
         task.stating(SPLIT)
-    job = ReproductionJob(options.out, task, seeds, options.cluster, options.how, run_and_print, announce, Progress())
+    job = ReproductionJob(
+        options.out, task, seeds, options.cluster, options.scheduling, run_and_print, announce, Progress()
+    )
     grids = parts(options.target, options.config)
     if options.dry_run:
         print(plan(options, job, grids))
@@ -97,22 +99,16 @@ def build(options: Options, job: ReproductionJob, grid: Part, runs: list[Run]) -
         differences = paired_differences("uncertainty", pipeline.differences(job, grid))
         tables = [main, differences, against_reference(setting, target)]
     else:
-        by_round = batches(setting, target) if target == "figure3" else efficiency(setting, target)
-        tables = [*(by_labels(setting, target, split) for split in setting.splits), by_round]
-        pictures = figure3(setting) if target == "figure3" else figure4(setting)
+        tables = [by_labels(setting, target, split) for split in setting.splits]
+        if target == "figure3":
+            tables.append(batches(setting, target))
+            pictures = [curves.seeding(setting, split, f"figure3a-{split}") for split in setting.splits]
+            pictures.append(curves.batch_calibration(setting, "figure3b"))
+        else:
+            tables.append(efficiency(setting, target))
+            pictures = [curves.average_precision(setting, split, f"figure4a-{split}") for split in setting.splits]
+            pictures.append(curves.positive_share(setting, "figure4b"))
     return [table for table in tables if table is not None], [one for one in pictures if one is not None]
-
-
-def figure3(setting: Setting) -> list[Picture | None]:
-    """Draw AP by the kind of seed set, and the calibration of batches."""
-    pictures = [curves.seeding(setting, split, f"figure3a-{split}") for split in setting.splits]
-    return [*pictures, curves.batch_calibration(setting, "figure3b")]
-
-
-def figure4(setting: Setting) -> list[Picture | None]:
-    """Draw AP by labels, and the positives among them."""
-    pictures = [curves.average_precision(setting, split, f"figure4a-{split}") for split in setting.splits]
-    return [*pictures, curves.positive_share(setting, "figure4b")]
 
 
 def model_results(options: Options, job: ReproductionJob, grid: Part) -> list[ModelResult]:

@@ -21,9 +21,7 @@ class Options(RunConfig):
     out: PathOrUri
     """Run folder, a path or a URI such as s3://bucket/run. If it holds a run, the run is resumed."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    asking: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
-        default_factory=OracleConfig, metadata={"heading": "oracle"}
-    )
+    calls: tyro.conf.OmitArgPrefixes[OracleConfig] = field(default_factory=OracleConfig, metadata={"heading": "oracle"})
     stop: StopConfig = NEVER
     match: Annotated[PathOrUri | None, PAPER] = None
     """For stratified-match: a complete run; this one draws as many positives and negatives as that one labelled."""

@@ -18,7 +18,7 @@ from al_ray.storage.uri import StoragePath
 def run_command(options: Options) -> None:
     """Run to the end, and print a table of all rounds."""
     config = options.run if options.match is None else replace(options.run, matched=bought_by(options.match))
-    folder = run(config, options.cluster, options.out, options.asking, options.stop)
+    folder = run(config, options.cluster, options.out, options.calls, options.stop)
     print(table(folder.metrics()))
     print(f"results: {folder.path}")
 
