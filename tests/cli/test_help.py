@@ -26,7 +26,7 @@ def page_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 
 def options_of(page: str) -> dict[str, tuple[str, str]]:
     """The heading and the text of each option of a page of one column, which has no boxes where it is captured."""
-    found: dict[str, tuple[str, str]] = {}
+    result: dict[str, tuple[str, str]] = {}
     heading, option, lines = "", "", page.splitlines()
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         if re.match(r" \w", line) and after.startswith(" ----"):
@@ -34,10 +34,10 @@ def options_of(page: str) -> dict[str, tuple[str, str]]:
         flag = re.match(r"  (--[a-z][a-z0-9.-]*)(.*)", line)
         if flag:
             option = flag.group(1)
-            found[option] = (heading, " ".join(flag.group(2).split()))
+            result[option] = (heading, " ".join(flag.group(2).split()))
         elif option and line.startswith("   ") and line.strip():
-            found[option] = (heading, f"{found[option][1]} {' '.join(line.split())}")
-    return found
+            result[option] = (heading, f"{result[option][1]} {' '.join(line.split())}")
+    return result
 
 
 def faults(page: str) -> list[str]:
@@ -144,7 +144,7 @@ def test_the_list_of_commands_has_a_line_for_each(capsys, monkeypatch):
         assert any(line.split(maxsplit=1) == [name, sentence] for line in lines)
 
 
-def test_a_command_that_is_not_there_is_refused(capsys, monkeypatch):
+def test_an_unknown_command_is_an_error(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["al-ray", "fly"])
     with pytest.raises(SystemExit) as stop:
         entry.al_ray()

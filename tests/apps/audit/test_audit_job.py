@@ -206,7 +206,7 @@ def test_bands_of_score_need_no_known_match(truth: Task, tmp_path, local_ray, mo
     made = json.loads((out / "estimate.json").read_text())
     assert made["thresholds"][0]["pairs"] == 100 + int((known >= first[99]).sum())
     assert "recall in the first 200" in said
-    assert "20 pairs that the run has labels for" in said
+    assert "20 pairs labelled by the run" in said
     do(monkeypatch, f"estimate --audit {out} --at-cosine {float(first[49])!r} --at-p 0.85 --out {tmp_path / 'at.json'}")
     made = json.loads((tmp_path / "at.json").read_text())
     at = {told["p"] == pytest.approx(0.85): told for told in made["thresholds"]}
