@@ -18,10 +18,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from al_ray.active_learning.config import RunConfig
     from al_ray.api.evaluation import compare, evaluate
+    from al_ray.api.grids import run_grid
     from al_ray.api.models import PairModel, load_model
     from al_ray.api.reports import report
     from al_ray.api.runs import Run, load_run, run
     from al_ray.api.tasks import load_task, prepare
+    from al_ray.api.training import train_bi_encoder, train_cross_encoder
+    from al_ray.apps.cross_encoder.options import TrainConfig
+    from al_ray.apps.grid.spec import Axes, GridConfig
     from al_ray.core.config.cluster import ClusterConfig
     from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
     from al_ray.core.errors import AlRayError, LabelsAwaited
@@ -31,12 +35,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = (
-    # A task: texts, splits, and the pairs that are known.
+    # A task: texts, splits and known pairs.
     "Synthetic",
     "OwnTexts",
     "prepare",
     "load_task",
-    # A run: its options, its rounds, its results.
+    # A run: its options and results.
     "RunConfig",
     "SearchConfig",
     "TrainingConfig",
@@ -45,13 +49,20 @@ __all__ = (
     "run",
     "load_run",
     "Run",
-    # What it is worth, and what it is for.
+    # Many runs, and models trained on existing labels.
+    "Axes",
+    "GridConfig",
+    "run_grid",
+    "TrainConfig",
+    "train_bi_encoder",
+    "train_cross_encoder",
+    # Evaluation, reports and models.
     "evaluate",
     "compare",
     "report",
     "load_model",
     "PairModel",
-    # What is raised.
+    # Errors.
     "AlRayError",
     "LabelsAwaited",
 )
@@ -59,8 +70,10 @@ __all__ = (
 # A public name -> the module that defines it.
 _MODULES = {
     "AlRayError": "al_ray.core.errors",
+    "Axes": "al_ray.apps.grid.spec",
     "ClusterConfig": "al_ray.core.config.cluster",
     "EvaluationConfig": "al_ray.core.config.sections",
+    "GridConfig": "al_ray.apps.grid.spec",
     "LabelsAwaited": "al_ray.core.errors",
     "OwnTexts": "al_ray.datasets.tables.options",
     "PairModel": "al_ray.api.models",
@@ -68,6 +81,7 @@ _MODULES = {
     "RunConfig": "al_ray.active_learning.config",
     "SearchConfig": "al_ray.core.config.sections",
     "Synthetic": "al_ray.datasets.sources",
+    "TrainConfig": "al_ray.apps.cross_encoder.options",
     "TrainingConfig": "al_ray.core.config.sections",
     "compare": "al_ray.api.evaluation",
     "evaluate": "al_ray.api.evaluation",
@@ -77,6 +91,9 @@ _MODULES = {
     "prepare": "al_ray.api.tasks",
     "report": "al_ray.api.reports",
     "run": "al_ray.api.runs",
+    "run_grid": "al_ray.api.grids",
+    "train_bi_encoder": "al_ray.api.training",
+    "train_cross_encoder": "al_ray.api.training",
 }
 
 

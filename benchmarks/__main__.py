@@ -10,7 +10,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # By default Ray's workers have a lower priority than this process, with which they are compared.
 os.environ.setdefault("RAY_worker_niceness", "0")
 
-from al_ray.cli._shared.entry import job, options
+from al_ray.cli._shared.entry import job, parse_options
 from al_ray.core.text_table import format_columns
 from al_ray.storage.files import refuse_folder, write_json
 from benchmarks.encoding import Encode
@@ -24,7 +24,7 @@ KINDS = Encode | Search | Memory | Evaluate
 
 def main() -> None:
     """Run a benchmark, print its figures, and write them to --out."""
-    benchmark: Encode | Search | Memory | Evaluate = options(
+    benchmark: Encode | Search | Memory | Evaluate = parse_options(
         KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run."
     )
     if benchmark.out is not None:

@@ -41,9 +41,9 @@ def evaluate(
         BadOption: if the round is not complete.
         BadFile: if the model of the round is missing or damaged.
     """
-    measured = measurable(run, split, round, evaluation)
+    of_run = _open_round(run, split, round, evaluation)
     with session(cluster):
-        return evaluate_rounds([measured], cluster, split, on_progress)[0]
+        return evaluate_rounds([of_run], cluster, split, on_progress)[0]
 
 
 def compare(
@@ -56,9 +56,9 @@ def compare(
     cluster: ClusterConfig = CLUSTER,
     on_progress: OnProgress = no_progress,
 ) -> Comparison:
-    """Compute the average precision of a run less that of another run of the same task, on the same pairs.
+    """Compute the average precision of a run minus that of another run of the same task, on the same pairs.
 
-    The other run is measured with the options of the first; see `evaluate` for the arguments.
+    The other run is evaluated with the options of the first; see `evaluate` for the arguments.
 
     Examples:
         >>> run = al_ray.load_run(folder / "run")
@@ -68,18 +68,27 @@ def compare(
     Raises:
         BadOption: if the runs are of different tasks, or the round is not complete in both.
     """
-    rounds = [measurable(one, split, round, evaluation) for one in (run, other)]
+    rounds = [_open_round(one, split, round, evaluation) for one in (run, other)]
     if run.folder.task.digest != other.folder.task.digest:
         raise BadOption(f"{run.path} and {other.path} are runs of different tasks; compare two runs of the same task")
     with session(cluster):
         return compare_evaluations(*evaluate_rounds(rounds, cluster, split, on_progress))
 
 
-def measurable(
+def trained_round(run: Run, round: int | None) -> int:
+    """Return the number of a complete round, the last one by default, after a check that its model is there."""
+    number = run.complete_round(round)
+    if number:
+        run.folder.model(number)
+        run.folder.refuse_lost(number)
+    return number
+
+
+def _open_round(
     run: Run, split: str, round: int | None, evaluation: EvaluationConfig | None
 ) -> tuple[RunConfig, RunFolder, int]:
-    """Return a complete round as `evaluate_rounds` takes it; an error names what cannot be measured."""
-    number = run.complete_round(round)
+    """Return a complete round as `evaluate_rounds` takes it, after a check that the split has positives."""
+    number = trained_round(run, round)
     run.folder.task.measurable(split)
     config = run.config if evaluation is None else replace(run.config, evaluation=evaluation)
     return config, run.folder, number

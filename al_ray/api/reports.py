@@ -20,8 +20,8 @@ def report(folders: Sequence[str | StoragePath], out: str | StoragePath, example
     """Compare the runs of run and grid folders in one page, `out`/report.html, and return their records.
 
     Also writes summary.md, summary.parquet (a row for each run, round and split) and figures/*.png and *.svg. examples:
-    pairs of each kind shown of a run. `trouble` of a record says why a run is not complete; it is empty
-    for a complete run.
+    error examples of each kind per run. `trouble` of a record says why a run is not complete; it is empty if the run
+    is complete.
 
     Examples:
         >>> [record.trouble for record in al_ray.report([folder / "run"], folder / "report")]
@@ -30,7 +30,7 @@ def report(folders: Sequence[str | StoragePath], out: str | StoragePath, example
         True
 
     Raises:
-        BadOption: if no folder is given, or `out` is a folder of something else.
+        BadOption: if no folder is given, or `out` is a run, grid or task folder.
         WrongFolder: if a folder contains neither a run nor a grid.
     """
     Between(0, 10_000).check(examples, "--examples")
@@ -47,16 +47,16 @@ def report(folders: Sequence[str | StoragePath], out: str | StoragePath, example
 
 
 def _refuse_run(out: StoragePath) -> None:
-    """Raise BadOption for a folder of something else: a grid has a summary.md of its own."""
+    """Raise BadOption for a run, grid or task folder: a grid has a summary.md of its own."""
     for name in ("config.json", "grid.json", "task.json"):
         if (out / name).exists():
-            raise BadOption(f"--out {out} is a folder of something else (it has {name}); give the report its own")
+            raise BadOption(f"--out {out} is another kind of folder (it has {name}); give the report its own")
 
 
 def named(folders: Sequence[StoragePath]) -> list[RunRecord]:
     """Read the runs of all folders, each folder once; number runs of the same name."""
     if not folders:
-        raise BadOption("no folder is given; give folders that jobs.run or jobs.grid made")
+        raise BadOption("no folder is given; give run folders or grid folders")
     runs = [run for folder in dict.fromkeys(folder.resolve() for folder in folders) for run in read_runs(folder)]
     counts, records = Counter[str](), list[RunRecord]()
     for run in runs:

@@ -98,11 +98,11 @@ def run(
     on_round: OnRound = no_callback,
     on_progress: OnProgress = no_progress,
 ) -> Run:
-    """Run active learning to its end, from wherever the folder `out` is; call it again to resume.
+    """Run active learning to its end; if `out` holds the run, resume it.
 
-    on_round is called with the metrics of each round, as metrics.jsonl holds them, as soon as the round is complete;
-    on_progress with a stage, how much of it is done and how much there is. oracle: options of an oracle that is a
-    function. Starts a local Ray, unless Ray is running or RAY_ADDRESS names a cluster.
+    on_round receives the metrics of each round, as in metrics.jsonl, when the round is complete; on_progress receives a
+    stage, how much of it is done and how much there is. oracle: options of an oracle that is a function. Starts a local
+    Ray, unless Ray is running or RAY_ADDRESS names a cluster.
 
     Examples:
         >>> config = al_ray.RunConfig(
@@ -118,12 +118,15 @@ def run(
         (['sentence1', 'sentence2', 'label'], 40)
 
     Raises:
-        AlRayError: if an option, a file or the cluster is not as it must be; the message names the place and the cure.
+        AlRayError: for a bad option or file, or too small a cluster; the message names the place and the cure.
         LabelsAwaited: if people are to label (oracle "file"); the message says where.
     """
     path = storage_path(str(out))
     folder = cluster_run.run(RunSpec(config, cluster, oracle, stop), path, on_progress, on_round)
-    return Run(path, bound_config(path), end_reason(config, stop, folder.complete_rounds()))
+    run = Run(path, bound_config(path), end_reason(config, stop, folder.complete_rounds()))
+    # The slot of the cached property: the task is not read a second time.
+    vars(run)["folder"] = folder
+    return run
 
 
 def load_run(path: str | StoragePath) -> Run:

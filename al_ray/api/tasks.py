@@ -25,8 +25,8 @@ def prepare(source: TaskSource, out: str | StoragePath) -> Preparation:
     source: a value of al_ray.datasets.sources: Synthetic, Qqp, Wikiqa, OwnTexts (your own tables) or QuestionLogs.
 
     Examples:
-        >>> made = al_ray.prepare(al_ray.Synthetic(texts=200, seed=1), folder / "task")
-        >>> made.task.split("train").space.total
+        >>> preparation = al_ray.prepare(al_ray.Synthetic(texts=200, seed=1), folder / "task")
+        >>> preparation.task.split("train").space.total
         4095
 
     Raises:

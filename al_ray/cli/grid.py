@@ -1,18 +1,18 @@
 """A grid of runs: python -m jobs.grid --task TASK --out GRID --strategies uncertainty,static --seeds 0,1,2
 
-Every option of jobs.run, with strategies, seeds, encoders and budgets as axes. The same command goes on where an
-earlier one stopped, and tries again what failed. Every option: --help.
+Every option of the command run, with strategies, seeds, encoders and budgets as axes. Rerun the same command to resume
+interrupted runs and to restart failed ones. Every option: --help.
 """
 
 import sys
 
-from al_ray.cli._grid.options import parsed
+from al_ray.cli._grid.options import parse_arguments
 
 
 def main() -> None:
-    """Read the options, run, and print what came of it; exit code 1 when a run is not complete."""
-    asked = parsed(sys.argv[1:])
-    from al_ray.cli._grid.pipeline import carry_out
+    """Parse the options, run and print; exit code 1 if a run is not complete."""
+    options = parse_arguments(sys.argv[1:])
+    from al_ray.cli._grid.pipeline import run_command
 
-    if not carry_out(asked):
+    if not run_command(options):
         sys.exit(1)

@@ -5,12 +5,12 @@ round of the run. correct changes labels; the next training uses the corrected o
 """
 
 from al_ray.cli._labels.options import Command
-from al_ray.cli._shared.entry import options
+from al_ray.cli._shared.entry import parse_options
 
 
 def main() -> None:
     """Run one of the subcommands."""
-    parsed: Command = options(Command, "labels", "Count, export, import or correct the labels of a run.")
-    from al_ray.cli._labels.pipeline import carry_out
+    options: Command = parse_options(Command, "labels", "Count, export, import or correct the labels of a run.")
+    from al_ray.cli._labels.pipeline import run_command
 
-    carry_out(parsed)
+    run_command(options)

@@ -9,13 +9,13 @@ python -m jobs.paraphrase compare --runs RUN RUN --split dev
 """
 
 from al_ray.cli._paraphrase.options import Compare, Evaluate, Index, Search, Train
-from al_ray.cli._shared import entry
+from al_ray.cli._shared.entry import parse_options
 
 
 def main() -> None:
-    """Read the options, and do it."""
+    """Parse the options and run the subcommand."""
     about = "Question paraphrase retrieval: train an encoder by metric learning, index questions, search among them."
-    given = entry.options(Train | Index | Search | Evaluate | Compare, "paraphrase", about)
-    from al_ray.cli._paraphrase.commands import carry_out
+    options = parse_options(Train | Index | Search | Evaluate | Compare, "paraphrase", about)
+    from al_ray.cli._paraphrase.pipeline import run_command
 
-    carry_out(given)
+    run_command(options)

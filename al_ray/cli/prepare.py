@@ -4,19 +4,19 @@ Or make the evaluation sets of a task: python -m jobs.prepare evaluation --task 
 """
 
 from al_ray.cli._prepare.options import Command, Evaluation
-from al_ray.cli._shared.entry import options
+from al_ray.cli._shared.entry import parse_options
 
 
 def main() -> None:
     """Make a task folder, or the evaluation sets of a task, and print the counts."""
-    parsed: Command = options(
+    options: Command = parse_options(
         Command, "prepare", "Make a task folder of texts and labelled pairs, or the evaluation sets of a task."
     )
-    if isinstance(parsed, Evaluation):
+    if isinstance(options, Evaluation):
         from al_ray.cli._prepare.evaluation_sets import prepare_evaluation
 
-        prepare_evaluation(parsed)
+        prepare_evaluation(options)
     else:
         from al_ray.cli._prepare.pipeline import prepare_task
 
-        prepare_task(parsed)
+        prepare_task(options)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from al_ray.cli._shared.entry import PathOrUri, options
+from al_ray.cli._shared.entry import PathOrUri, parse_options
 from al_ray.core.config.bounds import Between
 
 
@@ -17,18 +17,18 @@ class Options:
     """Compare any mix of run and grid folders."""
 
     folders: tyro.conf.Positional[tuple[PathOrUri, ...]]
-    """Folders that jobs.run or jobs.grid made."""
+    """Run folders and grid folders."""
     out: PathOrUri
     """Folder of the report; files of an earlier report are replaced."""
     examples: Annotated[int, Between(0, 10_000)] = 10
-    """Pairs of each kind shown of a run; a run records --evaluation.examples of them."""
+    """Error examples of each kind to show of a run; a run records --evaluation.examples of them."""
 
 
 def main() -> None:
-    """Write the report, and print a line a run."""
-    given: Options = options(Options, "report", "Tables, curves and examples of runs and grids.")
+    """Parse the options, write the report and print a line for each run."""
+    options = parse_options(Options, "report", "Tables, curves and examples of runs and grids.")
     from al_ray.api.reports import report
 
-    for run in report(given.folders, given.out, given.examples):
+    for run in report(options.folders, options.out, options.examples):
         print(f"{run.name}: {run.trouble or 'complete'}")
-    print(f"wrote {given.out / 'report.html'}")
+    print(f"wrote {options.out / 'report.html'}")

@@ -5,12 +5,12 @@ Rerun the same command to resume a run. Every option: --help.
 
 import sys
 
-from al_ray.cli._run.options import parsed
+from al_ray.cli._run.options import parse_arguments
 
 
 def main() -> None:
-    """Read the options, run, and print what came of it."""
-    asked = parsed(sys.argv[1:])
-    from al_ray.cli._run.pipeline import carry_out
+    """Parse the options, run and print."""
+    options = parse_arguments(sys.argv[1:])
+    from al_ray.cli._run.pipeline import run_command
 
-    carry_out(asked)
+    run_command(options)

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from al_ray.active_learning.strategies import stated
-from al_ray.core.errors import BadFile, BadOption, MissingSplit
-from al_ray.core.labels import STATED, Labelled
+from al_ray.core.errors import BadFile, BadOption, MissingSplit, WrongFolder
+from al_ray.core.labels import STATED, Batch, Labelled, make_answers
 from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
@@ -74,3 +74,18 @@ def _decided(pairs: Pairs, labels: Labels, words: str) -> Labelled:
     if len(labelled) < 2:
         raise BadFile(f"{words} holds {len(labelled)} labels yes or no; give at least two")
     return labelled
+
+
+def write_first_round(folder: RunFolder, labelled: Labelled) -> None:
+    """Write labels as the first round of a run, or check that they are that round; WrongFolder if they are not."""
+    ledger, out = folder.ledger, folder.path
+    batch = ledger.batch(1)
+    if batch is None:
+        ledger.add_batch(1, Batch(labelled.pairs, np.full(len(labelled), np.nan), GIVEN))
+    elif not np.array_equal(batch.pairs, labelled.pairs):
+        raise WrongFolder(f"{out} holds other labels; give another --out")
+    if not ledger.sealed(1):
+        ledger.add_answers(1, make_answers(np.arange(len(labelled)), labelled.labels, GIVEN))
+        ledger.seal(1)
+    if not np.array_equal(ledger.first_labels(1), labelled.labels):
+        raise WrongFolder(f"{out} holds the same pairs with other labels; give another --out")

@@ -36,7 +36,7 @@ OF_TRAIN = [
     ({}, f"{TRAIN} --model cosine --rerank run", "--rerank and --like are for --model concat; leave them out"),
     ({}, f"{TRAIN} --rerank nowhere", "nowhere holds no config.json"),
     ({}, f"{TRAIN} --rerank run --task two", "run is a run of another task; give one of the same task"),
-    ({}, f"{TRAIN} --rerank run --evaluation.splits", "--rerank measures on --evaluation.splits, and none is named"),
+    ({}, f"{TRAIN} --rerank run --evaluation.splits", "--rerank evaluates --evaluation.splits, and none is given"),
     ({}, f"{TRAIN} --like nowhere", "nowhere holds no config.json"),
     ({}, f"{TRAIN} --evaluation.splits test", "has no test pairs"),
     ({}, f"{TRAIN} --out task/made", "task"),
@@ -74,12 +74,12 @@ OF_GRID = [
     ({}, f"{GRID} --evaluation.splits test", "has no test pairs"),
 ]
 OF_REPORT = [
-    ({}, "--out made", "no folder is given; give folders that jobs.run or jobs.grid made"),
+    ({}, "--out made", "no folder is given; give run folders or grid folders"),
     ({}, "run", "error: Missing from python -m jobs.report: --out PATH|URI"),
     ({}, "nowhere --out made", "nowhere holds neither config.json nor grid.json"),
     ({}, "task --out made", "task holds neither config.json nor grid.json"),
-    ({}, "run --out run", "--out run is a folder of something else (it has config.json)"),
-    ({}, "run --out task", "--out task is a folder of something else (it has task.json)"),
+    ({}, "run --out run", "--out run is another kind of folder (it has config.json)"),
+    ({}, "run --out task", "--out task is another kind of folder (it has task.json)"),
     ({}, "run --out made --examples -1", "--examples is -1; give at least 0"),
     ({"run/config.json": "{}"}, "run --out made", "config.json lacks task_digest"),
 ]

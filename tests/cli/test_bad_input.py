@@ -18,7 +18,8 @@ import pytest
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Drawn, Reached, Record, Scored
+from al_ray.api import evaluation as api_evaluation
+from al_ray.apps.audit.folder import AuditFolder, AuditOptions, BandScores, Record, SheetPairs, StratumCounts
 from al_ray.cli import (
     audit,
     augment,
@@ -34,6 +35,7 @@ from al_ray.cli import (
     run,
     train,
 )
+from al_ray.cli._audit import pipeline as auditing
 from al_ray.cli._demo import pipeline as demonstration
 from al_ray.cli._evaluate import pipeline as evaluation
 from al_ray.cli._grid import pipeline as grids
@@ -164,10 +166,10 @@ def world(tmp_path_factory, make_task) -> Path:
         folder.ledger.seal(1)
         model = write_model(encoder, Scorer(9.0, -8.0, 0.1, "fitted"), folder.round(1) / "model", "nothing")
         counts = Counts(np.array([0.9]), np.array([1]), np.array([[0]]))
-        made = evaluate_counts("dev", counts, [StratumSummary("all", 3, 3)], None, np.random.default_rng(0))
+        result = evaluate_counts("dev", counts, [StratumSummary("all", 3, 3)], None, np.random.default_rng(0))
         folder.record_round(
             State(1, folder.state().labelled.extended(batch.pairs, folder.ledger.labels(1), 1, "seed"), model),
-            {"dev": made},
+            {"dev": result},
         )
     audits(here)
     return here
@@ -178,17 +180,17 @@ def audits(here: Path) -> None:
     task = read_task(here / "task")
     model, space = RunFolder(here / "run", task).model(1).digest, task.split("dev").space
     pairs, ranks = space.pairs(space.at(np.arange(3))), np.array([0, 3, 4])
-    for name, asked in {
+    for name, options in {
         "audit": AuditOptions("dev", 1, 0, 0.2, 2, 1, None, None, model, task.digest),
         "scored": AuditOptions("dev", 1, 0, None, None, None, 3, 4, model, task.digest),
     }.items():
-        record = Record(asked, space.total, 9.0, -8.0)
-        if not asked.by_score:
-            strata = Reached("near", 9, 9, 5, 2), Reached("random", 9, 90, 1, 1)
-            record = Record(asked, space.total, 9.0, -8.0, 0.8, 0.5, 4, 2, strata)
-        drawn = Drawn(pairs, ("near", "random", "near"), ranks, np.full(3, 0.9))
-        scored = Scored(np.array([0.95, 0.9, 0.8, 0.7]), np.empty(0), np.empty(0, dtype=np.uint8))
-        AuditFolder(here / name).keep(record, drawn, scored if asked.by_score else None, task)
+        record = Record(options, space.total, 9.0, -8.0)
+        if not options.by_score:
+            strata = StratumCounts("near", 9, 9, 5, 2), StratumCounts("random", 9, 90, 1, 1)
+            record = Record(options, space.total, 9.0, -8.0, 0.8, 0.5, 4, 2, strata)
+        sheet = SheetPairs(pairs, ("near", "random", "near"), ranks, np.full(3, 0.9))
+        scored = BandScores(np.array([0.95, 0.9, 0.8, 0.7]), np.empty(0), np.empty(0, dtype=np.uint8))
+        AuditFolder(here / name).keep(record, sheet, scored if options.by_score else None, task)
         (here / name / "audit.csv").write_text("pair,label\na-00001,yes\na-00002,no\na-00003,unsure\n")
 
 
@@ -213,13 +215,13 @@ def begins(*_: object) -> None:
 
 def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
-    for module in (whole_run, evaluation, demonstration, audit):
+    for module in (whole_run, evaluation, api_evaluation, demonstration, auditing):
         monkeypatch.setattr(module, "session", lambda *_: nullcontext())
     monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext())
     monkeypatch.setattr(loop, "run", lambda *_: iter(()))
-    monkeypatch.setattr(evaluation, "evaluate_round", lambda *_: pytest.fail("it was taken"))
-    monkeypatch.setattr(audit, "putative_drawn", lambda *_: pytest.fail("it was taken"))
-    monkeypatch.setattr(audit, "bands_drawn", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(api_evaluation, "evaluate_rounds", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(auditing, "sample_false_positives", lambda *_: pytest.fail("it was taken"))
+    monkeypatch.setattr(auditing, "sample_bands", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(grids, "count_concurrent", lambda _: 1)
     monkeypatch.setattr(sys, "path", [*sys.path])
 
@@ -227,9 +229,7 @@ def no_ray(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("job", "damage", "line", "words"), CASES, ids=[f"{n:03d}-{case[0]}" for n, case in enumerate(CASES)]
 )
-def test_bad_input_is_refused_in_one_line_and_stands_in_nobodys_way(
-    world, tmp_path, monkeypatch, capsys, job, damage, line, words
-):
+def test_bad_input_ends_in_one_line_and_changes_nothing(world, tmp_path, monkeypatch, capsys, job, damage, line, words):
     place = shutil.copytree(world, tmp_path / "place")
     for name, content in damage.items():
         whole = (place / name).read_bytes() if (place / name).exists() else b""
@@ -244,10 +244,10 @@ def test_bad_input_is_refused_in_one_line_and_stands_in_nobodys_way(
     with pytest.raises(SystemExit) as stop:
         here(monkeypatch, job, line)
     assert stop.value.code == 2
-    said = capsys.readouterr()
-    assert said.err.startswith("error: ")
-    assert (len(said.err.splitlines()), said.out) == (1, "")
-    assert words in said.err
+    output = capsys.readouterr()
+    assert output.err.startswith("error: ")
+    assert (len(output.err.splitlines()), output.out) == (1, "")
+    assert words in output.err
     assert files(place) == before
     for name in damage:
         if (world / name).exists():

@@ -65,10 +65,10 @@ def refused(monkeypatch, capsys, line: str) -> str:
     with pytest.raises(SystemExit) as stop:
         go(monkeypatch, line)
     assert stop.value.code == 2
-    said = capsys.readouterr()
-    assert said.err.startswith("error: ")
-    assert (len(said.err.splitlines()), said.out) == (1, "")
-    return said.err
+    output = capsys.readouterr()
+    assert output.err.startswith("error: ")
+    assert (len(output.err.splitlines()), output.out) == (1, "")
+    return output.err
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_what_an_actor_refuses_leaves_the_folder_to_the_right_command(
     here = shutil.copytree(world, tmp_path / "here")
     monkeypatch.chdir(here)
     # The workers of this Ray stand elsewhere.
-    said = refused(monkeypatch, capsys, f"{BARE} {SMALL} {line.replace('HERE', str(here))}")
-    assert words.format(here=here) in said
+    output = refused(monkeypatch, capsys, f"{BARE} {SMALL} {line.replace('HERE', str(here))}")
+    assert words.format(here=here) in output
     assert not list((here / "out").glob("round-*"))
     assert not list((here / "out").glob("pool/*.*")), "nothing half-made"
     begins(monkeypatch, SOUND)
@@ -127,8 +127,8 @@ def test_a_run_that_goes_on_finds_what_is_damaged(world, tmp_path, monkeypatch, 
     path = min((here / "run").glob(name))
     whole = path.read_bytes()
     damage(path)
-    said = refused(monkeypatch, capsys, "--config run --out run --rounds 2")
-    assert words in said
+    output = refused(monkeypatch, capsys, "--config run --out run --rounds 2")
+    assert words in output
     path.write_bytes(whole)
     begins(monkeypatch, "--config run --out run --rounds 2")
     assert json.loads((here / "run" / "config.json").read_text())["rounds"] == 2

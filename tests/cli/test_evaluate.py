@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._evaluate.options import Options
-from al_ray.cli._evaluate.pipeline import of_run, of_scores, of_two
+from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run, evaluate_scores
 from al_ray.cli._prepare.evaluation_sets import prepare_evaluation
 from al_ray.cli._prepare.options import Evaluation
 from al_ray.cli._run.pipeline import run
@@ -42,16 +42,16 @@ ROWS = [(0.9, "positive"), (0.5, "positive"), (0.7, "near"), (0.5, "random"), (0
 def test_scores_made_elsewhere_have_the_average_precision_worked_by_hand(tmp_path):
     # 2 positives and 1 near of 103 pairs: the 2 random pairs stand for 100, 50 each.
     # At 0.9: precision 1/1, recall 1/2. At 0.5: 2 positives, 1 near and 50 by the random pair that ties: 2/53.
-    made, out = of_scores(Options(scores=scores_file(tmp_path / "s.parquet", ROWS), total_pairs=103))
-    assert made.average_precision.value == pytest.approx((1 + 2 / 53) / 2)
-    assert made.precision_at_recall_20.value == 1.0
+    evaluation, out = evaluate_scores(Options(scores=scores_file(tmp_path / "s.parquet", ROWS), total_pairs=103))
+    assert evaluation.average_precision.value == pytest.approx((1 + 2 / 53) / 2)
+    assert evaluation.precision_at_recall_20.value == 1.0
     # No random pair reaches 0.9. 3.69 * 50 might have been missed, of which no more than the 98 not sampled exist.
-    assert made.precision_at_recall_20.low == pytest.approx(1 / (1 + 98))
-    content = made.as_dict()
+    assert evaluation.precision_at_recall_20.low == pytest.approx(1 / (1 + 98))
+    content = evaluation.as_dict()
     assert content["sampled_pairs_behind"] == {"average_precision": 1.0, "precision_at_recall_20": 0.0}
     assert len(content["warnings"]) == 2
     assert content["average_precision_over_questions"] is None
-    assert (made.total_pairs, made.exact, out) == (103, False, None)
+    assert (evaluation.total_pairs, evaluation.exact, out) == (103, False, None)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_scores_made_elsewhere_have_the_average_precision_worked_by_hand(tmp_pat
 )
 def test_scores_that_cannot_be_measured_are_refused_in_words(tmp_path, rows, total, words):
     with pytest.raises(AlRayError, match=words):
-        of_scores(Options(scores=scores_file(tmp_path / "s.parquet", rows), total_pairs=total))
+        evaluate_scores(Options(scores=scores_file(tmp_path / "s.parquet", rows), total_pairs=total))
 
 
 def test_a_scores_file_without_its_columns_is_refused(tmp_path):
     pq.write_table(pa.table({"score": [0.5]}), tmp_path / "s.parquet")
     with pytest.raises(BadFile, match="no column 'stratum'"):
-        of_scores(Options(scores=tmp_path / "s.parquet", total_pairs=9))
+        evaluate_scores(Options(scores=tmp_path / "s.parquet", total_pairs=9))
 
 
 def test_an_evaluation_makes_its_folder_and_refuses_a_file_in_its_place(tmp_path):
@@ -105,18 +105,18 @@ def trained(local_ray, make_task, tmp_path_factory) -> Path:
 
 
 def test_rounds_are_measured_again_as_the_run_measured_them(trained):
-    made, out = of_run(Options(run=trained, exact=True), trained)
+    evaluation, out = evaluate_run(Options(run=trained, exact=True), trained)
     line = json.loads((trained / "metrics.jsonl").read_text())
-    assert made.average_precision.value == line["average_precision"]
-    assert (made.exact, out) == (True, trained / "evaluation-dev-exact.json")
-    untrained, out = of_run(Options(run=trained, round=0, split="train"), trained)
+    assert evaluation.average_precision.value == line["average_precision"]
+    assert (evaluation.exact, out) == (True, trained / "evaluation-dev-exact.json")
+    untrained, out = evaluate_run(Options(run=trained, round=0, split="train"), trained)
     assert untrained.calibration_error is None
     assert out == trained / "round-000" / "evaluation-train-exact.json"
 
 
 def test_an_estimate_says_what_it_stands_on(trained):
-    exact, _ = of_run(Options(run=trained, exact=True), trained)
-    estimate, out = of_run(Options(run=trained, estimate=True), trained)
+    exact, _ = evaluate_run(Options(run=trained, exact=True), trained)
+    estimate, out = evaluate_run(Options(run=trained, estimate=True), trained)
     assert out == trained / "evaluation-dev.json"
     near, random = estimate.strata
     # The near negatives are all there; 20 random pairs stand for the rest.
@@ -129,15 +129,17 @@ def test_an_estimate_says_what_it_stands_on(trained):
 
 def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_of_shards(trained):
     def measured(shards: int):
-        return of_run(Options(run=trained, estimate=True, cluster=ClusterConfig(shards=shards)), trained)[0].as_dict()
+        return evaluate_run(Options(run=trained, estimate=True, cluster=ClusterConfig(shards=shards)), trained)[
+            0
+        ].as_dict()
 
     once = measured(1)
     assert measured(2) == once
-    (kept,) = (trained / "evaluation").iterdir()
-    (kept / "0-near.parquet").write_bytes(b"")
+    (stored,) = (trained / "evaluation").iterdir()
+    (stored / "0-near.parquet").write_bytes(b"")
     with pytest.raises(BadFile, match=r"0-near\.parquet cannot be read"):
-        of_run(Options(run=trained, estimate=True), trained)
-    for file in kept.iterdir():
+        evaluate_run(Options(run=trained, estimate=True), trained)
+    for file in stored.iterdir():
         file.unlink()
     assert measured(1) == once
 
@@ -145,28 +147,28 @@ def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_
 def test_sets_prepared_for_a_task_are_those_that_its_runs_take(trained, capsys):
     config = bound_config(trained)
     task = Path(config.task)
-    asked = Evaluation(
+    evaluation_options = Evaluation(
         task=task, encoder=config.encoder, encoder_layers=1, max_length=24, threads=1, search=config.search,
         evaluation=replace(config.evaluation, bands=(0.9, 0.5), near_pairs=10),
     )  # fmt: skip
-    prepare_evaluation(asked)
-    told = capsys.readouterr().out
-    assert "near from 0.9" in told
-    assert "near below 0.5" in told
-    kept = EvaluationSets([task])
+    prepare_evaluation(evaluation_options)
+    printed = capsys.readouterr().out
+    assert "near from 0.9" in printed
+    assert "near below 0.5" in printed
+    stored = EvaluationSets([task])
     (folder,) = (task / "evaluation").glob("dev-*")
     about = json.loads((folder / "set.json").read_text())
-    found = kept.read(read_task(task).split("dev"), about["made_from"])
-    assert found is not None
-    assert [(s.name, s.size <= 10, s.population) for s in found.strata][:3] == [
+    result = stored.read(read_task(task).split("dev"), about["made_from"])
+    assert result is not None
+    assert [(s.name, s.size <= 10, s.population) for s in result.strata][:3] == [
         (s["name"], True, s["population"]) for s in about["strata"]
     ][:3]
     # Other vectors, other neighbours: rounded ones have a set of their own.
-    prepare_evaluation(replace(asked, vectors="fp16"))
+    prepare_evaluation(replace(evaluation_options, vectors="fp16"))
     assert len(list((task / "evaluation").glob("dev-*"))) == 2
     (folder / "set.json").write_text(json.dumps({**about, "made_from": {}}))
     with pytest.raises(BadFile, match="was not made from the values in the hash"):
-        kept.read(read_task(task).split("dev"), about["made_from"])
+        stored.read(read_task(task).split("dev"), about["made_from"])
 
 
 def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path):
@@ -175,21 +177,21 @@ def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path):
     shutil.copytree(trained, other)
     config = json.loads((other / "config.json").read_text())
     write_json(other / "config.json", {**config, "seed": 5})
-    found, out = of_two(Options(run=trained, split="train", estimate=True), trained, other)
+    result, out = compare_runs(Options(run=trained, split="train", estimate=True), trained, other)
     assert out == trained / "evaluation-train-against-other.json"
-    assert (found.difference, found.exact) == (0, False)
-    for interval in (found.over_samples, found.over_queries):
+    assert (result.difference, result.exact) == (0, False)
+    for interval in (result.over_samples, result.over_queries):
         assert interval is not None
         assert (interval.low, interval.high) == (0, 0)
     write_json(other / "config.json", {**config, "encoder_layers": 2})
     shutil.rmtree(other / "pool", ignore_errors=True)
-    found, _ = of_two(Options(run=trained, split="train", round=0), trained, other)
-    assert found.exact
-    assert found.difference != 0
-    assert found.over_samples.low == found.over_samples.high == found.difference
-    assert found.over_queries is not None
-    assert found.over_queries.low < found.difference < found.over_queries.high
-    assert set(found.as_dict()["average_precision_difference_over_questions"]) == {"value", "low", "high"}
+    result, _ = compare_runs(Options(run=trained, split="train", round=0), trained, other)
+    assert result.exact
+    assert result.difference != 0
+    assert result.over_samples.low == result.over_samples.high == result.difference
+    assert result.over_queries is not None
+    assert result.over_queries.low < result.difference < result.over_queries.high
+    assert set(result.as_dict()["average_precision_difference_over_questions"]) == {"value", "low", "high"}
 
 
 def test_runs_of_different_tasks_are_not_compared(trained, make_task, tmp_path):
@@ -198,7 +200,7 @@ def test_runs_of_different_tasks_are_not_compared(trained, make_task, tmp_path):
     config = json.loads((tmp_path / "other" / "config.json").read_text())
     write_json(tmp_path / "other" / "config.json", {**config, "task": str(tmp_path / "task")})
     with pytest.raises(BadOption, match="runs of different tasks"):
-        of_two(Options(run=trained), trained, tmp_path / "other")
+        compare_runs(Options(run=trained), trained, tmp_path / "other")
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def test_runs_of_different_tasks_are_not_compared(trained, make_task, tmp_path):
 )
 def test_what_cannot_be_measured_of_a_run_is_refused(trained, changes, words):
     with pytest.raises(BadOption, match=words):
-        of_run(Options(run=trained, estimate="exact" in changes, **changes), trained)
+        evaluate_run(Options(run=trained, estimate="exact" in changes, **changes), trained)
 
 
 def cosines_of(model: Encoder, task: Task, pairs: list[list[int]]) -> np.ndarray:
@@ -223,25 +225,25 @@ def cosines_of(model: Encoder, task: Task, pairs: list[list[int]]) -> np.ndarray
 def test_stated_pairs_of_a_symmetric_task_have_the_accuracy_and_f1_of_their_logits(trained, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["evaluate", "--run", str(trained), "--split", "train", "--heuristic"])
     main()
-    found = json.loads((trained / "heuristic-train.json").read_text())
+    result = json.loads((trained / "heuristic-train.json").read_text())
     folder = RunFolder(trained, read_task(trained.parent / "task"))
     model = folder.model(1)
     assert model.scorer is not None
     encoder = Encoder.saved(model.path, bound_config(trained).encoding)
-    told = {}
+    scored = {}
     for split in (folder.task.split("train"), folder.task.split("dev")):
         logits = model.scorer.logit(cosines_of(encoder, folder.task, [*split.positives, *split.stated_negatives]))
-        told[split.name] = logits, np.repeat([1, 0], [len(split.positives), len(split.stated_negatives)])
-    logits, labels = told["train"]
-    assert (found["split"], found["round"], found["pairs"]) == ("train", 1, len(labels))
-    assert found["accuracy"] == pytest.approx(accuracy_score(labels, logits >= 0))
-    assert found["f1"] == pytest.approx(f1_score(labels, logits >= 0))
+        scored[split.name] = logits, np.repeat([1, 0], [len(split.positives), len(split.stated_negatives)])
+    logits, labels = scored["train"]
+    assert (result["split"], result["round"], result["pairs"]) == ("train", 1, len(labels))
+    assert result["accuracy"] == pytest.approx(accuracy_score(labels, logits >= 0))
+    assert result["f1"] == pytest.approx(f1_score(labels, logits >= 0))
     # The best threshold is dev's, wherever it is used.
-    logits, labels = told["dev"]
+    logits, labels = scored["dev"]
     best = max(accuracy_score(labels, logits >= threshold) for threshold in [*logits, np.inf])
-    calls = told["train"][0] >= found["f1_threshold"] - 1e-4
-    assert found["thresholds_chosen_on"] == "dev"
-    assert found["f1_best"] == pytest.approx(f1_score(told["train"][1], calls))
+    calls = scored["train"][0] >= result["f1_threshold"] - 1e-4
+    assert result["thresholds_chosen_on"] == "dev"
+    assert result["f1_best"] == pytest.approx(f1_score(scored["train"][1], calls))
     main_on_dev = ["evaluate", "--run", str(trained), "--heuristic", "--out", str(trained / "dev.json")]
     monkeypatch.setattr("sys.argv", main_on_dev)
     main()
@@ -258,7 +260,7 @@ def test_candidates_of_questions_have_the_map_of_the_untrained_cosines_and_no_ca
     RunFolder(tmp_path / "run", task).bind(config)
     monkeypatch.setattr("sys.argv", ["evaluate", "--run", str(tmp_path / "run"), "--heuristic"])
     main()
-    found = json.loads((tmp_path / "run" / "heuristic-dev.json").read_text())
+    result = json.loads((tmp_path / "run" / "heuristic-dev.json").read_text())
     dev = task.split("dev")
     assert len(dev.stated_negatives)
     pairs = [*dev.positives.tolist(), *dev.stated_negatives.tolist()]
@@ -269,11 +271,11 @@ def test_candidates_of_questions_have_the_map_of_the_untrained_cosines_and_no_ca
         own = np.array([left == question for left, _ in pairs])
         if set(labels[own].tolist()) == {0, 1}:
             precisions.append(average_precision_score(labels[own], cosines[own]))
-    assert found["clean_queries"] == len(precisions)
-    assert found["clean_map"] == pytest.approx(np.mean(precisions))
-    assert found["a_f1"] is None
-    assert 0 < found["a_f1_best"] <= 1
-    assert (found["queries"], found["positives"]) == (len({left for left, _ in pairs}), len(dev.positives))
+    assert result["clean_queries"] == len(precisions)
+    assert result["clean_map"] == pytest.approx(np.mean(precisions))
+    assert result["a_f1"] is None
+    assert 0 < result["a_f1_best"] <= 1
+    assert (result["queries"], result["positives"]) == (len({left for left, _ in pairs}), len(dev.positives))
 
 
 def test_logits_made_elsewhere_have_the_heuristic_figures_worked_by_hand(tmp_path, monkeypatch):
@@ -287,12 +289,12 @@ def test_logits_made_elsewhere_have_the_heuristic_figures_worked_by_hand(tmp_pat
     out = tmp_path / "made.json"
     monkeypatch.setattr("sys.argv", ["evaluate", "--scores", str(path), "--heuristic", "--out", str(out)])
     main()
-    found = json.loads(out.read_text())
-    assert found["clean_map"] == pytest.approx((5 / 6 + 1 / 2) / 2)
-    assert found["clean_mrr"] == pytest.approx(3 / 4)
-    assert found["a_f1"] == pytest.approx(2 / 5)
-    assert (found["a_f1_best"], found["a_f1_threshold"]) == (pytest.approx(1 / 2), 0.9)
-    assert found["thresholds_chosen_on"] == "h.parquet"
+    result = json.loads(out.read_text())
+    assert result["clean_map"] == pytest.approx((5 / 6 + 1 / 2) / 2)
+    assert result["clean_mrr"] == pytest.approx(3 / 4)
+    assert result["a_f1"] == pytest.approx(2 / 5)
+    assert (result["a_f1_best"], result["a_f1_threshold"]) == (pytest.approx(1 / 2), 0.9)
+    assert result["thresholds_chosen_on"] == "h.parquet"
 
 
 def test_thresholds_are_chosen_on_dev_and_kept_with_the_model_whose_weights_stay(
@@ -310,17 +312,17 @@ def test_thresholds_are_chosen_on_dev_and_kept_with_the_model_whose_weights_stay
         return json.loads(path.read_text())
 
     choose("recall=0.5", "costs=10,1")
-    kept = choose("recall=0.5", "precision=0.01")
+    stored = choose("recall=0.5", "precision=0.01")
     # The first rule anew, the other beside it; all else as it was.
-    assert [one["rule"] for one in kept["thresholds"]] == ["costs=10,1", "recall=0.5", "precision=0.01"]
-    assert {name: kept[name] for name in before} == before
-    made = json.loads(out.read_text())
-    assert made["thresholds"] == kept["thresholds"][1:]
+    assert [one["rule"] for one in stored["thresholds"]] == ["costs=10,1", "recall=0.5", "precision=0.01"]
+    assert {name: stored[name] for name in before} == before
+    evaluation = json.loads(out.read_text())
+    assert evaluation["thresholds"] == stored["thresholds"][1:]
     for name in ("calibration_error", "l2_calibration_error", "reliability"):
-        assert kept["calibration"][name] == made[name]
-    assert sum(row["weight"] for row in made["reliability"]) == pytest.approx(made["total_pairs"])
-    (one,) = [one for one in kept["thresholds"] if one["rule"] == "recall=0.5"]
-    assert (one["split"], one["pairs"]) == ("dev", made["total_pairs"])
+        assert stored["calibration"][name] == evaluation[name]
+    assert sum(row["weight"] for row in evaluation["reliability"]) == pytest.approx(evaluation["total_pairs"])
+    (one,) = [one for one in stored["thresholds"] if one["rule"] == "recall=0.5"]
+    assert (one["split"], one["pairs"]) == ("dev", evaluation["total_pairs"])
     assert one["logit"] == pytest.approx(before["weight"] * one["cosine"] + before["bias"])
     # The model is the one that was read before, and its weights are its digest's.
     model = RunFolder(run_folder, read_task(trained.parent / "task")).model(1)

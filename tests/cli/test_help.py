@@ -26,7 +26,7 @@ def page_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 
 def options_of(page: str) -> dict[str, tuple[str, str]]:
     """The heading and the text of each option of a page of one column, which has no boxes where it is captured."""
-    found: dict[str, tuple[str, str]] = {}
+    result: dict[str, tuple[str, str]] = {}
     heading, option, lines = "", "", page.splitlines()
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         if re.match(r" \w", line) and after.startswith(" ----"):
@@ -34,10 +34,10 @@ def options_of(page: str) -> dict[str, tuple[str, str]]:
         flag = re.match(r"  (--[a-z][a-z0-9.-]*)(.*)", line)
         if flag:
             option = flag.group(1)
-            found[option] = (heading, " ".join(flag.group(2).split()))
+            result[option] = (heading, " ".join(flag.group(2).split()))
         elif option and line.startswith("   ") and line.strip():
-            found[option] = (heading, f"{found[option][1]} {' '.join(line.split())}")
-    return found
+            result[option] = (heading, f"{result[option][1]} {' '.join(line.split())}")
+    return result
 
 
 def faults(page: str) -> list[str]:
@@ -65,7 +65,8 @@ def test_each_option_has_a_sentence_a_default_and_a_heading(name, capsys, monkey
 def test_a_run_has_its_options_in_groups(capsys, monkeypatch):
     options = options_of(page_of(capsys, monkeypatch, "run"))
     first = [option for option, (heading, _) in options.items() if heading == "options"]
-    assert first[:4] == ["--out", "--task", "--strategy", "--seed"]
+    # Required options come first.
+    assert first[:4] == ["--task", "--out", "--strategy", "--seed"]
     assert len(first) <= 10
     for option, heading in {
         "--encoder": "encoder", "--vectors": "encoder", "--shards": "cluster", "--retries": "oracle",
@@ -88,12 +89,10 @@ for name in sys.argv[1:]:
     if heavy:
         sys.exit(f"--help of {name} imports {', '.join(sorted(heavy))}")
 """
-# Commands that still import their work at the top.
-EAGER = {"audit", "augment", "reproduce", "train"}
 
 
 def test_help_imports_nothing_heavy():
-    names = sorted(set(entry.sentences()) - EAGER)
+    names = sorted(entry.sentences())
     ended = subprocess.run([sys.executable, "-c", HELP, *names], capture_output=True, text=True, timeout=120)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("usage: al-ray") >= len(names)
@@ -111,22 +110,22 @@ class Sample(EncoderOptions):
 
 
 def test_values_come_back_in_the_class_of_the_options():
-    value = entry.options(Sample, "sample", "A sample.", ["--size", "4", "--rare", "2", "--encoder", "cnn"])
+    value = entry.parse_options(Sample, "sample", "A sample.", ["--size", "4", "--rare", "2", "--encoder", "cnn"])
     assert value == Sample(size=4, rare=2, encoder="cnn")
 
 
 def test_a_default_value_replaces_the_defaults_of_the_class():
-    assert entry.options(Sample, "sample", "", ["--rare", "1"], Sample(size=5, threads=7)) == Sample(
+    assert entry.parse_options(Sample, "sample", "", ["--rare", "1"], Sample(size=5, threads=7)) == Sample(
         size=5, rare=1, threads=7
     )
 
 
 def test_bounds_are_checked_and_shown(capsys, monkeypatch):
     with pytest.raises(BadOption, match="--size is 10; give at most 9"):
-        entry.options(Sample, "sample", "", ["--size", "10"])
+        entry.parse_options(Sample, "sample", "", ["--size", "10"])
     monkeypatch.setenv("COLUMNS", "100")
     with pytest.raises(SystemExit):
-        entry.options(Sample, "sample", "", ["--help"])
+        entry.parse_options(Sample, "sample", "", ["--help"])
     options = options_of(capsys.readouterr().out)
     assert options["--size"] == ("options", "INT Number of pairs of the sample. (default: 3; 1 to 9)")
     assert options["--rare"] == ("rare options", "INT (optional; 0 to 5)")
@@ -143,7 +142,7 @@ def test_the_list_of_commands_has_a_line_for_each(capsys, monkeypatch):
         assert any(line.split(maxsplit=1) == [name, sentence] for line in lines)
 
 
-def test_a_command_that_is_not_there_is_refused(capsys, monkeypatch):
+def test_an_unknown_command_is_an_error(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["al-ray", "fly"])
     with pytest.raises(SystemExit) as stop:
         entry.al_ray()

@@ -16,6 +16,7 @@ from al_ray.cli import train as job_of_train
 from al_ray.cli._run import pipeline as run_pipeline
 from al_ray.cli._shared.entry import job
 from al_ray.cli._shared.progress import Progress
+from al_ray.cli._train import pipeline as train_pipeline
 from al_ray.storage import lock
 
 STAGE, WHEN, LOG = sys.argv[1:4]
@@ -37,7 +38,7 @@ class Dying(Progress):
 
 
 if __name__ == "__main__":
-    run_pipeline.Progress = job_of_train.Progress = Dying
+    run_pipeline.Progress = train_pipeline.Progress = Dying
     # What a lease of the dead is waited for.
     lock.BEAT = 0.2
     job(job_of_train.main if "--labels" in sys.argv else job_of_run.main)

@@ -17,7 +17,7 @@ from ray.cluster_utils import Cluster
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._evaluate.options import Options
-from al_ray.cli._evaluate.pipeline import of_run
+from al_ray.cli._evaluate.pipeline import evaluate_run
 from al_ray.cli._run import pipeline as run_pipeline
 from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.progress import Progress
@@ -141,7 +141,7 @@ def test_a_shard_killed_while_vectors_are_kept_costs_time_alone(cluster, asked, 
     # jobs.evaluate reads them back: weights that cannot be loaded any more are not missed.
     for weights in Path(last.path).glob("*.safetensors"):
         weights.write_text("gone")
-    again, _ = of_run(Options(run=done.path, cluster=keeping), done.path)
+    again, _ = evaluate_run(Options(run=done.path, cluster=keeping), done.path)
     assert again.average_precision.value == done.metrics()[-1]["average_precision"]
 
 

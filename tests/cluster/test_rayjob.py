@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from al_ray.cli._run.options import parsed
+from al_ray.cli._run.options import parse_arguments
 
 ROOT = Path(__file__).resolve().parents[2]
 Manifest = dict[str, Any]
@@ -88,7 +88,7 @@ def job(spec: Manifest) -> list[str]:
     words = shlex.split(spec["entrypoint"])
     if words[:3] != ["python", "-m", "jobs.run"]:
         return ["it runs no job of ours"]
-    asked, found = parsed(words[3:]), []
+    asked, found = parse_arguments(words[3:]), []
     for option, folder in (("--task", asked.task), ("--out", str(asked.out))):
         if "://" not in folder:
             found.append(f"{option} is in no bucket")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from al_ray.cli._run.options import parsed
+from al_ray.cli._run.options import parse_arguments
 from al_ray.cli._run.pipeline import run
 from al_ray.core.config.oracle import names_oracle
 from al_ray.core.config.sections import TrainingConfig
@@ -60,7 +60,7 @@ def test_it_says_what_the_model_says_with_its_p(model, task, tmp_path, path, mon
 def test_a_run_buys_its_labels_from_a_cross_encoder(model, make_task, tmp_path, local_ray):
     write_task(make_task(True), tmp_path / "task", {})
     oracle = f"model:{model.path}"
-    asked = parsed(
+    asked = parse_arguments(
         f"--task {tmp_path / 'task'} --out {tmp_path / 'run'} --oracle {oracle} --rounds 1 --first-batch 24 "
         "--threads 1 --encoder random-bert --encoder-layers 1 --max-length 24 --training.epochs 1 "
         "--training.worst-loss 9".split()

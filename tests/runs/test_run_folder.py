@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import of_round
+from al_ray.cli._run.pipeline import format_round
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
 from al_ray.core.labels import Batch, Model, State, make_answers
@@ -127,7 +127,7 @@ def test_what_few_sampled_pairs_carry_is_told_with_the_round(folder):
     folder.record_round(State(1, state, Model("", "d", Scorer(20.0, -10.0, 0.25))), {"dev": made})
     (line,) = folder.metrics()
     assert [said.partition(" is carried by ")[0] for said in line["warnings"]] == ["dev: AP", "dev: P@R20"]
-    assert of_round(line).splitlines()[2:] == [f"warning: {said}" for said in line["warnings"]]
+    assert format_round(line).splitlines()[2:] == [f"warning: {said}" for said in line["warnings"]]
 
 
 def test_a_boundary_without_slope_and_a_run_without_splits_are_null_in_valid_json(folder):

@@ -21,7 +21,7 @@ Result = tuple[list[str], dict[str, Any]]
 """The lines to print, and the content of estimate.json."""
 
 
-def drawn_lines(record: Record, out: Path, count: int, exists: bool) -> list[str]:
+def format_sample(record: Record, out: Path, count: int, exists: bool) -> list[str]:
     """Format the report of `sample`."""
     lines = [f"{out} holds this audit already; nothing was changed"] if exists else []
     if record.threshold is not None:
@@ -45,7 +45,7 @@ def drawn_lines(record: Record, out: Path, count: int, exists: bool) -> list[str
     ]
 
 
-def of_putative(
+def format_false_positives(
     record: Record, strata: Sequence[FalsePositiveSample], labels: Labels, rng: np.random.Generator
 ) -> Result:
     """Format the estimate from labels of putative false positives (A.3)."""
@@ -93,7 +93,7 @@ def of_putative(
     return lines, content
 
 
-def of_bands(audit: BandAudit, record: Record, thresholds: Sequence[float], rng: np.random.Generator) -> Result:
+def format_bands(audit: BandAudit, record: Record, thresholds: Sequence[float], rng: np.random.Generator) -> Result:
     """Format the estimate from labels of bands of score."""
     scorer, counts = record.scorer, _count_answers(audit.labels)
     measured = [audit.at(threshold, rng) for threshold in sorted(set(thresholds), reverse=True)]

@@ -22,7 +22,7 @@ from al_ray.metrics.strata import EvaluationSet
 from al_ray.runs.run_folder import RunFolder
 
 
-def putative_drawn(
+def sample_false_positives(
     config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
 ) -> tuple[Record, SheetPairs]:
     """Draw putative false positives of each stratum at the threshold of a recall, shuffled."""
@@ -47,7 +47,7 @@ def putative_drawn(
     return record, sheet.shuffled(generator(options.seed, "audit-order"))
 
 
-def bands_drawn(
+def sample_bands(
     config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
 ) -> tuple[Record, SheetPairs, BandScores]:
     """Draw pairs from bands of score, shuffled; pairs that the run has labelled are known, and not drawn."""

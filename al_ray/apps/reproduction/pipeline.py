@@ -81,7 +81,7 @@ class ReproductionJob:
         return (self.out / part.name / "runs" / f"{strategy}-s{seed}").resolve()
 
 
-def carry_out(job: ReproductionJob, parts: Sequence[Part]) -> list[Run]:
+def run_parts(job: ReproductionJob, parts: Sequence[Part]) -> list[Run]:
     """Run what is missing of the grids, and return the runs of all parts, complete or not."""
     runs: list[Run] = []
     for part in parts:
@@ -130,7 +130,7 @@ def _last(job: ReproductionJob, part: Part, strategy: str, seed: int) -> tuple[R
     return bound_config(path), folder, folder.last
 
 
-def judged(job: ReproductionJob, part: Part, heuristic: bool) -> Iterator[ModelResult]:
+def bi_encoder_results(job: ReproductionJob, part: Part, heuristic: bool) -> Iterator[ModelResult]:
     """Yield the evaluations of the bi-encoders of a part's complete runs; heuristic: with metrics on stated pairs."""
     for run in job.runs(part):
         one = None if run.trouble else last_evaluation(run, SPLIT)

@@ -1,4 +1,4 @@
-"""The options of jobs.demo."""
+"""Options of the command demo."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +11,10 @@ class Options:
     out: Path = Path(".demo")
     """Folder of the task and the runs."""
     texts: int = 4000
-    """Questions of the task, half of them in the training pool."""
+    """Questions of the task; half of them are in the training pool."""
     encoder: str = "all-MiniLM-L6-v2"
-    """As in jobs.run."""
+    """As in the command run."""
     first_batch: int = 128
-    """As in jobs.run."""
+    """As in the command run."""
     rounds: int = 3
-    """As in jobs.run."""
+    """As in the command run."""

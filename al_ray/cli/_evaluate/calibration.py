@@ -1,4 +1,4 @@
-"""What `jobs.evaluate --run` says of p: the reliability table and pictures, and thresholds that are chosen by it."""
+"""Thresholds chosen on an evaluation, and its calibration as a table and plots."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,54 +14,59 @@ from al_ray.storage.files import write_pictures
 from al_ray.storage.uri import StoragePath
 
 
-def rules_of(words: Sequence[str], split: str) -> tuple[Rule, ...]:
-    """The rules of --threshold-for; BadOption for one that says nothing, and for choosing on any split but dev."""
-    rules = tuple(map(parse_rule, words))
+def parse_rules(texts: Sequence[str], split: str) -> tuple[Rule, ...]:
+    """Parse the rules of --threshold-for; BadOption for a bad rule, and for any split but dev."""
+    rules = tuple(map(parse_rule, texts))
     if rules and split != CHOSEN_ON:
         raise BadOption(
-            f"--threshold-for chooses on --split {CHOSEN_ON} alone: what {split} chose, {split} cannot judge"
+            f"--threshold-for chooses on --split {CHOSEN_ON} alone, so that {split} stays unseen; give that"
         )
     return rules
 
 
-def thresholds(rules: Sequence[Rule], made: Evaluation, folder: RunFolder, number: int) -> list[dict[str, Any]]:
-    """Choose, print, and keep in the round's scorer.json; as JSON holds them."""
-    scorer, found = folder.model(number).scorer, choose_thresholds(rules, made)
+def choose_and_write(
+    rules: Sequence[Rule], evaluation: Evaluation, folder: RunFolder, number: int
+) -> list[dict[str, Any]]:
+    """Choose thresholds, print them, and write them to the round's scorer.json; return them as JSON values."""
+    scorer, thresholds = folder.model(number).scorer, choose_thresholds(rules, evaluation)
     assert scorer is not None
-    assert made.reliability is not None
-    content = [one.as_dict(scorer, made) for one in found]
-    about = {"split": made.split, "pairs": made.total_pairs, **made.reliability.as_dict()}
-    folder.keep_calibration(number, about, content)
-    for one in found:
-        print(_line(one, made))
-    print(f"kept in {folder.round(number) / 'model' / 'scorer.json'}")
+    assert evaluation.reliability is not None
+    content = [one.as_dict(scorer, evaluation) for one in thresholds]
+    calibration = {
+        "split": evaluation.split, "pairs": evaluation.total_pairs, **evaluation.reliability.as_dict()
+    }  # fmt: skip
+    folder.keep_calibration(number, calibration, content)
+    for one in thresholds:
+        print(_line(one, evaluation))
+    print(f"wrote {folder.round(number) / 'model' / 'scorer.json'}")
     return content
 
 
-def _line(one: ChosenThreshold, made: Evaluation) -> str:
+def _line(one: ChosenThreshold, evaluation: Evaluation) -> str:
     if one.cosine is None or one.precision is None or one.recall is None:
         if one.rule.kind == "costs":
             return f"{one.rule}: calling no pair a match costs least; no threshold"
-        return f"{one.rule}: no threshold reaches it (the highest precision is {100 * made.curve.precision.max():.2f}%)"
-    ends = f"95%: {100 * one.precision.low:.2f} to {100 * one.precision.high:.2f}"
+        most = 100 * evaluation.curve.precision.max()
+        return f"{one.rule}: no threshold reaches it (the highest precision is {most:.2f}%)"
+    interval = f"95%: {100 * one.precision.low:.2f} to {100 * one.precision.high:.2f}"
     return (
-        f"{one.rule}: cosine >= {one.cosine:.6f}, precision {100 * one.precision.value:.2f}% ({ends}), "
+        f"{one.rule}: cosine >= {one.cosine:.6f}, precision {100 * one.precision.value:.2f}% ({interval}), "
         f"recall {100 * one.recall:.2f}%"
     )
 
 
-def told(summed: Reliability, made: Evaluation, out: StoragePath) -> None:
-    """Print the errors and the table; draw it, and the curve, beside the evaluation's file."""
-    print(f"calibration error: expected {summed.error:.3g}, L2 {summed.l2_error:.3g}")
+def print_reliability(reliability: Reliability, evaluation: Evaluation, out: StoragePath) -> None:
+    """Print calibration errors and the reliability table; write plots of it and of the curve beside `out`."""
+    print(f"calibration error: expected {reliability.error:.3g}, L2 {reliability.l2_error:.3g}")
     rows: list[tuple[str, ...]] = [("p from", "to", "pairs", "mean p", "share", "95% from", "to")]
-    for row in summed.table():
+    for row in reliability.table():
         shares = (f"{number:.2g}" for number in (row.mean_p, row.share, row.share_low, row.share_high))
         rows.append((f"{row.low:.2g}", f"{row.high:.2g}", f"{row.weight:,.0f}", *shares))
     print(format_columns(rows))
     pictures = {
-        "reliability": reliability_plot(summed.table()),
-        "precision-recall": precision_recall_plot({made.split: made.curve}),
+        "reliability": reliability_plot(reliability.table()),
+        "precision-recall": precision_recall_plot({evaluation.split: evaluation.curve}),
     }
     for name, files in pictures.items():
-        write_pictures(out.parent / f"{name}-{made.split}", files)
-        print(f"wrote {out.parent / f'{name}-{made.split}'}{{{','.join('.' + kind for kind in files)}}}")
+        write_pictures(out.parent / f"{name}-{evaluation.split}", files)
+        print(f"wrote {out.parent / f'{name}-{evaluation.split}'}{{{','.join('.' + kind for kind in files)}}}")

@@ -1,34 +1,41 @@
-"""What `jobs.evaluate` prints of an evaluation and of a comparison."""
+"""Print an evaluation, a comparison, and metrics of labelled pairs."""
+
+from typing import Any
 
 from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.evaluation import Comparison, Evaluation
 
 
-def tell(made: Evaluation) -> None:
-    """Print an evaluation."""
-    for name, number in (("AP", made.average_precision), ("P@R20", made.precision_at_recall_20)):
-        print(f"{name} {100 * number.value:.2f}% ({ends(number)})")
-    questions = made.over_queries.interval if made.over_queries else None
-    if questions is not None:
-        print(f"AP had other questions been asked: {ends(questions)}")
-    how = "every pair counted" if made.exact else "estimated from a weighted sample"
-    print(f"{made.split}: {made.positives:,} positives of {made.total_pairs:,} pairs, {how}")
-    for words in made.warnings:
-        print(f"warning: {words}")
+def print_evaluation(evaluation: Evaluation) -> None:
+    """Print an evaluation over all pairs."""
+    for name, estimate in (("AP", evaluation.average_precision), ("P@R20", evaluation.precision_at_recall_20)):
+        print(f"{name} {100 * estimate.value:.2f}% ({_interval(estimate)})")
+    if evaluation.over_queries and evaluation.over_queries.interval:
+        print(f"AP, bootstrap interval over queries: {_interval(evaluation.over_queries.interval)}")
+    how = "every pair counted" if evaluation.exact else "estimated from a weighted sample"
+    print(f"{evaluation.split}: {evaluation.positives:,} positives of {evaluation.total_pairs:,} pairs, {how}")
+    for warning in evaluation.warnings:
+        print(f"warning: {warning}")
 
 
-def tell_difference(made: Comparison) -> None:
-    """Print what two runs differ by."""
-    print(f"{made.split}: AP is {100 * made.difference:+.2f} points from that of the other run")
-    sampled = "had other pairs been sampled"
-    for words, interval in ((sampled, made.over_samples), ("had other questions been asked", made.over_queries)):
-        if interval is not None and not (words == sampled and made.exact):
-            zero = "holds 0" if interval.low <= 0 <= interval.high else "excludes 0"
-            print(f"{words}: {ends(interval)}, which {zero}")
-    if made.exact:
+def print_difference(comparison: Comparison) -> None:
+    """Print the difference of two runs."""
+    print(f"{comparison.split}: AP is {100 * comparison.difference:+.2f} points from that of the other run")
+    over_pairs = None if comparison.exact else comparison.over_samples
+    for name, interval in (("sampled pairs", over_pairs), ("queries", comparison.over_queries)):
+        if interval is not None:
+            zero = "includes 0 (not significant" if interval.low <= 0 <= interval.high else "excludes 0 (significant"
+            print(f"bootstrap interval over {name}: {_interval(interval)}, which {zero} at the 5% level)")
+    if comparison.exact:
         print("every pair counted: no difference comes from sampling pairs")
 
 
-def ends(interval: Estimate) -> str:
-    """A 95% interval in percent."""
+def print_metrics(metrics: dict[str, Any]) -> None:
+    """Print metrics of labelled pairs, a line for each."""
+    for name, value in metrics.items():
+        share = isinstance(value, float) and not name.endswith("_threshold")
+        print(f"{name} {f'{100 * value:.2f}%' if share else '-' if value is None else value}")
+
+
+def _interval(interval: Estimate) -> str:
     return f"95%: {100 * interval.low:.2f} to {100 * interval.high:.2f}"

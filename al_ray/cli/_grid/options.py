@@ -1,8 +1,7 @@
-"""The options of jobs.grid."""
+"""Options of the command grid."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from itertools import pairwise
 from typing import Annotated, Any
 
 import tyro
@@ -11,7 +10,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.apps.grid.spec import GridConfig, read_grid_file
-from al_ray.cli._shared.entry import PathOrUri, options
+from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.serialization import from_dict
@@ -19,8 +18,8 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.uri import StoragePath, storage_path
 
 
-def listed(kind: Callable[[str], Any], name: str) -> Any:
-    """An option that takes several values, parted by commas or spaces."""
+def values_of(kind: Callable[[str], Any], name: str) -> Any:
+    """Return the constructor of an option that takes several values, separated by commas or spaces."""
     return PrimitiveConstructorSpec(
         nargs="*",
         metavar=f"{name}[,{name}...]",
@@ -30,62 +29,57 @@ def listed(kind: Callable[[str], Any], name: str) -> Any:
     )
 
 
-Words = Annotated[tuple[str, ...], listed(str, "NAME")]
-Numbers = Annotated[tuple[int, ...], listed(int, "N")]
+Words = Annotated[tuple[str, ...], values_of(str, "NAME")]
+Numbers = Annotated[tuple[int, ...], values_of(int, "N")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(RunConfig):
-    """A grid of runs, resumable by the same command."""
+    """A grid of runs; rerun the same command to resume."""
 
     out: PathOrUri
-    """Grid folder, a path or a URI such as s3://bucket/grid: made if it is not there, gone on with if it is."""
+    """Grid folder, a path or a URI such as s3://bucket/grid. If it holds this grid, it is resumed."""
     strategies: Words = ()
-    """Axis: strategies; --strategy alone when not given."""
+    """Axis: strategies. Default: --strategy."""
     seeds: Numbers = ()
-    """Axis: seeds; --seed alone when not given."""
+    """Axis: seeds. Default: --seed."""
     encoders: Words = ()
-    """Axis: encoders; --encoder alone when not given."""
+    """Axis: encoders. Default: --encoder."""
     budgets: Numbers = ()
-    """Axis: total labels of a run. n_1 is the largest first batch with which the rounds do not exceed it."""
+    """Axis: total labels of a run. --first-batch is then the largest with which all rounds stay within it."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    asking: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
-        default_factory=OracleConfig, metadata={"heading": "oracle"}
-    )
+    calls: tyro.conf.OmitArgPrefixes[OracleConfig] = field(default_factory=OracleConfig, metadata={"heading": "oracle"})
     stop: StopConfig = NEVER
-    how: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
+    scheduling: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
     dry_run: bool = False
-    """Say which runs there would be and what each costs, and whether they have room; start nothing."""
+    """Print the runs, the labels of each, and how many have room at a time; start nothing."""
     file: PathOrUri | None = None
-    """A grid file, TOML with [axes] and [options], or an earlier grid.json: its values are the defaults of these."""
+    """A grid file, TOML with [axes] and [options], or an earlier grid.json, whose values become the defaults."""
 
 
-def parsed(arguments: list[str]) -> Options:
-    """The options of a command line; those of --file stand where the line is silent."""
-    default = None
-    named = [value for option, value in pairwise(arguments) if option == "--file"]
-    named += [argument.removeprefix("--file=") for argument in arguments if argument.startswith("--file=")]
-    if named:
-        kept, axes = grid_file(storage_path(named[-1]))
-        options_there = {f.name: getattr(kept, f.name) for f in fields(RunConfig)}
-        default = Options(**options_there, **axes, out=tyro.MISSING)
-    about = "A grid of runs; the same command goes on where an earlier one stopped, and tries again what failed."
-    made = options(Options, "grid", about, arguments, default)
-    given = {argument.partition("=")[0] for argument in arguments}
+def parse_arguments(arguments: list[str]) -> Options:
+    """Parse a command line; --file gives the defaults of the options that it leaves out."""
+    default, path = None, value_of("--file", arguments)
+    if path is not None:
+        config, axes = grid_file(storage_path(path))
+        default = Options(**{f.name: getattr(config, f.name) for f in fields(RunConfig)}, **axes, out=tyro.MISSING)
+    description = "A grid of runs. Rerun the same command to resume interrupted runs and to restart failed ones."
+    options: Options = parse_options(Options, "grid", description, arguments, default)
+    names = {argument.partition("=")[0] for argument in arguments}
     for one, axis in (("strategy", "strategies"), ("seed", "seeds"), ("encoder", "encoders")):
-        if f"--{one}" in given and getattr(made, axis):
+        if f"--{one}" in names and getattr(options, axis):
             raise BadOption(f"--{one} is given, and so is the axis --{axis}; give --{axis} alone")
-    return made
+    return options
 
 
 def grid_file(path: StoragePath) -> tuple[RunConfig, dict[str, Any]]:
-    """What a grid file holds: options, and values of axes by name; BadFile when they are none."""
+    """Read a grid file: options, and values of axes by name; BadFile for a bad one."""
     content = read_grid_file(path)
     kinds = {"strategies": str, "seeds": int, "encoders": str, "budgets": int}
     for name, values in content["axes"].items():
         kind = kinds.get(name)
         if kind is None or not isinstance(values, list) or not all(type(value) is kind for value in values):
-            raise BadFile(f"{path}: {name} = {values!r} is no axis; [axes] may hold lists {', '.join(kinds)}")
+            raise BadFile(f"{path}: {name} = {values!r} is not an axis; [axes] may hold lists {', '.join(kinds)}")
     try:
         config = from_dict(RunConfig, content["options"])
     except BadOption as error:

@@ -22,7 +22,7 @@ from al_ray.storage.uri import StoragePath, storage_path
 SOURCE = "imported"
 
 
-def carry_out(options: Command) -> None:
+def run_command(options: Command) -> None:
     """Run the subcommand that the options belong to."""
     {Status: status, Export: export, Import: import_labels, Correct: correct}[type(options)](options)
 

@@ -1,4 +1,4 @@
-"""The options of the subcommands of paraphrase."""
+"""Options of the subcommands of paraphrase."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +10,12 @@ from al_ray.core.config.bounds import Between
 
 @dataclass(frozen=True, kw_only=True)
 class Train(ParaphraseConfig):
-    """Train an encoder on a task's positives; the same command goes on after the last whole epoch."""
+    """Train an encoder on a task's positives; rerun the same command to resume after the last complete epoch."""
 
     out: Path
-    """Folder of the model: made if it is not there, gone on with if it is."""
+    """Folder of the model. If it holds this training, the training is resumed."""
     device: str = "cpu"
-    """Where it is trained: cpu, or cuda:0."""
+    """Device of the training: cpu, or cuda:0."""
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,20 @@ class Index:
     """Encode all questions of the task and index them by squared distance."""
 
     run: Path
-    """Folder of a model that jobs.paraphrase train has made."""
+    """Folder of a model (paraphrase train)."""
     index: str | None = None
-    """A Faiss index-factory string: Flat is exact. The paper's IVF2000,Flat with cells as full as its own were
-    (278 questions) when not given."""
+    """Faiss index-factory string: Flat is exact. Default: IVFx,Flat with the paper's 278
+    questions per cell."""
     nprobe: Annotated[int | None, Between(1, 1_000_000)] = None
-    """Cells that an IVF index looks into for each query: as few as --least-recall wants when not given (the paper does
-    not say)."""
+    """Cells of an IVF index that each query searches (the paper does not say). Default: the fewest that reach
+    --least-recall."""
     least_recall: Annotated[float, Between(0, 1)] = 0.95
-    """The share of the 10 nearest questions that the index must find, measured on 1,000 of them; a warning below it."""
+    """Warn when the index finds a smaller share of the 10 nearest questions, measured on 1,000 questions."""
     shards: int = 1
-    """More than 1: so many actors of Ray encode the questions, and later search, each its part; Flat and IVFx,Flat find
-    the same."""
+    """Ray actors that encode and later search the questions, each its part. Results of Flat and IVFx,Flat do not depend
+    on it."""
     shared_storage: bool = False
-    """Every node of the cluster mounts the folder; asked for where there are several nodes, and kept with the index."""
+    """All nodes mount the folder. Required on a cluster of several nodes; stored with the index."""
 
 
 @dataclass(frozen=True)
@@ -48,34 +48,34 @@ class Search:
     question: str | None = None
     """A question, in quotes."""
     questions: Path | None = None
-    """A UTF-8 text file with a question a line; empty lines are left out."""
+    """UTF-8 text file with one question per line; empty lines are skipped."""
     count: Annotated[int, Between(1, 10_000)] = 10
-    """How many to find for each."""
+    """Number of questions to find for each."""
     out: Path | None = None
-    """JSON-lines file for what is found, a line a question; printed when not given."""
+    """JSON-lines file of the results, one line per question. Default: they are printed."""
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """P@1, P@10 and MRR over the first 20 found for each question of a split, and the time of a query."""
+    """P@1, P@10 and MRR over the 20 nearest questions of each question of a split, and the time of a query."""
 
     run: Path
     """Folder of a model with an index."""
     split: Literal["dev", "test"] = "dev"
-    """Choose by dev; look at test at the end."""
+    """Split. Tune on dev; measure test once, at the end."""
     timed: Annotated[int, Between(1, 1_000_000)] = 1_000
-    """So many of the questions, drawn at random, are asked one by one to take the time."""
+    """Number of questions, drawn at random, that are searched one by one to measure the time of a query."""
 
 
 @dataclass(frozen=True)
 class Compare:
-    """Put evaluated models beside each other; of those that differ in the seed alone, the mean (least to greatest)."""
+    """Compare evaluated models: the mean (minimum to maximum) of those that differ in the seed alone."""
 
     runs: tuple[Path, ...]
-    """Folders of models that jobs.paraphrase evaluate has measured, of one task and by one kind of index."""
+    """Folders of evaluated models (paraphrase evaluate), of one task and with one kind of index."""
     split: Literal["dev", "test"] = "dev"
-    """Choose by dev; look at test at the end."""
+    """Split. Tune on dev; measure test once, at the end."""
     by: str | None = None
-    """An option that is a number, such as smoothing or batch: its values are the x axis of the picture."""
+    """Numeric option, such as smoothing or batch, that is the x axis of the plot; with --out."""
     out: Path | None = None
-    """The picture, OUT.svg and OUT.png; with --by."""
+    """Path of the plot without extension, for OUT.svg and OUT.png; with --by."""

@@ -1,4 +1,4 @@
-"""Carry out jobs.plan: measure or read constants, plan, and print."""
+"""Measure or read the speeds of a machine, plan a run, and print the plan."""
 
 import logging
 import platform
@@ -15,64 +15,67 @@ from al_ray.datasets.synthetic import synthetic_task
 from al_ray.storage.files import read_json, refuse_folder, write_json
 
 TEXTS, VECTORS = 512, 16384
-NOT_COUNTED = "worked out from sizes; besides it Ray's object store, a third of a machine's memory"
+NOT_COUNTED = "computed from sizes; Ray's object store takes another third of a machine's memory"
 logger = logging.getLogger(__name__)
 
 
-def carry_out(asked: Options) -> None:
-    """Measure, or read constants; plan; print."""
-    # What cannot be is refused before anything is measured.
-    cluster, sizes = asked.workers, asked.sizes
-    constants = measure(asked) if asked.measure else known(asked)
-    print(told(asked, planning.plan(planning.setting_of(asked, sizes, cluster, constants))))
+def run_command(options: Options) -> None:
+    """Measure or read speeds, plan, and print."""
+    # Read first, because bad options raise before anything is measured.
+    cluster, sizes = options.workers, options.sizes
+    constants = measure(options) if options.measure else read_constants(options)
+    print(format_plan(options, planning.plan(planning.setting_of(options, sizes, cluster, constants))))
 
 
-def told(asked: Options, made: planning.Plan) -> str:
-    """The plan as text."""
-    cost = planning.cost_rows(made, asked.label_cost, asked.gpu_hour_cost)
-    workers = made.setting.config.training.workers
-    beside = "a trainer" if workers == 1 else f"{workers} training workers"
-    head = f"shards: {made.setting.shards}, and {beside} beside them; speeds of {made.setting.constants.machine}"
+def format_plan(options: Options, plan: planning.Plan) -> str:
+    """Format the plan: reasons, memory, time, cost and warnings."""
+    workers = plan.setting.config.training.workers
+    trainers = "a trainer" if workers == 1 else f"{workers} training workers"
+    head = f"shards: {plan.setting.shards}, and {trainers} beside them; speeds of {plan.setting.constants.machine}"
     parts = (
-        "\n".join([head, *planning.reasons(made, asked)]),
-        f"{format_columns(planning.memory_rows(made))}\n{NOT_COUNTED}",
+        "\n".join([head, *planning.reasons(plan, options)]),
+        f"{format_columns(planning.memory_rows(plan))}\n{NOT_COUNTED}",
+        f"{format_columns(planning.time_rows(plan))}\n{planning.LEGEND}",
+        format_columns(planning.cost_rows(plan, options.label_cost, options.gpu_hour_cost)),
+        "\n".join(planning.warnings(plan)),
     )
-    times = f"{format_columns(planning.time_rows(made))}\n{planning.LEGEND}"
-    return "\n\n".join([*parts, times, format_columns(cost), *filter(None, ["\n".join(planning.warnings(made))])])
+    return "\n\n".join(filter(None, parts))
 
 
-def known(asked: Options) -> Constants:
-    """Those of the file, or the built-in ones."""
-    device = CUDA if asked.gpus else CPU
-    if asked.constants is None:
-        return BUILT_IN[asked.gpu if asked.gpus else CPU]
+def read_constants(options: Options) -> Constants:
+    """Read the speeds in the file of --constants, or return the built-in ones."""
+    device = CUDA if options.gpus else CPU
+    if options.constants is None:
+        return BUILT_IN[options.gpu if options.gpus else CPU]
     try:
-        content = read_json(asked.constants)
+        content = read_json(options.constants)
     except BadFile as error:
-        raise BadFile(f"{asked.constants} cannot be read; {CURE}") from error
-    found = from_content(content, str(asked.constants))
-    if found.device != device:
-        raise BadOption(f"{asked.constants} was measured on {found.device}, and --gpus {asked.gpus:g} means {device}")
-    return found
+        raise BadFile(f"{options.constants} cannot be read; {CURE}") from error
+    constants = from_content(content, str(options.constants))
+    if constants.device != device:
+        raise BadOption(
+            f"{options.constants} was measured on {constants.device}, and --gpus {options.gpus:g} means {device}"
+        )
+    return constants
 
 
-def measure(asked: Options) -> Constants:
-    """The constants of this machine, written to --constants."""
-    if asked.constants is None:
-        raise BadOption("--measure writes a file; say which: --constants FILE")
-    refuse_folder("--constants", asked.constants)
-    device = f"{CUDA}:0" if asked.gpus else CPU
-    threads, date = int(asked.cpus_per_shard), time.strftime("%Y-%m-%d")
+def measure(options: Options) -> Constants:
+    """Measure the speeds of this machine, and write them to --constants."""
+    if options.constants is None:
+        raise BadOption("--measure writes a file; name it: --constants FILE")
+    refuse_folder("--constants", options.constants)
+    device = f"{CUDA}:0" if options.gpus else CPU
+    threads, date = int(options.cpus_per_shard), time.strftime("%Y-%m-%d")
     machine = f"{platform.node()} ({platform.processor() or platform.machine()})"
-    encoder = replace(asked.encoding, threads=threads)
-    about = f"{date}, {machine}, {device}, {threads} threads, {encoder.encoder}"
-    logger.info("measuring %s; nothing else should be busy here", about)
-    found: dict[str, Speed] = {"transfer": BUILT_IN[asked.gpu if asked.gpus else CPU].transfer}
+    encoder = replace(options.encoding, threads=threads)
+    source = f"{date}, {machine}, {device}, {threads} threads, {encoder.encoder}"
+    logger.info("measuring %s; nothing else should use this machine", source)
+    speeds: dict[str, Speed] = {"transfer": BUILT_IN[options.gpu if options.gpus else CPU].transfer}
     for name, speed in measure_constants(
-        MachineProbe(encoder, about, device, VECTORS), synthetic_task(TEXTS, 0).left.texts
+        MachineProbe(encoder, source, device, VECTORS), synthetic_task(TEXTS, 0).left.texts
     ):
         logger.info("%s: %s", name, f"{speed.value:,.4g}")
-        found[name] = speed
-    constants = Constants(CUDA if asked.gpus else CPU, machine, threads, **found)
-    write_json(asked.constants, as_content(constants, date))
+        speeds[name] = speed
+    constants = Constants(CUDA if options.gpus else CPU, machine, threads, **speeds)
+    write_json(options.constants, as_content(constants, date))
     return constants

@@ -1,14 +1,13 @@
-"""The options of jobs.run."""
+"""Options of the command run."""
 
 from dataclasses import dataclass, field, fields
-from itertools import pairwise
 from typing import Annotated
 
 import tyro
 
 from al_ray.active_learning.config import PAPER, RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
-from al_ray.cli._shared.entry import PathOrUri, options
+from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.serialization import part
@@ -16,21 +15,13 @@ from al_ray.storage.uri import storage_path
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
-    """The option that stands first in --help, before those of RunConfig."""
+class Options(RunConfig):
+    """One active-learning run; rerun the same command to resume it."""
 
     out: PathOrUri
     """Run folder, a path or a URI such as s3://bucket/run. If it holds a run, the run is resumed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(RunConfig, Output):
-    """One active-learning run; rerun the same command to resume it."""
-
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    asking: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
-        default_factory=OracleConfig, metadata={"heading": "oracle"}
-    )
+    calls: tyro.conf.OmitArgPrefixes[OracleConfig] = field(default_factory=OracleConfig, metadata={"heading": "oracle"})
     stop: StopConfig = NEVER
     match: Annotated[PathOrUri | None, PAPER] = None
     """For stratified-match: a complete run; this one draws as many positives and negatives as that one labelled."""
@@ -43,17 +34,14 @@ class Options(RunConfig, Output):
         return part(self, RunConfig)
 
 
-def parsed(arguments: list[str]) -> Options:
-    """The options of a command line; those of --config stand where the line is silent."""
-    default = None
-    # Both spellings that tyro takes; a --config without a path is tyro's to refuse.
-    named = [value for option, value in pairwise(arguments) if option == "--config"]
-    named += [argument.removeprefix("--config=") for argument in arguments if argument.startswith("--config=")]
-    if named:
+def parse_arguments(arguments: list[str]) -> Options:
+    """Parse a command line; --config gives the defaults of the options that it leaves out."""
+    default, text = None, value_of("--config", arguments)
+    if text is not None:
         from al_ray.runs.run_folder import bound_config
 
-        path = storage_path(named[-1])
-        kept = bound_config(path.parent) if path.name == "config.json" else bound_config(path)
-        default = Options(**{f.name: getattr(kept, f.name) for f in fields(RunConfig)}, out=tyro.MISSING)
-    about = "One active-learning run. Rerun the same command to resume it."
-    return options(Options, "run", about, arguments, default)
+        path = storage_path(text)
+        config = bound_config(path.parent if path.name == "config.json" else path)
+        default = Options(**{f.name: getattr(config, f.name) for f in fields(RunConfig)}, out=tyro.MISSING)
+    description = "One active-learning run. Rerun the same command to resume it."
+    return parse_options(Options, "run", description, arguments, default)

@@ -1,4 +1,4 @@
-"""How every command starts and ends: options, log lines on stderr, and one line for an error that the user can mend."""
+"""How every command starts and ends: parsing of options, log lines on stderr, and one line for a user's error."""
 
 import ast
 import io
@@ -16,7 +16,7 @@ from typing import Annotated, Any, NoReturn
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from al_ray.cli._shared.help import restored, shown
+from al_ray.cli._shared.help import from_tyro, to_tyro
 from al_ray.core.config.bounds import check_bounds
 from al_ray.core.errors import AlRayError, LabelsAwaited
 from al_ray.storage.uri import StoragePath, Uri, storage_path
@@ -24,21 +24,10 @@ from al_ray.storage.uri import StoragePath, Uri, storage_path
 COMMANDS = Path(__file__).parents[1]
 """The folder of the commands: each is a module NAME.py with a function `main`."""
 PATHS = {
-    "--task",
-    "--audit",
-    "--out",
-    "--run",
-    "--source",
-    "--left",
-    "--right",
-    "--labels",
-    "--scores",
-    "--config",
-    "--rerank",
-    "--like",
-    "--questions",
+    *("--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"),
+    *("--rerank", "--like", "--questions"),
 }
-# An option that takes a path or a URI.
+"""Options that take a path: an empty one is an error."""
 PathOrUri = Annotated[
     StoragePath,
     PrimitiveConstructorSpec(
@@ -89,12 +78,12 @@ def program_of(name: str) -> str:
 
 
 def job(main: Callable[[], None]) -> None:
-    """Run a command; an AlRayError becomes one line `error: ...` on stderr and exit code 2, a wait for people 0."""
+    """Run a command; an AlRayError ends it with one line `error: ...` on stderr and exit code 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A path that is not UTF-8, or a text that the terminal cannot show, must not end the command.
+        # A path that is not UTF-8, or a text that the terminal cannot show, must not crash the command.
         sys.stdout.reconfigure(errors="backslashreplace")
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
-    # Commands import faiss after this line, and it logs each of its builds that it tries to load.
+    # Commands import faiss after this line; it logs every build of itself that it tries to load.
     logging.getLogger("faiss.loader").setLevel(logging.WARNING)
     for option, value in pairwise([*sys.argv[1:], "-"]):
         # An empty path would mean the current folder; most likely a shell variable is not set.
@@ -108,27 +97,29 @@ def job(main: Callable[[], None]) -> None:
     except AlRayError as error:
         fail(str(error))
     except OSError as error:
-        # A path whose name is too long or whose folder may not be read, wherever it was opened.
+        # For example a path that is too long, or a folder without read permission.
         if error.filename is None:
             raise
-        fail(f"{error.filename}: {error.strerror}; give another path, or mend its permissions")
+        fail(f"{error.filename}: {error.strerror}; give another path, or change its permissions")
 
 
 def _piped(main: Callable[[], None]) -> None:
-    """Run a command that ends quietly when the reader of its output ends first, as in `al-ray report ... | head`."""
+    """Run a command; end without an error if the reader of its output ends first, as in `al-ray report ... | head`."""
     try:
         try:
             main()
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter flushes once more at its end, which must not fail.
+        # The interpreter flushes stdout again when it exits, which must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
 
-def options(kind: Any, name: str, description: str, arguments: Sequence[str] | None = None, default: Any = None) -> Any:
-    """Return the command line as a value of `kind`, a dataclass or a union of them; a bad one ends in one line.
+def parse_options(
+    kind: Any, name: str, description: str, arguments: Sequence[str] | None = None, default: Any = None
+) -> Any:
+    """Parse the command line as a value of `kind`, a dataclass or a union of them; a bad one ends the command.
 
     default: a value of `kind` whose fields are the defaults of options that the command line does not give.
     """
@@ -136,20 +127,27 @@ def options(kind: Any, name: str, description: str, arguments: Sequence[str] | N
     try:
         with redirect_stderr(errors):
             parsed = tyro.cli(
-                shown(kind, default), prog=program_of(name), description=description, args=arguments,
+                to_tyro(kind, default), prog=program_of(name), description=description, args=arguments,
                 config=(tyro.conf.DisallowNone,),
             )  # fmt: skip
     except SystemExit as stop:
         if stop.code == 2:
-            # tyro draws a box, or only rules under a title where the encoding has no box characters.
+            # tyro prints its message in a box, or under a title if the encoding has no box characters.
             lines = errors.getvalue().splitlines()
-            within = [line.strip("│") for line in lines if line.startswith("│")] or lines[1:]
-            words = " ".join(" ".join(line for line in within if line.strip(" ─-")).split())
-            fail(words or errors.getvalue())
+            message = [line.strip("│") for line in lines if line.startswith("│")] or lines[1:]
+            fail(" ".join(line for line in message if line.strip(" ─-")) or errors.getvalue())
         raise
-    value = restored(parsed)
+    value = from_tyro(parsed)
     check_bounds(value)
     return value
+
+
+def value_of(option: str, arguments: Sequence[str]) -> str | None:
+    """Return the last value of an option, given as `--option VALUE` or `--option=VALUE`; None without one."""
+    # An option without a value is left to tyro, which reports it.
+    values = [value for name, value in pairwise(arguments) if name == option]
+    values += [argument.removeprefix(f"{option}=") for argument in arguments if argument.startswith(f"{option}=")]
+    return values[-1] if values else None
 
 
 def fail(message: str) -> NoReturn:

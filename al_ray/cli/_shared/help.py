@@ -1,4 +1,4 @@
-"""Dataclasses as tyro shows them: groups with headings, a sentence for each option, its default and its bounds."""
+"""Types for tyro, so that --help shows groups with headings, and a sentence, default and bounds for each option."""
 
 import ast
 import inspect
@@ -14,64 +14,65 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_h
 import tyro
 
 from al_ray.core.config.bounds import Between, Group, annotations
+from al_ray.core.config.encoder import EncoderOptions
 
-# Before the name of a field that holds the options under a heading of their own.
+# Prefix of the generated field that holds the options of a heading.
 GROUP = "group_"
 
 
-def shown(kind: Any, default: Any = None) -> Any:
+def to_tyro(kind: Any, default: Any = None) -> Any:
     """Return the type to give to tyro for a dataclass, or for a union of dataclasses that are subcommands.
 
-    It has the flags of `kind`. tyro puts each dataclass in a box of its own, so the options of a base class with a
-    HEADING, and fields with a Group, move into dataclasses made for them. default: a value of `kind`.
+    It has the flags of `kind`, required ones first. tyro puts each dataclass in a box of its own, so the options of a
+    base class with a HEADING, and fields with a Group, move into generated dataclasses. default: a value of `kind`.
     """
     if get_origin(kind) in (Union, UnionType):
-        return reduce(or_, (shown(member) for member in get_args(kind)))
+        return reduce(or_, (to_tyro(member) for member in get_args(kind)))
     if get_origin(kind) is Annotated:
         inner, *extras = get_args(kind)
-        return Annotated[(shown(inner), *extras)]
+        return Annotated[(to_tyro(inner), *extras)]
     groups: dict[str, list[Any]] = {"": []}
     hints, sentences = get_type_hints(kind, include_extras=True), documentation(kind)
-    for one in fields(kind):
-        about = " ".join(one.metadata.get("help", sentences.get(one.name, "")).split())
-        row = _row(one, hints[one.name], about, _initial(one, default))
+    for one in sorted(fields(kind), key=lambda one: not _is_required(one)):
+        sentence = " ".join(one.metadata.get("help", sentences.get(one.name, "")).split())
+        row = _row(one, hints[one.name], sentence, _initial(one, default))
         groups.setdefault(_heading(kind, one.name), []).append(row)
     rows = groups.pop("")
     for heading, options in groups.items():
-        made = make_dataclass(heading, options, kw_only=True, namespace={"__doc__": ""})
-        box = (f"{GROUP}{heading}", Annotated[tyro.conf.OmitArgPrefixes[made], tyro.conf.arg(name=heading)])
-        # The options of a base class come before the sections, those of a Group are rarely needed: last.
-        rows.insert(0 if heading in _class_headings(kind) else len(rows), box)
-    return make_dataclass(kind.__name__, rows, kw_only=True, namespace={"__doc__": kind.__doc__, "SHOWN": kind})
+        group = make_dataclass(heading, options, kw_only=True, namespace={"__doc__": ""})
+        box = (f"{GROUP}{heading}", Annotated[tyro.conf.OmitArgPrefixes[group], tyro.conf.arg(name=heading)])
+        # The encoder comes before the sections; other groups are rarely needed: last.
+        rows.insert(0 if heading == EncoderOptions.HEADING else len(rows), box)
+    return make_dataclass(kind.__name__, rows, kw_only=True, namespace={"__doc__": kind.__doc__, "ORIGINAL": kind})
 
 
-def restored(value: Any) -> Any:
-    """Return a value of a type that `shown` made as a value of the dataclass that it was made of."""
-    kind = value.SHOWN
+def from_tyro(value: Any) -> Any:
+    """Convert a value of a type that `to_tyro` generated to the dataclass that it was generated from."""
+    kind = value.ORIGINAL
     content: dict[str, Any] = {}
     for one in fields(kind):
         heading = _heading(kind, one.name)
-        given = getattr(getattr(value, f"{GROUP}{heading}") if heading else value, one.name)
-        content[one.name] = restored(given) if hasattr(given, "SHOWN") else given
+        option = getattr(getattr(value, f"{GROUP}{heading}") if heading else value, one.name)
+        content[one.name] = from_tyro(option) if hasattr(option, "ORIGINAL") else option
     return kind(**content)
 
 
 @cache
 def documentation(kind: Any) -> dict[str, str]:
     """Return the docstrings under the fields of a dataclass and of its bases."""
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if is_dataclass(base):
             body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(cast(type, base)))).body[0]).body
             for one, after in pairwise(body):
                 if isinstance(one, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(one.target, ast.Name):
-                    found[one.target.id] = str(cast(ast.Constant, after.value).value)
-    return found
+                    sentences[one.target.id] = str(cast(ast.Constant, after.value).value)
+    return sentences
 
 
 @cache
 def _heading(kind: Any, name: str) -> str:
-    """The heading of a field: of its Group, or of the class that declares it first; "" for the first box."""
+    """Return the heading of a field: of its Group, or of the class that declares it first; "" for the first box."""
     for extra in annotations(kind)[name]:
         if isinstance(extra, Group):
             return extra.name
@@ -79,33 +80,33 @@ def _heading(kind: Any, name: str) -> str:
     return vars(declaring).get("HEADING", "")
 
 
-def _class_headings(kind: Any) -> set[str]:
-    return {vars(base)["HEADING"] for base in kind.__mro__ if "HEADING" in vars(base)}
+def _is_required(one: Field[Any]) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
 
 
 def _initial(one: Field[Any], default: Any) -> Any:
-    """The default of a field: that of the default value, or that of the class; MISSING for a required option."""
+    """Return the default of a field: from the default value, or from the class; MISSING for a required option."""
     if default is not None and getattr(default, one.name) is not tyro.MISSING:
         return getattr(default, one.name)
     return one.default_factory() if one.default_factory is not MISSING else one.default
 
 
-def _row(one: Field[Any], hint: Any, about: str, initial: Any) -> tuple[Any, ...]:
-    """The name, type and default of a field of the made class."""
+def _row(one: Field[Any], hint: Any, sentence: str, initial: Any) -> tuple[Any, ...]:
+    """Return the name, type and default of a field of the generated class."""
     inner, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if is_dataclass(inner):
-        about = about or inspect.cleandoc(inner.__doc__ or "")
-        named = tyro.conf.arg(name=one.metadata.get("heading"), help=" ".join(about.split()))
-        return one.name, Annotated[(shown(inner, None if initial is MISSING else initial), *extras, named)]
+        sentence = sentence or inspect.cleandoc(inner.__doc__ or "")
+        heading = tyro.conf.arg(name=one.metadata.get("heading"), help=" ".join(sentence.split()))
+        return one.name, Annotated[(to_tyro(inner, None if initial is MISSING else initial), *extras, heading)]
     bounds = [extra for extra in extras if isinstance(extra, Between)]
-    spoken = tyro.conf.arg(help=about, help_behavior_hint=_hint(initial, bounds))
-    kept = [extra for extra in extras if not isinstance(extra, Between | Group)]
-    given = {} if initial is MISSING else {"default": initial}
-    return one.name, Annotated[(inner, *kept, spoken)], field(**given)
+    text = tyro.conf.arg(help=sentence, help_behavior_hint=_hint(initial, bounds))
+    others = [extra for extra in extras if not isinstance(extra, Between | Group)]
+    default = {} if initial is MISSING else {"default": initial}
+    return one.name, Annotated[(inner, *others, text)], field(**default)
 
 
 def _hint(initial: Any, bounds: list[Between]) -> Callable[[str], str]:
-    """What stands after the sentence: the default, and the bounds of a number."""
+    """Return what follows the sentence: the default, and the bounds of a number."""
     limits = "".join(
         # A large upper bound only guards against overflow.
         f"; at least {bound.low:,.15g}" if bound.high > 1e5 else f"; {bound.low:,.15g} to {bound.high:,.15g}"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 from al_ray.datasets.tables.reader import Format, TableFormat
 from al_ray.datasets.tsv import BadRows
@@ -11,6 +11,8 @@ from al_ray.datasets.tsv import BadRows
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
     """File format of tables, and what to do with bad rows."""
+
+    HEADING: ClassVar[str] = "table"
 
     format: Format = "auto"
     """Format of all tables; auto: by the extension (.csv .tsv .tab .jsonl .ndjson .parquet .pq)."""

@@ -18,7 +18,8 @@ from al_ray.apps.augmentation.samplers import sample_pairs
 from al_ray.apps.augmentation.stsb import read_stsb
 from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer, tokenised
 from al_ray.apps.mining.miners import Pool, Random
-from al_ray.cli.augment import Options, augment
+from al_ray.cli._augment.options import Options
+from al_ray.cli._augment.pipeline import run_command as augment
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import Labelled
@@ -153,7 +154,7 @@ SAMPLERS = get_args(Sampler)
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_sampler_keeps_the_contract(sampler, stsb):
-    config = replace(small_options(stsb, Path("out")), sampler=sampler).made_by
+    config = replace(small_options(stsb, Path("out")), sampler=sampler).config
     gold = read_stsb(stsb).subset(20, False, 0)
     silver, again = sample_pairs(config, gold), sample_pairs(config, gold)
     assert len(silver) > 0
@@ -193,7 +194,7 @@ def test_a_reworded_pair_that_is_gold_or_of_equal_texts_is_left_out(stsb, seed):
         Scored(np.array([[0, 2], [1, 2]]), np.zeros(2)),
         {"dev": Scored(np.array([[0, 3]]), np.ones(1))},
     )
-    config = replace(small_options(stsb, Path("out")), sampler="substitution", per_text=1, seed=seed).made_by
+    config = replace(small_options(stsb, Path("out")), sampler="substitution", per_text=1, seed=seed).config
     assert len(sample_pairs(config, gold)) == 0
     assert len(sample_pairs(replace(config, sampler="insertion"), gold)) == 2
 
@@ -325,7 +326,7 @@ def test_a_missing_or_empty_file_of_the_benchmark_is_named(tmp_path):
         ({"changed": 2.0}, "--changed is 2"),
         ({"fresh_layers": 1}, "--fresh-layers 1: all weights of cnn-8 are random"),
         ({"words_from": "masked", "sampler": "insertion"}, "has no mask"),
-        ({"teacher": "cnn"}, "--teacher cnn is no transformer"),
+        ({"teacher": "cnn"}, "--teacher cnn is not a transformer"),
         ({"encoder": "random-bert", "encoder_layers": 1, "fresh_layers": 2}, "random-bert has 1 layers; give fewer"),
     ],
 )

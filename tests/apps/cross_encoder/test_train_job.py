@@ -17,8 +17,9 @@ import pytest
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, texts_of
 from al_ray.cli._evaluate.options import Options as EvaluateOptions
-from al_ray.cli._evaluate.pipeline import of_concat
-from al_ray.cli.train import Options, train
+from al_ray.cli._evaluate.pipeline import evaluate_cross_encoder
+from al_ray.cli._train.options import Options
+from al_ray.cli._train.pipeline import run_command as train
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import AlRayError, BadFile
@@ -170,7 +171,7 @@ def test_a_slice_of_other_pairs_is_refused(concat, tmp_path):
 
 
 def test_a_cross_encoder_is_evaluated_on_stated_pairs(concat, folder):
-    of_concat(EvaluateOptions(run=concat, heuristic=True, cluster=CPUS), concat)
+    evaluate_cross_encoder(EvaluateOptions(run=concat, heuristic=True, cluster=CPUS), concat)
     result, split = read(concat / "heuristic-dev.json"), read_task(folder / "task").split("dev")
     job = job_at(concat)
     pairs = np.concatenate([split.positives, split.stated_negatives])
@@ -181,7 +182,7 @@ def test_a_cross_encoder_is_evaluated_on_stated_pairs(concat, folder):
 
 
 def test_a_cross_encoder_and_a_run_are_compared_on_the_same_pairs(concat, cosine, folder):
-    of_concat(EvaluateOptions(run=concat, against=cosine, cluster=CPUS), concat)
+    evaluate_cross_encoder(EvaluateOptions(run=concat, against=cosine, cluster=CPUS), concat)
     result = read(concat / "evaluation-dev-against-cosine.json")
     difference = result["average_precision_difference"]
     assert difference["low"] <= difference["value"] <= difference["high"]
@@ -223,7 +224,7 @@ def test_a_dry_run_prints_the_work_to_do(cosine, folder, capsys):
         f"labels: {count} pairs, {len(split.positives)} of them matches",
         f"training: 1 epochs, {count // 16} steps, concat from random-bert",
         f"dev: at most {len(dev.positives) + 2 * len(dev.space.left) + 20} of {dev.space.total} pairs to score, "
-        "and 7 to put in order",
+        "and 7 to rank",
     ]
     assert not (folder / "planned").exists()
 
@@ -274,7 +275,7 @@ def test_invalid_options_are_refused_before_any_actor_starts(concat, folder, cha
 )
 def test_invalid_evaluations_of_a_cross_encoder_are_refused(concat, changes, words):
     with pytest.raises(AlRayError, match=words):
-        of_concat(EvaluateOptions(run=concat, **changes), concat)
+        evaluate_cross_encoder(EvaluateOptions(run=concat, **changes), concat)
 
 
 def embedded(encoder: Encoder, task: Task):

@@ -16,7 +16,7 @@ from al_ray.apps.grid import trackers
 from al_ray.apps.grid.runner import run_grid
 from al_ray.apps.grid.spec import GridConfig
 from al_ray.apps.grid.trackers import refuse_untracked
-from al_ray.cli._grid.options import parsed
+from al_ray.cli._grid.options import parse_arguments
 from al_ray.cli._grid.pipeline import grid_of
 from al_ray.core.errors import BadOption
 from al_ray.datasets.task_folder import write_task
@@ -66,7 +66,7 @@ def found(server: str, what: str, asked: dict[str, Any]) -> list[dict[str, Any]]
 def test_each_run_of_a_grid_is_a_run_of_mlflow_tagged_with_its_configuration(server, local_ray, make_task, tmp_path):
     write_task(make_task(True), tmp_path / "task", {})
     line = ["--task", str(tmp_path / "task"), "--out", str(tmp_path / "grid"), *OPTIONS, "--mlflow", server]
-    grid_runs = run_grid(grid_of(parsed(line)), lambda *_: None, lambda *_: None)
+    grid_runs = run_grid(grid_of(parse_arguments(line)), lambda *_: None, lambda *_: None)
     names = {one["name"]: one["experiment_id"] for one in found(server, "experiments", {"max_results": 9})}
     runs = found(server, "runs", {"experiment_ids": [names[trackers.EXPERIMENT]]})
     of = {run["info"]["run_name"]: run["data"] for run in runs}

@@ -21,7 +21,7 @@ from al_ray.apps.reporting.export import write_summary
 from al_ray.apps.reporting.read_runs import read_run, read_runs
 from al_ray.cli import grid as grid_job
 from al_ray.cli._grid import pipeline as grid_pipeline
-from al_ray.cli._grid.options import parsed
+from al_ray.cli._grid.options import parse_arguments
 from al_ray.cli._grid.pipeline import grid_of
 from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.entry import job
@@ -56,7 +56,7 @@ def task(tmp_path_factory, make_task) -> Path:
 
 
 def asked(task: Path, out: Path, *more: str) -> Grid:
-    return grid_of(parsed(["--task", str(task), "--out", str(out), *OPTIONS, *more]))
+    return grid_of(parse_arguments(["--task", str(task), "--out", str(out), *OPTIONS, *more]))
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +104,8 @@ def test_a_failed_run_is_marked_and_made_up_for_and_every_run_is_as_if_alone(
     # A file where a run's folder should be: this one fails, and no other.
     (out / "runs").mkdir(parents=True)
     (out / "runs" / "static-s0").touch()
-    told = grid_pipeline.told
-    monkeypatch.setattr(grid_pipeline, "told", lambda *said: (seen.append(groups()), told(*said))[1])
+    format_round = grid_pipeline.format_round
+    monkeypatch.setattr(grid_pipeline, "format_round", lambda *args: (seen.append(groups()), format_round(*args))[1])
     code, said = ended(grid, task, monkeypatch, capsys)
     assert code == 1
     assert "uncertainty-s0: round 2 of 2, 40 labels" in said
@@ -233,11 +233,11 @@ def test_a_dry_run_says_what_each_run_costs_and_starts_none(local_ray, task, tmp
         ["2", "runs", "80", "4", "0"],
     ]
     # 6 CPUs, two for a run, and two runs.
-    assert said.splitlines()[4] == "2 runs at a time have room, each with 2 actors"
+    assert said.splitlines()[4] == "there is room for 2 runs at a time, each with 2 actors"
     assert not grid.out.exists()
     code, said = ended(grid, task, monkeypatch, capsys, "--dry-run", "--gpus-per-shard", "1")
     assert code == 1
-    assert said.splitlines()[4] == "0 runs at a time have room, each with 2 actors"
+    assert said.splitlines()[4] == "there is room for 0 runs at a time, each with 2 actors"
     write_json(grid.out / "runs" / "static-s0" / "state.json", {"round": 1})
     _, said = ended(grid, task, monkeypatch, capsys, "--dry-run")
     assert [line.split()[3:] for line in said.splitlines()[1:4]] == [["1", "-"], ["0", "-"], ["4", "1"]]
@@ -274,7 +274,9 @@ def test_a_grid_on_s3_is_the_grid_on_a_disk(local_ray, alone, task, make_task):
         for told in (4, 0):
             # The second time there is nothing left to do.
             rounds = list[Mapping[str, Any]]()
-            runs = run_grid(grid_of(parsed(line)), lambda *_: None, lambda _, said, rounds=rounds: rounds.append(said))
+            runs = run_grid(
+                grid_of(parse_arguments(line)), lambda *_: None, lambda _, said, rounds=rounds: rounds.append(said)
+            )
             assert len(rounds) == told
         assert [replace(one, seconds={}) for one in runs[0].rounds] == [
             replace(one, seconds={}) for one in read_run(alone, "alone").rounds

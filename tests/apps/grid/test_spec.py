@@ -16,7 +16,7 @@ from al_ray.apps.grid.runner import count_placements
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells, first_batch, phases
 from al_ray.apps.grid.summary import GridSession, markdown, table, unfinished
 from al_ray.apps.reporting.run_records import Round, Run, SplitEvaluation, TaskSummary
-from al_ray.cli._grid.options import parsed
+from al_ray.cli._grid.options import parse_arguments
 from al_ray.cli._grid.pipeline import grid_of
 from al_ray.cluster.trial import bundles_of
 from al_ray.core.candidates import HIGHEST, Candidates
@@ -243,7 +243,7 @@ def test_a_grid_with_other_options_is_refused_by_name(tmp_path):
 
 
 def test_tune_starts_a_fresh_experiment_when_the_layout_of_the_package_changes(monkeypatch):
-    grid = grid_of(parsed(shlex.split("--task t --out g --strategies static --seeds 0")))
+    grid = grid_of(parse_arguments(shlex.split("--task t --out g --strategies static --seeds 0")))
     before = grid.digest
     assert grid.digest == before
     monkeypatch.setattr(ray_tune, "LAYOUT", ray_tune.LAYOUT + 1)
@@ -252,10 +252,10 @@ def test_tune_starts_a_fresh_experiment_when_the_layout_of_the_package_changes(m
 
 def test_axes_are_parted_by_commas_or_spaces():
     line = "--task t --out g --strategies static,random uncertainty --seeds 0,1 --budgets 40 --concurrent 3"
-    grid = grid_of(parsed(shlex.split(line)))
+    grid = grid_of(parse_arguments(shlex.split(line)))
     assert grid.axes == Axes(("static", "random", "uncertainty"), (0, 1), ("all-MiniLM-L6-v2",), (40,))
     assert grid.how == GridConfig(concurrent=3)
-    alone = grid_of(parsed(shlex.split("--task t --out g --strategy random --seed 5 --encoder e")))
+    alone = grid_of(parse_arguments(shlex.split("--task t --out g --strategy random --seed 5 --encoder e")))
     assert alone.axes == Axes(("random",), (5,), ("e",))
 
 
@@ -273,19 +273,19 @@ kind = "exact"
 
 def test_a_grid_file_gives_what_the_line_does_not(tmp_path):
     (tmp_path / "grid.toml").write_text(GRID)
-    grid = grid_of(parsed(["--file", str(tmp_path / "grid.toml"), "--out", "g", "--seeds", "7"]))
+    grid = grid_of(parse_arguments(["--file", str(tmp_path / "grid.toml"), "--out", "g", "--seeds", "7"]))
     assert grid.axes == Axes(("static", "random"), (7,), ("all-MiniLM-L6-v2",))
     assert (grid.work.config.rounds, grid.work.config.search.kind) == (3, "exact")
     # A grid's own record is such a file.
     GridFolder(tmp_path).bind(grid.axes, grid.work.config, grid.cells)
-    again = grid_of(parsed([f"--file={tmp_path / 'grid.json'}", "--out", "g"]))
+    again = grid_of(parse_arguments([f"--file={tmp_path / 'grid.json'}", "--out", "g"]))
     assert (again.axes, again.work) == (grid.axes, grid.work)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[axes]\nseeds = ['one']\n[options]\ntask = 't'", "seeds = .* is no axis"),
+        ("[axes]\nseeds = ['one']\n[options]\ntask = 't'", "seeds = .* is not an axis"),
         ("[axes]\nbatches = [1]\n[options]\ntask = 't'", "batches"),
         ("[options]\nrounds = 2", "lacks task"),
         ("axes = 3", "no tables"),
@@ -296,4 +296,4 @@ def test_a_grid_file_gives_what_the_line_does_not(tmp_path):
 def test_a_grid_file_that_is_none_is_refused(tmp_path, text, words):
     (tmp_path / "grid.toml").write_text(text)
     with pytest.raises(BadFile, match=words):
-        parsed(["--file", str(tmp_path / "grid.toml"), "--out", "g"])
+        parse_arguments(["--file", str(tmp_path / "grid.toml"), "--out", "g"])

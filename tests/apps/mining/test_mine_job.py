@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.apps.mining.task_pool import mining_task
-from al_ray.cli.mine import Options, main
+from al_ray.cli._mine.options import Options
+from al_ray.cli._mine.pipeline import run_command
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.datasets.tables.columns import BadRowLog
 from al_ray.datasets.tables.reader import TableFormat
@@ -44,7 +45,7 @@ def test_half_of_the_positives_is_known_and_their_texts_are_queries(task):
 
 
 def test_every_miner_is_evaluated_and_its_table_has_the_labels_for_training(small, task, capsys):
-    main(small)
+    run_command(small)
     output = capsys.readouterr().out
     content = json.loads((small.out / "mined.json").read_text())
     assert list(content["miners"]) == ["random", "bm25", "tfidf", "neighbours", "model"]
@@ -71,8 +72,8 @@ def test_every_miner_is_evaluated_and_its_table_has_the_labels_for_training(smal
 
 
 def test_known_positives_are_never_mined(small):
-    main(replace(small, known=1.0, miners=("bm25", "neighbours"), out=None, random_share=0.5))
-    main(replace(small, known=1.0, miners=("bm25", "neighbours"), random_share=0.5))
+    run_command(replace(small, known=1.0, miners=("bm25", "neighbours"), out=None, random_share=0.5))
+    run_command(replace(small, known=1.0, miners=("bm25", "neighbours"), random_share=0.5))
     for lines in json.loads((small.out / "mined.json").read_text())["miners"].values():
         assert lines["labelled"]["positives"] == lines["component"]["positives"] == lines["all"]["positives"] == 0
 
@@ -94,4 +95,4 @@ def test_bad_options_are_refused(small, tmp_path, options, words):
     if "run" in options:
         options = {"run": tmp_path / "nothing", "miners": ("model",)}
     with pytest.raises((BadOption, BadFile, WrongFolder), match=words):
-        main(replace(small, **options))
+        run_command(replace(small, **options))

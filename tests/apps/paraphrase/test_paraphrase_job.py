@@ -10,8 +10,8 @@ import pytest
 
 from al_ray.apps.paraphrase.comparison import compared, points
 from al_ray.apps.paraphrase.folder import ParaphraseFolder
-from al_ray.cli._paraphrase.commands import carry_out
 from al_ray.cli._paraphrase.options import Compare, Evaluate, Index, Search, Train
+from al_ray.cli._paraphrase.pipeline import run_command
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import read_task, write_task
@@ -29,8 +29,8 @@ def made(tmp_path_factory) -> Path:
     """A folder with a task, and a model with its index."""
     folder = tmp_path_factory.mktemp("paraphrase")
     write_task(synthetic_task(300, 0), folder / "task", {})
-    carry_out(train(folder))
-    carry_out(Index(folder / "run"))
+    run_command(train(folder))
+    run_command(Index(folder / "run"))
     return folder
 
 
@@ -53,18 +53,18 @@ def test_a_folder_holds_what_its_description_says(made):
 
 def test_the_same_command_says_what_there_is_and_other_options_are_refused(made, capsys):
     before = (made / "run" / "model" / "model.safetensors").stat().st_mtime_ns
-    carry_out(train(made))
+    run_command(train(made))
     assert "best epoch: " in capsys.readouterr().out
     assert (made / "run" / "model" / "model.safetensors").stat().st_mtime_ns == before
     with pytest.raises(WrongFolder, match=r"other options \(smoothing\)"):
-        carry_out(replace(train(made), smoothing=0.1))
+        run_command(replace(train(made), smoothing=0.1))
 
 
 def test_a_folder_from_before_an_option_was_there_is_gone_on_with(copy, made, capsys):
     config = json.loads((copy / "config.json").read_text())
     del config["miner"]
     (copy / "config.json").write_text(json.dumps(config))
-    carry_out(replace(train(made), out=copy))
+    run_command(replace(train(made), out=copy))
     assert "best epoch: " in capsys.readouterr().out
 
 
@@ -72,23 +72,23 @@ def test_a_training_that_was_stopped_ends_in_the_same_model(made, tmp_path):
     wanted = ParaphraseFolder(made / "run").trained()
     asked = replace(train(made), out=tmp_path / "run")
     stopped = replace(asked, epochs=1)
-    carry_out(stopped)
+    run_command(stopped)
     # As if the process had died after the first epoch of two: no model yet, and other files as they stand then.
     shutil.rmtree(tmp_path / "run" / "model")
     (tmp_path / "run" / "config.json").write_text((made / "run" / "config.json").read_text())
-    carry_out(asked)
+    run_command(asked)
     assert ParaphraseFolder(tmp_path / "run").trained() == wanted
     assert [epoch.epoch for epoch in ParaphraseFolder(tmp_path / "run").epochs()] == [1, 2]
 
 
 def test_the_encoder_knows_as_many_words_as_asked_and_the_rest_share_bins(made, tmp_path):
-    carry_out(replace(train(made), out=tmp_path / "run", words=7, epochs=1))
+    run_command(replace(train(made), out=tmp_path / "run", words=7, epochs=1))
     assert len(Vocabulary.read(tmp_path / "run" / "model").words) == 7
 
 
 def test_a_question_finds_the_nearest_ones(made, capsys):
     texts = read_task(made / "task").left.texts
-    carry_out(Search(made / "run", question=f"  {texts[5]} ", count=3))
+    run_command(Search(made / "run", question=f"  {texts[5]} ", count=3))
     asked, head, *rows = capsys.readouterr().out.splitlines()
     assert asked == texts[5]
     assert head.split() == ["distance", "id", "question"]
@@ -100,23 +100,23 @@ def test_a_question_finds_the_nearest_ones(made, capsys):
 def test_a_file_of_questions_is_answered_line_by_line(made, tmp_path, capsys):
     texts = read_task(made / "task").left.texts
     (tmp_path / "asked.txt").write_text(f"{texts[5]}\n\n{texts[9]}\n", encoding="utf-8")
-    carry_out(Search(made / "run", questions=tmp_path / "asked.txt", count=2, out=tmp_path / "found.jsonl"))
+    run_command(Search(made / "run", questions=tmp_path / "asked.txt", count=2, out=tmp_path / "found.jsonl"))
     lines = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
     assert [line["question"] for line in lines] == [texts[5], texts[9]]
     assert [len(line["found"]) for line in lines] == [2, 2]
     assert lines[1]["found"][0]["text"] == texts[9]
-    assert "2 questions searched for" in capsys.readouterr().out
+    assert "wrote the results of 2 questions" in capsys.readouterr().out
 
 
 def test_the_figures_are_those_of_a_slow_search(made, capsys):
-    carry_out(Index(made / "run", index="Flat"))
-    carry_out(Evaluate(made / "run", timed=3))
+    run_command(Index(made / "run", index="Flat"))
+    run_command(Evaluate(made / "run", timed=3))
     told = capsys.readouterr().out
     assert "a query: " in told
     assert told.count("index Flat: finds 100.0% of the 10 nearest") == 2
     found = json.loads((made / "run" / "evaluation-dev.json").read_text())
     task = read_task(made / "task")
-    carry_out(Search(made / "run", questions=questions_of(made, task), count=60, out=made / "found.jsonl"))
+    run_command(Search(made / "run", questions=questions_of(made, task), count=60, out=made / "found.jsonl"))
     answers = [json.loads(line) for line in (made / "found.jsonl").read_text().splitlines()]
     partners: dict[str, set[str]] = {}
     for one, other in task.splits["dev"].positives.tolist():
@@ -146,8 +146,8 @@ def questions_of(made: Path, task) -> Path:
 def test_an_index_of_two_actors_finds_what_one_of_a_process_finds(copy, local_ray):
     found = []
     for shards in (1, 2):
-        carry_out(Index(copy, index="IVF4,Flat", nprobe=2, shards=shards))
-        carry_out(Evaluate(copy, timed=2))
+        run_command(Index(copy, index="IVF4,Flat", nprobe=2, shards=shards))
+        run_command(Evaluate(copy, timed=2))
         found.append(json.loads((copy / "evaluation-dev.json").read_text()))
     assert [one["index"].pop("shards") for one in found] == [1, 2]
     assert [one.pop("query")["count"] for one in found] == [2, 2]
@@ -171,7 +171,7 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(copy, spoil, wo
     gone = copy / spoil
     shutil.rmtree(gone) if gone.is_dir() else gone.unlink()
     with pytest.raises((BadFile, BadOption, WrongFolder), match=words):
-        carry_out(Search(copy, question="why?"))
+        run_command(Search(copy, question="why?"))
 
 
 def test_an_index_from_before_they_were_measured_is_refused_with_the_cure(copy):
@@ -180,14 +180,14 @@ def test_an_index_from_before_they_were_measured_is_refused_with_the_cure(copy):
     del content["recall"]
     about.write_text(json.dumps(content))
     with pytest.raises(WrongFolder, match=r"was never measured; make it again: jobs.paraphrase index"):
-        carry_out(Search(copy, question="why?"))
+        run_command(Search(copy, question="why?"))
 
 
 def test_an_index_of_another_model_is_refused(copy):
     about = copy / "index" / "index.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), "digest": "another"}))
     with pytest.raises(WrongFolder, match="is of another model"):
-        carry_out(Search(copy, question="why?"))
+        run_command(Search(copy, question="why?"))
 
 
 @pytest.mark.parametrize(
@@ -202,17 +202,17 @@ def test_an_index_of_another_model_is_refused(copy):
 )
 def test_a_search_for_nothing_is_refused(made, options, words):
     with pytest.raises((BadFile, BadOption), match=words):
-        carry_out(Search(made / "run", **options))
+        run_command(Search(made / "run", **options))
 
 
 def test_bad_options_of_a_training_are_refused(made, make_task, tmp_path):
     with pytest.raises(BadOption, match="--smoothing is 2"):
         replace(train(made), smoothing=2.0)
     with pytest.raises(BadOption, match="--device tpu is not here"):
-        carry_out(replace(train(made), device="tpu"))
+        run_command(replace(train(made), device="tpu"))
     write_task(make_task(False), tmp_path / "two", {})
     with pytest.raises(BadOption, match="has two sides"):
-        carry_out(replace(train(made), task=str(tmp_path / "two"), out=tmp_path / "run"))
+        run_command(replace(train(made), task=str(tmp_path / "two"), out=tmp_path / "run"))
 
 
 def sibling(copy: Path, name: str, **options: object) -> Path:
@@ -232,7 +232,7 @@ def test_models_of_one_setting_are_compared_by_their_mean_and_range(copy, capsys
         sibling(copy, "a", smoothing=0.1), sibling(copy, "b", smoothing=0.1, seed=2),
         sibling(copy, "c", smoothing=0.0, seed=1, epochs=9),
     ]  # fmt: skip
-    carry_out(Compare(tuple(runs), by="smoothing", out=copy.parent / "curve"))
+    run_command(Compare(tuple(runs), by="smoothing", out=copy.parent / "curve"))
     told = capsys.readouterr().out.splitlines()
     assert [line.split() for line in told[1:4]] == [
         ["smoothing", "epochs", "seeds", "P@1,", "%", "P@10,", "%", "MRR,", "%", "recall", "of", "the", "index,", "%"],
@@ -259,13 +259,13 @@ def test_models_of_one_setting_are_compared_by_their_mean_and_range(copy, capsys
 def test_models_that_do_not_compare_are_refused(copy, options, asked, words):
     runs = (sibling(copy, "a"), sibling(copy, "b", **options))
     with pytest.raises((BadOption, WrongFolder), match=words):
-        carry_out(Compare(runs, **asked))
+        run_command(Compare(runs, **asked))
 
 
 def test_two_settings_at_one_value_make_no_curve(copy):
     runs = (sibling(copy, "a"), sibling(copy, "b", batch=32), sibling(copy, "c", batch=32, margin=1.0))
     with pytest.raises(BadOption, match="two settings have 32 and differ elsewhere"):
-        carry_out(Compare(runs, by="batch", out=copy / "curve"))
+        run_command(Compare(runs, by="batch", out=copy / "curve"))
     figures = json.loads((runs[0] / "evaluation-dev.json").read_text())
     (runs[0] / "evaluation-dev.json").write_text(
         json.dumps({**figures, "index": {"index": "IVF4,Flat", "recall": 0.5}})
@@ -273,7 +273,7 @@ def test_two_settings_at_one_value_make_no_curve(copy):
     figures_before = {**figures, "index": {"index": "Flat"}}
     (runs[1] / "evaluation-dev.json").write_text(json.dumps(figures_before))
     with pytest.raises(WrongFolder, match="never measured; index and evaluate again"):
-        carry_out(Compare(runs))
+        run_command(Compare(runs))
     (runs[1] / "evaluation-dev.json").write_text(json.dumps(figures))
     with pytest.raises(BadOption, match=r"more than one index \(Flat, IVF4,Flat\)"):
-        carry_out(Compare(runs))
+        run_command(Compare(runs))

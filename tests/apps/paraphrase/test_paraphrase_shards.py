@@ -18,7 +18,6 @@ from al_ray.apps.paraphrase.index import (
     build_index,
     choose_nprobe,
     index_file,
-    tokens_of,
 )
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption
@@ -32,7 +31,7 @@ from al_ray.search.merge import merge_neighbors
 TEXTS = synthetic_task(300, 0).left.texts
 CONFIG = EncoderConfig("cnn-8", None, 20, 64, 1)
 ENCODER = Cnn.base(CONFIG, Vocabulary.of(TEXTS))
-TOKENS = tokens_of(ENCODER, TEXTS)
+TOKENS = ENCODER.tokenise(TEXTS)
 VECTORS = embed_rows(ENCODER, TOKENS, np.arange(len(TEXTS)), unit=False)
 
 

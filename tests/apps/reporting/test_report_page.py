@@ -113,8 +113,8 @@ def test_a_folder_given_twice_is_read_once_and_of_two_of_one_name_one_is_numbere
 def test_what_cannot_be_reported_ends_in_one_line(folders, tmp_path, monkeypatch, capsys):
     for arguments, words in (
         ((tmp_path, "--out", tmp_path / "out"), "holds neither config.json nor grid.json"),
-        ((folders[0], "--out", folders[0]), "is a folder of something else (it has grid.json)"),
-        ((folders[1], "--out", folders[1]), "is a folder of something else (it has config.json)"),
+        ((folders[0], "--out", folders[0]), "is another kind of folder (it has grid.json)"),
+        ((folders[1], "--out", folders[1]), "is another kind of folder (it has config.json)"),
         (("--out", tmp_path / "out"), "no folder is given"),
         ((folders[1], "--out", tmp_path / "out", "--examples", -1), "--examples is -1; give at least 0"),
         ((folders[1],), "out"),

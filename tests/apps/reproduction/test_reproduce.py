@@ -20,7 +20,8 @@ from al_ray.apps.reproduction.tables import (
     stated_models,
 )
 from al_ray.apps.reproduction.targets import Part, extended_axes, parts
-from al_ray.cli.reproduce import ConcatConfig, Options, reproduce
+from al_ray.cli._reproduce.options import ConcatConfig, Options
+from al_ray.cli._reproduce.pipeline import run_command as reproduce
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadOption
@@ -132,7 +133,7 @@ def asked(tmp_path_factory) -> Options:
         search=SearchConfig(neighbours=5, block=16),
         training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
         evaluation=EvaluationConfig(splits=("dev", "test"), near_neighbours=2, random_pairs=20, examples=0),
-        cluster=ClusterConfig(timeout=120), how=GridConfig(concurrent=2, failures=0),
+        cluster=ClusterConfig(timeout=120), scheduling=GridConfig(concurrent=2, failures=0),
         concat=ConcatConfig(epochs=1, batch=16, near_pairs=30, random_pairs=20),
     )  # fmt: skip
 

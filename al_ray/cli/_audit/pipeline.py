@@ -1,0 +1,112 @@
+"""Draw pairs of an audit, and estimate precision from their labels."""
+
+from collections.abc import Iterator
+from math import log
+from pathlib import Path
+
+import numpy as np
+
+from al_ray.api.runs import Run, load_run
+from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, Record, band_audit, putative
+from al_ray.apps.audit.options import Estimate, Sample
+from al_ray.apps.audit.printout import format_bands, format_false_positives, format_sample
+from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
+from al_ray.apps.audit.score_bands import BandAudit
+from al_ray.cli._shared.progress import Progress
+from al_ray.cluster.session import refuse_lost, session
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.labels import OPEN
+from al_ray.core.rng import generator
+from al_ray.core.scorer import Labels
+from al_ray.oracles.answer_files import EXPORT, existing, read_answer_files
+from al_ray.oracles.people import write_sheets
+from al_ray.runs.run_folder import refuse_inside
+from al_ray.storage.files import refuse_folder, write_json
+from al_ray.storage.uri import storage_path
+
+
+def run_command(options: Sample | Estimate) -> None:
+    """Draw pairs to label, or estimate from their labels."""
+    if isinstance(options, Sample):
+        sample(options)
+    else:
+        estimate(options)
+
+
+def sample(options: Sample) -> None:
+    """Draw pairs, unless the folder holds this audit, and write the sheets that are missing."""
+    run = load_run(options.run)
+    folder, task_path = run.folder, storage_path(run.config.task)
+    out = options.out or options.run / f"audit-{options.split}{'-by-score' if options.by_score else ''}"
+    refuse_lost(out)
+    refuse_inside(out, task_path)
+    (folder.task.split if options.by_score else folder.task.measurable)(options.split)
+    request, audit = audit_options(options, run), AuditFolder(out)
+    exists = audit.holds(request)
+    if not exists:
+        folder.refuse_lost(request.round)
+        draw = sample_bands if options.by_score else sample_false_positives
+        with session(options.cluster):
+            record, pairs, *scored = draw(run.config, options.cluster, folder, request, Progress())
+        audit.keep(record, pairs, scored[0] if scored else None, folder.task)
+    record, (codes, _, pairs) = audit.record(), audit.key()
+    write_sheets(out, STEM, codes, pairs.pairs, folder.task)
+    print(*format_sample(record, out, len(codes), exists), sep="\n")
+
+
+def audit_options(options: Sample, run: Run) -> AuditOptions:
+    """Return the options that identify an audit, with the defaults filled in."""
+    number = run.complete_round(options.round)
+    model, task = run.folder.model(number).digest if number else "", run.folder.task.digest
+    if options.by_score:
+        budget, top = options.budget or 300, options.top or 100_000
+        return AuditOptions(options.split, number, options.seed, None, None, None, budget, top, model, task)
+    near, rand = (50 if value is None else value for value in (options.near, options.rand))
+    recall = options.at_recall or 0.2
+    return AuditOptions(options.split, number, options.seed, recall, near, rand, None, None, model, task)
+
+
+def estimate(options: Estimate) -> None:
+    """Read the labels, print the estimate and write it."""
+    if options.audit is None and options.labels is None:
+        raise BadOption("give --labels FILE, the labelled sheet, or --audit FOLDER; see --help")
+    path = options.audit or (options.labels or Path()).parent
+    out = options.out or path / "estimate.json"
+    refuse_lost(out)
+    refuse_folder("--out", out)
+    audit = AuditFolder(path)
+    record, (codes, ids, pairs) = audit.record(), audit.key()
+    if not record.asked.by_score and (options.at_cosine or options.at_p):
+        raise BadOption(f"--at-cosine and --at-p go with audits by score, and {path} is not one; leave them out")
+    files = [options.labels] if options.labels else [path / f"{STEM}.csv", *existing(path / EXPORT)]
+    labels: Labels = read_answer_files(files, codes, ids) if codes else np.empty(0, dtype=np.uint8)
+    if codes and (labels == OPEN).all():
+        raise BadFile(
+            f"{files[0]} answers none of the {len(codes):,} pairs; fill its column label with yes, no or unsure"
+        )
+    rng = generator(record.asked.seed, "audit-estimate")
+    if record.asked.by_score:
+        bands = band_audit(record, pairs, audit.scored(), labels)
+        lines, content = format_bands(bands, record, list(thresholds(options, record, bands)), rng)
+    else:
+        lines, content = format_false_positives(record, putative(record, pairs, labels), labels, rng)
+    print(*lines, sep="\n")
+    write_json(out, {"asked": vars(record.asked), **content})
+    print(f"wrote {out}")
+
+
+def thresholds(options: Estimate, record: Record, bands: BandAudit) -> Iterator[float]:
+    """Yield the cosines to measure at: those given, or else the ends of bands and the model's boundary."""
+    yield from options.at_cosine
+    scorer = record.scorer
+    if options.at_p and (scorer is None or not scorer.weight):
+        raise BadOption("--at-p: this model gives no probability that rises with the cosine; give --at-cosine")
+    for p in options.at_p:
+        if not 0 < p < 1:
+            raise BadOption(f"--at-p is {p}; give probabilities between 0 and 1")
+        assert scorer is not None
+        yield (log(p / (1 - p)) - scorer.bias) / scorer.weight
+    if not options.at_cosine and not options.at_p:
+        yield from bands.edges
+        if scorer is not None and bands.reaches(scorer.boundary):
+            yield scorer.boundary

@@ -1,0 +1,94 @@
+"""Augment, print and write."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from al_ray.api.training import COLUMNS
+from al_ray.apps.augmentation.folder import AugmentFolder
+from al_ray.apps.augmentation.gold import gold_of_task
+from al_ray.apps.augmentation.options import AugmentConfig, Gold, Line
+from al_ray.apps.augmentation.pipeline import AugmentationJob, augmented
+from al_ray.apps.augmentation.stsb import read_stsb
+from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
+from al_ray.apps.augmentation.word_replacement import Masked
+from al_ray.cli._augment.options import Options
+from al_ray.cli._shared.progress import Progress
+from al_ray.cluster.session import refuse_lost, session
+from al_ray.core.errors import BadOption
+from al_ray.core.text_table import format_columns
+from al_ray.datasets.tables.columns import BadRowLog
+from al_ray.datasets.tables.reader import TableFormat
+from al_ray.datasets.task_folder import read_task
+from al_ray.encoders.cnn import is_cnn
+from al_ray.encoders.cross_encoder import CrossEncoder
+from al_ray.runs.existing_labels import read_existing_labels
+from al_ray.storage.lock import locked
+from al_ray.storage.uri import storage_path
+
+
+def run_command(options: Options) -> None:
+    """Train teacher and students, print and write, continuing from the folder."""
+    refuse_lost(options.out)
+    config = options.config
+    check_models(config)
+    gold = gold_of(config).subset(config.gold_pairs, config.pool == "all", config.seed)
+    for line in plan(config, gold):
+        print(line, flush=True)
+    if options.dry_run:
+        return
+    progress = Progress()
+    with locked(options.out):
+        folder = AugmentFolder(options.out)
+        folder.bind(config, gold)
+        with session(options.cluster):
+            lines = augmented(AugmentationJob(folder, config, gold, options.cluster, progress))
+    progress.close()
+    print(table(lines))
+    print(f"results: {options.out}")
+
+
+def check_models(config: AugmentConfig) -> None:
+    """Raise an error for an encoder that does not exist or does not fit, before any work."""
+    teacher = config.teaching.run(1).encoding
+    if is_cnn(config.teacher):
+        raise BadOption(f"--teacher {config.teacher} is not a transformer, as a cross-encoder must be; give another")
+    CrossEncoder.base(teacher, 0)
+    if config.words_from == "masked":
+        Masked(teacher)
+    spec = StudentSpec(config.encoding, config.learning, config.seed, config.fresh_layers, config.words)
+    StudentTrainer(spec).untrained(["a word"])
+
+
+def gold_of(config: AugmentConfig) -> Gold:
+    """Read the gold pairs that the options name."""
+    if config.gold is not None:
+        kind, _, folder = config.gold.partition(":")
+        if kind != "stsb" or not folder:
+            raise BadOption(f"--gold is {config.gold!r}; give stsb:FOLDER, or --task and --labels")
+        return read_stsb(Path(folder))
+    assert config.task is not None
+    assert config.labels is not None
+    task = read_task(storage_path(config.task))
+    return gold_of_task(task, read_existing_labels(config.labels, task, COLUMNS, TableFormat(), BadRowLog("fail")))
+
+
+def plan(config: AugmentConfig, gold: Gold) -> Iterator[str]:
+    """Yield lines about what there is to do."""
+    pairs, pool, candidates = len(gold.train), gold.pool, config.per_text * len(gold.pool.queries)
+    yield f"gold: {pairs:,} pairs of {gold.name}, mean score {gold.train.scores.mean():.3f}"
+    yield "evaluated on: " + ", ".join(f"{len(scored):,} of {split}" for split, scored in gold.measured.items())
+    steps = config.teaching.steps(pairs)
+    yield f"cross-encoder: {config.teacher}, {config.teacher_epochs} epochs, {steps:,} steps"
+    texts = f"{len(pool.queries):,} texts with {len(pool.candidates):,}"
+    yield f"silver: at most {candidates:,} pairs by {config.sampler}, of {texts}"
+    yield f"student: {config.encoder}, {config.epochs} epochs"
+
+
+def table(lines: list[Line]) -> str:
+    """Format a row for each model, with 100 rho on each split."""
+    splits = list(lines[0].spearman)
+    rows: list[tuple[str, ...]] = [("model", "gold", "silver", "steps", *(f"{split} rho" for split in splits))]
+    for line in lines:
+        counts = (f"{count:,}" for count in (line.gold, line.silver, line.steps))
+        rows.append((line.model, *counts, *(f"{100 * line.spearman[split]:.2f}" for split in splits)))
+    return format_columns(rows)

@@ -1,0 +1,102 @@
+"""Train on existing labels, evaluate and print."""
+
+from collections.abc import Iterator
+
+from al_ray.apps.cross_encoder.folder import is_cross_encoder
+from al_ray.apps.cross_encoder.pipeline import Retriever, train_and_evaluate
+from al_ray.cli._evaluate.printout import print_difference, print_evaluation
+from al_ray.cli._run.pipeline import run, table
+from al_ray.cli._shared.progress import Progress
+from al_ray.cli._train.options import Options
+from al_ray.cluster.session import refuse_lost
+from al_ray.core.errors import BadOption, WrongFolder
+from al_ray.core.labels import Labelled
+from al_ray.core.task import Task
+from al_ray.datasets.tables.columns import BadRowLog
+from al_ray.datasets.tables.options import column_names
+from al_ray.datasets.task_folder import read_task
+from al_ray.datasets.tsv import Report
+from al_ray.runs.existing_labels import read_existing_labels, write_first_round
+from al_ray.runs.run_folder import bound_config, opened, refuse_inside
+from al_ray.storage.uri import storage_path
+
+
+def run_command(options: Options) -> None:
+    """Train, evaluate, print and write, continuing from the folder."""
+    check_options(options)
+    path = storage_path(options.task)
+    refuse_inside(options.out, path)
+    task = read_task(path)
+    for split in options.evaluation.splits:
+        task.measurable(split)
+    bad_rows = BadRowLog(options.bad_rows)
+    labelled = read_existing_labels(options.labels, task, label_columns(options.columns), options.reading, bad_rows)
+    if options.like is not None:
+        bound_config(storage_path(options.like))
+    retriever = Retriever.open(options.rerank, options.top, task)
+    for line in (*Report(tuple(bad_rows.skipped)).lines(), *plan(options, task, labelled)):
+        print(line, flush=True)
+    if options.dry_run:
+        return
+    if options.model == "cosine":
+        train_bi_encoder(options, task, labelled)
+    else:
+        train_cross_encoder(options, task, labelled, retriever)
+    print(f"results: {options.out}")
+
+
+def check_options(options: Options) -> None:
+    """Raise BadOption for options that do not go together, before anything is read."""
+    refuse_lost(options.out)
+    if options.model == "cosine" and (options.rerank is not None or options.like is not None):
+        raise BadOption("--rerank and --like are for --model concat; leave them out with cosine")
+    if options.rerank is not None and not options.evaluation.splits:
+        raise BadOption("--rerank evaluates --evaluation.splits, and none is given; give one")
+    if options.model == "cosine" and is_cross_encoder(options.out):
+        raise WrongFolder(f"{options.out} holds a cross-encoder; give --model cosine another --out")
+
+
+def label_columns(text: str) -> tuple[str, ...]:
+    """Return the columns of a table of labels."""
+    names = column_names("--columns", text)
+    if len(names) not in (2, 3):
+        raise BadOption(f"--columns is {text}; give three, such as left_id,right_id,label, or two ids")
+    return names
+
+
+def plan(options: Options, task: Task, labelled: Labelled) -> Iterator[str]:
+    """Yield lines about what there is to do."""
+    steps = options.steps(len(labelled))
+    yield f"labels: {len(labelled):,} pairs, {labelled.positives:,} of them matches"
+    yield f"training: {options.training.epochs} epochs, {steps:,} steps, {options.model} from {options.encoder}"
+    if options.model == "concat":
+        for name in options.evaluation.splits:
+            split, sizes = task.split(name), options.evaluation
+            near = min(len(split.space.left) * sizes.near_neighbours, split.space.total)
+            near = near if sizes.near_pairs is None else min(near, sizes.near_pairs * (len(sizes.bands) + 1))
+            most = min(len(split.positives) + near + sizes.random_pairs, split.space.total)
+            rerank = f", and {options.top:,} to rank" if options.rerank is not None else ""
+            yield f"{name}: at most {most:,} of {split.space.total:,} pairs to score{rerank}"
+
+
+def train_cross_encoder(options: Options, task: Task, labelled: Labelled, retriever: Retriever | None) -> None:
+    """Train a cross-encoder, and print the evaluation of each split as soon as it is done."""
+    progress = Progress()
+    for evaluation, stages in train_and_evaluate(
+        options.config, task, labelled, options.out, options.cluster, retriever, progress
+    ):
+        progress.close()
+        print_evaluation(evaluation)
+        if stages is not None:
+            first = stages.retriever
+            print(f"the {first.top:,} highest of {first.folder.path}, ranked by {options.out}:")
+            print_evaluation(stages.both)
+            if stages.difference is not None:
+                print_difference(stages.difference)
+
+
+def train_bi_encoder(options: Options, task: Task, labelled: Labelled) -> None:
+    """Train a bi-encoder: a run of one round, whose seed set is the labelled pairs."""
+    with opened(options.out, task) as folder:
+        write_first_round(folder, labelled)
+    print(table(run(options.config.run(len(labelled)), options.cluster, options.out).metrics()))
