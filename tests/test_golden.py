@@ -188,7 +188,7 @@ DIGESTS: dict[str, Any] = {
         '{"made_from": {"model": "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"}, "found": 1}',
         "7af0c28bee42f0331d0619ce866499999fe67ac3083012fb29373960689b6ce1",
     ],
-    "grid": "d61f3785493d",
+    "grid": "648325e94bb4",
     "cells": [
         {
             "name": "uncertainty-s1-cnn-b100",
@@ -370,7 +370,7 @@ OPTIONS: dict[str, str] = {
     """,
     "oracle": """
         {"pairs_per_call": 16, "calls_per_minute": null, "retries": 5, "retry_seconds": 1.0, "call_timeout": 120.0,
-        "cost_per_pair": 0.0, "max_cost": null}
+        "cost_per_pair": null, "max_cost": null}
     """,
     "stop": """
         {"labels": null, "hours": null, "patience": null}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import log
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from al_ray.active_learning.strategies import STRATEGIES, StrategyName, budgets_help, strategies_help
 from al_ray.core.config.bounds import Between, Group, Seed, check_bounds
@@ -16,6 +16,8 @@ from al_ray.core.task import SPLITS
 
 # Labels of a round: beyond any budget, and few enough for an array of pairs.
 MOST_LABELS = 1_000_000_000
+# First batch and growth, by who labels: people, or anything else (the paper's).
+PEOPLE, MACHINE = (50, 1.0), (2048, 1.5)
 PAPER = Group("experiments")
 """The heading of options that reproduce comparisons of the paper."""
 
@@ -32,10 +34,13 @@ class RunConfig(EncoderConfig):
     """Random seed."""
     rounds: Annotated[int, Between(1, 10_000)] = 4
     """k: rounds of selection, labelling and training (the paper: 10 on QQP, 4 on WikiQA)."""
-    first_batch: Annotated[int, Between(1, MOST_LABELS)] = 2048
-    """n_1: labels of the first round."""
-    growth: Annotated[float, Between(1, 1_000)] = 1.5
-    """Growth of the batch: round i labels n_1 * growth^(i-1) pairs."""
+    # None is replaced by the default of the oracle: people cannot label thousands of pairs before the first training.
+    first_batch: Annotated[int, Between(1, MOST_LABELS)] = cast(int, None)
+    """n_1: labels of the first round. Default: 50 if people label (--oracle file), else 2,048. It may change when a run
+    is resumed: it holds from the next batch on."""
+    growth: Annotated[float, Between(1, 1_000)] = cast(float, None)
+    """Growth of the batch: round i labels n_1 * growth^(i-1) pairs. Default: 1 if people label, else 1.5. It may change
+    when a run is resumed."""
     oracle: str = "simulated"
     """Who labels: simulated (the task's own positives), file (people), module:function (docs/labels.md), or model:PATH
     (a cross-encoder trained by the command train or augment)."""
@@ -53,6 +58,9 @@ class RunConfig(EncoderConfig):
         # The strategy comes first, because the other checks look it up.
         if self.strategy not in STRATEGIES:
             raise BadOption(f"--strategy is {self.strategy!r}; give one of {', '.join(STRATEGIES)}")
+        size, growth = PEOPLE if self.oracle == "file" else MACHINE
+        object.__setattr__(self, "first_batch", size if self.first_batch is None else self.first_batch)
+        object.__setattr__(self, "growth", growth if self.growth is None else self.growth)
         check_bounds(self)
         self.training.losses.refuse_unused(self.training.loss)
         # In logarithms, because the product may overflow.

@@ -82,17 +82,21 @@ def choose_batch(config: RunConfig, split: Split, services: RunServices, state: 
 def buy_labels(number: int, ledger: Ledger, oracle: Oracle) -> tuple[Batch, Labels]:
     """Have the oracle label those rows of a round's batch that have no label yet; return the batch and all its labels.
 
-    The batch must be in the ledger. Labels are (n,) NO, YES or UNSURE. Raises what Oracle.label raises.
+    The batch must be in the ledger. Labels are (n,) NO, YES or UNSURE. Of a round that was closed before all its pairs
+    were labelled, only the labelled pairs are returned. Raises what Oracle.label raises.
     """
     batch = ledger.batch(number)
     assert batch is not None
     labels = ledger.labels(number)
     missing = np.flatnonzero(labels == OPEN)
-    if len(missing):
-        for piece in oracle.label(number, batch, missing):
-            ledger.add_answers(number, piece)
-    ledger.seal(number)
-    return batch, ledger.labels(number) if len(missing) else labels
+    if not ledger.sealed(number):
+        if len(missing):
+            for piece in oracle.label(number, batch, missing):
+                ledger.add_answers(number, piece)
+        ledger.seal(number)
+        labels = ledger.labels(number) if len(missing) else labels
+    done = labels != OPEN
+    return Batch(batch.pairs[done], batch.cosines[done], batch.source), labels[done]
 
 
 def make_request(config: RunConfig, split: Split, services: RunServices, state: State, number: int) -> RoundRequest:

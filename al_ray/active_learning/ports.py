@@ -82,7 +82,11 @@ class Ledger(Protocol):
         ...
 
     def seal(self, number: int) -> None:
-        """Write the label table of a round whose pairs all have labels."""
+        """Write the label table of a round whose pairs all have labels; do nothing if it is there."""
+        ...
+
+    def sealed(self, number: int) -> bool:
+        """Return whether the label table of a round is written: its labels are final, and no more are bought."""
         ...
 
 

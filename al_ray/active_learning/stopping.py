@@ -8,23 +8,23 @@ import numpy as np
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
-from al_ray.core.config.bounds import Between, check_bounds
+from al_ray.core.config.bounds import Between, Lifted, check_bounds
 from al_ray.core.errors import BadOption
 
 
 @dataclass(frozen=True)
 class StopConfig:
-    """Limits that end a run before its last round. With a higher limit the same command resumes the run."""
+    """Limits that end a run before its last round. They hold in later sessions too, until another value is given."""
 
-    # Not in config.json: a limit may change between sessions of a run.
-    labels: Annotated[int | None, Between(1, 2**62)] = None
-    """End after the round in which the number of labels reaches this. Default: no limit."""
-    hours: Annotated[float | None, Between(0, 1e6)] = None
-    """End after the round in which the hours of all complete rounds, labelling included, reach this. Default: no
-    limit."""
-    patience: Annotated[int | None, Between(1, 10_000)] = None
+    # Not in config.json but in limits.json (runs/limits.py): a limit may change between sessions of a run.
+    labels: Annotated[int | Lifted | None, Between(1, 2**62)] = None
+    """End after the round in which the number of labels reaches this; none lifts an earlier limit."""
+    hours: Annotated[float | Lifted | None, Between(0, 1e6)] = None
+    """End after the round in which the hours of all complete rounds, labelling included, reach this; none lifts an
+    earlier limit."""
+    patience: Annotated[int | Lifted | None, Between(1, 10_000)] = None
     """End after this many rounds without a better average precision on dev, or on the first of --evaluation.splits if
-    dev is not measured. Default: no limit."""
+    dev is not measured; none lifts an earlier limit."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds."""
@@ -32,7 +32,7 @@ class StopConfig:
 
     def refuse_unmeasured(self, config: RunConfig) -> None:
         """Raise BadOption for patience when no round measures average precision."""
-        if self.patience is not None and not config.evaluation.splits:
+        if isinstance(self.patience, int) and not config.evaluation.splits:
             raise BadOption("--stop.patience waits for a better average precision; give --evaluation.splits dev")
 
 
@@ -46,7 +46,7 @@ def end_reason(config: RunConfig, stop: StopConfig, metrics: Sequence[Mapping[st
         return None
     limit = limit_reached(stop, metrics)
     if limit is not None:
-        return f"stopped after {rounds} by {limit}; rerun the same command with a higher limit, or none, to resume"
+        return f"stopped after {rounds} by {limit}; to resume, rerun the command with a higher value, or none"
     reason = f"no unlabelled candidate is left after {rounds}: the run ends below its budget"
     if config.search.kind == "exact" or not STRATEGIES[config.strategy].searches:
         return reason
@@ -58,13 +58,13 @@ def limit_reached(config: StopConfig, metrics: Sequence[Mapping[str, Any]]) -> s
     if not metrics:
         return None
     labels, hours = metrics[-1]["labels"], sum(sum(line["seconds"].values()) for line in metrics) / 3600
-    if config.labels is not None and labels >= config.labels:
+    if isinstance(config.labels, int) and labels >= config.labels:
         return f"--stop.labels {config.labels}: the run has {labels:,}"
-    if config.hours is not None and hours >= config.hours:
+    if isinstance(config.hours, int | float) and hours >= config.hours:
         return f"--stop.hours {config.hours:g}: the rounds took {hours:.2f}"
     # argmax is the first of equal values: a round that is only as good does not reset patience.
     best = int(np.argmax([line["average_precision"] or 0.0 for line in metrics]))
     waited = len(metrics) - 1 - best
-    if config.patience is not None and waited >= config.patience:
+    if isinstance(config.patience, int) and waited >= config.patience:
         return f"--stop.patience {config.patience}: average precision has not improved since round {best + 1}"
     return None

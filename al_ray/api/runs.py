@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason
+from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.api.models import PairModel, load_model
 from al_ray.cluster import run as cluster_run
 from al_ray.cluster.run import OnRound, RunSpec
@@ -101,8 +101,9 @@ def run(
     """Run active learning to its end; if `out` holds the run, resume it.
 
     on_round receives the metrics of each round, as in metrics.jsonl, when the round is complete; on_progress receives a
-    stage, how much of it is done and how much there is. oracle: options of an oracle that is a function. Starts a local
-    Ray, unless Ray is running or RAY_ADDRESS names a cluster.
+    stage, how much of it is done and how much there is. oracle: options of an oracle that is a function. Limits of
+    cost and `stop` are stored in the folder and hold when the run is resumed without them. Starts a local Ray, unless
+    Ray is running or RAY_ADDRESS names a cluster.
 
     Examples:
         >>> config = al_ray.RunConfig(
@@ -123,7 +124,7 @@ def run(
     """
     path = storage_path(str(out))
     folder = cluster_run.run(RunSpec(config, cluster, oracle, stop), path, on_progress, on_round)
-    run = Run(path, bound_config(path), end_reason(config, stop, folder.complete_rounds()))
+    run = Run(path, bound_config(path), folder.end_reason)
     # The slot of the cached property: the task is not read a second time.
     vars(run)["folder"] = folder
     return run

@@ -1,7 +1,8 @@
-"""The labels of a run: python -m jobs.labels {status,export,import,correct} --run RUN
+"""The labels of a run: python -m jobs.labels {status,export,import,correct,close} --run RUN
 
 status counts the labels of each round. export writes them as pairs of texts. import adds labels bought elsewhere as a
-round of the run. correct changes labels; the next training uses the corrected ones. Every option: --help.
+round of the run. correct changes labels; the next training uses the corrected ones. close ends a round that
+lacks labels. Every option: --help.
 """
 
 from al_ray.cli._labels.options import Command

@@ -14,13 +14,15 @@ from al_ray.cluster.session import refuse_lost, session
 from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import MODEL, OracleConfig
-from al_ray.core.errors import BadOption, MissingSplit, WrongFolder
+from al_ray.core.errors import BadOption, CostReached, MissingSplit, WrongFolder
 from al_ray.core.progress import OnProgress
+from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.oracles.cross_encoder import CrossEncoderOracle
 from al_ray.oracles.function import CallableOracle
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.simulated import SimulatedOracle
+from al_ray.runs.limits import in_force, write_limits
 from al_ray.runs.run_folder import RunFolder, opened, refuse_inside
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -42,15 +44,53 @@ class RunSpec:
 def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, trial: Trial | None = None) -> RunFolder:
     """Run to the last round or an early stop, continuing from the folder; LabelsAwaited when people are to label.
 
-    `active_learning.stopping.end_reason` tells which of the two ended a run. trial: the run's part of a grid, if any.
+    `RunFolder.end_reason` tells why a run stopped early. trial: the run's part of a grid, if any.
     """
-    config, cluster, stop = work.config, work.cluster, work.stop
+    config, cluster = work.config, work.cluster
     refuse_lost(out)
-    stop.refuse_unmeasured(config)
+    work.stop.refuse_unmeasured(config)
     texts = storage_path(config.task)
     refuse_inside(out, texts)
     task = read_task(texts)
     config = config.settled(task.split("train").space.total)
+    refuse_unfit(config, task)
+    with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
+        calls, stop = in_force(out, work.asking, work.stop)
+        stop.refuse_unmeasured(config)
+        oracle = oracle_of(config, calls, journal, watch)
+        journal.bind(config)
+        write_limits(out, calls, stop)
+        state = journal.state()
+        journal.refuse_lost(state.round)
+        early = None
+        if state.round < len(config.batches) and limit_reached(stop, journal.complete_rounds()) is None:
+            journal.end(None)
+            try:
+                pending = journal.ledger.batch(state.round + 1)
+                if pending is not None:
+                    if not STRATEGIES[config.strategy].uses_model and pending.source != config.strategy:
+                        raise WrongFolder(
+                            f"{out} has imported labels, and --strategy {config.strategy} takes no seed set"
+                        )
+                    # Before any actor is started, because people may not have labelled yet.
+                    loop.buy_labels(state.round + 1, journal.ledger, oracle)
+                with (
+                    session(cluster, config.training.workers),
+                    deploy_services(config, cluster, journal, oracle, watch, trial) as world,
+                ):
+                    for _ in loop.run(config, task.split("train"), world, state):
+                        lines = journal.metrics()
+                        on_round(lines[-1])
+                        if limit_reached(stop, lines) is not None:
+                            break
+            except CostReached as limit:
+                early = str(limit)
+        journal.end(early or end_reason(config, stop, journal.complete_rounds()))
+    return journal
+
+
+def refuse_unfit(config: RunConfig, task: Task) -> None:
+    """Raise MissingSplit or BadOption if the task lacks what the options need."""
     for name in config.evaluation.splits:
         task.measurable(name)
     strategy = STRATEGIES[config.strategy]
@@ -60,31 +100,6 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
         raise BadOption(
             f"--strategy {config.strategy} draws as many positives and negatives as a run; give --match RUN"
         )
-    with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
-        oracle = oracle_of(config, work.asking, journal, watch)
-        journal.bind(config)
-        state = journal.state()
-        journal.refuse_lost(state.round)
-        if state.round < len(config.batches) and limit_reached(stop, journal.complete_rounds()) is None:
-            pending = journal.ledger.batch(state.round + 1)
-            if pending is not None:
-                if not strategy.uses_model and pending.source != config.strategy:
-                    raise WrongFolder(f"{out} has imported labels, and --strategy {config.strategy} takes no seed set")
-                # Before any actor is started, because people may not have labelled yet.
-                loop.buy_labels(state.round + 1, journal.ledger, oracle)
-            with (
-                session(cluster, config.training.workers),
-                deploy_services(config, cluster, journal, oracle, watch, trial) as world,
-            ):
-                for _ in loop.run(config, task.split("train"), world, state):
-                    lines = journal.metrics()
-                    on_round(lines[-1])
-                    if limit_reached(stop, lines) is not None:
-                        break
-        early = end_reason(config, stop, journal.complete_rounds())
-        if early is not None:
-            journal.end(early)
-    return journal
 
 
 def oracle_of(config: RunConfig, asking: OracleConfig, journal: RunFolder, watch: OnProgress) -> Oracle:

@@ -82,7 +82,7 @@ class CallableOracle:
         self.function = function_of(oracle)
         self.spent = spent_before
         # Expected cost of a pair: --cost-per-pair, or more once a call cost more.
-        self.price = config.cost_per_pair
+        self.price = config.cost_per_pair or 0.0
         self.started = float("-inf")
 
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
@@ -119,10 +119,11 @@ class CallableOracle:
 
     def _refuse_cost(self, pairs: int, state: str) -> None:
         limit, due = self.config.max_cost, self.spent + pairs * self.price
-        if limit is not None and (self.spent >= limit or due > limit * (1 + SLACK)):
+        if isinstance(limit, int | float) and (self.spent >= limit or due > limit * (1 + SLACK)):
             raise CostReached(
-                f"labels cost {self.spent:,.6g} so far and the next {pairs:,} would make it {due:,.6g}, where "
-                f"--max-cost is {limit:,.6g}; {state}: raise --max-cost, and rerun the same command to resume"
+                f"stopped by --max-cost {limit:,.6g}: labels cost {self.spent:,.6g} so far, and the next {pairs:,} "
+                f"would make it {due:,.6g}; {state}. Rerun the command with a higher --max-cost to buy them, or "
+                "first close the round to train on what is labelled: python -m jobs.labels close --run RUN"
             )
 
     def _call(self, batch: Batch, rows: Rows) -> "Outcome":
@@ -147,7 +148,7 @@ class CallableOracle:
         labels, confidences, wrong = read_reply(reply, pairs)
         at = int(np.argmax(labels == OPEN))
         if cost is None:
-            cost = pairs * self.config.cost_per_pair
+            cost = pairs * (self.config.cost_per_pair or 0.0)
         elif not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf"):
             wrong = f"it returned the cost {SHORT.repr(cost)}, not a number from 0, or None"
             return CallResult(labels, confidences, pairs * self.price, wrong, at, returned=True, fatal=True)

@@ -2,44 +2,37 @@
 
 round-NNN/batch.parquet            the pairs chosen: left, right (rows), left_id, right_id, cosine, source
 round-NNN/answers-KKKKK.parquet    answers of one call of the oracle: row (of the batch), answer, by, confidence, cost
-round-NNN/labels.parquet           left, right, label (null: unsure), round, source: the whole round, uncorrected
+round-NNN/labels.parquet           left, right, label (null: unsure), round, source: the whole round, uncorrected; of a
+                                   closed round the pairs that had an answer
+round-NNN/closed.json              of a round closed early (labels close): how many pairs had none
 corrections-KKKKK.parquet          corrected labels: left, right, was, label, after (round)
 
 The last answer to a pair counts, and the last correction counts over every answer; all of them stay on disk.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, Labelled, latest_labels
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
-from al_ray.storage.files import make_table, read_parquet, write_parquet
+from al_ray.runs.ledger_files import (
+    ANSWERS,
+    BATCH,
+    CLOSED,
+    CORRECTIONS,
+    LABELS,
+    piece_name,
+    pieces_of,
+    read_table,
+    refuse,
+)
+from al_ray.storage.files import make_table, read_json, write_json, write_parquet
 from al_ray.storage.uri import Stamp, StoragePath, stamp_of
-
-BATCH = pa.schema(
-    [
-        *(("left", pa.int64()), ("right", pa.int64()), ("left_id", pa.string()), ("right_id", pa.string())),
-        *(("cosine", pa.float64()), ("source", pa.string())),
-    ]
-)
-LABELS = pa.schema(
-    [("left", pa.int64()), ("right", pa.int64()), ("label", pa.uint8()), ("round", pa.int32()), ("source", pa.string())]
-)
-ANSWERS = pa.schema(
-    [
-        *(("row", pa.int64()), ("answer", pa.string()), ("by", pa.string())),
-        *(("confidence", pa.float64()), ("cost", pa.float64())),
-    ]
-)
-CORRECTIONS = pa.schema(
-    [("left", pa.int64()), ("right", pa.int64()), ("was", pa.uint8()), ("label", pa.uint8()), ("after", pa.int32())]
-)
 
 
 class Ledger:
@@ -75,7 +68,7 @@ class Ledger:
         if stamp is None:
             return None
         if number not in self._batches or self._batches[number][0] != stamp:
-            self._batches[number] = stamp, self._batch(path, _read(path, BATCH))
+            self._batches[number] = stamp, self._batch(path, read_table(path, BATCH))
         return self._batches[number][1]
 
     def add_batch(self, number: int, batch: Batch) -> None:
@@ -129,34 +122,53 @@ class Ledger:
     def answers(self, number: int) -> Iterator[Answers]:
         """Yield the answers of a round, one value for each call of the oracle, in the order of the calls."""
         batch = self._known_batch(number)
-        for path in _pieces(self.round(number), "answers"):
-            table = _read(path, ANSWERS)
+        for path in pieces_of(self.round(number), "answers"):
+            table = read_table(path, ANSWERS)
             rows, words = table["row"].to_numpy(), table["answer"].to_pylist()
             if not set(words) <= set(CODES):
-                _refuse(path, f"holds other answers than {', '.join(CODES)}")
+                refuse(path, f"holds other answers than {', '.join(CODES)}")
             if ((rows < 0) | (rows >= len(batch.pairs))).any():
-                _refuse(path, f"answers more rows than the {len(batch.pairs):,} of its batch")
+                refuse(path, f"answers more rows than the {len(batch.pairs):,} of its batch")
             labels = np.array([CODES[word] for word in words], dtype=np.uint8)
             by, cost = str(table["by"][0]) if words else "", float(table["cost"].to_numpy().sum())
             yield Answers(rows, labels, by, table["confidence"].to_numpy(), cost)
 
     def add_answers(self, number: int, answers: Answers) -> None:
         """Write the answers of one call of the oracle; the cost is divided equally among the rows."""
-        count, pieces = len(answers.rows), len(_pieces(self.round(number), "answers"))
+        count, pieces = len(answers.rows), len(pieces_of(self.round(number), "answers"))
         assert count or not answers.cost
         assert not self.sealed(number)
         words, cost = [WORDS[label] for label in answers.labels.tolist()], np.full(count, answers.cost / max(1, count))
         table = make_table(ANSWERS, (answers.rows, words, [answers.by] * count, answers.confidences, cost))
-        write_parquet(self.round(number) / _piece("answers", pieces + 1), table)
+        write_parquet(self.round(number) / piece_name("answers", pieces + 1), table)
 
     def seal(self, number: int) -> None:
         """Write labels.parquet of a round in which every pair has an answer; do nothing if it is there."""
-        if self.sealed(number):
-            return
-        batch, labels = self._known_batch(number), self.first_labels(number)
-        assert not (labels == OPEN).any()
-        label, rounds = pa.array(labels, mask=labels == UNSURE), np.full(len(labels), number, dtype=np.int32)
-        table = make_table(LABELS, (*batch.pairs.T, label, rounds, [batch.source] * len(labels)))
+        if not self.sealed(number):
+            labels = self.first_labels(number)
+            assert not (labels == OPEN).any()
+            self._write_labels(number, labels)
+
+    def close(self, number: int) -> int:
+        """Write labels.parquet with the pairs that have an answer, and return how many have none.
+
+        Those leave the round: a later round may choose them again. BadOption if no pair has an answer.
+        """
+        labels = self.first_labels(number)
+        left = int((labels == OPEN).sum())
+        if left == len(labels):
+            raise BadOption(f"no pair of round {number} has a label yet; label some of them before you close it")
+        # Without this file a shorter labels.parquet is a damaged one.
+        write_json(self.round(number) / CLOSED, {"pairs_without_label": left})
+        self._write_labels(number, labels)
+        return left
+
+    def _write_labels(self, number: int, labels: Labels) -> None:
+        """Write labels.parquet: the pairs of a round with their (n,) labels, without those that have none."""
+        batch, done = self._known_batch(number), labels != OPEN
+        known, rounds = labels[done], np.full(int(done.sum()), number, dtype=np.int32)
+        label = pa.array(known, mask=known == UNSURE)
+        table = make_table(LABELS, (*batch.pairs[done].T, label, rounds, [batch.source] * len(known)))
         write_parquet(self.round(number) / "labels.parquet", table)
 
     def sealed(self, number: int) -> bool:
@@ -189,7 +201,7 @@ class Ledger:
         if change.any():
             after = np.full(int(change.sum()), self.rounds, dtype=np.int32)
             table = make_table(CORRECTIONS, (*pairs[change].T, was[change], labels[change], after))
-            piece = _piece("corrections", len(_pieces(self.path, "corrections")) + 1)
+            piece = piece_name("corrections", len(pieces_of(self.path, "corrections")) + 1)
             write_parquet(self.path / piece, table)
         return int(change.sum())
 
@@ -199,12 +211,12 @@ class Ledger:
 
     def corrections(self) -> Iterator[pa.Table]:
         """Yield the tables of corrections, in the order in which they were written."""
-        for path in _pieces(self.path, "corrections"):
-            table = _read(path, CORRECTIONS)
+        for path in pieces_of(self.path, "corrections"):
+            table = read_table(path, CORRECTIONS)
             self._pairs(path, table)
             for name in ("was", "label"):
                 if not set(table[name].to_pylist()) <= {NO, YES, UNSURE}:
-                    _refuse(path, f"holds an invalid {name}")
+                    refuse(path, f"holds an invalid {name}")
             yield table
 
     def _all_labels(self) -> tuple[Keys, Labels]:
@@ -222,56 +234,38 @@ class Ledger:
         """Return the batch in a table, checked; its arrays are read-only, because callers share them."""
         pairs, sources = self._pairs(path, table), table["source"].unique().to_pylist()
         if (table["left_id"].to_pylist(), table["right_id"].to_pylist()) != self.task.ids_of(pairs):
-            _refuse(path, "holds other ids than the task has")
+            refuse(path, "holds other ids than the task has")
         if len(sources) > 1 or len(np.unique(pairs, axis=0)) < len(pairs):
-            _refuse(path, "has a pair twice, or pairs of two sources")
+            refuse(path, "has a pair twice, or pairs of two sources")
         cosines = np.array(table["cosine"].to_numpy())
         for array in (pairs, cosines):
             array.flags.writeable = False
         return Batch(pairs, cosines, str(sources[0]) if sources else "")
 
     def _sealed(self, number: int, batch: Batch) -> Labels:
-        """Return the labels (n,) of labels.parquet."""
+        """Return the labels (n,) of labels.parquet; OPEN for pairs that had none when the round was closed."""
         path = self.round(number) / "labels.parquet"
-        table = _read(path, LABELS, lacking="label")
-        if not np.array_equal(self._pairs(path, table), batch.pairs):
-            _refuse(path, "holds other pairs than batch.parquet beside it")
-        labels = table["label"].fill_null(UNSURE).to_numpy()
+        table = read_table(path, LABELS, lacking="label")
+        pairs, rows = self._pairs(path, table), np.arange(len(batch.pairs))
+        closed = self.round(number) / CLOSED
+        if len(pairs) < len(rows) and closed.exists():
+            # Each pair as one number, (a, b) and (b, a) apart.
+            codes, labelled = (one[:, 0] * len(self.task.right) + one[:, 1] for one in (batch.pairs, pairs))
+            rows = np.flatnonzero(np.isin(codes, labelled))
+            if len(batch.pairs) - len(rows) != read_json(closed, ["pairs_without_label"])["pairs_without_label"]:
+                refuse(path, f"holds other pairs than those that had a label, by {CLOSED} beside it")
+        if not np.array_equal(pairs, batch.pairs[rows]):
+            refuse(path, "holds other pairs than batch.parquet beside it")
+        labels = np.full(len(batch.pairs), OPEN, dtype=np.uint8)
+        labels[rows] = table["label"].fill_null(UNSURE).to_numpy()
         # Unsure is written as null, never as 2.
         if set(table["label"].to_pylist()) - {NO, YES, None} or (table["round"].to_numpy() != number).any():
-            _refuse(path, "holds other labels than 0, 1 and null, or another round's")
-        return labels.copy()
+            refuse(path, "holds other labels than 0, 1 and null, or another round's")
+        return labels
 
     def _pairs(self, path: StoragePath, table: pa.Table) -> Pairs:
         """Return the pairs (n, 2) in the columns left and right; BadFile if the task does not have these rows."""
         pairs = as_pairs(table["left"].to_numpy(), table["right"].to_numpy())
         if ((pairs < 0) | (pairs >= [len(self.task.left), len(self.task.right)])).any():
-            _refuse(path, "holds other pairs than the task has")
+            refuse(path, "holds other pairs than the task has")
         return pairs
-
-
-def _piece(kind: str, number: int) -> str:
-    return f"{kind}-{number:05d}.parquet"
-
-
-def _pieces(folder: StoragePath, kind: str) -> list[StoragePath]:
-    """Return the files of a kind in the order in which they were written; BadFile if a number is missing."""
-    there = {path.name for path in folder.glob(f"{kind}-*.parquet")}
-    names = [_piece(kind, number) for number in range(1, len(there) + 1)]
-    for name in names:
-        if name not in there:
-            later = max(there.difference(names))
-            raise BadFile(f"{folder} has {later} and no {name}; restore {name}, or remove {later}")
-    return [folder / name for name in names]
-
-
-def _read(path: StoragePath, schema: pa.Schema, lacking: str = "") -> pa.Table:
-    """Read a table; BadFile for a null, except in the column `lacking`."""
-    table = read_parquet(path, schema)
-    if any(table[name].null_count for name in schema.names if name != lacking):
-        _refuse(path, "lacks values")
-    return table
-
-
-def _refuse(path: StoragePath, fault: str) -> NoReturn:
-    raise BadFile(f"{path} {fault}; restore it")

@@ -3,7 +3,8 @@
 config.json                        every option, resolved; the folder is bound to it
 state.json                         the last complete round; replaced atomically, after all other files of the round
 metrics.jsonl                      one line for each complete round
-ended.json                         why a run stopped before its last planned round, and after which round
+ended.json                         why the last session stopped before the last planned round, and after which round
+limits.json                        limits of cost and stop options, see runs/limits.py
 round-NNN/*.parquet                pairs, answers and labels of the round, see runs/ledger.py
 round-NNN/search.json              recall of the index (knn): share of the true nearest neighbours that it found
 round-NNN/record.json              metrics of the round, its model's digest and scorer, each split's evaluation
@@ -13,6 +14,7 @@ events/                            the same metrics for TensorBoard
 """
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +29,6 @@ from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import OPEN, YES, Model, State
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
-from al_ray.datasets.task_folder import read_task
 from al_ray.metrics.error_examples import Examples, main_split
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.runs.error_examples import write_examples
@@ -35,13 +36,17 @@ from al_ray.runs.ledger import Ledger
 from al_ray.runs.tensorboard import add_events
 from al_ray.storage.files import read_json, write_json, write_text
 from al_ray.storage.lock import locked
-from al_ray.storage.uri import StoragePath, Uri, storage_path
+from al_ray.storage.uri import StoragePath, Uri
 
 # The fields of a line of metrics.jsonl that jobs read.
 FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
 
 # Fields of the model in record.json, with their types.
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
+logger = logging.getLogger(__name__)
+
+# Options that may change while a run is under way.
+BATCH_SIZES = ("rounds", "first_batch", "growth")
 RECALL, ENDED = "search.json", "ended.json"
 
 
@@ -62,8 +67,9 @@ class RunFolder:
     def bind(self, config: RunConfig) -> None:
         """Write config.json, or check that the config and task in it are the same; WrongFolder if they differ.
 
-        More rounds than before are allowed, and extend the run. Until the first pair is chosen, config.json is
-        overwritten: otherwise a wrong option, such as an encoder that does not exist, could never be corrected.
+        More rounds than before are allowed, and extend the run; other batch sizes hold from the next batch on. Until
+        the first pair is chosen, config.json is overwritten: otherwise a wrong option, such as an encoder that does
+        not exist, could never be corrected.
         """
         path = self.path / "config.json"
         options = {**as_dict(config), "task_digest": self.task.digest}
@@ -74,11 +80,14 @@ class RunFolder:
         stored = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
         # The last round of such a strategy took all pairs that were left.
         last = config.once or STRATEGIES[config.strategy].takes_all_stated
-        more = not last and isinstance(stored["rounds"], int) and stored["rounds"] < config.rounds
-        other = sorted(differences({**stored, "rounds": config.rounds} if more else stored, options))
-        if other and self.ledger.rounds:
-            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
-        if more or other:
+        new = () if last or stored["rounds"] > config.rounds else BATCH_SIZES
+        fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
+        if fixed and self.ledger.rounds:
+            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another --out")
+        if stored != options:
+            if self.ledger.rounds and any(stored[name] != options[name] for name in BATCH_SIZES[1:]):
+                sizes = ", ".join(f"{size:,}" for size in config.batches[self.ledger.rounds :][:6])
+                logger.info("batch sizes change: the next rounds have %s pairs", sizes or "no")
             write_json(path, options)
 
     @property
@@ -152,9 +161,19 @@ class RunFolder:
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
         self.seconds.clear()
 
-    def end(self, why: str) -> None:
-        """Record that the run stopped before its last planned round: by a stopping rule, or for lack of pairs."""
-        write_json(self.path / ENDED, {"round": self.last, "why": why})
+    def end(self, why: str | None) -> None:
+        """Record why the run stopped before its last planned round: a limit, or lack of pairs; None when it goes on."""
+        if why is not None or (self.path / ENDED).exists():
+            write_json(self.path / ENDED, {"round": self.last, "why": why})
+
+    @property
+    def end_reason(self) -> str | None:
+        """Return why the run stopped before its last planned round; None if it did not, or went on since."""
+        path = self.path / ENDED
+        if not path.exists():
+            return None
+        content = read_json(path, ["round", "why"])
+        return content["why"] if content["round"] == self.last else None
 
     def keep_calibration(
         self, number: int, calibration: Mapping[str, Any], thresholds: Sequence[Mapping[str, Any]]
@@ -239,7 +258,10 @@ def last_round(path: StoragePath) -> int:
 def at_its_end(path: StoragePath, config: RunConfig) -> bool:
     """Return whether a run has all rounds of its config or was stopped before; new limits may resume a stopped one."""
     last, mark = last_round(path), path / ENDED
-    return last >= len(config.batches) or (last > 0 and mark.exists() and read_json(mark, ["round"])["round"] == last)
+    if last >= len(config.batches) or not last or not mark.exists():
+        return last >= len(config.batches)
+    content = read_json(mark, ["round", "why"])
+    return content["round"] == last and content["why"] is not None
 
 
 def bound_config(path: StoragePath) -> RunConfig:
@@ -253,27 +275,6 @@ def bound_config(path: StoragePath) -> RunConfig:
         return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
     except BadOption as error:
         raise BadFile(f"{path / 'config.json'}: {error} (restore it)") from error
-
-
-def trained(path: StoragePath, task: Task, option: str) -> tuple[RunConfig, RunFolder]:
-    """Return config and folder of the run that an option names; an error unless it is of this task and has a model."""
-    config = bound_config(path)
-    if read_json(path / "config.json", ["task_digest"])["task_digest"] != task.digest:
-        raise BadOption(f"{option} {path} is a run of another task; give one of the same task")
-    folder = RunFolder(path, task)
-    if not folder.last:
-        raise BadFile(f"{option} {path} has no complete round, and so no model; run it first (python -m jobs.run)")
-    folder.refuse_lost(folder.last)
-    return config, folder
-
-
-def bought_by(path: StoragePath) -> tuple[int, int]:
-    """Return how many positives and negatives a run has; BadOption for one that is not finished."""
-    config = bound_config(path)
-    lines = RunFolder(path, read_task(storage_path(config.task))).complete_rounds()
-    if not lines or not at_its_end(path, config):
-        raise BadOption(f"{path} has {len(lines)} of {len(config.batches)} rounds; run it to its end first")
-    return int(lines[-1]["positives"]), int(lines[-1]["labels"] - lines[-1]["positives"])
 
 
 def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Memory:
 
     batches: dict[int, Batch] = field(default_factory=dict)
     said: dict[int, Labels] = field(default_factory=dict)
-    sealed: list[int] = field(default_factory=list)
+    sealed_rounds: list[int] = field(default_factory=list)
     complete_rounds: list[int] = field(default_factory=list)
     last: State = field(default_factory=State)
 
@@ -107,14 +107,17 @@ class Memory:
         assert (self.said[number][answers.rows] == OPEN).all(), "a label is bought twice"
         self.said[number][answers.rows] = answers.labels
 
+    def sealed(self, number: int) -> bool:
+        return number in self.sealed_rounds
+
     def seal(self, number: int) -> None:
         assert not (self.said[number] == OPEN).any()
-        self.sealed.append(number)
+        self.sealed_rounds.append(number)
 
     def record_round(self, state: State, evaluations: Mapping[str, Evaluation], examples: Examples | None) -> None:
         assert examples is None
         assert list(evaluations) == ["dev", "train"]
-        assert state.round in self.sealed
+        assert state.round in self.sealed_rounds
         self.complete_rounds.append(state.round)
         self.last = state
 

@@ -96,7 +96,7 @@ def test_what_ended_is_said_and_how_it_goes_on():
     assert end_reason(rounds, stop, lines(0.1, 0.1, 0.1)) is None
     assert end_reason(rounds, stop, lines(0.1, 0.1)) == (
         "stopped after round 2 of 3 by --stop.labels 20: the run has 20; "
-        "rerun the same command with a higher limit, or none, to resume"
+        "to resume, rerun the command with a higher value, or none"
     )
     ran_out = "no unlabelled candidate is left after round 1 of 3: the run ends below its budget"
     nearest = " (its candidates are the 100 nearest of each text: --search.neighbours)"

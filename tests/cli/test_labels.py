@@ -85,9 +85,9 @@ def files(folder: Path) -> dict[Path, bytes]:
 
 def test_status_counts_what_is_said_by_round(begun, monkeypatch, capsys):
     said = labels(monkeypatch, capsys, "status", "--run", begun / "run").splitlines()
-    assert said[1].split() == ["1", "seed", "4", "2", "1", "1", "0", "file", "0.00"]
-    assert said[2].split() == ["2", "uncertainty", "3", "1", "0", "0", "2", "file", "0.00"]
-    assert "0 corrections; 0 rounds complete" in said
+    assert said[1].split() == ["1", "seed", "4", "2", "1", "1", "0", "file", "0"]
+    assert said[2].split() == ["2", "uncertainty", "3", "1", "0", "0", "2", "file", "0"]
+    assert "corrections: 0; complete rounds: 0; cost: 0" in said
     assert said[-1] == f"to resume: python -m jobs.run --out {begun / 'run'} --config {begun / 'run'}"
 
 
@@ -134,7 +134,7 @@ def test_a_correction_is_kept_beside_what_it_corrects(begun, monkeypatch, capsys
     assert ledger.labels(1).tolist() == [UNSURE, NO, UNSURE, YES]
     history = [row for part in ledger.corrections() for row in part.to_pylist()]
     assert [(row["was"], row["label"], row["after"]) for row in history] == [(YES, NO, 2), (NO, UNSURE, 2)]
-    assert "2 corrections" in labels(monkeypatch, capsys, "status", "--run", begun / "run")
+    assert "corrections: 2;" in labels(monkeypatch, capsys, "status", "--run", begun / "run")
 
 
 def test_corrections_come_as_a_table_either_way_round(begun, monkeypatch, capsys):
@@ -198,7 +198,7 @@ def test_an_import_buys_no_label_twice_and_says_what_is_at_odds(place, monkeypat
 
 BAD = {
     "no run": (["status", "--run", "nowhere"], "nowhere holds no config.json"),
-    "no command": ([], "Expected one of {status, export, import, correct}"),
+    "no command": ([], "Expected one of {status, export, import, correct, close}"),
     "no such command": (["stats", "--run", "RUN"], "stats"),
     "format": (["export", "--run", "RUN", "--out", "labels.xlsx"], "ends with none of .parquet .csv .jsonl"),
     "out is a folder": (["export", "--run", "RUN", "--out", "task.csv"], "task.csv cannot be written"),

@@ -187,7 +187,7 @@ def test_a_disk_that_cannot_be_written_is_told_of_and_can_be_read(disk, quiet, m
     before = kept(disk / "run")
     again()
     go(monkeypatch, labels, "status --run disk/run")
-    assert "0 rounds complete" in capsys.readouterr().out
+    assert "complete rounds: 0;" in capsys.readouterr().out
     go(monkeypatch, labels, "export --run disk/run --out labels.csv")
     assert kept(disk / "run") == before
     mount("-o", "remount,rw", str(disk))

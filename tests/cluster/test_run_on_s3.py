@@ -112,7 +112,7 @@ def test_a_finished_run_on_s3_is_left_as_it_is_and_its_jobs_find_it(runs, server
     assert of_bucket(server, "run") == before
     go(labels, f"status --run '{uri}'")
     said = capsys.readouterr().out
-    assert "2 rounds complete" in said
+    assert "complete rounds: 2;" in said
     go(labels, f"export --run '{uri}' --out '{server.uri('labels.csv')}'")
     assert len(server.content("labels.csv").splitlines()) == 1 + 40
     go(evaluate, f"--run '{uri}' --round 1 --exact")
@@ -126,7 +126,7 @@ def test_what_a_run_on_s3_cannot_have_is_told_in_one_line(runs, server, make_tas
     line, uri = f"--task {tmp_path / 'task'} {LINE}", server.uri("another")
     said = refused(run, f"{line} --out '{uri.replace('bucket', 'nowhere', 1)}'", capsys)
     assert "s3://nowhere/another/.lock" in said
-    assert "see that the bucket, its address and your credentials are right" in said
+    assert "check the bucket, its address and your credentials" in said
     assert "holds no task.json" in refused(run, f"--task '{server.uri('none')}' {LINE} --out '{uri}'", capsys)
     texts = server.uri("task")
     assert "is a task folder or lies in one" in refused(run, f"{line} --out '{texts}'", capsys)

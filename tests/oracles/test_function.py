@@ -160,7 +160,7 @@ def test_the_run_stops_before_a_call_too_dear_and_goes_on_when_more_is_allowed(
     function: str, price: float, bench: Bench
 ):
     """A call of 4 pairs costs 1: two fit into 2.75. A function's own price is known once it was called."""
-    ledger, stop = bench.ledger(), r"cost 2 so far and the next 4 .* 3, .* is 2.75; 4 pairs of round 1 are open"
+    ledger, stop = bench.ledger(), r"by --max-cost 2.75: .* cost 2 so far, .* 4 .* 3; 4 pairs of round 1 are open"
     for known in (price, PRICE):
         with pytest.raises(CostReached, match=stop):
             loop.buy_labels(1, ledger, bench.oracle(function, ledger.cost(), cost_per_pair=known, max_cost=2.75))

@@ -17,7 +17,7 @@ from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
 from al_ray.oracles.simulated import SimulatedOracle
-from al_ray.runs import ledger
+from al_ray.runs import ledger_files
 from al_ray.runs.ledger import Ledger
 
 MakeTask = Callable[..., Task]
@@ -240,7 +240,7 @@ class Crowded(type(Path())):
 
 
 def test_a_hundred_thousand_pieces_stay_in_order():
-    last = [path.name for path in ledger._pieces(Crowded(), "answers")[-4:]]
+    last = [path.name for path in ledger_files.pieces_of(Crowded(), "answers")[-4:]]
     assert last == [f"answers-{number}.parquet" for number in ("99999", "100000", "100001", "100002")]
 
 

@@ -13,7 +13,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import NO, YES, Answers, Batch, make_answers
 from al_ray.core.task import Task
 from al_ray.oracles.simulated import SimulatedOracle
-from al_ray.runs import ledger
+from al_ray.runs import ledger_files
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder, opened
 
@@ -23,14 +23,14 @@ BATCH, LABELS, PIECE = "batch.parquet", "labels.parquet", "answers-00001.parquet
 @pytest.fixture
 def reads(monkeypatch) -> Counter[str]:
     """How often the ledger read each Parquet file: ROUND/NAME in a folder of a round, else NAME."""
-    count, read = Counter[str](), ledger.read_parquet
+    count, read = Counter[str](), ledger_files.read_parquet
 
     def counted(path, *rest):
         in_round = path.parent.name.startswith("round-")
         count[f"{path.parent.name}/{path.name}" if in_round else path.name] += 1
         return read(path, *rest)
 
-    monkeypatch.setattr(ledger, "read_parquet", counted)
+    monkeypatch.setattr(ledger_files, "read_parquet", counted)
     return count
 
 

@@ -287,11 +287,27 @@ def test_an_option_that_a_folder_is_too_old_to_know_has_its_default_there(folder
     folder.bind(RUN)
     folder.ledger.add_batch(1, batch_of(folder.task, 1))
     content = json.loads((folder.path / "config.json").read_text())
-    del content["growth"]
+    del content["train_every_budget"]
     (folder.path / "config.json").write_text(json.dumps(content))
     folder.bind(RUN)
-    with pytest.raises(WrongFolder, match=r"growth: 1\.5 there, 2\.0 here"):
-        folder.bind(replace(RUN, growth=2.0))
+    with pytest.raises(WrongFolder, match="train_every_budget: False there, True here"):
+        folder.bind(replace(RUN, train_every_budget=True))
+
+
+def test_batch_sizes_may_change_and_hold_from_the_next_batch_on(folder):
+    folder.bind(RUN)
+    folder.ledger.add_batch(1, batch_of(folder.task, 1))
+    folder.bind(replace(RUN, first_batch=7, growth=1.0))
+    assert bound_config(folder.path).batches == (7,) * RUN.rounds
+    # Fewer rounds than planned, and other sizes of a budget that is bought at once, are another run.
+    with pytest.raises(WrongFolder, match="rounds"):
+        folder.bind(replace(RUN, rounds=RUN.rounds - 1, first_batch=7))
+    static = replace(RUN, strategy="static")
+    other = RunFolder(folder.path / "other", folder.task)
+    other.bind(static)
+    other.ledger.add_batch(1, batch_of(folder.task, 1))
+    with pytest.raises(WrongFolder, match="first_batch"):
+        other.bind(replace(static, first_batch=7))
 
 
 def test_no_run_folder_is_said_to_be_none(tmp_path):

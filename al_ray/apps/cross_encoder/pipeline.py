@@ -23,7 +23,8 @@ from al_ray.core.rng import generator
 from al_ray.core.task import Task
 from al_ray.metrics.evaluation import Comparison, Evaluation, compare
 from al_ray.metrics.two_stage import evaluate_reranking
-from al_ray.runs.run_folder import RunFolder, trained
+from al_ray.runs.other_runs import trained
+from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import write_json
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath

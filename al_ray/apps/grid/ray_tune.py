@@ -24,7 +24,8 @@ from al_ray.cluster.trial import Trial, bundles_of
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.progress import no_progress
 from al_ray.datasets.task_folder import read_task
-from al_ray.runs.run_folder import RunFolder, bought_by, last_round
+from al_ray.runs.other_runs import bought_by
+from al_ray.runs.run_folder import RunFolder, last_round
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, Uri, storage_path
 

@@ -27,6 +27,7 @@ from al_ray.core.errors import MissingSplit, NoPlacement
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
+from al_ray.runs.limits import in_force
 from al_ray.runs.run_folder import RunFolder, at_its_end, last_round, refuse_inside
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
@@ -101,7 +102,8 @@ def complete(grid: Grid, cell: Cell, task: Task) -> bool:
     """Return whether a cell's run has all its rounds, or ended at a stop option that still applies."""
     folder = RunFolder(GridFolder(grid.out).run(cell), task)
     lines = folder.complete_rounds()
-    stopped = at_its_end(folder.path, cell.config) and limit_reached(grid.work.stop, lines) is not None
+    _, stop = in_force(folder.path, grid.work.asking, grid.work.stop)
+    stopped = at_its_end(folder.path, cell.config) and limit_reached(stop, lines) is not None
     return stopped or len(lines) == len(cell.config.batches)
 
 

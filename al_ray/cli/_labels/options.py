@@ -81,4 +81,9 @@ class Correct(Table):
     """The correct label."""
 
 
-Command = Status | Export | Import | Correct
+@dataclass(frozen=True, kw_only=True)
+class Close(OfRun):
+    """End the open round with the labels that it has: the run trains on them, and may choose its other pairs again."""
+
+
+Command = Status | Export | Import | Correct | Close

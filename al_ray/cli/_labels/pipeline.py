@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from al_ray.cli._labels.options import Command, Correct, Export, Import, Status
-from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.active_learning.loop import buy_labels
+from al_ray.cli._labels.options import Close, Command, Correct, Export, Import, Status
+from al_ray.core.errors import BadFile, BadOption, LabelsAwaited, WrongFolder
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Batch, make_answers
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Labels
@@ -15,7 +16,9 @@ from al_ray.core.text_table import format_columns
 from al_ray.datasets.tables.label_tables import labels_table, read_task_labels, write_labels
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import BadRowLog, Report
+from al_ray.oracles.people import FileOracle
 from al_ray.runs.ledger import Ledger
+from al_ray.runs.limits import stored_limits
 from al_ray.runs.run_folder import RunFolder, bound_config, opened, refuse_inside
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -24,7 +27,8 @@ SOURCE = "imported"
 
 def run_command(options: Command) -> None:
     """Run the subcommand that the options belong to."""
-    {Status: status, Export: export, Import: import_labels, Correct: correct}[type(options)](options)
+    commands = {Status: status, Export: export, Import: import_labels, Correct: correct, Close: close}
+    commands[type(options)](options)
 
 
 def status(options: Status) -> None:
@@ -39,9 +43,11 @@ def status(options: Status) -> None:
         counts = [f"{int((labels == label).sum()):,}" for label in (YES, NO, UNSURE, OPEN)]
         labellers = ", ".join(sorted({piece.by for piece in pieces})) or "-"
         cost = sum(piece.cost for piece in pieces)
-        rows.append((str(number), batch.source, f"{len(labels):,}", *counts, labellers, f"{cost:,.2f}"))
+        rows.append((str(number), batch.source, f"{len(labels):,}", *counts, labellers, f"{cost:,.6g}"))
     print(format_columns(rows))
-    print(f"{sum(map(len, ledger.corrections())):,} corrections; {last} rounds complete")
+    print(f"corrections: {sum(map(len, ledger.corrections())):,}; complete rounds: {last}; cost: {ledger.cost():,.6g}")
+    for option, limit in stored_limits(options.run).items():
+        print(f"limit: {option} {limit:,.6g}")
     if ledger.rounds > last:
         print(f"to resume: python -m jobs.run --out {options.run} --config {options.run}")
 
@@ -122,6 +128,21 @@ def corrections(options: Correct, folder: RunFolder) -> tuple[Pairs, Labels]:
             raise BadOption(f"--{side}-id {name!r} is not an id of the task's {side} texts; see its {side}.parquet")
         rows.append(corpus.ids.index(name))
     return as_pairs(*([row] for row in rows)), np.array([CODES[label]], dtype=np.uint8)
+
+
+def close(options: Close) -> None:
+    """End the open round with the labels that it has; what people have answered in its files is read first."""
+    with writing(options.run, None) as folder:
+        ledger, number = folder.ledger, folder.last + 1
+        if ledger.batch(number) is None or ledger.sealed(number):
+            raise BadOption(f"{options.run} has no round that waits for labels; there is nothing to close")
+        if bound_config(options.run).oracle == "file":
+            with suppress(LabelsAwaited):
+                buy_labels(number, ledger, FileOracle(ledger))
+        left = 0 if ledger.sealed(number) else ledger.close(number)
+        labels = ledger.labels(number)
+        print(f"round {number} is closed with {int((labels != OPEN).sum()):,} labels; {left:,} pairs leave it")
+        print(f"to train on them: python -m jobs.run --out {options.run} --config {options.run}")
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Run active learning with progress, and print a line for each round."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,15 +10,22 @@ from al_ray.api import runs as api
 from al_ray.cli._run.options import Options
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.config.oracle import MODEL, OracleConfig
 from al_ray.core.text_table import format_columns
-from al_ray.runs.run_folder import RunFolder, bought_by
+from al_ray.runs.other_runs import bought_by
+from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import StoragePath
+
+# Seconds that a person takes for a pair, for an idea of the time; each kind of text has its own.
+PACE = 20
 
 
 def run_command(options: Options) -> None:
     """Run to the end, and print a table of all rounds."""
     config = options.run if options.match is None else replace(options.run, matched=bought_by(options.match))
+    if not (options.out / "config.json").exists():
+        for line in labelling_plan(config, options.calls):
+            print(line, flush=True)
     folder = run(config, options.cluster, options.out, options.calls, options.stop)
     print(table(folder.metrics()))
     print(f"results: {folder.path}")
@@ -41,6 +49,20 @@ def run(
     if result.stopped is not None:
         print(result.stopped)
     return result.folder
+
+
+def labelling_plan(config: RunConfig, calls: OracleConfig) -> Iterator[str]:
+    """Yield the plan of a run whose labels people or a function give; nothing if they are free."""
+    sizes = config.batches
+    if config.oracle == "simulated" or config.oracle.startswith(MODEL):
+        return
+    rounds = f"{len(sizes)} round{'s' * (len(sizes) > 1)} of {', '.join(f'{size:,}' for size in sizes[:6])}"
+    yield f"plan: {rounds}{', ...' * (len(sizes) > 6)} pairs, {sum(sizes):,} labels in all"
+    if config.oracle == "file":
+        yield f"at {PACE} seconds a pair that is {sum(sizes) * PACE / 3600:,.1f} hours of labelling"
+    elif calls.cost_per_pair is not None:
+        yield f"at --cost-per-pair {calls.cost_per_pair:,.6g} they cost {sum(sizes) * calls.cost_per_pair:,.6g}"
+    yield "--rounds, --first-batch and --growth change it, also later"
 
 
 def format_round(line: dict[str, Any]) -> str:

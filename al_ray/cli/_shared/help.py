@@ -98,6 +98,9 @@ def _row(one: Field[Any], hint: Any, sentence: str, initial: Any) -> tuple[Any, 
         sentence = sentence or inspect.cleandoc(inner.__doc__ or "")
         heading = tyro.conf.arg(name=one.metadata.get("heading"), help=" ".join(sentence.split()))
         return one.name, Annotated[(to_tyro(inner, None if initial is MISSING else initial), *extras, heading)]
+    if initial is None:
+        # A default that the class itself replaces, such as the first batch of people.
+        inner = inner | None
     bounds = [extra for extra in extras if isinstance(extra, Between)]
     text = tyro.conf.arg(help=sentence, help_behavior_hint=_hint(initial, bounds))
     others = [extra for extra in extras if not isinstance(extra, Between | Group)]

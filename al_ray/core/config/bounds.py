@@ -2,21 +2,21 @@
 
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, cast, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from al_ray.core.errors import BadOption
 
 
 @dataclass(frozen=True)
 class Between:
-    """The lowest and the highest value of an option; None is always allowed."""
+    """The lowest and the highest value of an option; None, and the word none of a limit, are always allowed."""
 
     low: float
     high: float
 
-    def check(self, value: float | None, option: str) -> None:
+    def check(self, value: float | str | None, option: str) -> None:
         """Raise BadOption for a value beyond the bounds or not a number."""
-        if value is not None and not self.low <= value <= self.high:
+        if isinstance(value, int | float) and not self.low <= value <= self.high:
             limit = f"at most {self.high:,.15g}" if value > self.high else f"at least {self.low:,.15g}"
             raise BadOption(f"{option} is {value}; give {limit}")
 
@@ -28,6 +28,8 @@ class Group:
     name: str
 
 
+Lifted = Literal["none"]
+"""The value of a limit that lifts the one of an earlier session."""
 Seed = Annotated[int, Between(0, 2**63 - 1)]
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from al_ray.core.config.bounds import Between, check_bounds
+from al_ray.core.config.bounds import Between, Lifted, check_bounds
 
 MODEL = "model:"
 """Before the path of a cross-encoder that is the oracle."""
@@ -25,10 +25,12 @@ class OracleConfig:
     """Longest wait after a failed call, in seconds; it doubles with every failure of the same pairs, up to 60 s."""
     call_timeout: Annotated[float, Between(0.001, 1e6)] = 120.0
     """Seconds after which a call counts as failed."""
-    cost_per_pair: Annotated[float, Between(0, 1e9)] = 0.0
-    """Cost of asking one pair, in any currency, if the function does not return a cost."""
-    max_cost: Annotated[float | None, Between(0.0001, 1e12)] = None
-    """Stop before a call that would raise the total cost of the run's labels above this; no limit when not given."""
+    # Costs are kept in the run folder (limits.json, runs/limits.py) and hold until another value is given.
+    cost_per_pair: Annotated[float | None, Between(0, 1e9)] = None
+    """Cost of asking one pair, in any currency, if the function does not return a cost. Default: as before, else 0."""
+    max_cost: Annotated[float | Lifted | None, Between(1e-9, 1e12)] = None
+    """Stop before a call that would raise the total cost of the run's labels above this. It holds in later sessions
+    too: give a higher value to go on, or none to lift it. Default: as before, else no limit."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds."""

@@ -17,7 +17,7 @@ from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.metrics.average_precision import StratumSummary
-from al_ray.runs.run_folder import bought_by
+from al_ray.runs.other_runs import bought_by
 from al_ray.storage.files import write_json, write_parquet
 from tests.apps.reporting.made_runs import CONFIG, folder_of, made_grid, made_run
 

@@ -1,0 +1,59 @@
+"""The tables of a ledger: their schemas, their numbered names, and how they are read."""
+
+from typing import NoReturn
+
+import pyarrow as pa
+
+from al_ray.core.errors import BadFile
+from al_ray.storage.files import read_parquet
+from al_ray.storage.uri import StoragePath
+
+# Files of a round.
+CLOSED = "closed.json"
+BATCH = pa.schema(
+    [
+        *(("left", pa.int64()), ("right", pa.int64()), ("left_id", pa.string()), ("right_id", pa.string())),
+        *(("cosine", pa.float64()), ("source", pa.string())),
+    ]
+)
+LABELS = pa.schema(
+    [("left", pa.int64()), ("right", pa.int64()), ("label", pa.uint8()), ("round", pa.int32()), ("source", pa.string())]
+)
+ANSWERS = pa.schema(
+    [
+        *(("row", pa.int64()), ("answer", pa.string()), ("by", pa.string())),
+        *(("confidence", pa.float64()), ("cost", pa.float64())),
+    ]
+)
+CORRECTIONS = pa.schema(
+    [("left", pa.int64()), ("right", pa.int64()), ("was", pa.uint8()), ("label", pa.uint8()), ("after", pa.int32())]
+)
+
+
+def piece_name(kind: str, number: int) -> str:
+    """Return the name of the file `number` of a kind, from 1."""
+    return f"{kind}-{number:05d}.parquet"
+
+
+def pieces_of(folder: StoragePath, kind: str) -> list[StoragePath]:
+    """Return the files of a kind in the order in which they were written; BadFile if a number is missing."""
+    there = {path.name for path in folder.glob(f"{kind}-*.parquet")}
+    names = [piece_name(kind, number) for number in range(1, len(there) + 1)]
+    for name in names:
+        if name not in there:
+            later = max(there.difference(names))
+            raise BadFile(f"{folder} has {later} and no {name}; restore {name}, or remove {later}")
+    return [folder / name for name in names]
+
+
+def read_table(path: StoragePath, schema: pa.Schema, lacking: str = "") -> pa.Table:
+    """Read a table; BadFile for a null, except in the column `lacking`."""
+    table = read_parquet(path, schema)
+    if any(table[name].null_count for name in schema.names if name != lacking):
+        refuse(path, "lacks values")
+    return table
+
+
+def refuse(path: StoragePath, fault: str) -> NoReturn:
+    """Raise BadFile."""
+    raise BadFile(f"{path} {fault}; restore it")

@@ -1,0 +1,30 @@
+"""Runs that an option of another command names: checked before any work."""
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_task
+from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config
+from al_ray.storage.files import read_json
+from al_ray.storage.uri import StoragePath, storage_path
+
+
+def trained(path: StoragePath, task: Task, option: str) -> tuple[RunConfig, RunFolder]:
+    """Return config and folder of the run that an option names; an error unless it is of this task and has a model."""
+    config = bound_config(path)
+    if read_json(path / "config.json", ["task_digest"])["task_digest"] != task.digest:
+        raise BadOption(f"{option} {path} is a run of another task; give one of the same task")
+    folder = RunFolder(path, task)
+    if not folder.last:
+        raise BadFile(f"{option} {path} has no complete round, and so no model; run it first (python -m jobs.run)")
+    folder.refuse_lost(folder.last)
+    return config, folder
+
+
+def bought_by(path: StoragePath) -> tuple[int, int]:
+    """Return how many positives and negatives a run has; BadOption for one that is not finished."""
+    config = bound_config(path)
+    lines = RunFolder(path, read_task(storage_path(config.task))).complete_rounds()
+    if not lines or not at_its_end(path, config):
+        raise BadOption(f"{path} has {len(lines)} of {len(config.batches)} rounds; run it to its end first")
+    return int(lines[-1]["positives"]), int(lines[-1]["labels"] - lines[-1]["positives"])
