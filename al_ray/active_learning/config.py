@@ -58,9 +58,10 @@ class RunConfig(EncoderConfig):
         # The strategy comes first, because the other checks look it up.
         if self.strategy not in STRATEGIES:
             raise BadOption(f"--strategy is {self.strategy!r}; give one of {', '.join(STRATEGIES)}")
-        size, growth = PEOPLE if self.oracle == "file" else MACHINE
-        object.__setattr__(self, "first_batch", size if self.first_batch is None else self.first_batch)
-        object.__setattr__(self, "growth", growth if self.growth is None else self.growth)
+        sizes = PEOPLE if self.oracle == "file" else MACHINE
+        for name, value in zip(("first_batch", "growth"), sizes, strict=True):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
         check_bounds(self)
         self.training.losses.refuse_unused(self.training.loss)
         # In logarithms, because the product may overflow.

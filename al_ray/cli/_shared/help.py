@@ -104,7 +104,7 @@ def _row(one: Field[Any], hint: Any, sentence: str, initial: Any) -> tuple[Any, 
     bounds = [extra for extra in extras if isinstance(extra, Between)]
     text = tyro.conf.arg(help=sentence, help_behavior_hint=_hint(initial, bounds))
     others = [extra for extra in extras if not isinstance(extra, Between | Group)]
-    default = {} if initial is MISSING else {"default": initial}
+    default: dict[str, Any] = {} if initial is MISSING else {"default": initial}
     return one.name, Annotated[(inner, *others, text)], field(**default)
 
 
