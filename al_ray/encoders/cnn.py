@@ -82,9 +82,7 @@ class Cnn:
                 f"--encoder-layers {config.encoder_layers}: encoder {config.encoder} has no layers to leave out"
             )
         if config.prompt_left or config.prompt_right:
-            raise BadOption(
-                f"--prompt-left and --prompt-right: encoder {config.encoder} has no prompts; leave them out"
-            )
+            raise BadOption(f"encoder {config.encoder} has no prompts; leave --prompt-left and --prompt-right out")
         network = Network(vocabulary.size, filters_of(config.encoder), seed)
         network.settle(vocabulary)
         return Cnn(network, vocabulary, config, device)

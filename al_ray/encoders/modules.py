@@ -8,11 +8,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
+from huggingface_hub import try_to_load_from_cache
 from safetensors.torch import load_file, save_file
-from transformers.utils.hub import cached_file, try_to_load_from_cache
+from transformers.utils.hub import cached_file
 
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.files import write_json
@@ -167,11 +168,14 @@ class Modules:
                 save_file(weights, folder / f"{number}_Dense" / "model.safetensors")
 
 
-def read_modules(folder: str) -> Modules:
-    """Read the modules of a local folder or of a name on the hub; BadOption for what is not supported."""
+def read_modules(folder: str) -> Modules | None:
+    """Read the modules of a local folder or of a name on the hub, None if it names none.
+
+    BadOption for what is not supported.
+    """
     listed = read_file(folder, "modules.json")
     if listed is None:
-        return Modules()
+        return None
     kinds = [_kind(folder, module) for module in listed]
     paths = [str(module.get("path", "")) for module in listed]
     if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= {"Dense", "Normalize"}:
@@ -228,12 +232,15 @@ def _lowercase(folder: str, subfolder: str) -> bool:
 
 def _pooling(folder: str, subfolder: str) -> Pooling:
     """Read the settings of the pooling."""
-    settings = read_file(folder, "config.json", subfolder) or {}
+    settings = read_file(folder, "config.json", subfolder)
+    if settings is None:
+        raise BadFile(f"encoder {folder!r} has no {subfolder}/config.json of its pooling; restore it")
     modes = settings.get("pooling_mode") or [mode for name, mode in LEGACY.items() if settings.get(name)] or "mean"
     modes = [modes] if isinstance(modes, str) else list(modes)
-    if len(modes) != 1 or modes[0] not in MODES:
-        raise BadOption(f"encoder {folder!r} has the pooling {' and '.join(map(str, modes))}; {SUPPORTED}")
-    return Pooling(modes[0], bool(settings.get("include_prompt", True)))
+    mode = " and ".join(map(str, modes))
+    if mode not in MODES:
+        raise BadOption(f"encoder {folder!r} has the pooling {mode}; {SUPPORTED}")
+    return Pooling(cast(PoolingMode, mode), bool(settings.get("include_prompt", True)))
 
 
 def _dense(folder: str, subfolder: str) -> Dense:

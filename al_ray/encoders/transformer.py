@@ -89,11 +89,8 @@ class Encoder:
             return Encoder(*load_transformer(config), config, device, prompts=Prompts.of(config, StoredPrompts()))
         folder = _folder_of(config.encoder)
         with Loading(f"encoder {folder!r}", BadOption, CURE):
-            modules, stored = read_modules(folder), read_prompts(folder)
-            transformer, tokenizer = _load(folder, config.encoder_layers, modules.transformer)
-        if modules.lowercase:
-            lowercase(tokenizer)
-        return Encoder(transformer, tokenizer, config, device, modules, Prompts.of(config, stored))
+            parts, modules, stored = _load_folder(folder, config.encoder_layers)
+        return Encoder(*parts, config, device, modules, Prompts.of(config, stored))
 
     @staticmethod
     def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Encoder":
@@ -102,8 +99,7 @@ class Encoder:
         Its prompts are those with which it was trained, not those of the config.
         """
         with Loading(f"the model in {folder}", BadFile, "restore the folder"):
-            local = str(fetched(storage_path(folder)))
-            modules, stored, parts = read_modules(local), read_prompts(local), _load(local, None)
+            parts, modules, stored = _load_folder(str(fetched(storage_path(folder))), None)
         return Encoder(*parts, config, device, modules, Prompts(stored.of_side(QUERY), stored.of_side(DOCUMENT)))
 
     @property
@@ -210,6 +206,17 @@ def rules_digest(tokenizer: Any, max_length: int) -> str:
     """Return the digest of what decides token ids: a tokenizer that was not called yet, and the maximum length."""
     rules = tokenizer.backend_tokenizer.to_str() if tokenizer.is_fast else repr(tokenizer)
     return hashlib.sha256(f"{rules} {max_length}".encode()).hexdigest()
+
+
+def _load_folder(folder: str, layers: int | None) -> tuple[tuple[Any, Any], Modules, StoredPrompts]:
+    """Load a transformer and its tokenizer, and read the modules and prompts of its folder."""
+    modules = read_modules(folder)
+    if modules is None:
+        return _load(folder, layers), Modules(), StoredPrompts()
+    transformer, tokenizer = _load(folder, layers, modules.transformer)
+    if modules.lowercase:
+        lowercase(tokenizer)
+    return (transformer, tokenizer), modules, read_prompts(folder)
 
 
 def _load(folder: str, layers: int | None, subfolder: str = "") -> tuple[Any, Any]:

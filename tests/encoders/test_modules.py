@@ -1,6 +1,7 @@
 """Folders of sentence-transformers: pooling, Dense and prompts give its vectors, and the rest is refused by name."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,18 +13,26 @@ import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, LayerNorm, Normalize, Pooling, Transformer
-from transformers import AutoModel, AutoTokenizer, Qwen2Config
+from transformers import AutoModel, AutoTokenizer, Qwen2Config, T5Config
 
 from al_ray.api.models import PairModel
+from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
+from al_ray.apps.mining.dense import PoolVectors
+from al_ray.apps.mining.miners import Pool
+from al_ray.cluster.token_store import pool_folder, prepare_pool, write_pool
+from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled, Model
 from al_ray.core.pairs import as_pairs
 from al_ray.core.scorer import Scorer
+from al_ray.datasets.task_folder import write_task
+from al_ray.encoders.cnn import Cnn
 from al_ray.encoders.cross_encoder import CrossEncoder
 from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
+from al_ray.encoders.vocabulary import Vocabulary
 from al_ray.training.trainer import Trainer, TrainerSpec
 
 TEXTS = ["a short one", "Zwei, drei - 45!", "", "x", "much longer than twenty-four word pieces in any tokenizer " * 20]
@@ -96,7 +105,12 @@ def test_vectors_are_those_of_sentence_transformers(make, kind):
 
 def test_the_last_token_of_a_decoder_is_that_of_sentence_transformers(bert, tmp_path):
     torch.manual_seed(4)
-    sizes = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    sizes: dict[str, Any] = {
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+    }
     decoder = AutoModel.from_config(Qwen2Config(vocab_size=300, num_key_value_heads=2, initializer_range=0.5, **sizes))
     decoder.save_pretrained(tmp_path / "decoder")
     tokenizer = AutoTokenizer.from_pretrained(bert, padding_side="left")
@@ -213,6 +227,26 @@ def test_lower_case_is_that_of_the_folder(make):
         assert (np.abs(ours[0] - ours[1]).max() < 1e-6) == lower
 
 
+def test_without_the_network_a_name_on_the_hub_is_used_only_if_all_that_decides_its_vectors_is_cached(
+    make, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    model, config = make(Pooling(WIDTH, "cls"), dense(WIDTH, 7, torch.nn.Tanh()), prompts=E5)
+    cache = tmp_path / "hub" / "models--nobody--bert"
+    (cache / "refs").mkdir(parents=True)
+    (cache / "refs" / "main").write_text("0123")
+    shutil.copytree(config.encoder, cache / "snapshots" / "0123")
+    named = replace(config, encoder="nobody/bert")
+    assert vectors_of(Encoder.base(named)) == pytest.approx(theirs(model, prompt_name="query"), abs=1e-5)
+    # As an earlier version cached it: without what it did not read.
+    (cache / "snapshots" / "0123" / "modules.json").unlink()
+    with pytest.raises(BadOption, match=r"modules\.json is not in the cache of the hub"):
+        Encoder.base(named)
+    (cache / ".no_exist" / "0123").mkdir(parents=True)
+    (cache / ".no_exist" / "0123" / "modules.json").touch()
+    assert Encoder.base(named).description == "mean pooling, no prompt before all texts"
+
+
 def edited(folder: str, name: str, **changes: Any) -> None:
     path = Path(folder) / name
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
@@ -314,3 +348,59 @@ def test_a_dense_layer_is_trained_and_a_symmetric_task_has_one_prompt(make, symm
     assert pairs.cosines(TEXTS, TEXTS[::-1]) == pytest.approx(cosines, abs=1e-5)
     with pytest.raises(BadOption, match="side is 'query'; give one of left, right"):
         pairs.encode(TEXTS, "query")  # type: ignore[arg-type]
+
+
+def test_the_token_ids_of_a_run_have_the_prompt_of_their_side_and_say_so(make, make_task, tmp_path):
+    _, config = make(Pooling(WIDTH, "mean"), prompts=E5)
+    encoder = Encoder.base(config)
+    for symmetric, said in (
+        (False, "mean pooling, prompt 'query: ' before left texts, prompt 'passage: ' before right texts"),
+        (True, "mean pooling, prompt 'query: ' before all texts"),
+    ):
+        task, pool = make_task(symmetric), tmp_path / f"pool-{symmetric}"
+        write_task(task, tmp_path / f"task-{symmetric}", {})
+        write_pool(str(tmp_path / f"task-{symmetric}"), config, str(pool))
+        assert json.loads((pool / "encoder.json").read_text()) == {"description": said}
+        assert Tokens.read(pool / "left").ids.tolist() == encoder.tokenise(task.left.texts).ids.tolist()
+        if not symmetric:
+            right = encoder.tokenise(task.right.texts, "right")
+            assert Tokens.read(pool / "right").ids.tolist() == right.ids.tolist()
+
+
+def test_options_of_prompts_name_the_pool_and_the_digest_and_fit_the_task_and_the_encoder(make_task, letters, tmp_path):
+    task, given = make_task(True), replace(letters, prompt_left="query: ")
+    names = {pool_folder(task, one, tmp_path).name for one in (letters, given, replace(letters, prompt_left=""))}
+    assert len(names) == 3
+    assert "prompts" not in letters.digested()
+    assert given.digested()["prompts"] == ["query: ", None]
+    with pytest.raises(BadOption, match=r"--prompt-right: the task is symmetric .* give --prompt-left"):
+        prepare_pool(tmp_path, task, replace(letters, prompt_right="x y"), tmp_path, ClusterConfig())
+    with pytest.raises(BadOption, match="encoder cnn has no prompts; leave --prompt-left"):
+        Cnn.base(replace(given, encoder="cnn", encoder_layers=None), Vocabulary.of(["a"]))
+
+
+def test_queries_and_candidates_of_two_sides_are_mined_with_their_own_prompts(make):
+    _, config = make(Pooling(WIDTH, "mean"), prompts=E5)
+    encoder, texts = Encoder.base(config), ("ant", "bee", "cat", "ants", "bees")
+    pool = Pool(texts, np.array([0, 2]), np.array([3, 4]))
+    vectors = PoolVectors.encode(encoder, pool, symmetric=False)
+    assert vectors.vectors_of(np.array([0, 2])) == pytest.approx(vectors_of(encoder, ["ant", "cat"]), abs=1e-6)
+    right = vectors_of(encoder, ["ants", "bees"], "right")
+    assert vectors.vectors_of(np.array([3, 4])) == pytest.approx(right, abs=1e-6)
+    alike = PoolVectors.encode(encoder, pool)
+    assert alike.vectors_of(np.array([3])) == pytest.approx(vectors_of(encoder, ["ants"]), abs=1e-6)
+
+
+def test_a_student_has_the_left_prompt_for_all_texts(make):
+    _, config = make(Pooling(WIDTH, "mean"), prompts=E5)
+    student = StudentTrainer(StudentSpec(config, TrainingConfig(), 0)).untrained([])
+    assert not student.sided
+    assert student.description == "mean pooling, prompt 'query: ' before all texts"
+
+
+def test_an_encoder_decoder_is_refused_by_name(bert, tmp_path):
+    config = T5Config(vocab_size=300, d_model=WIDTH, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
+    AutoModel.from_config(config).save_pretrained(tmp_path / "t5")
+    AutoTokenizer.from_pretrained(bert).save_pretrained(tmp_path / "t5")
+    with pytest.raises(BadOption, match=r"is an encoder-decoder \(t5\)"):
+        Encoder.base(EncoderConfig(str(tmp_path / "t5"), None, 24, 8, 1))
