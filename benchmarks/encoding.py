@@ -47,7 +47,8 @@ class Encode:
             encoder.save(Path(folder))
             sentence_transformer = SentenceTransformer(folder, device="cpu")
 
-        bf16 = Encoder(encoder.transformer, encoder.tokenizer, replace(encoder.config, arithmetic="bf16"))
+        config, parts = replace(encoder.config, arithmetic="bf16"), (encoder.modules, encoder.prompts)
+        bf16 = Encoder(encoder.transformer, encoder.tokenizer, config, "cpu", *parts)
 
         def encode_ours(encoder: Encoder) -> None:
             tokens = encoder.tokenise(texts)

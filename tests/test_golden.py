@@ -319,13 +319,14 @@ def weights_digest(words: list[str], network: torch.nn.Module) -> str:
 OPTIONS: dict[str, str] = {
     "run": """
         {"encoder": "all-MiniLM-L6-v2", "encoder_layers": null, "max_length": 128, "encoder_batch": 64,
-        "threads": 2, "arithmetic": "auto", "vectors": "fp32", "task": "t", "strategy": "uncertainty",
-        "seed": 0, "rounds": 4, "first_batch": 2048, "growth": 1.5, "oracle": "simulated", "seeding":
-        "retrieval", "matched": null, "train_every_budget": false, "search": {"kind": "knn", "exact_pairs":
-        20000000000, "neighbours": 100, "index": "Flat", "nprobe": 10, "least_recall": 0.9, "block": 1024,
-        "ordered_pairs": false}, "training": {"epochs": 2, "start": "pretrained", "batch": 16, "workers": 1,
-        "learning_rate": 2e-05, "epsilon": 1e-06, "weight_decay": 0.0, "warmup": 0.1, "head_rate": 10000.0,
-        "initial_weight": 10.0, "initial_bias": -50.0, "bias_correction": false, "clip_norm": 1.0,
+        "threads": 2, "arithmetic": "auto", "vectors": "fp32", "prompt_left": null, "prompt_right": null,
+        "task": "t", "strategy": "uncertainty", "seed": 0, "rounds": 4, "first_batch": 2048, "growth": 1.5,
+        "oracle": "simulated", "seeding": "retrieval", "matched": null, "train_every_budget": false,
+        "search": {"kind": "knn", "exact_pairs": 20000000000, "neighbours": 100, "index": "Flat",
+        "nprobe": 10, "least_recall": 0.9, "block": 1024, "ordered_pairs": false}, "training":
+        {"epochs": 2, "start": "pretrained", "batch": 16, "workers": 1, "learning_rate": 2e-05,
+        "epsilon": 1e-06, "weight_decay": 0.0, "warmup": 0.1, "head_rate": 10000.0, "initial_weight": 10.0,
+        "initial_bias": -50.0, "bias_correction": false, "clip_norm": 1.0,
         "worst_loss": 0.6, "tries": 3, "loss": "bce", "losses": {"focal_alpha": 0.25, "focal_gamma": 2.0,
         "ghm_bins": 30, "ghm_momentum": 0.75, "hardest": 0.25, "temperature": 0.07, "queue": 1024,
         "key_momentum": 0.99}}, "evaluation": {"splits": ["dev"], "mode": "auto", "exact_pairs": 2000000000,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.vectors import Vectors, dots
 from al_ray.encoders.encoder import TextEncoder, load, saved
+from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
 from al_ray.encoders.vocabulary import FILE as VOCABULARY
 from al_ray.runs.run_folder import bound_config, last_round
@@ -30,11 +32,20 @@ class PairModel:
         """Return the cosine at which the probability of a match is 1/2."""
         return self.scorer.boundary
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Encode n texts as unit vectors (n, d), float32."""
+    def encode(self, texts: Sequence[str], side: Side = "left") -> Vectors:
+        """Encode n texts as unit vectors (n, d), float32.
+
+        side: whose prompt is put before the texts, "left" or "right". A model of a symmetric task, or without prompts,
+        gives the same vectors for both.
+
+        Raises:
+            BadOption: for another side.
+        """
+        if side not in get_args(Side):
+            raise BadOption(f"side is {side!r}; give one of {', '.join(get_args(Side))}")
         if not len(texts):
             return np.empty((0, self.encoder.dimension), dtype=np.float32)
-        tokens = self.encoder.tokenise(list(texts))
+        tokens = self.encoder.tokenise(list(texts), side)
         vectors = np.empty((len(tokens), self.encoder.dimension), dtype=np.float32)
         for rows in batches(tokens, np.arange(len(tokens)), self.encoder.config.encoder_batch):
             vectors[rows] = self.encoder.embed(tokens, rows)
@@ -48,7 +59,7 @@ class PairModel:
         """
         if len(left) != len(right):
             raise BadOption(f"left has {len(left):,} texts and right {len(right):,}; give the two texts of every pair")
-        return dots(self.encode(left), self.encode(right))
+        return dots(self.encode(left), self.encode(right, "right"))
 
     def score(self, left: Sequence[str], right: Sequence[str]) -> Floats:
         """Compute the probability that left[i] and right[i] match for n pairs: (n,), in [0, 1].

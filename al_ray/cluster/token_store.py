@@ -13,15 +13,18 @@ import numpy as np
 from al_ray.cluster.actors import BundleSlots, run_in_worker
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.errors import WriteErrors
+from al_ray.core.errors import BadOption, WriteErrors
 from al_ray.core.pairs import Rows
-from al_ray.core.task import Task
+from al_ray.core.task import Corpus, Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.encoder import learn_words, untrained
+from al_ray.encoders.prompts import Side
+from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, Uri, put_folder, storage_path
 
 logger = logging.getLogger(__name__)
 
+ENCODER = "encoder.json"  # How the encoder makes vectors, for people.
 LAST = "left/starts.npy"  # Of an object store's pool folder: the object that is written last.
 
 
@@ -36,7 +39,8 @@ def parts_of(task: Task) -> dict[tuple[str, str], str]:
 
 def pool_folder(task: Task, encoder: EncoderConfig, out: StoragePath) -> StoragePath:
     """Where a run keeps them: its name holds all that decides the token ids."""
-    decides = json.dumps([task.digest, encoder.encoder, encoder.max_length])
+    prompts = [encoder.prompts] if encoder.prompts else []
+    decides = json.dumps([task.digest, encoder.encoder, encoder.max_length, *prompts])
     return out.resolve() / "pool" / hashlib.sha256(decides.encode()).hexdigest()[:16]
 
 
@@ -48,10 +52,15 @@ def prepare_pool(
     cluster: ClusterConfig,
     room: BundleSlots | None = None,
 ) -> StoragePath:
-    """The pool folder, made by a worker if it is not there."""
+    """The pool folder, made by a worker if it is not there; BadOption for a right prompt in a symmetric task."""
+    if task.symmetric and encoder.prompt_right is not None:
+        raise BadOption("--prompt-right: the task is symmetric and has no right texts; give --prompt-left alone")
     folder = pool_folder(task, encoder, out)
     if not (folder / LAST if isinstance(folder, Uri) else folder).exists():
         run_in_worker(write_pool, str(task_folder.resolve()), encoder, str(folder), config=cluster, room=room)
+    if (folder / ENCODER).exists():
+        # Said by the driver, because nobody sees the log of a worker.
+        logger.info("encoder %s: %s", encoder.encoder, read_json(folder / ENCODER, ["description"])["description"])
     return folder
 
 
@@ -78,11 +87,15 @@ def _write(task: Task, encoder: EncoderConfig, aside: Path) -> None:
     """What a pool folder holds."""
     learn_words(_trained_on(task), encoder, aside)
     base = untrained(encoder, aside)
-    for side, corpus in (("left", task.left), ("right", task.right)):
+    if task.symmetric:
+        base.use_left_prompt()
+    write_json(aside / ENCODER, {"description": base.description})
+    sides: tuple[tuple[Side, Corpus], ...] = (("left", task.left), ("right", task.right))
+    for side, corpus in sides:
         if side == "right" and task.symmetric:
             continue
         (aside / side).mkdir()
-        tokens = base.tokenise(corpus.texts)
+        tokens = base.tokenise(corpus.texts, side)
         limit = base.config.max_length
         full = int((tokens.lengths(np.arange(len(tokens))) >= limit).sum())
         logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(tokens), full, limit)

@@ -20,6 +20,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
+from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import digest_of, mixed
 from al_ray.encoders.vocabulary import Vocabulary
@@ -80,6 +81,8 @@ class Cnn:
             raise BadOption(
                 f"--encoder-layers {config.encoder_layers}: encoder {config.encoder} has no layers to leave out"
             )
+        if config.prompt_left or config.prompt_right:
+            raise BadOption(f"encoder {config.encoder} has no prompts; leave --prompt-left and --prompt-right out")
         network = Network(vocabulary.size, filters_of(config.encoder), seed)
         network.settle(vocabulary)
         return Cnn(network, vocabulary, config, device)
@@ -97,8 +100,21 @@ class Cnn:
             raise BadFile(f"the model in {folder} cannot be loaded ({reason}); restore the folder") from error
         return Cnn(network, vocabulary, config, device)
 
-    def tokenise(self, texts: Sequence[str]) -> Tokens:
-        """Return the word numbers of texts, at most max_length each."""
+    @property
+    def description(self) -> str:
+        """Return a phrase for people about how vectors are made."""
+        return f"max pooling over {self.network.get_parameter('convolution.bias').numel()} filters, no prompt"
+
+    @property
+    def sided(self) -> bool:
+        """Whether left and right texts have different prompts: this encoder has none."""
+        return False
+
+    def use_left_prompt(self) -> None:
+        """Do nothing, as this encoder has no prompts."""
+
+    def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
+        """Return the word numbers of texts, at most max_length each; the same on both sides."""
         return Tokens.of([self.vocabulary.ids(text, self.config.max_length) for text in texts])
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:

@@ -21,10 +21,10 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats, Labels
 from al_ray.encoders.transformer import (
-    Encoder,
     Loading,
     digest_of,
     from_safetensors,
+    load_transformer,
     mixed,
     refuse_other_weights,
     rules_digest,
@@ -56,17 +56,17 @@ class CrossEncoder:
     @staticmethod
     def base(config: EncoderConfig, seed: int, device: str = "cpu") -> "CrossEncoder":
         """Load the pre-trained encoder by name and add a head of random weights, drawn by `seed`."""
-        encoder = Encoder.base(config)
-        options = copy.deepcopy(encoder.transformer.config)
+        pretrained, tokenizer = load_transformer(config)
+        options = copy.deepcopy(pretrained.config)
         options.num_labels = 1
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             with Loading(f"encoder {config.encoder!r}", BadOption, "give one for which transformers has a classifier"):
                 transformer = AutoModelForSequenceClassification.from_config(options, dtype=torch.float32)
         body = getattr(transformer, transformer.base_model_prefix)
-        missing, _ = body.load_state_dict(encoder.transformer.state_dict(), strict=False)
+        missing, _ = body.load_state_dict(pretrained.state_dict(), strict=False)
         assert not missing, missing
-        model = CrossEncoder(transformer, encoder.tokenizer, config.max_length, device, config.arithmetic)
+        model = CrossEncoder(transformer, tokenizer, config.max_length, device, config.arithmetic)
         model.refuse_too_long(config.encoder)
         return model
 

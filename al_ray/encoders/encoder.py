@@ -13,6 +13,7 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.cnn import Cnn, is_cnn
+from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import Tokens, batches
 from al_ray.encoders.transformer import Encoder, refuse_other_weights
 from al_ray.encoders.vocabulary import WORDS, Vocabulary
@@ -36,8 +37,22 @@ class TextEncoder(Protocol):
         """Return the dimension of a vector."""
         ...
 
-    def tokenise(self, texts: Sequence[str]) -> Tokens:
-        """Return the token ids of texts, at most max_length each."""
+    @property
+    def description(self) -> str:
+        """Return a phrase for people about how vectors are made: pooling, layers and prompts."""
+        ...
+
+    @property
+    def sided(self) -> bool:
+        """Whether left and right texts have different prompts."""
+        ...
+
+    def use_left_prompt(self) -> None:
+        """Use the prompt of left texts for both sides, as in a symmetric task, whose texts are on both."""
+        ...
+
+    def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
+        """Return the token ids of texts with the prompt of their side, at most max_length each."""
         ...
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:

@@ -13,14 +13,19 @@ from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Rows
 
 Ids = npt.NDArray[np.int32]
+PROMPT = "prompt.npy"
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token ids of n texts: text i is ids[starts[i]:starts[i + 1]], with special tokens; starts is (n + 1,)."""
+    """Token ids of n texts: text i is ids[starts[i]:starts[i + 1]], with special tokens; starts is (n + 1,).
+
+    prompt: number of first tokens of every text that its pooling leaves out; 0 for most encoders.
+    """
 
     ids: Ids
     starts: npt.NDArray[np.int64]
+    prompt: int = 0
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -38,30 +43,33 @@ class Tokens:
         return torch.from_numpy(ids), torch.from_numpy(mask)
 
     @staticmethod
-    def of(texts: Sequence[Sequence[int]]) -> "Tokens":
+    def of(texts: Sequence[Sequence[int]], prompt: int = 0) -> "Tokens":
         """Make Tokens of one list of ids per text."""
         starts = np.concatenate([[0], np.cumsum([len(ids) for ids in texts], dtype=np.int64)])
         flat = np.fromiter((token for ids in texts for token in ids), dtype=np.int32, count=int(starts[-1]))
-        return Tokens(flat, starts.astype(np.int64))
+        return Tokens(flat, starts.astype(np.int64), prompt)
 
     def write(self, folder: Path) -> None:
-        """Write two .npy files into an existing folder."""
+        """Write two .npy files into an existing folder, and a third if the pooling leaves out a prompt."""
+        if self.prompt:
+            np.save(folder / PROMPT, self.prompt)
         np.save(folder / "ids.npy", self.ids)
         np.save(folder / "starts.npy", self.starts)
 
     @staticmethod
     def read(folder: Path) -> "Tokens":
-        """Map the two files into memory; BadFile if they are missing or truncated."""
+        """Map the files into memory; BadFile if they are missing or truncated."""
         try:
             ids = cast(Ids, np.load(folder / "ids.npy", mmap_mode="r"))
             starts = np.load(folder / "starts.npy")
+            prompt = int(np.load(folder / PROMPT)) if (folder / PROMPT).exists() else 0
         except (OSError, ValueError, EOFError) as error:
             raise BadFile(
                 f"token ids in {folder} cannot be read ({error}); delete {folder.parent} and run again"
             ) from error
         if not len(starts) or starts[-1] != len(ids):
             raise BadFile(f"token ids in {folder} are truncated; delete {folder.parent} and run again")
-        return Tokens(ids, starts)
+        return Tokens(ids, starts, prompt)
 
 
 def batches(tokens: Tokens, rows: Rows, size: int) -> list[Rows]:

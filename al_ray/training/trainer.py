@@ -84,6 +84,8 @@ class Trainer:
         config, losses = self.spec.training, list[float]()
         for attempt in range(config.tries):
             encoder = load(start, self.spec.encoder, pool, self.spec.device)
+            if self.spec.symmetric:
+                encoder.use_left_prompt()
             seed = [self.spec.seed, attempt, number]
             checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
             yield from train(encoder, (left, right), (labelled.pairs, labelled.labels), config, seed, checkpoint, group)

@@ -46,7 +46,7 @@ def _reword(config: AugmentConfig, gold: Gold) -> tuple[Pool, MinedPairs]:
     """Change words of gold pairs, alternately in the left and the right text: a pool with the new texts, and pairs."""
     pool, pairs = gold.pool, gold.train.pairs
     masked, teacher = config.words_from == "masked", _teacher(config)
-    source = Masked(teacher) if masked else Embeddings(Encoder.base(teacher), pool.members)
+    source = Masked(teacher) if masked else Embeddings(teacher, pool.members)
     rng, insert = generator(config.seed, "rewording"), config.sampler == "insertion"
     # The texts of a pool of gold pairs are distinct.
     rows = {text: row for row, text in enumerate(pool.texts)}

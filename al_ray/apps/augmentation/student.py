@@ -78,6 +78,7 @@ class StudentTrainer:
                 raise BadOption(f"--fresh-layers {self.spec.fresh_layers}: all weights of {config.encoder} are random")
             return Cnn.base(config, Vocabulary.of(known, self.spec.words), self.spec.device, seed)
         encoder = Encoder.base(config, self.spec.device)
+        encoder.use_left_prompt()
         redraw(encoder, self.spec.fresh_layers, seed)
         return encoder
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForMaskedLM
 from al_ray.apps.mining.lexical import terms
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption
-from al_ray.encoders.transformer import Encoder, Loading, from_safetensors
+from al_ray.encoders.transformer import Loading, from_safetensors, load_transformer
 
 BEST = 10
 WORD = re.compile(r"[^\W_]+")
@@ -38,12 +38,13 @@ class Source(Protocol):
 class Embeddings:
     """The words of some texts whose mean input embedding is nearest by cosine."""
 
-    def __init__(self, encoder: Encoder, texts: Sequence[str]) -> None:
-        """Embed the words of these texts."""
+    def __init__(self, config: EncoderConfig, texts: Sequence[str]) -> None:
+        """Embed the words of these texts by the encoder's table of tokens."""
+        transformer, tokenizer = load_transformer(config)
         self.words = sorted({word for text in texts for word in terms(text)})
         self.numbers = {word: number for number, word in enumerate(self.words)}
-        table = encoder.transformer.get_input_embeddings().weight.detach().cpu().numpy().astype(np.float64)
-        tokens = encoder.tokenizer(self.words, add_special_tokens=False)["input_ids"] if self.words else []
+        table = transformer.get_input_embeddings().weight.detach().cpu().numpy().astype(np.float64)
+        tokens = tokenizer(self.words, add_special_tokens=False)["input_ids"] if self.words else []
         vectors = np.array([table[ids].mean(axis=0) if ids else np.zeros(table.shape[1]) for ids in tokens])
         norms = np.linalg.norm(vectors, axis=1, keepdims=True) if len(vectors) else vectors
         self.vectors = vectors / np.maximum(norms, 1e-12)
@@ -72,13 +73,13 @@ class Masked:
 
     def __init__(self, config: EncoderConfig, device: str = "cpu") -> None:
         """Load the masked language model of the encoder; BadOption if its folder has none."""
-        base = Encoder.base(config)
-        self.tokenizer, self.device, self.config = base.tokenizer, device, config
+        base, self.tokenizer = load_transformer(config)
+        self.device, self.config = device, config
         cure = "give a folder or hub name of a masked language model, or --words-from embeddings"
         if self.tokenizer.mask_token is None:
             raise BadOption(f"--words-from masked: the tokenizer of {config.encoder} has no mask; {cure}")
         with Loading(f"the masked language model of {config.encoder!r}", BadOption, cure):
-            model, missing = from_safetensors(AutoModelForMaskedLM, base.transformer.config.name_or_path)
+            model, missing = from_safetensors(AutoModelForMaskedLM, base.config.name_or_path)
         if missing:
             raise BadOption(f"--words-from masked: {config.encoder} has no head for masked words; {cure}")
         self.model = model.to(device).eval()

@@ -6,10 +6,11 @@ import numpy as np
 
 from al_ray.apps.mining.lexical import Bm25, Tfidf
 from al_ray.apps.mining.miners import NO_PAIRS, Hardest, MinedPairs, Miner, Pool, Random, rank_candidates
-from al_ray.core.pairs import Pairs
+from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Vectors, paired_scores
 from al_ray.encoders.encoder import TextEncoder, embed_rows
+from al_ray.encoders.prompts import Side
 from al_ray.search.faiss_index import CosineIndex
 
 BLOCK = 1024  # Queries searched at a time.
@@ -33,10 +34,21 @@ class PoolVectors:
         return paired_scores(self.vectors, left, self.vectors, right)
 
     @staticmethod
-    def encode(encoder: TextEncoder, pool: Pool) -> "PoolVectors":
-        """Encode the pool's queries and candidates."""
-        tokens = encoder.tokenise(pool.members)
-        return PoolVectors(pool.rows, embed_rows(encoder, tokens, np.arange(len(tokens))))
+    def encode(encoder: TextEncoder, pool: Pool, symmetric: bool = True) -> "PoolVectors":
+        """Encode the pool's queries and candidates.
+
+        symmetric: whether these are the same kind of texts, and all have the prompt of left texts.
+        """
+
+        def encoded(rows: Rows, side: Side) -> Vectors:
+            tokens = encoder.tokenise([pool.texts[row] for row in rows.tolist()], side)
+            return embed_rows(encoder, tokens, np.arange(len(tokens)))
+
+        if symmetric or not encoder.sided:
+            return PoolVectors(pool.rows, encoded(pool.rows, "left"))
+        # In a task of two sides the rows of left texts come first.
+        both = encoded(pool.queries, "left"), encoded(pool.candidates, "right")
+        return PoolVectors(np.concatenate([pool.queries, pool.candidates]), np.concatenate(both))
 
 
 class Nearest:

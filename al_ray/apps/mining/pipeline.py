@@ -40,7 +40,7 @@ class MiningJob:
     @cached_property
     def untrained(self) -> PoolVectors:
         """Return the pool's vectors by the untrained encoder."""
-        return PoolVectors.encode(Encoder.base(self.config.encoding), self.mine.pool)
+        return PoolVectors.encode(Encoder.base(self.config.encoding), self.mine.pool, self.task.symmetric)
 
     @cached_property
     def current(self) -> PoolVectors:
@@ -48,7 +48,8 @@ class MiningJob:
         if self.config.run is None:
             return self.untrained
         config, folder = trained(self.config.run, self.task, "--run")
-        return PoolVectors.encode(saved(folder.model(folder.last).path, config.encoding), self.mine.pool)
+        encoder = saved(folder.model(folder.last).path, config.encoding)
+        return PoolVectors.encode(encoder, self.mine.pool, self.task.symmetric)
 
 
 def open_job(config: MiningConfig) -> MiningJob:

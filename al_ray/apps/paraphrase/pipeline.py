@@ -60,6 +60,7 @@ def _training(
     texts = [task.left.texts[row] for row in task.split("train").space.left]
     learn_words(texts, config.encoding, folder.words, config.words)
     encoder = untrained(config.encoding, folder.words, device, config.seed)
+    encoder.use_left_prompt()
     tokens = encoder.tokenise(task.left.texts)
     content = json.dumps([as_dict(config), task.digest])
     checkpoint = Checkpoint(folder.path / NAME, hashlib.sha256(content.encode()).hexdigest(), 0.0)

@@ -23,8 +23,9 @@ from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
 from al_ray.core.vectors import Vectors, dots
 from al_ray.encoders.cnn import is_cnn
+from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.encoders.tokens import Tokens, batches
-from al_ray.encoders.transformer import RANDOM_BERT, Encoder
+from al_ray.encoders.transformer import Encoder
 from al_ray.metrics import estimator as estimate
 from al_ray.metrics.bootstrap import QueryBootstrap
 from al_ray.search import exact_join as join
@@ -89,7 +90,7 @@ def _encoder(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[str, floa
     work = sum(_sizes(encoder, float(length)).operations for length in tokens.lengths(np.arange(len(tokens))))
     yield "embed", work / _beyond(whole, len(of_batches) * layers * layer)
     sizes = _sizes(encoder, len(tokens.ids) / len(tokens))
-    parameters = sum(parameter.numel() for parameter in encoder.transformer.parameters())
+    parameters = sum(parameter.numel() for parameter in encoder.network.parameters())
     update = _optimiser(encoder)
     yield "optimiser", parameters / update
     passes = 2 if encoder.device != "cpu" else 2 * -(-BATCH // PASS)
@@ -99,7 +100,7 @@ def _encoder(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[str, floa
 
 def _sizes(encoder: Encoder, length: float) -> Sizes:
     layers = encoder.transformer.config.num_hidden_layers
-    return Sizes(2, None, 2, None, dim=encoder.dimension, layers=layers, tokens=length)
+    return Sizes(2, None, 2, None, dim=encoder.dimension, layers=layers, tokens=length, hidden=encoder.hidden)
 
 
 def _beyond(whole: float, part: float) -> float:

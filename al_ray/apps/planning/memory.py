@@ -111,9 +111,9 @@ def _answers(run: Setting) -> float:
 
 
 def _activations(run: Setting, batch: int) -> float:
-    """Return the bytes of a forward pass of a batch of longest texts: float32, and `dim / 64` attention heads."""
+    """Return the bytes of a forward pass of a batch of longest texts: float32, and `width / 64` attention heads."""
     sizes, longest = run.sizes, run.config.max_length
-    return batch * longest * 4 * (STATES * sizes.dim + longest * math.ceil(sizes.dim / 64))
+    return batch * longest * 4 * (STATES * sizes.width + longest * math.ceil(sizes.width / 64))
 
 
 def _trainer(run: Setting, device: str) -> list[Memory]:

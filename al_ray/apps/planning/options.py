@@ -35,9 +35,12 @@ class Options(RunConfig):
     evaluation_texts: Annotated[int | None, Between(2, MOST)] = None
     """Left texts of each measured split. Default: half as many as in the pool, and so are the right ones."""
     tokens: Annotated[float | None, Between(1, MOST)] = None
-    """Mean number of tokens per text, special tokens included. Default: --max-length, which overestimates times."""
+    """Mean number of tokens per text, special tokens and prompt included. Default: --max-length, which overestimates
+    times."""
     dim: Annotated[int, Between(1, MOST)] = 384
     """Dimension of a vector."""
+    hidden: Annotated[int | None, Between(1, MOST)] = None
+    """Width of the encoder's layers, where a Dense layer makes vectors of another --dim. Default: --dim."""
     layers: Annotated[int, Between(1, MOST)] = 6
     """Layers of the encoder."""
     vocabulary: Annotated[int, Between(1, MOST)] = 30522
@@ -76,7 +79,7 @@ class Options(RunConfig):
         right = None if self.right_texts is None else max(1, self.right_texts // 2)
         tokens = self.max_length if self.tokens is None else self.tokens
         model = self.dim, self.layers, tokens, self.vocabulary, {"fp32": 4, "fp16": 2}[self.vectors]
-        return Sizes(self.texts, self.right_texts, half, right, *model)
+        return Sizes(self.texts, self.right_texts, half, right, *model, self.hidden)
 
 
 def cluster_of(gpus: float, each: float, shards: int | None, cores: float, trainers: int = 1) -> ClusterConfig:

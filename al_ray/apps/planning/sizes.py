@@ -9,7 +9,8 @@ class Sizes:
 
     texts: left texts of the training pool; right: right texts, None if they are the same (symmetric task). evaluation,
     evaluation_right: the same for each evaluated split. tokens: mean tokens of a text, with special tokens; vocabulary:
-    number of tokens that the encoder knows. vectors: bytes of a number in a vector (4 or 2).
+    number of tokens that the encoder knows. vectors: bytes of a number in a vector (4 or 2). hidden: width of the
+    encoder's layers, None for `dim`, which a Dense layer changes.
     """
 
     texts: int
@@ -21,16 +22,27 @@ class Sizes:
     tokens: float = 128.0
     vocabulary: int = 30522
     vectors: int = 4
+    hidden: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Return the width of the encoder's layers."""
+        return self.dim if self.hidden is None else self.hidden
 
     @property
     def parameters(self) -> int:
-        """Return the parameters of a BERT with inner width 4 dim: embeddings, and 12 dim^2 + 13 dim in each layer."""
-        return (self.vocabulary + 514) * self.dim + self.layers * (12 * self.dim**2 + 13 * self.dim)
+        """Return the parameters of a BERT of width w and inner width 4 w: embeddings, and 12 w^2 + 13 w in each layer.
+
+        A Dense layer between the width and another dimension of the vectors has w dim + dim more.
+        """
+        dense = 0 if self.hidden is None else (self.width + 1) * self.dim
+        layers = self.layers * (12 * self.width**2 + 13 * self.width)
+        return (self.vocabulary + 514) * self.width + layers + dense
 
     @property
     def operations(self) -> float:
-        """Return the operations of a text's forward pass, in each layer 24 dim^2 tokens + 4 dim tokens^2."""
-        return self.layers * (24 * self.dim**2 * self.tokens + 4 * self.dim * self.tokens**2)
+        """Return the operations of a text's forward pass, in each layer of width w 24 w^2 tokens + 4 w tokens^2."""
+        return self.layers * (24 * self.width**2 * self.tokens + 4 * self.width * self.tokens**2)
 
     @property
     def pairs(self) -> int:

@@ -52,12 +52,19 @@ class EncoderConfig(EncoderOptions):
     vectors: Precision = "fp32"
     """Precision of stored vectors. fp16 halves their memory: each vector is rounded once, and the cosines of search and
     evaluation are those of rounded vectors, up to 0.001 from those of fp32. Training does not round."""
+    prompt_left: str | None = None
+    """Text put before every left text, and before all texts of a symmetric task: the name of a prompt of the encoder's
+    folder, such as query; a text, such as 'query: '; or '' for none. Default: the folder's prompt query, or its default
+    prompt; without any, none."""
+    prompt_right: str | None = None
+    """The same for right texts. Default: the folder's prompt document, passage or corpus, or its default prompt."""
 
     @property
     def digest_text(self) -> str:
         """The text of these options in a model's digest. It must never change: digests name files on disk.
 
         `vectors` is left out, for weights do not depend on it, and so is `auto`, the only arithmetic of early versions.
+        The digest has the texts of prompts and not their names.
         """
         text = (
             f"EncoderConfig(name={self.encoder!r}, layers={self.encoder_layers!r}, max_length={self.max_length!r}, "
@@ -75,4 +82,12 @@ class EncoderConfig(EncoderOptions):
             "threads": self.threads,
             "vectors": self.vectors,
         }
-        return content if self.arithmetic == "auto" else {**content, "arithmetic": self.arithmetic}
+        if self.arithmetic != "auto":
+            content["arithmetic"] = self.arithmetic
+        return {**content, **self.prompts}
+
+    @property
+    def prompts(self) -> dict[str, Any]:
+        """The options of prompts as digests take them: none if neither was given."""
+        given = [self.prompt_left, self.prompt_right]
+        return {} if given == [None, None] else {"prompts": given}

@@ -9,7 +9,6 @@ from transformers import BertConfig, BertForMaskedLM, BertModel, PreTrainedToken
 from al_ray.apps.augmentation.word_replacement import BEST, Embeddings, Masked, reword
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption
-from al_ray.encoders.transformer import Encoder
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ant", "bee", "cat", "dog", "##s", "."]
 VECTORS = {"ant": [1.0, 0.0], "bee": [0.9, 0.1], "cat": [0.0, 1.0], "dog": [0.2, 0.9], "##s": [0.0, 0.0]}
@@ -50,7 +49,7 @@ def headed(tmp_path_factory) -> EncoderConfig:
 
 
 def test_the_nearest_embeddings_are_offered_best_first(headed):
-    source = Embeddings(Encoder.base(headed), ["ant, bee", "cat dog", "ants"])
+    source = Embeddings(headed, ["ant, bee", "cat dog", "ants"])
     # A word is the mean of its tokens: ants is [0.5, 0], which has the direction of ant.
     # bee is [0.9, 0.1]: to ant and ants 0.994, to dog 0.298, to cat 0.110.
     offers = source.offers(["A Bee!", "cat gnu"], [[(2, 5)], [(0, 3), (4, 7)]], False)

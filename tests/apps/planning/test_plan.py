@@ -229,6 +229,14 @@ def test_minilm_has_its_parameters():
     assert Sizes(2, None, 2, None).parameters == pytest.approx(22_713_216 - 147_840, rel=1e-3)
 
 
+def test_a_dense_layer_makes_vectors_of_another_dimension_than_the_layers_before_it():
+    # Layers of width 2 as in SMALL, and 2 * 5 + 5 parameters of the Dense layer.
+    wide = replace(SMALL, dim=5, hidden=2)
+    assert (wide.operations, wide.parameters) == (360, 1112 + 15)
+    assert of(made(sizes=wide), "shard", "vectors") == 6 * 5 * 4
+    assert of(made(sizes=wide), "shard", "a batch") == of(made(), "shard", "a batch")
+
+
 KINDS: st.SearchStrategy[Literal["exact", "knn"]] = st.sampled_from(["exact", "knn"])
 SIZES = st.builds(
     Sizes,
