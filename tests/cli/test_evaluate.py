@@ -343,7 +343,7 @@ def test_thresholds_are_chosen_on_dev_and_kept_with_the_model_whose_weights_stay
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({"digest": "other"}, "is not of the model"),
+        ({"digest": "other"}, "belongs to another model"),
         ({"thresholds": {}}, "is not a list"),
         ({"thresholds": [1]}, "not a list"),
     ],
