@@ -421,6 +421,8 @@ PURPOSES: dict[str, list[int]] = {
     "seed audit-band-*": [1545278989, 1193187846, 521468644],
     "seed audit-estimate": [734128801, 1351577490, 565887281],
     "seed audit-order": [595731756, 1257245618, 420602612],
+    "seed audit-recalibration": [724820965, 1072581872, 1405733406],
+    "seed audit-threshold": [1364083002, 1937639609, 1217299019],
     "seed balance": [1313645351, 1491159525, 109887653],
     "seed bench-members": [1504762133, 2048784542, 115322467],
     "seed bench-vectors": [1284490345, 1743655261, 1490277762],

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -22,14 +22,19 @@ from al_ray.training.saved_model import SCORER, read_model
 
 @dataclass(frozen=True)
 class PairModel:
-    """A trained bi-encoder and its calibration, p = sigmoid(w * cosine + b) (paper, Eq. 7)."""
+    """A trained bi-encoder and its scorer, p = sigmoid(w * cosine + b) (paper, Eq. 7).
+
+    calibrated_on: what p was checked on, "audit" (w and b were also fitted to it) or "dev"; None if on nothing. Then p
+    is a score that ranks pairs, and not a probability: w and b were fitted to pairs that a strategy chose.
+    """
 
     encoder: TextEncoder
     scorer: Scorer
+    calibrated_on: str | None = None
 
     @property
     def boundary(self) -> float:
-        """Return the cosine at which the probability of a match is 1/2."""
+        """Return the cosine at which the score is 1/2."""
         return self.scorer.boundary
 
     def encode(self, texts: Sequence[str], side: Side = "left") -> Vectors:
@@ -62,7 +67,9 @@ class PairModel:
         return dots(self.encode(left), self.encode(right, "right"))
 
     def score(self, left: Sequence[str], right: Sequence[str]) -> Floats:
-        """Compute the probability that left[i] and right[i] match for n pairs: (n,), in [0, 1].
+        """Compute the score of left[i] with right[i] for n pairs: (n,), in [0, 1]; higher for likelier matches.
+
+        It estimates the probability of a match only if `calibrated_on` is not None (docs/audit.md).
 
         Raises:
             BadOption: if the two sequences are not of the same length.
@@ -79,9 +86,9 @@ def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
         >>> model = al_ray.load_model(folder / "run")
         >>> model.encode(["how do i swim", "how to swim"]).shape
         (2, 32)
-        >>> probabilities = model.score(["how do i swim"], ["how to swim"])
-        >>> bool(0 <= probabilities[0] <= 1)
-        True
+        >>> scores = model.score(["how do i swim"], ["how to swim"])
+        >>> bool(0 <= scores[0] <= 1), model.calibrated_on
+        (True, None)
 
     Raises:
         BadFile: if there is no model, a file of it is damaged, or its weights are not those that the run trained.
@@ -98,9 +105,27 @@ def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
     if model is None or model.scorer is None:
         raise BadFile(f"{folder} holds no {SCORER}; give a run folder, or the model folder of a round")
     run = folder.parent.parent
+    scorer, calibrated_on = _calibrated(folder, model.scorer)
     if (run / "state.json").exists():
-        return PairModel(load(model, bound_config(run).encoding, folder, device), model.scorer)
-    return PairModel(saved(str(folder), _encoding_of(folder), device), model.scorer)
+        encoder = load(model, bound_config(run).encoding, folder, device)
+    else:
+        encoder = saved(str(folder), _encoding_of(folder), device)
+    return PairModel(encoder, scorer, calibrated_on)
+
+
+def _calibrated(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str | None]:
+    """Return the scorer that was fitted to an audit, or else the trained one, and what its p was checked on."""
+    content = read_json(folder / SCORER, [])
+    recalibration: dict[str, Any] | None = content.get("recalibration")
+    calibration: dict[str, Any] | None = content.get("calibration")
+    try:
+        if recalibration is not None:
+            scorer = Scorer(float(recalibration["weight"]), float(recalibration["bias"]))
+            return scorer, str(recalibration["source"])
+        # An earlier version wrote no source, and had dev alone.
+        return trained, None if calibration is None else str(calibration.get("source", "dev"))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{folder / SCORER} has a damaged calibration ({error!r}); restore it") from error
 
 
 def _encoding_of(folder: StoragePath) -> EncoderConfig:

@@ -1,4 +1,8 @@
-"""From a cosine to a probability: p = sigmoid(w * cosine + b), w >= 0 (paper, Eq. 7), and the refit of (w, b)."""
+"""From a cosine to a score in [0, 1]: p = sigmoid(w * cosine + b), w >= 0 (paper, Eq. 7), and the refit of (w, b).
+
+p is the probability of a match only if (w, b) were fitted to pairs that were sampled with known chances. The pairs of a
+run's batches were chosen by a strategy; fitted to them, p is a score.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -36,7 +40,7 @@ class Scorer:
         return self.weight * np.asarray(cosines, dtype=np.float64) + self.bias
 
     def probability(self, cosines: Cosines) -> Floats:
-        """(n,) cosines -> (n,) probabilities of a match."""
+        """(n,) cosines -> (n,) p in [0, 1]: scores, or probabilities of a match if they were calibrated; see above."""
         return sigmoid(self.logit(cosines))
 
 

@@ -19,7 +19,7 @@ PAIRS_AT_ONCE = 1024  # Pairs labelled between two writes of answers.
 
 
 class CrossEncoderOracle:
-    """Labels a pair as a match where p >= 1/2, at no cost; the confidence is the probability of the label."""
+    """Labels a pair as a match where p >= 1/2, at no cost; the confidence is p or 1 - p, a score."""
 
     def __init__(self, oracle: str, task: Task, threads: int, watch: OnProgress) -> None:
         """oracle: model:PATH, the model/ folder of jobs.train --model concat or jobs.augment, or the folder around it.
@@ -42,7 +42,7 @@ class CrossEncoderOracle:
         for start in range(0, len(missing), PAIRS_AT_ONCE):
             rows = missing[start : start + PAIRS_AT_ONCE]
             pairs = list(zip(*self.task.texts_of(batch.pairs[rows]), strict=True))
-            probabilities = sigmoid(self.model.scores(pairs, 64))
-            labels = np.where(probabilities >= 0.5, YES, NO).astype(np.uint8)
-            yield Answers(rows, labels, self.by, np.maximum(probabilities, 1 - probabilities))
+            scores = sigmoid(self.model.scores(pairs, 64))
+            labels = np.where(scores >= 0.5, YES, NO).astype(np.uint8)
+            yield Answers(rows, labels, self.by, np.maximum(scores, 1 - scores))
             self.watch("label", start + len(rows), len(missing))

@@ -5,7 +5,7 @@ round-NNN/batch.json        the same pairs as Label Studio tasks; label-studio.x
 round-NNN/labelled.json     the export of Label Studio (JSON or JSON-MIN), which the user saves here
 
 A pair is identified by its code, rRRR-NNNNN, because spreadsheets change ids such as 007. The ids only serve to detect
-that some columns were sorted without the others. Cosines and probabilities are not shown: they would bias the answer.
+that some columns were sorted without the others. Cosines and scores are not shown: they would bias the answer.
 """
 
 import csv

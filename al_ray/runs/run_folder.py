@@ -176,11 +176,13 @@ class RunFolder:
         return content["why"] if content["round"] == self.last else None
 
     def keep_calibration(
-        self, number: int, calibration: Mapping[str, Any], thresholds: Sequence[Mapping[str, Any]]
+        self, number: int, evidence: Mapping[str, Mapping[str, Any]], thresholds: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Write calibration and thresholds into the scorer.json of a complete round's model, so that exports have them.
+        """Write evidence and thresholds into the scorer.json of a complete round's model, so that exports have them.
 
-        A threshold replaces an earlier one that was chosen by the same rule. The weights do not change.
+        evidence: "calibration", the reliability of the trained w and b; "recalibration", w and b that were fitted again
+        with their reliability; either, both or none. It replaces earlier evidence of the same name, and a threshold
+        an earlier one that was chosen by the same rule. The weights, and the trained w and b, do not change.
         """
         path = self.round(number) / "model" / "scorer.json"
         content = read_json(path, ["digest"])
@@ -191,7 +193,7 @@ class RunFolder:
             raise BadFile(f"{path} belongs to another model than that of the round; restore it")
         rules = {one["rule"] for one in thresholds}
         others = [one for one in earlier if one["rule"] not in rules]
-        write_json(path, {**content, "calibration": dict(calibration), "thresholds": [*others, *thresholds]})
+        write_json(path, {**content, **evidence, "thresholds": [*others, *thresholds]})
 
     def keep_recall(self, share: float) -> None:
         """Write the index recall of the current round; a resumed round does not repeat the search."""

@@ -86,7 +86,7 @@ class Record:
 
     @property
     def scorer(self) -> Scorer | None:
-        """Return the scorer, which turns cosines into probabilities; None for the untrained encoder."""
+        """Return the scorer, which turns cosines into scores; None for the untrained encoder."""
         return None if self.weight is None or self.bias is None else Scorer(self.weight, self.bias)
 
 
@@ -212,4 +212,5 @@ def band_audit(record: Record, sheet: SheetPairs, scored: BandScores, labels: La
     total, reach = record.total_pairs - len(scored.known_labels), len(scored.cosines)
     if total < reach or ((sheet.ranks < 0) | (sheet.ranks > min(reach, total - 1))).any():
         raise BadFile(f"{KEY}, {SCORES} and {RECORD} are not of one audit; restore all three")
-    return BandAudit(scored.cosines, total, scored.known_cosines, scored.known_labels, sheet.ranks, labels)
+    known = scored.known_cosines, scored.known_labels
+    return BandAudit(scored.cosines, total, *known, sheet.ranks, labels, record.asked.top)

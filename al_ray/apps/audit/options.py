@@ -67,6 +67,15 @@ class Estimate:
     at_cosine: tuple[float, ...] = ()
     """For an audit by score: thresholds as cosines; the ends of bands and the model's boundary when not given."""
     at_p: tuple[float, ...] = ()
-    """For an audit by score: thresholds as probabilities of the model's scorer."""
+    """For an audit by score: thresholds as scores p = sigmoid(w * cosine + b) of the model."""
+    threshold_for: tuple[str, ...] = ()
+    """For an audit by score: precision=P chooses the lowest threshold of this precision, and writes it to the round's
+    scorer.json."""
+    update_scorer: bool = False
+    """For an audit by score: fit w and b to the labels, and write them with their reliability to the round's
+    scorer.json. load_model uses them; the run does not."""
+    run: Path | None = None
+    """With --threshold-for or --update-scorer: the run that was audited; the folder that the audit lies in when not
+    given."""
     out: Path | None = None
     """JSON file; estimate.json in the audit folder when not given."""

@@ -1,18 +1,25 @@
 """Sample the pairs that people label: putative false positives (paper, A.3), or pairs of bands of score."""
 
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.audit.false_positives import draw_above, threshold_at
 from al_ray.apps.audit.folder import AuditOptions, BandScores, Record, SheetPairs, StratumCounts
-from al_ray.apps.audit.score_bands import allotted, bands, draw_ranks
+from al_ray.apps.audit.score_bands import Band, allotted, bands, draw_ranks, ranked
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.sharded_evaluator import make_evaluator
+from al_ray.cluster.sharded_pool import ShardedPool
 from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.cluster.token_store import pool_folder
 from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
@@ -20,6 +27,11 @@ from al_ray.core.scorer import Floats, Labels, Scorer
 from al_ray.core.task import Split
 from al_ray.metrics.strata import EvaluationSet
 from al_ray.runs.run_folder import RunFolder
+from al_ray.search.vector_files import TRAINED, UNTRAINED
+
+# Ranks among which the model's boundary is looked for, if it lies below --top.
+BOUNDARY_WITHIN = 100_000
+logger = logging.getLogger(__name__)
 
 
 def sample_false_positives(
@@ -51,16 +63,36 @@ def sample_bands(
     config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
 ) -> tuple[Record, SheetPairs, BandScores]:
     """Draw pairs from bands of score, shuffled; pairs that the run has labelled are known, and not drawn."""
+    # An exact search, however the run searched: ranks must be among all pairs, not among candidates.
+    config = replace(config, search=replace(config.search, kind="exact", ordered_pairs=False))
     split = folder.task.split(options.split)
     known, labels = _known(folder, split)
-    total = split.space.total - len(known)
     assert options.top is not None
     assert options.budget is not None
-    scorer, first, cosines = _first(config, cluster, folder, options, known, watch)
-    reach = len(first)
-    cut = bands(reach, total)
-    keys, ranks, names = [NO_KEYS], [NO_KEYS], list[str]()
-    for band, count in zip(cut, allotted(options.budget, [stop - start for start, stop in cut]), strict=True):
+    with _deploy_pool(config, cluster, folder, options, watch) as (pool, model):
+        total, boundary = split.space.total - len(known), None
+        if model.scorer is not None and np.isfinite(model.scorer.boundary):
+            boundary = model.scorer.boundary
+        count = min(max(options.top, BOUNDARY_WITHIN), total)
+        first = PoolSearch(pool, split).least(model, HIGHEST, count, known)
+        reach = ranked(first.cosines, options.top, total, boundary)
+        first = Candidates(first.keys[:reach], first.cosines[:reach])
+        cut = bands(reach, total, options.top)
+        drawn = _draw_bands(split, cut, first, known, options)
+        of_rest = np.flatnonzero(drawn.ranks == reach)
+        if len(of_rest):
+            drawn.cosines[of_rest] = pool.cosines(model, split, drawn.pairs[of_rest])
+        # With no pair, blocks would still be in flight when the shards end.
+        of_known = pool.cosines(model, split, split.space.pairs(known)) if len(known) else np.empty(0)
+    record = Record(options, split.space.total, *_scale(model.scorer))
+    return record, drawn.shuffled(generator(options.seed, "audit-order")), BandScores(first.cosines, of_known, labels)
+
+
+def _draw_bands(split: Split, cut: Sequence[Band], first: Candidates, known: Keys, options: AuditOptions) -> SheetPairs:
+    """Draw pairs of each band. Those of the rest have the rank `reach`, the number of ranked pairs, and no cosine."""
+    reach, keys, ranks, names = len(first), [NO_KEYS], [NO_KEYS], list[str]()
+    counts = allotted(options.budget or 0, [stop - start for start, stop in cut])
+    for band, count in zip(cut, counts, strict=True):
         rng = generator(options.seed, f"audit-band-{band[0]}")
         if band[0] < reach:
             own = draw_ranks(band, count, rng)
@@ -70,39 +102,52 @@ def sample_bands(
             own = np.full(count, reach, dtype=np.int64)
         ranks.append(own)
         names += [f"{band[0] + 1}-{band[1]}"] * count
-    of_rank = np.concatenate([first.cosines, [np.nan]])
     every = np.concatenate(ranks)
-    sheet = SheetPairs(split.space.pairs(np.concatenate(keys)), tuple(names), every, of_rank[every])
-    record = Record(options, split.space.total, *_scale(scorer))
-    return record, sheet.shuffled(generator(options.seed, "audit-order")), BandScores(first.cosines, cosines, labels)
+    cosines = np.concatenate([first.cosines, [np.nan]])[every]
+    return SheetPairs(split.space.pairs(np.concatenate(keys)), tuple(names), every, cosines)
 
 
 def _scored_set(
     config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
 ) -> tuple[Scorer | None, EvaluationSet, list[Floats]]:
     """Return the evaluation set of a split, and the cosines of its positives and of each stratum."""
-    task, split = folder.task, folder.task.split(options.split)
-    with deploy_pool(config, cluster, task, folder.path, watch) as pool:
-        model = folder.model(options.round) if options.round else pool.untrained()
+    split = folder.task.split(options.split)
+    with _deploy_pool(config, cluster, folder, options, watch) as (pool, model):
         evalset = make_evaluator(config, folder, pool).evaluation_set(split)
         parts = (evalset.positives, *(stratum.keys for stratum in evalset.strata))
         return model.scorer, evalset, [pool.cosines(model, split, split.space.pairs(keys)) for keys in parts]
 
 
-def _first(
-    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, known: Keys, watch: OnProgress
-) -> tuple[Scorer | None, Candidates, Floats]:
-    """Search the pairs of highest cosine without the sorted `known`; also return the cosines of `known`."""
-    # An exact search, however the run searched: ranks must be among all pairs, not among candidates.
-    config = replace(config, search=replace(config.search, kind="exact", ordered_pairs=False))
-    split = folder.task.split(options.split)
+@contextmanager
+def _deploy_pool(
+    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
+) -> Iterator[tuple[ShardedPool, Model]]:
+    """Start the shards of a run's pool, with the vectors that the run stored; also give the model that is audited."""
+    cluster = with_stored_vectors(config, cluster, folder, options)
     with deploy_pool(config, cluster, folder.task, folder.path, watch) as pool:
-        model = folder.model(options.round) if options.round else pool.untrained()
-        count = min(options.top or 0, split.space.total - len(known))
-        first = PoolSearch(pool, split).least(model, HIGHEST, count, known)
-        # With no pair, blocks would still be in flight when the shards end.
-        of_known = pool.cosines(model, split, split.space.pairs(known)) if len(known) else np.empty(0)
-        return model.scorer, first, of_known
+        yield pool, folder.model(options.round) if options.round else pool.untrained()
+
+
+def with_stored_vectors(
+    config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions
+) -> ClusterConfig:
+    """Return the cluster options with keep_vectors if the run folder holds the audited model's vectors.
+
+    They are used only if they were written by as many shards: otherwise the store would replace them.
+    """
+    pool = pool_folder(folder.task, config.encoding, folder.path)
+    if cluster.keep_vectors or not isinstance(pool, Path):
+        return cluster
+    name = f"{TRAINED}-{options.model}" if options.model else f"{UNTRAINED}"
+    shards = {path.stem.rpartition("-of-")[2] for path in (pool / "vectors").glob(f"{name}-*-of-*.npy")}
+    if str(cluster.shards) in shards:
+        logger.info("the vectors that the run stored are used (--keep-vectors)")
+        return replace(cluster, keep_vectors=True)
+    if shards:
+        logger.warning(
+            "the run stored vectors for --shards %s; they are encoded again for %d", ", ".join(shards), cluster.shards
+        )
+    return cluster
 
 
 def _known(folder: RunFolder, split: Split) -> tuple[Keys, Labels]:

@@ -1,9 +1,10 @@
 """An audit that needs no known match: label a few pairs of each band of score; estimate precision and recall anywhere.
 
 All pairs of a split are ordered by score, without those that are labelled already. The first `reach` are ranked one by
-one, with their cosines; all others are one band, the rest. Bands end at ranks 100, 1,000, 10,000 and so on, because
-matches are frequent at the top. A threshold inside a band divides it in two parts; the labelled pairs in each part are
-still a uniform sample of it. For intervals see apps/audit/false_positives.py.
+one, with their cosines; all others are one band, the rest. Bands end at ranks 100, 1,000, 10,000 and so on up to `top`,
+because matches are frequent at the top. If the model's boundary lies further down, one more band goes from there to the
+boundary. A threshold inside a band divides it in two parts; the labelled pairs in each part are still a uniform sample
+of it. For intervals see apps/audit/false_positives.py.
 """
 
 from collections.abc import Sequence
@@ -24,13 +25,28 @@ FIRST, GROWTH = 100, 10
 Band = tuple[int, int]
 
 
-def bands(reach: int, total: int) -> tuple[Band, ...]:
-    """Return the ranks of each band, (0, 100), (100, 1000), ... up to `reach`, then the rest up to `total`."""
-    ends = [0, min(FIRST, reach)]
-    while ends[-1] < reach:
-        ends.append(min(ends[-1] * GROWTH, reach))
-    ends.append(total)
+def bands(reach: int, total: int, top: int | None = None) -> tuple[Band, ...]:
+    """Return the ranks of each band: (0, 100), (100, 1000), ... up to `top`, one up to `reach`, the rest up to `total`.
+
+    top: at most `reach`; `reach` if None.
+    """
+    top = reach if top is None else min(top, reach)
+    ends = [0, min(FIRST, top)]
+    while ends[-1] < top:
+        ends.append(min(ends[-1] * GROWTH, top))
+    ends += [reach, total]
     return tuple((start, stop) for start, stop in pairwise(ends) if start < stop)
+
+
+def ranked(cosines: Floats, top: int, total: int, boundary: float | None) -> int:
+    """Return how many pairs to rank: `top`, or as many as are needed for `boundary` to lie among them, if that can be.
+
+    cosines: (n,) highest ones of `total` pairs, descending. The first pair below the boundary is ranked too, so that no
+    pair that reaches the boundary can be missing.
+    """
+    above = 0 if boundary is None else int(np.searchsorted(-cosines, -boundary, side="right"))
+    beyond = top <= above and (above < len(cosines) or len(cosines) == total)
+    return min(above + 1 if beyond else top, len(cosines))
 
 
 def allotted(budget: int, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -95,6 +111,7 @@ class BandAudit:
     cosines: (reach,) of the first pairs, descending. total: number of pairs, without the known ones.
     known_cosines, known_labels: (k,) of pairs that were labelled NO or YES before the audit.
     ranks, labels: (n,) of the pairs drawn, NO, YES, UNSURE or OPEN; a pair of the rest has the rank `reach`.
+    top: the rank up to which bands grow tenfold, `reach` if None.
     """
 
     cosines: Floats
@@ -103,6 +120,7 @@ class BandAudit:
     known_labels: Labels
     ranks: Ints
     labels: Labels
+    top: int | None = None
 
     @property
     def reach(self) -> int:
@@ -112,29 +130,39 @@ class BandAudit:
     @property
     def bands(self) -> tuple[Band, ...]:
         """Return the bands, the rest last."""
-        return bands(self.reach, self.total)
+        return bands(self.reach, self.total, self.top)
+
+    @property
+    def floor(self) -> float:
+        """Return the cosine of the last ranked pair, infinity if there is none; pairs beyond may tie with it."""
+        return float(self.cosines[-1]) if self.reach else float("inf")
 
     @property
     def edges(self) -> tuple[float, ...]:
-        """Return the cosines at which bands end; for the last ranked band, that above which all are ranked."""
-        ends = [float(self.cosines[stop - 1]) for _, stop in self.bands if stop <= self.reach]
-        known = self.cosines if self.total == self.reach else self.cosines[self.cosines > self._floor]
+        """Return the cosines at which bands up to `top` end; for the last one, that above which all are ranked."""
+        top = self.reach if self.top is None else min(self.top, self.reach)
+        ends = [float(self.cosines[stop - 1]) for _, stop in self.bands if stop <= top]
+        known = self.cosines if self.total == self.reach else self.cosines[self.cosines > self.floor]
         return tuple(dict.fromkeys(max(end, float(known[-1])) for end in ends if len(known)))
 
     def reaches(self, threshold: float) -> bool:
-        """Return whether all pairs at or above a threshold are ranked; pairs beyond may tie with the last cosine."""
-        return self.total == self.reach or (self.reach > 0 and threshold > self.cosines[-1])
+        """Return whether all pairs at or above a threshold are ranked."""
+        return self.total == self.reach or threshold > self.floor
+
+    def refuse_unranked(self, threshold: float) -> None:
+        """Raise BadOption if not all pairs at or above a threshold are ranked."""
+        if np.isnan(threshold) or not self.reaches(threshold):
+            raise BadOption(
+                f"the threshold {threshold:.6g} is not above {self.floor:.6g}, the cosine of pair {self.reach:,}: "
+                "pairs below are not ranked; give a higher one, or draw another audit with a larger --top and --out"
+            )
 
     def at(self, threshold: float, rng: np.random.Generator) -> AtThreshold:
         """Estimate precision and recall at a cosine; BadOption below the ranked pairs."""
-        if np.isnan(threshold) or not self.reaches(threshold):
-            raise BadOption(
-                f"the threshold {threshold:.6g} is not above {self._floor:.6g}, the cosine of pair {self.reach:,}: "
-                "pairs below are not ranked; give a higher one, or draw another audit with a larger --top and --out"
-            )
-        cut = int(np.searchsorted(-self.cosines, -threshold, side="right"))
-        above = [self.part((start, min(stop, cut)), (start, stop)) for start, stop in self.bands if start < cut]
-        below = [self.part((max(start, cut), stop), (start, stop)) for start, stop in self.bands if cut < stop]
+        self.refuse_unranked(threshold)
+        cut = self.rank_of(threshold)
+        above = self.parts(0, cut)
+        below = self.parts(cut, self.total)
         rest = below[-1:] if self.total > self.reach else []
         reached = self.known_cosines >= threshold
         known, known_below = (int((self.known_labels[side] == YES).sum()) for side in (reached, ~reached))
@@ -148,6 +176,42 @@ class BandAudit:
             _labels_for_half(_sum(above, known), _sum(near, known_below), rest),
         )
 
+    def matches_in(self, band: Band, rng: np.random.Generator) -> Estimate | None:
+        """Estimate how many pairs of a band match; None without a pair that was labelled yes or no."""
+        part = self.part(band, band)
+        return (
+            estimate(part.size * part.share, lambda end: part.in_all(end, rng).astype(np.float64))
+            if part.answered
+            else None
+        )
+
+    def share_between(self, start: int, stop: int, rng: np.random.Generator) -> Estimate | None:
+        """Estimate the share of matches among the pairs of ranks start to stop, those known before left out."""
+        return _ratio(self.parts(start, stop), None, (0, stop - start), rng)
+
+    def threshold_for(self, precision: float) -> float | None:
+        """Return the lowest cosine of a labelled pair at which the estimated precision is at least `precision`.
+
+        None if there is none among the ranked pairs.
+        """
+        labelled = self.ranks[(self.ranks < self.reach) & np.isin(self.labels, (NO, YES))]
+        for threshold in np.unique(self.cosines[labelled]).tolist():
+            known = self.known_labels[self.known_cosines >= threshold]
+            cut = self.rank_of(threshold)
+            matches = _sum(self.parts(0, cut), int((known == YES).sum()))
+            if self.reaches(threshold) and matches >= precision * (cut + len(known)):
+                return threshold
+        return None
+
+    def rank_of(self, threshold: float) -> int:
+        """Return how many ranked pairs reach a cosine."""
+        return int(np.searchsorted(-self.cosines, -threshold, side="right"))
+
+    def parts(self, start: int, stop: int) -> list[Part]:
+        """Return the parts of the bands within ranks start to stop."""
+        cuts = [((max(low, start), min(high, stop)), (low, high)) for low, high in self.bands]
+        return [self.part(within, band) for within, band in cuts if within[0] < within[1]]
+
     def part(self, within: Band, band: Band) -> Part:
         """Return the part of a band within some ranks."""
         matches, answered = self._count(within)
@@ -160,10 +224,6 @@ class BandAudit:
         labels = self.labels[(self.ranks >= band[0]) & (self.ranks < band[1])]
         matches = int((labels == YES).sum())
         return matches, matches + int((labels == NO).sum())
-
-    @property
-    def _floor(self) -> float:
-        return float(self.cosines[-1]) if self.reach else float("inf")
 
 
 def _sum(parts: Sequence[Part], known: int) -> float:

@@ -32,10 +32,8 @@ def choose_and_write(
     assert scorer is not None
     assert evaluation.reliability is not None
     content = [one.as_dict(scorer, evaluation) for one in thresholds]
-    calibration = {
-        "split": evaluation.split, "pairs": evaluation.total_pairs, **evaluation.reliability.as_dict()
-    }  # fmt: skip
-    folder.keep_calibration(number, calibration, content)
+    counts = {"source": evaluation.split, "split": evaluation.split, "pairs": evaluation.total_pairs}
+    folder.keep_calibration(number, {"calibration": {**counts, **evaluation.reliability.as_dict()}}, content)
     for one in thresholds:
         print(_line(one, evaluation))
     print(f"wrote {folder.round(number) / 'model' / 'scorer.json'}")

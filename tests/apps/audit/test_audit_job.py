@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.api.runs import load_run
 from al_ray.apps.audit.folder import AuditFolder, SheetPairs
 from al_ray.cli import audit
 from al_ray.cli._audit import pipeline as audit_pipeline
@@ -31,10 +32,12 @@ from al_ray.runs.run_folder import opened
 from al_ray.training.saved_model import write_model
 
 NAMES = ("left", "right")
+# Its boundary is at cosine 0.9.
+SCORER = Scorer(20.0, -18.0, 0.1, "fitted")
 
 
-def run_folder(root: Path, task: Task) -> Path:
-    """A run of one round on a task, whose model is the encoder as it is: boundary at cosine 0.9."""
+def run_folder(root: Path, task: Task, scorer: Scorer = SCORER) -> Path:
+    """A run of one round on a task, whose model is the encoder as it is."""
     write_task(task, root / "task", {})
     task = read_task(root / "task")
     config = RunConfig(
@@ -49,9 +52,7 @@ def run_folder(root: Path, task: Task) -> Path:
         folder.ledger.add_batch(1, Batch(pairs, np.full(20, 0.5), "seed"))
         folder.ledger.add_answers(1, make_answers(np.arange(20), labels, "simulated"))
         folder.ledger.seal(1)
-        model = write_model(
-            Encoder.base(config.encoding), Scorer(20.0, -18.0, 0.1, "fitted"), folder.round(1) / "model", "nothing"
-        )
+        model = write_model(Encoder.base(config.encoding), scorer, folder.round(1) / "model", "nothing")
         folder.record_round(State(1, folder.state().labelled.extended(pairs, labels, 1, "seed"), model), {})
     return root / "run"
 
@@ -179,7 +180,9 @@ def test_an_audit_is_never_written_over(asked: str, out: Path, monkeypatch, caps
 def test_bands_of_score_need_no_known_match(truth: Task, tmp_path, local_ray, monkeypatch, capsys):
     none = np.empty((0, 2), dtype=np.int64)
     bare = {name: replace(split, positives=none) for name, split in truth.splits.items()}
-    run = run_folder(tmp_path, sealed("bare", True, truth.left, truth.right, bare))
+    # Its boundary, cosine 0.97, is among the first 200 pairs.
+    scorer = Scorer(200.0, -194.0, 0.1, "fitted")
+    run = run_folder(tmp_path, sealed("bare", True, truth.left, truth.right, bare), scorer)
     do(monkeypatch, f"sample --run {run} --split train --by-score --budget 90 --top 200")
     out = run / "audit-train-by-score"
     record = json.loads((out / "audit-key.json").read_text())
@@ -197,7 +200,7 @@ def test_bands_of_score_need_no_known_match(truth: Task, tmp_path, local_ray, mo
     assert {name: strata.count(name) for name in strata} == {"1-100": 30, "101-200": 30, f"201-{space.total - 20}": 30}
     drawn = np.array(key["cosine"].to_numpy())
     assert np.array_equal(drawn[ranks < 200], first[ranks[ranks < 200]])
-    assert np.isnan(drawn[ranks == 200]).all()
+    assert (drawn[ranks == 200] <= first[-1]).all()
 
     fill(out, knows(truth, "train"))
     capsys.readouterr()
@@ -205,14 +208,58 @@ def test_bands_of_score_need_no_known_match(truth: Task, tmp_path, local_ray, mo
     said = capsys.readouterr().out
     made = json.loads((out / "estimate.json").read_text())
     assert made["thresholds"][0]["pairs"] == 100 + int((known >= first[99]).sum())
-    assert "recall in the first 200" in said
+    assert "share of the matches in these 220" in said
     assert "20 pairs labelled by the run" in said
     do(monkeypatch, f"estimate --audit {out} --at-cosine {float(first[49])!r} --at-p 0.85 --out {tmp_path / 'at.json'}")
     made = json.loads((tmp_path / "at.json").read_text())
-    at = {told["p"] == pytest.approx(0.85): told for told in made["thresholds"]}
-    # sigmoid(20 * cosine - 18) = 0.85
-    assert at[True]["cosine"] == pytest.approx((18 + log(0.85 / 0.15)) / 20)
+    at = {told["score"] == pytest.approx(0.85): told for told in made["thresholds"]}
+    # sigmoid(200 * cosine - 194) = 0.85
+    assert at[True]["cosine"] == pytest.approx((194 + log(0.85 / 0.15)) / 200)
     assert at[False]["cosine"] == first[49]
+
+
+def test_a_boundary_below_top_is_ranked_and_the_scorer_takes_what_the_labels_say(
+    truth: Task, tmp_path, local_ray, monkeypatch, capsys
+):
+    run = run_folder(tmp_path, truth)
+    cosine = load_run(run).model().scorer.boundary
+    do(monkeypatch, f"sample --run {run} --split dev --by-score --budget 120 --top 20")
+    out = run / "audit-dev-by-score"
+    fill(out, knows(truth, "dev"))
+    capsys.readouterr()
+    do(monkeypatch, f"estimate --audit {out}")
+    said = capsys.readouterr().out
+    assert "boundary 0.9000  0.500" in said
+    (at,) = [one for one in json.loads((out / "estimate.json").read_text())["thresholds"] if one["boundary"]]
+    assert at["cosine"] == pytest.approx(cosine)
+    cosines = pq.read_table(out / "audit-scores.parquet")["cosine"].to_numpy()
+    assert at["pairs"] == (cosines >= cosine).sum() > 20, "more than --top"
+    before = json.loads((run / "round-001" / "model" / "scorer.json").read_text())
+    assert load_run(run).model().calibrated_on is None
+    do(monkeypatch, f"estimate --audit {out} --update-scorer --threshold-for precision=0.05")
+    said = capsys.readouterr().out
+    after = json.loads((run / "round-001" / "model" / "scorer.json").read_text())
+    assert {name: after[name] for name in before} == before, "the run goes on with its own"
+    new = after["recalibration"]
+    assert (new["source"], new["labels"], new["split"]) == ("audit", 120, "dev")
+    assert new["matches"] == json.loads((out / "estimate.json").read_text())["yes"]
+    assert sum(row["weight"] for row in new["reliability"]) == new["pairs"] == truth.split("dev").space.total
+    assert [one["rule"] for one in after["thresholds"]] == ["precision=0.05"]
+    assert after["thresholds"][0]["source"] == "audit"
+    assert "scorer fitted to 120 labels" in said
+    assert "precision=0.05: cosine >= " in said
+    model = load_run(run).model()
+    assert model.calibrated_on == "audit"
+    assert (model.scorer.weight, model.scorer.bias, model.boundary) == (new["weight"], new["bias"], new["boundary"])
+    # An audit of another model is refused.
+    elsewhere = shutil.copytree(out, tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path)
+    record = json.loads((elsewhere / "audit-key.json").read_text())
+    record["asked"]["model"] = "other"
+    (elsewhere / "audit-key.json").write_text(json.dumps(record))
+    with pytest.raises(SystemExit):
+        do(monkeypatch, f"estimate --audit {elsewhere} --update-scorer --run {run}")
+    assert "is not an audit of round 1 of" in capsys.readouterr().err
 
 
 def test_what_label_studio_exports_is_read_too_and_what_is_not_answered_is_told(out: Path, monkeypatch, capsys):

@@ -18,12 +18,14 @@ from al_ray.apps.audit.false_positives import (
     possible,
     threshold_at,
 )
-from al_ray.apps.audit.score_bands import BandAudit, allotted, bands, draw_ranks
+from al_ray.apps.audit.score_bands import BandAudit, allotted, bands, draw_ranks, ranked
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels
 from al_ray.metrics.average_precision import Ints, StratumSummary
+
+NO_RANKS, NONE = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
 
 
 def near(above: int, errors: int, matches: int, silent: int = 0) -> FalsePositiveSample:
@@ -152,6 +154,60 @@ def test_the_corrected_precision_covers_the_truth(few_draws):
 )
 def test_bands_grow_tenfold_to_the_reach_and_the_rest_is_one(reach, total, wanted):
     assert list(bands(reach, total)) == wanted
+
+
+def test_a_boundary_below_top_has_one_band_of_its_own():
+    assert bands(1_601, 10**6, 1_000) == ((0, 100), (100, 1_000), (1_000, 1_601), (1_601, 10**6))
+    assert bands(1_000, 10**6, 1_000) == bands(1_000, 10**6)
+    assert bands(700, 700, 1_000) == bands(700, 700)
+
+
+@pytest.mark.parametrize(
+    ("top", "boundary", "total", "wanted"),
+    [
+        # Cosines 1, 0.9, ... 0.1. Pairs 0 to 4 reach 0.55, and the sixth shows that no further one does.
+        (3, 0.55, 99, 6),
+        (6, 0.55, 99, 6),
+        (5, 0.55, 99, 6),
+        (7, 0.55, 99, 7),
+        # All that were looked at reach it: nobody knows how many more do, unless these are all pairs.
+        (3, 0.05, 99, 3),
+        (3, 0.05, 10, 10),
+        (3, 2.0, 99, 3),
+        (3, None, 99, 3),
+        (30, None, 10, 10),
+    ],
+)
+def test_pairs_are_ranked_down_to_the_boundary_if_that_is_within_reach(top, boundary, total, wanted):
+    reach = ranked(1 - np.arange(10) / 10, top, total, boundary)
+    assert reach == wanted
+    if boundary == 0.55:
+        assert BandAudit(1 - np.arange(reach) / 10, total, np.empty(0), NONE, NO_RANKS, NONE, top).reaches(boundary)
+
+
+def test_a_band_without_a_yes_has_an_upper_bound_of_matches_and_one_without_a_label_has_none():
+    found = audit([0, 1, 2, *[10] * 60], [YES, NO, YES, *[NO] * 60], total=1_000_010)
+    (first, beyond), rng = found.bands, generator(0, "x")
+    at_most = found.matches_in(beyond, rng)
+    assert at_most is not None
+    assert (at_most.value, at_most.low) == (0, 0)
+    # 1 - 0.025^(1/60), Clopper and Pearson's upper end, of a million.
+    assert at_most.high == pytest.approx(1e6 * (1 - 0.025 ** (1 / 60)), rel=0.05)
+    within = found.matches_in(first, rng)
+    assert within is not None
+    assert within.value == pytest.approx(10 * 2 / 3)
+    assert 2 <= within.low < within.high <= 9
+    assert audit([0, 10], [YES, OPEN]).matches_in((10, 1000), rng) is None
+
+
+def test_a_threshold_for_a_precision_is_the_lowest_labelled_pair_that_has_it():
+    # The known match at 0.95 counts. Down to 0.8: 3 ranked pairs of which 2 of 3 labelled match, and the known one.
+    found = audit([0, 1, 2, 9], [YES, NO, YES, NO])
+    assert found.threshold_for(0.7) == pytest.approx(0.8)
+    # At the top alone 1 of 1; with the second pair and the known one 2 of 3.
+    assert found.threshold_for(0.9) == 1
+    assert found.threshold_for(0.0) == pytest.approx(0.8), "at 0.1, the last one's cosine, pairs of the rest may be"
+    assert audit([0, 1], [NO, NO]).threshold_for(0.9) is None
 
 
 @given(st.integers(0, 500), st.lists(st.integers(1, 200), max_size=6))
