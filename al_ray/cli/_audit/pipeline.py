@@ -18,7 +18,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import OPEN
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels
-from al_ray.oracles.answer_files import EXPORT, existing, read_answer_files
+from al_ray.oracles.answer_files import answer_paths, read_answer_files
 from al_ray.oracles.people import write_sheets
 from al_ray.runs.run_folder import refuse_inside
 from al_ray.storage.files import refuse_folder, write_json
@@ -78,7 +78,7 @@ def estimate(options: Estimate) -> None:
     record, (codes, ids, pairs) = audit.record(), audit.key()
     if not record.asked.by_score and (options.at_cosine or options.at_p):
         raise BadOption(f"--at-cosine and --at-p go with audits by score, and {path} is not one; leave them out")
-    files = [options.labels] if options.labels else [path / f"{STEM}.csv", *existing(path / EXPORT)]
+    files = [options.labels] if options.labels else answer_paths(path, STEM)
     labels: Labels = read_answer_files(files, codes, ids) if codes else np.empty(0, dtype=np.uint8)
     if codes and (labels == OPEN).all():
         raise BadFile(
