@@ -131,6 +131,17 @@ def test_positives_found_stand_beside_the_papers():
     assert "The training pool has 40 positives." in positives(setting(), "s1").notes
 
 
+def test_positives_that_nobody_knows_are_not_called_none():
+    def notes(known: int, oracle: str) -> tuple[str, ...]:
+        task = TaskSummary("digest", "shop", {"train": {"pairs": 1000, "positives": known}})
+        people = [replace(one, task=task, config=replace(one.config, oracle=oracle)) for one in RUNS]
+        return positives(setting(people), "s1").notes
+
+    assert notes(0, "file")[1] == "How many positives the training pool has is not known."
+    assert notes(7, "file")[1] == "The task states 7 positives of the training pool; there may be others."
+    assert notes(7, "simulated")[1] == "The training pool has 7 positives."
+
+
 def test_stratified_runs_have_a_table_where_there_are_any():
     assert stratified(setting(), "s1") is None
     odd = replace(RUNS[2], config=replace(CONFIG, strategy="stratified-all"))  # pyright: ignore[reportArgumentType]
@@ -281,6 +292,11 @@ def test_in_short_the_best_method_is_named_and_one_seed_is_called_one():
         "6 runs, 5 complete. Mean AP on dev after the last round is highest for uncertainty: 50.0% ("
     )
     assert words.endswith("(static 40.0%, adaptive 40.0%).")
+    # Two that print alike are not ranked, whichever is higher by less than can be seen.
+    tied = [run("static", 0, 0.0621), run("uncertainty", 0, 0.1, 0.2, 0.0622)]
+    assert " is 6.2% for uncertainty and static. All" in report(tied, 10).sections[0].words
+    three = [*tied, run("adaptive", 0, 0.1, 0.2, 0.05)]
+    assert "is highest for uncertainty and static: 6.2% (adaptive 5.0%)." in report(three, 10).sections[0].words
     alone = report([RUNS[0], RUNS[2]], 10).sections[0].words
     assert alone.endswith("All runs have one seed, so the variation between seeds is not known.")
 
@@ -306,3 +322,25 @@ def test_the_papers_figures_are_those_that_it_prints(real_data):
             assert f"{task.results[name].positives:,}" in text
             for figure in (task.results[name].precision_at_recall_20, task.results[name].average_precision):
                 assert f"{100 * figure:.1f}" in text
+
+
+def test_the_paper_is_named_only_beside_its_figures():
+    """Readers of a report of their own task have not read the paper."""
+    own = [replace(one, task=TaskSummary("digest", "shop", COUNTS)) for one in RUNS]
+    for written in (page(report(own, 10)), markdown(report(own, 10), "figures")):
+        assert not re.search(
+            r"(Table|Figure|appendix|section|Eq\.) ?[0-9A]|paper", re.sub(r"<style>.*</style>", "", written, flags=re.S)
+        )
+    of_paper = page(report(RUNS, 10))
+    for number in (1, 3, 4):
+        assert f"Table {number}" in of_paper
+    assert not re.search(r"<(h\d|figcaption)[^>]*>[^<]*(<a[^>]*>)?[^<]*(Table|Figure) \d", of_paper)
+
+
+def test_one_round_is_one_tick_and_not_a_range_around_it():
+    """A run of two rounds has one batch that a model chose, the second."""
+    rounds = tuple(Round(number, 8 * number, 3, 8, 3, {}, {}, batch_p=0.4 if number > 1 else None) for number in (1, 2))
+    made = report([replace(RUNS[2], rounds=rounds)], 10)
+    (picture,) = [one for one in made.pictures if one.name == "s1-batches"]
+    ticks = re.findall(r"<g id=\"xtick_\d+\">.*?<!-- (\S+) -->", picture.files["svg"].decode(), flags=re.S)
+    assert ticks == ["2"]
