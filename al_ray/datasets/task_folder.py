@@ -115,10 +115,11 @@ def read_about(folder: StoragePath) -> dict[str, Any]:
     return about
 
 
-def read_texts(folder: StoragePath, side: Literal["left", "right"]) -> list[str]:
-    """Read only the texts of one side, in row order; in a symmetric task both sides are the same."""
+def read_texts(folder: StoragePath, side: Literal["left", "right"], rows: Rows | None = None) -> list[str]:
+    """Read only the texts of one side, or of some rows of it; in a symmetric task both sides are the same."""
     name = "left" if read_about(folder)["symmetric"] else side
-    return _read(folder / f"{name}.parquet", TEXTS, ["text"])["text"].to_pylist()
+    texts = _read(folder / f"{name}.parquet", TEXTS, ["text"])["text"]
+    return (texts if rows is None else texts.take(pa.array(rows))).to_pylist()
 
 
 def _refuse_other(task: Task, folder: StoragePath) -> bool:

@@ -44,7 +44,7 @@ class SheetColumn:
 
 def sheet_columns(task: Task) -> list[SheetColumn]:
     """Return the columns of a task's texts: field by field if both sides have the same fields, else side by side."""
-    columns, headings, variables = list[SheetColumn](), set(IDS), set(IDS)
+    columns, headings, variables = list[SheetColumn](), set[str](IDS), set[str](IDS)
     sides: tuple[tuple[Side, Corpus], ...] = ("left", task.left), ("right", task.right)
     for side, corpus in sides:
         for place, name in enumerate(corpus.fields.names if corpus.fields else ("",)):

@@ -15,6 +15,7 @@ from al_ray.metrics.calibration import Bin
 # Options that may differ between runs of one setting: they make the method and the seed.
 OF_METHOD = ("strategy", "matched", "seed", "seeding", "train_every_budget")
 REFERENCE = "static"
+LABELLED = "its labelled pairs"
 STAGES = ("embed", "search", "label", "train", "evaluate", "examples")
 
 Status = Literal["complete", "failed", "incomplete"]
@@ -42,9 +43,9 @@ class SplitEvaluation:
 
 @dataclass(frozen=True)
 class ExamplePair:
-    """A pair that the model gets wrong or is unsure of (metrics/error_examples.py).
+    """A pair that the model gets wrong or is unsure of (metrics/error_examples.py), or that was labelled.
 
-    left, right: rows of the task.
+    left, right: rows of the task. p: None if no trained model scored the pair.
     """
 
     kind: str
@@ -52,7 +53,7 @@ class ExamplePair:
     right: int
     label: int
     cosine: float
-    p: float
+    p: float | None
     left_text: str
     right_text: str
 
@@ -67,7 +68,8 @@ class Round:
     """Figures of a complete round.
 
     labels, positives: of all rounds so far; batch, batch_positives: of this round. seconds: by stage. batch_p: mean p
-    of the batch under the model that chose it, None if no trained model did. examples_of: the split of the examples.
+    of the batch under the model that chose it, None if no trained model did. examples_of: the split of the examples,
+    or LABELLED.
     """
 
     number: int

@@ -10,7 +10,7 @@ from al_ray.apps.reporting.html import LONGEST, page
 from al_ray.apps.reporting.markdown import markdown
 from al_ray.apps.reporting.published import PAPER, paper_results
 from al_ray.apps.reporting.report import Report, report
-from al_ray.apps.reporting.run_records import ExamplePair, Round, Run, SplitEvaluation, TaskSummary, settings
+from al_ray.apps.reporting.run_records import LABELLED, ExamplePair, Round, Run, SplitEvaluation, TaskSummary, settings
 from al_ray.apps.reporting.tables.by_round import by_labels, recall
 from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
 from al_ray.apps.reporting.tables.error_examples import error_examples
@@ -233,6 +233,19 @@ def test_pairs_to_look_at_say_which_are_wrong_and_which_are_new_by_hand():
     # In a first round nothing is new.
     (first,) = error_examples(setting([replace(RUNS[2], rounds=tuple(rounds[:1]))]), 1)
     assert [(pair.example.left, pair.new) for pair in first.groups[0].pairs] == [(1, False)]
+
+
+def test_labelled_pairs_say_what_the_label_was_and_by_whom_they_are_scored():
+    examples = (shown("yes-to-no", 1, 0.9, 0), replace(shown("similar-no", 2, 0.7, 0), p=None))
+    last = Round(1, 8, 0, 8, 0, {}, {}, examples=examples, examples_of=LABELLED)
+    made = report([replace(RUNS[2], rounds=(last,))], 10)
+    (listed,) = made.sections[0].chapters[-2].examples
+    assert listed.title == "uncertainty, seed 0, round 1, on its labelled pairs"
+    assert listed.groups[0].words == "p is that of the model that chose the pair, before it was labelled."
+    written = page(made)
+    assert "labelled no; p 0.9, cosine 0.900; rows 1 and 2" in written
+    assert "labelled no; cosine 0.700; rows 2 and 3" in written
+    assert "not a known match" not in written
 
 
 HOSTILE = "<script>alert(1)</script> | **bold** `x` </p><img src=//evil.example/x> {{ 7 * 7 }}"
