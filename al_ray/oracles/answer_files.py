@@ -29,6 +29,7 @@ BATCH, EXPORT = "batch", "labelled.json"
 COLUMNS = ("pair", "label", "left_text", "right_text", "left_id", "right_id")
 IDS = COLUMNS[4:]
 CHOICE = "match"
+TABLES = (".csv", ".tsv", ".xlsx", ".xls", ".ods", ".zip")
 MEANINGS = {**stated.MEANINGS, "?": UNSURE, "skip": UNSURE}
 # A spreadsheet takes a cell that begins with one of these for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -109,6 +110,12 @@ def answer_paths(folder: Path, stem: str) -> list[Path]:
             "others out of the folder (nothing was taken)"
         )
     return [folder / f"{stem}.csv", *exports]
+
+
+def unread_tables(folder: Path, stem: str) -> list[str]:
+    """Return the names of other tables in a folder, which may hold answers in a format that is not read."""
+    names = (path.name for path in folder.iterdir() if path.suffix.lower() in TABLES)
+    return sorted(name for name in names if name != f"{stem}.csv" and not name.startswith("."))
 
 
 def _may_be_export(path: Path) -> bool:

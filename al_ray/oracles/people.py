@@ -19,7 +19,7 @@ from al_ray.core.errors import BadOption, LabelsAwaited
 from al_ray.core.labels import OPEN, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.task import Task
-from al_ray.oracles.answer_files import BATCH, EXPORT, IDS, escape_cell, read_answers
+from al_ray.oracles.answer_files import BATCH, EXPORT, IDS, escape_cell, read_answers, unread_tables
 from al_ray.oracles.sheet_columns import cells_of, interface, sheet_columns
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.files import write_json, write_text
@@ -56,13 +56,14 @@ class FileOracle:
             yield make_answers(fresh, labels[fresh], "file")
         waiting = int(((labels == OPEN) & (earlier == OPEN)).sum())
         if waiting:
-            files = folder / BATCH
+            files, unread = folder / BATCH, ", ".join(unread_tables(folder, BATCH))
+            hint = f"\n  not read: {unread}; save the sheet as {BATCH}.csv, or export JSON" if unread else ""
             raise LabelsAwaited(
                 f"round {number}: {waiting:,} of {len(codes):,} pairs wait for an answer\n"
                 f"  in a spreadsheet: fill the column label of {files}.csv with yes, no or unsure; leave it empty "
                 "for later; save it as CSV (UTF-8)\n"
                 f"  or in Label Studio: import {files}.json with the interface of {INTERFACE} beside it, and "
-                f"save its JSON export as {folder / EXPORT} or under its own name there"
+                f"save its JSON export as {folder / EXPORT} or under its own name there{hint}"
             )
 
 

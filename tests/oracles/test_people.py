@@ -321,3 +321,12 @@ def test_an_export_that_was_cut_off_is_not_passed_over(book: Ledger):
     path.rename(first_round(book) / OWN_NAME).write_bytes(path.with_name(OWN_NAME).read_bytes()[:50])
     with pytest.raises(BadFile, match=f"{OWN_NAME} cannot be read"):
         sold(book)
+
+
+def test_a_table_that_is_not_read_is_named(book: Ledger):
+    assert "not read" not in sold(book)
+    for name in ("batch.xlsx", "project-7-at-2026-11-22.csv", ".batch.csv", "notes.txt"):
+        (first_round(book) / name).write_bytes(b"PK")
+    assert sold(book).endswith(
+        "\n  not read: batch.xlsx, project-7-at-2026-11-22.csv; save the sheet as batch.csv, or export JSON"
+    )
