@@ -17,13 +17,13 @@ from al_ray.core.task import SPLITS
 def task_sizes(setting: Setting, tag: str) -> Table:
     """Return the sizes of the task's splits (the paper's Table 1)."""
     own, paper = sizes(max(setting.runs, key=lambda run: len(sizes(run)))), paper_results(setting.task.name)
-    head = ("split", "positives", "pairs", "one in", "stated negatives", "near negatives")
+    head = ("split", "known positives", "pairs", "one in", "stated negatives", "near negatives")
     papers = ("positives", "pairs", "stated negatives", "near negatives") if paper else ()
     rows: list[Row] = []
     for split in SPLITS:
-        if split not in own:
+        known = own.get(split)
+        if known is None or not known["pairs"]:
             continue
-        known = own[split]
         ratio = f"{known['pairs'] / known['positives']:,.0f}" if known["positives"] else NOTHING
         cells = [split, f"{known['positives']:,}", f"{known['pairs']:,}", ratio]
         cells += [counts([known.get(name)]) for name in ("stated_negatives", "near_negatives")]
@@ -33,7 +33,7 @@ def task_sizes(setting: Setting, tag: str) -> Table:
             cells += [counts([size.stated_negatives]), counts([size.near_negatives])]
         rows.append(Row(tuple(cells)))
     notes = [
-        "Positives: the matches that the task states; there may be others.",
+        "Known positives are the matches that the task states; there may be others.",
         "Near negatives are given if AP was estimated from a weighted sample of negatives; else all were counted.",
         *_cited(paper, 1),
     ]
