@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -99,15 +100,14 @@ def require_ids(sheet: TableRows, column: str | None, faults: BadRowLog) -> Tabl
     )
 
 
-def field_cells(sheet: TableRows, columns: Sequence[str]) -> dict[str, Cells]:
-    """Return the cells of text columns under names that differ from those of all other cells."""
-    return {f"field {name}": sheet.cells[name] for name in columns}
+def measure_cells(sheet: TableRows, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the characters (n,) of the cells of text columns, 0 for an empty one, under names that no cells have."""
+    return {f"length of {name}": compute.utf8_length(sheet.cells[name]).fill_null(0) for name in columns}
 
 
 def field_lengths(sheet: TableRows, columns: Sequence[str]) -> Rows:
-    """Return the characters (n, k) of the `field_cells` of k columns, 0 for an empty one."""
-    lengths = [compute.utf8_length(sheet.cells[f"field {name}"]).fill_null(0).to_numpy() for name in columns]
-    return np.stack(lengths, axis=1).astype(np.int64)
+    """Return the characters (n, k) of k columns that `measure_cells` measured."""
+    return np.stack([sheet.cells[f"length of {name}"].to_numpy() for name in columns], axis=1)
 
 
 def fields(columns: Sequence[str], lengths: Rows) -> Fields | None:

@@ -27,9 +27,9 @@ from al_ray.datasets.tables.texts import (
     SideTexts,
     as_ids,
     describe_texts,
-    field_cells,
     field_lengths,
     fields,
+    measure_cells,
     number_distinct_texts,
     require_ids,
     require_texts,
@@ -88,7 +88,7 @@ def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTabl
 def _collection(
     options: OwnTexts, path: Path, id_column: str | None, columns: Sequence[str], faults: BadRowLog
 ) -> TableRows:
-    """Read a table of texts: cells `id`, each once, `text`, its `field_cells`, and `split` if --left has one."""
+    """Read a table of texts: cells `id`, each once, `text`, its `measure_cells`, and `split` if --left has one."""
     split = options.split_column if path == options.left else None
     names = [*columns, *(name for name in (id_column, split) if name is not None)]
     sheet = read_table(path, names, options.reading, faults)
@@ -96,7 +96,7 @@ def _collection(
     cells = {
         "id": numbers if id_column is None else as_ids(sheet.cells[id_column]),
         "text": sheet.join_columns(columns),
-        **field_cells(sheet, columns),
+        **measure_cells(sheet, columns),
         **({} if split is None else {"split": sheet.cells[split]}),
     }
     return require_ids(require_texts(sheet.with_cells(**cells), "text", columns, faults), id_column, faults)
@@ -128,7 +128,7 @@ def _labelled_pairs(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedT
     others = {cell: column for cell, column in others.items() if column is not None}
     sheet = read_table(path, [*columns, *others.values()], options.reading, faults)
     count = len(sheet)
-    texts = {cell: sheet.join_columns(half) for cell, half in halves.items()} | field_cells(sheet, columns)
+    texts = {cell: sheet.join_columns(half) for cell, half in halves.items()} | measure_cells(sheet, columns)
     sheet = sheet.with_cells(**texts, **{cell: sheet.cells[column] for cell, column in others.items()})
     for cell, half in halves.items():
         sheet = require_texts(sheet, cell, half, faults)
