@@ -1,7 +1,7 @@
 """A task: texts on two sides, split into train, dev and test, with their known pairs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,15 +12,46 @@ from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows
 SPLITS = ("train", "dev", "test")
 
 
+@dataclass(frozen=True, eq=False)
+class Fields:
+    """The columns of a table that were joined to the texts of a corpus, for people who label.
+
+    names: of the k columns. lengths: (n, k) characters of the cells of each text. A text is its cells, joined by a
+    space, without the empty ones.
+    """
+
+    names: tuple[str, ...]
+    lengths: Rows
+
+    @property
+    def text_lengths(self) -> Rows:
+        """Return the characters (n,) of each text."""
+        return self.lengths.sum(axis=1) + np.maximum(np.count_nonzero(self.lengths, axis=1) - 1, 0)
+
+
 @dataclass(frozen=True)
 class Corpus:
-    """Texts with their ids from the source data; the row of a text is its index here."""
+    """Texts with their ids from the source data; the row of a text is its index here.
+
+    fields: None if each text is one column. The encoder, the digest and all results depend on the texts alone.
+    """
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
+    fields: Fields | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def cells(self, row: int) -> list[str]:
+        """Return the cells of a text by field, "" for an empty one; the text alone if there are no fields."""
+        if self.fields is None:
+            return [self.texts[row]]
+        cells, start = list[str](), 0
+        for length in self.fields.lengths[row].tolist():
+            cells.append(self.texts[row][start : start + length])
+            start += length + bool(length)
+        return cells
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 task.json                            name, symmetric, digest, splits with their counts, provenance, format
 left.parquet right.parquet           id, text (no right.parquet when symmetric)
+left-fields.parquet right-fields...  a column per field: characters of its cell in each text (only if several columns
+                                     were joined to the texts; for people who label, not part of the digest)
 SPLIT/left.parquet right.parquet     row: the texts of the split, by their row above (no right.parquet when symmetric)
 SPLIT/positives.parquet              left, right: rows of the task's texts, in order of key
 SPLIT/stated_negatives.parquet       the same columns
@@ -13,7 +15,8 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,8 +26,8 @@ import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadFile, WriteErrors, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
-from al_ray.core.task import SPLITS, Corpus, Split, Task
-from al_ray.storage.files import make_table, read_json, read_parquet
+from al_ray.core.task import SPLITS, Corpus, Fields, Split, Task
+from al_ray.storage.files import make_table, read_json, read_parquet, write_parquet
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 FORMAT = 1
@@ -89,8 +92,8 @@ def _put_task(task: Task, folder: Uri, provenance: Mapping[str, Any]) -> bool:
 def read_task(folder: StoragePath) -> Task:
     """Read the task of a folder, and check its digest."""
     about = read_about(folder)
-    left = read_corpus(folder / "left.parquet")
-    right = left if about["symmetric"] else read_corpus(folder / "right.parquet")
+    left = _read_side(folder, "left")
+    right = left if about["symmetric"] else _read_side(folder, "right")
     bare = Task(about["name"], about["symmetric"], left, right, {}, about["digest"])
     splits = {name: _read_split(folder / name, name, bare) for name in SPLITS if name in about["splits"]}
     task = sealed(bare.name, bare.symmetric, left, right, splits)
@@ -112,25 +115,45 @@ def read_about(folder: StoragePath) -> dict[str, Any]:
     return about
 
 
-def read_texts(folder: StoragePath, side: Literal["left", "right"]) -> list[str]:
-    """Read only the texts of one side, in row order; in a symmetric task both sides are the same."""
+def read_texts(folder: StoragePath, side: Literal["left", "right"], rows: Rows | None = None) -> list[str]:
+    """Read only the texts of one side, or of some rows of it; in a symmetric task both sides are the same."""
     name = "left" if read_about(folder)["symmetric"] else side
-    return _read(folder / f"{name}.parquet", TEXTS, ["text"])["text"].to_pylist()
+    texts = _read(folder / f"{name}.parquet", TEXTS, ["text"])["text"]
+    return (texts if rows is None else texts.take(pa.array(rows))).to_pylist()
 
 
 def _refuse_other(task: Task, folder: StoragePath) -> bool:
     other = read_about(folder) if (folder / "task.json").is_file() else None
     if other is not None and other["digest"] == task.digest:
         log.info("%s already contains this task", folder)
+        # An earlier version wrote no fields, and the digest does not tell by which columns people see the texts.
+        _write_fields(task, folder)
         return False
     holds = f"another task ({other['name']!r}, digest {other['digest'][:12]})" if other else "something else"
     raise WrongFolder(f"{folder} exists and holds {holds}; choose another --out, or move it away")
 
 
-def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
-    write_corpus(task.left, folder / "left.parquet")
+def _sides(task: Task) -> Iterator[tuple[str, Corpus]]:
+    """Yield the name and the corpus of each side; a symmetric task has one."""
+    yield "left", task.left
     if not task.symmetric:
-        write_corpus(task.right, folder / "right.parquet")
+        yield "right", task.right
+
+
+def _write_fields(task: Task, folder: StoragePath) -> None:
+    """Write the fields of each side that has any, unless the folder has the same."""
+    for side, corpus in _sides(task):
+        path = folder / f"{side}-fields.parquet"
+        if corpus.fields is not None:
+            table = pa.table(dict(zip(corpus.fields.names, corpus.fields.lengths.T, strict=True)))
+            if not path.is_file() or not read_parquet(path, cure=_cure(path)).equals(table):
+                write_parquet(path, table)
+
+
+def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
+    for side, corpus in _sides(task):
+        write_corpus(corpus, folder / f"{side}.parquet")
+    _write_fields(task, folder)
     for name, split in task.splits.items():
         _write(ROWS, [split.space.left], folder / name / "left.parquet")
         if not task.symmetric:
@@ -180,6 +203,23 @@ def read_corpus(path: StoragePath) -> Corpus:
     """Read a file of `write_corpus`."""
     table = _read(path, TEXTS)
     return Corpus(tuple(table["id"].to_pylist()), tuple(table["text"].to_pylist()))
+
+
+def _read_side(folder: StoragePath, side: str) -> Corpus:
+    """Read the texts of a side, and their fields if there are any."""
+    corpus, path = read_corpus(folder / f"{side}.parquet"), folder / f"{side}-fields.parquet"
+    if not path.is_file():
+        return corpus
+    table = read_parquet(path, cure=_cure(path))
+    try:
+        lengths = np.stack([column.to_numpy() for column in table.columns], axis=1).astype(np.int64, casting="safe")
+    except (TypeError, ValueError) as error:
+        raise BadFile(f"{path} holds other columns than lengths; {_cure(path)}") from error
+    fields = Fields(tuple(table.column_names), lengths)
+    texts = np.fromiter(map(len, corpus.texts), dtype=np.int64, count=len(corpus))
+    if not np.array_equal(fields.text_lengths, texts) or (lengths < 0).any():
+        raise BadFile(f"{path} does not fit the texts of {side}.parquet; {_cure(path)}")
+    return replace(corpus, fields=fields)
 
 
 def _read_split(folder: StoragePath, name: str, task: Task) -> Split:

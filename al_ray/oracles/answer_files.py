@@ -6,6 +6,7 @@ Either all answers are read or none: a row that cannot be read, or is not of the
 import csv
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -24,10 +25,11 @@ from al_ray.datasets.tables.columns import TableRows
 from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tsv import BadRowLog
 
-SHEET, EXPORT = "batch.csv", "labelled.json"
+BATCH, EXPORT = "batch", "labelled.json"
 COLUMNS = ("pair", "label", "left_text", "right_text", "left_id", "right_id")
 IDS = COLUMNS[4:]
 CHOICE = "match"
+TABLES = (".csv", ".tsv", ".xlsx", ".xls", ".ods", ".zip")
 MEANINGS = {**stated.MEANINGS, "?": UNSURE, "skip": UNSURE}
 # A spreadsheet takes a cell that begins with one of these for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -91,12 +93,41 @@ AnswerRows = list[tuple[int, int, str]]
 def read_answers(folder: Path, codes: list[str], pairs: Pairs, task: Task) -> Labels:
     """Read the labels (n,) of (n, 2) pairs from the files of a round; see `read_answer_files`."""
     ids = list(zip(*task.ids_of(pairs), strict=True))
-    return read_answer_files([folder / SHEET, *existing(folder / EXPORT)], codes, ids)
+    return read_answer_files(answer_paths(folder, BATCH), codes, ids)
 
 
-def existing(path: Path) -> list[Path]:
-    """Return a list with the file, or an empty one if it does not exist."""
-    return [path] if path.exists() else []
+def answer_paths(folder: Path, stem: str) -> list[Path]:
+    """Return the sheet stem.csv of a folder, and the export of Label Studio if the folder has one; BadFile for several.
+
+    An export has any name in .json: Label Studio's own is such as project-7-at-2026-11-22-10-15-1a2b3c4d.json.
+    """
+    others = [path for path in folder.iterdir() if path.suffix.lower() == ".json" and path.name != f"{stem}.json"]
+    exports = sorted(path for path in others if path.name == EXPORT or _may_be_export(path))
+    if len(exports) > 1:
+        names = ", ".join(path.name for path in exports)
+        raise BadFile(
+            f"{folder} has {len(exports)} exports of Label Studio ({names}); keep the one that counts, and move the "
+            "others out of the folder (nothing was taken)"
+        )
+    return [folder / f"{stem}.csv", *exports]
+
+
+def unread_tables(folder: Path, stem: str) -> list[str]:
+    """Return the names of other tables in a folder, which may hold answers in a format that is not read."""
+    names = (path.name for path in folder.iterdir() if path.suffix.lower() in TABLES)
+    return sorted(name for name in names if name != f"{stem}.csv" and not name.startswith("."))
+
+
+def _may_be_export(path: Path) -> bool:
+    """Return whether a JSON file is no object: an export is a list, and al_ray's own files are objects."""
+    try:
+        with path.open("rb") as file:
+            return not path.name.startswith(".") and not file.read(99).removeprefix(BOM_UTF8).lstrip().startswith(b"{")
+    except IsADirectoryError:
+        return False
+    except OSError:
+        # `read_answer_files` says why it cannot be read.
+        return True
 
 
 def read_answer_files(files: Sequence[Path], codes: list[str], ids: list[tuple[str, str]]) -> Labels:

@@ -2,7 +2,7 @@
 
 round-NNN/batch.csv         for a spreadsheet: people fill in the column label
 round-NNN/batch.json        the same pairs as Label Studio tasks; label-studio.xml is the labelling interface
-round-NNN/labelled.json     the export of Label Studio (JSON or JSON-MIN), which the user saves here
+round-NNN/labelled.json     the export of Label Studio (JSON or JSON-MIN), which the user saves here, under any name
 
 A pair is identified by its code, rRRR-NNNNN, because spreadsheets change ids such as 007. The ids only serve to detect
 that some columns were sorted without the others. Cosines and scores are not shown: they would bias the answer.
@@ -19,24 +19,12 @@ from al_ray.core.errors import BadOption, LabelsAwaited
 from al_ray.core.labels import OPEN, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.task import Task
-from al_ray.oracles.answer_files import CHOICE, COLUMNS, EXPORT, SHEET, escape_cell, read_answers
+from al_ray.oracles.answer_files import BATCH, EXPORT, IDS, escape_cell, read_answers, unread_tables
+from al_ray.oracles.sheet_columns import cells_of, interface, sheet_columns
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.files import write_json, write_text
 
-BATCH, INTERFACE = "batch", "label-studio.xml"
-TASKS = f"{BATCH}.json"
-VIEW = f"""<View>
-  <View style="display: flex; gap: 2em">
-    <Text name="left" value="$left_text"/>
-    <Text name="right" value="$right_text"/>
-  </View>
-  <Choices name="{CHOICE}" toName="left" choice="single" showInline="true" required="true">
-    <Choice value="yes" hotkey="y"/>
-    <Choice value="no" hotkey="n"/>
-    <Choice value="unsure" hotkey="u"/>
-  </Choices>
-</View>
-"""
+INTERFACE = "label-studio.xml"
 
 
 class FileOracle:
@@ -68,12 +56,14 @@ class FileOracle:
             yield make_answers(fresh, labels[fresh], "file")
         waiting = int(((labels == OPEN) & (earlier == OPEN)).sum())
         if waiting:
+            files, unread = folder / BATCH, ", ".join(unread_tables(folder, BATCH))
+            hint = f"\n  not read: {unread}; save the sheet as {BATCH}.csv, or export JSON" if unread else ""
             raise LabelsAwaited(
                 f"round {number}: {waiting:,} of {len(codes):,} pairs wait for an answer\n"
-                f"  in a spreadsheet: fill the column label of {folder / SHEET} with yes, no or unsure; leave it empty "
+                f"  in a spreadsheet: fill the column label of {files}.csv with yes, no or unsure; leave it empty "
                 "for later; save it as CSV (UTF-8)\n"
-                f"  or in Label Studio: import {folder / TASKS} with the interface of {INTERFACE} beside it, and save "
-                f"its JSON export as {folder / EXPORT}"
+                f"  or in Label Studio: import {files}.json with the interface of {INTERFACE} beside it, and "
+                f"save its JSON export as {folder / EXPORT} or under its own name there{hint}"
             )
 
 
@@ -85,21 +75,23 @@ def codes_of(number: int, count: int) -> list[str]:
 def write_sheets(folder: Path, stem: str, codes: list[str], pairs: Pairs, task: Task) -> None:
     """Write stem.csv, stem.json and the interface; existing files are never overwritten, for they may hold answers.
 
-    codes: (n,) for the (n, 2) pairs.
+    codes: (n,) for the (n, 2) pairs. Each field of a text has a column.
     """
     sheet, tasks = folder / f"{stem}.csv", folder / f"{stem}.json"
-    columns = codes, *task.texts_of(pairs), *task.ids_of(pairs)
+    columns = sheet_columns(task)
+    lines = list(zip(codes, cells_of(task, pairs, columns), *task.ids_of(pairs), strict=True))
     if not sheet.exists():
         file = io.StringIO()
         # The byte-order mark tells spreadsheets that the file is UTF-8.
         file.write("\ufeff")
         rows = csv.writer(file)
-        rows.writerow(COLUMNS)
-        for code, *cells in zip(*columns, strict=True):
-            rows.writerow((code, "", *map(escape_cell, cells)))
+        rows.writerow(("pair", "label", *(column.heading for column in columns), *IDS))
+        for code, cells, *ids in lines:
+            rows.writerow((code, "", *map(escape_cell, [*cells, *ids])))
         write_text(sheet, file.getvalue())
     if not tasks.exists():
-        names = ("pair", *COLUMNS[2:])
-        write_json(tasks, [{"data": dict(zip(names, cells, strict=True))} for cells in zip(*columns, strict=True)])
+        names = ("pair", *(column.variable for column in columns), *IDS)
+        data = [dict(zip(names, (code, *cells, *ids), strict=True)) for code, cells, *ids in lines]
+        write_json(tasks, [{"data": one} for one in data])
     if not (folder / INTERFACE).exists():
-        write_text(folder / INTERFACE, VIEW)
+        write_text(folder / INTERFACE, interface(columns))

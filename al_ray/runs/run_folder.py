@@ -7,6 +7,7 @@ ended.json                         why the last session stopped before the last 
 limits.json                        limits of cost and stop options, see runs/limits.py
 round-NNN/*.parquet                pairs, answers and labels of the round, see runs/ledger.py
 round-NNN/search.json              recall of the index (knn): share of the true nearest neighbours that it found
+round-NNN/seconds.json             time of stages before the process ended, see runs/stage_seconds.py
 round-NNN/record.json              metrics of the round, its model's digest and scorer, each split's evaluation
 round-NNN/examples.parquet         error examples, see runs/error_examples.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
@@ -33,6 +34,7 @@ from al_ray.metrics.error_examples import Examples, main_split
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
+from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.tensorboard import add_events
 from al_ray.storage.files import read_json, write_json, write_text
 from al_ray.storage.lock import locked
@@ -150,7 +152,7 @@ class RunFolder:
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
             "index_recall": self._index_recall(state.round),
             "warnings": [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
-            "seconds": {stage: round(seconds, 3) for stage, seconds in self.seconds.items()},
+            "seconds": total_seconds(self.round(state.round), self.seconds),
         }
         model = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
         splits = {name: {**one.as_dict(), "curve": one.curve.as_dict()} for name, one in evaluations.items()}
@@ -245,7 +247,13 @@ def opened(path: StoragePath, task: Task, patience: float = 0.0) -> Iterator[Run
     patience: seconds to wait for another process that has the folder open; then FolderInUse.
     """
     with locked(path, patience):
-        yield RunFolder(path, task)
+        folder = RunFolder(path, task)
+        try:
+            yield folder
+        finally:
+            # Of a round that is not complete: a process that resumes it, such as after a wait for people, adds its own.
+            if folder.seconds:
+                write_seconds(folder.round(folder.last + 1), folder.seconds)
 
 
 def last_round(path: StoragePath) -> int:

@@ -1,6 +1,7 @@
 """A task folder gives back what was written, and says so when it cannot."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from al_ray.core.errors import BadFile, WrongFolder
 from al_ray.core.pairs import PairSpace, as_pairs
-from al_ray.core.task import SPLITS, Corpus, Split, Task
+from al_ray.core.task import SPLITS, Corpus, Fields, Split, Task
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.datasets.task_folder import counts, read_about, read_task, read_texts, sealed, write_task
 
@@ -214,3 +215,44 @@ def test_a_damaged_task_json_is_named(tmp_path):
 def test_a_folder_that_is_no_task_is_named_with_its_cure(tmp_path):
     with pytest.raises(WrongFolder, match=r"holds no task.json; make a task folder with: python -m jobs.prepare"):
         read_task(tmp_path)
+
+
+def with_fields(*names: str) -> Task:
+    """Left texts "a b", "c" and "d", of two columns; the second column of "c" and the first of "d" are empty."""
+    task = two_sided(left=("a b", "c", "d"))
+    fields = Fields(names, np.array([[1, 1], [1, 0], [0, 1]]))
+    return replace(task, left=replace(task.left, fields=fields))
+
+
+def test_fields_come_back_and_are_no_part_of_the_digest(tmp_path):
+    assert with_fields("title", "brand").digest == two_sided(left=("a b", "c", "d")).digest
+    write_task(with_fields("title", "brand"), tmp_path / "t", {})
+    task = read_task(tmp_path / "t")
+    assert task.left.fields is not None
+    assert task.left.fields.names == ("title", "brand")
+    assert [task.left.cells(row) for row in range(3)] == [["a", "b"], ["c", ""], ["", "d"]]
+    assert (task.right.fields, task.right.cells(0)) == (None, ["x"])
+    assert [path.name for path in (tmp_path / "t").glob("*-fields*")] == ["left-fields.parquet"]
+
+
+def test_a_folder_of_an_earlier_version_gets_the_fields_and_keeps_all_else(tmp_path):
+    write_task(two_sided(left=("a b", "c", "d")), tmp_path / "t", {"seed": 0})
+    before = {path: path.read_bytes() for path in (tmp_path / "t").rglob("*.*")}
+    assert not write_task(with_fields("title", "brand"), tmp_path / "t", {"seed": 1})
+    assert read_task(tmp_path / "t").left.cells(0) == ["a", "b"]
+    assert not write_task(with_fields("name", "brand"), tmp_path / "t", {})
+    assert not write_task(two_sided(left=("a b", "c", "d")), tmp_path / "t", {})
+    fields = read_task(tmp_path / "t").left.fields
+    assert fields is not None
+    assert fields.names == ("name", "brand")
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize(
+    "columns", [{"title": [1, 1, 1]}, {"title": [3, 1]}, {"a": [-1, 1, 1]}, {"a": ["x", "y", "z"]}, {"a": [3, 1, None]}]
+)
+def test_fields_that_do_not_fit_the_texts_are_refused(tmp_path, columns):
+    write_task(two_sided(left=("a b", "c", "d")), tmp_path / "t", {})
+    pq.write_table(pa.table(columns), tmp_path / "t" / "left-fields.parquet")
+    with pytest.raises(BadFile, match=r"left-fields\.parquet .*make the task again"):
+        read_task(tmp_path / "t")

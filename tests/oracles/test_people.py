@@ -291,3 +291,42 @@ def test_both_files_may_answer_and_must_agree(book: Ledger):
     with pytest.raises(BadFile, match=place):
         sold(book)
     assert book.labels(1)[0] == YES
+
+
+OWN_NAME = "project-7-at-2026-11-22-10-15-1a2b3c4d.json"
+
+
+@pytest.mark.parametrize("name", [OWN_NAME, "project-7 (1).JSON", "labelled.json"])
+def test_an_export_is_read_under_any_name(book: Ledger, name: str):
+    export(book, {"annotations": [annotated("yes")]}, {"annotations": [annotated("no")]})
+    # Files that al_ray itself writes into the folder of a round are objects, and no exports.
+    (first_round(book) / "record.json").write_text('{"labels": 2}')
+    (first_round(book) / "labelled.json").rename(first_round(book) / name)
+    assert sold(book).startswith("round 1: 4 of 6")
+    assert book.labels(1).tolist() == [YES, NO, OPEN, OPEN, OPEN, OPEN]
+
+
+def test_of_several_exports_none_is_taken_and_all_are_named(book: Ledger):
+    path = export(book, {"annotations": [annotated("yes")]})
+    (first_round(book) / OWN_NAME).write_bytes(path.read_bytes())
+    with pytest.raises(BadFile, match=rf"has 2 exports of Label Studio \(labelled\.json, {OWN_NAME}\); keep the one"):
+        sold(book)
+    assert (book.labels(1) == OPEN).all()
+    path.unlink()
+    assert sold(book).startswith("round 1: 5 of 6")
+
+
+def test_an_export_that_was_cut_off_is_not_passed_over(book: Ledger):
+    path = export(book, {"annotations": [annotated("yes")]})
+    path.rename(first_round(book) / OWN_NAME).write_bytes(path.with_name(OWN_NAME).read_bytes()[:50])
+    with pytest.raises(BadFile, match=f"{OWN_NAME} cannot be read"):
+        sold(book)
+
+
+def test_a_table_that_is_not_read_is_named(book: Ledger):
+    assert "not read" not in sold(book)
+    for name in ("batch.xlsx", "project-7-at-2026-11-22.csv", ".batch.csv", "notes.txt"):
+        (first_round(book) / name).write_bytes(b"PK")
+    assert sold(book).endswith(
+        "\n  not read: batch.xlsx, project-7-at-2026-11-22.csv; save the sheet as batch.csv, or export JSON"
+    )

@@ -17,7 +17,7 @@ import pytest
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._run.pipeline import format_round
 from al_ray.core.config.sections import SearchConfig
-from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
+from al_ray.core.errors import BadFile, FolderInUse, LabelsAwaited, WrongFolder
 from al_ray.core.labels import Batch, Model, State, make_answers
 from al_ray.core.scorer import Labels, Scorer
 from al_ray.core.task import Task
@@ -336,3 +336,23 @@ def test_labels_that_state_counts_and_nobody_finds_are_missed(folder):
     (folder.round(1) / "labels.parquet").unlink()
     with pytest.raises(BadFile, match=r"round-001 has no labels\.parquet"):
         folder.state()
+
+
+def wait_after(path: Path, task: Task, seconds: dict[str, float]) -> None:
+    """Spend so many seconds on stages of the current round, and wait for people."""
+    with opened(path, task) as folder:
+        for stage, time in seconds.items():
+            folder.add_seconds(stage, time)
+        raise LabelsAwaited("round 1: 5 of 5 pairs wait for an answer")
+
+
+def test_the_time_before_a_wait_for_people_is_counted(tmp_path, task):
+    # Three processes: the first chooses the pairs, the second waits still, the third trains.
+    for seconds in ({"search": 40.0, "label": 0.5}, {"label": 0.25}):
+        with pytest.raises(LabelsAwaited):
+            wait_after(tmp_path / "run", task, seconds)
+    with opened(tmp_path / "run", task) as folder:
+        played(folder, 2)
+        first, second = folder.metrics()
+    assert first["seconds"] == {"search": 40.0, "label": 0.75, "train": 1.235}
+    assert second["seconds"] == {"train": 1.235}

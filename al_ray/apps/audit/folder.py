@@ -1,7 +1,7 @@
 """The audit folder: the pairs that people label, and inputs of the estimate that they must not see.
 
 audit.csv, audit.json              the pairs, shuffled, for a spreadsheet and for Label Studio (oracles/people.py)
-labelled.json                      the export of Label Studio, which the user saves here
+labelled.json, project-*.json      the export of Label Studio, which the user saves here
 audit-key.parquet                  code, left, right (rows), left_id, right_id, stratum, rank, cosine
 audit-scores.parquet               for an audit by score: cosine, label (null for the ranked pairs, which come first)
 estimate.json                      the last result of `jobs.audit estimate`

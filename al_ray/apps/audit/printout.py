@@ -38,7 +38,7 @@ def format_sample(record: Record, out: Path, count: int, exists: bool) -> list[s
         f"{count:,} pairs wait for an answer",
         f"  in a spreadsheet: fill the column label of {out / STEM}.csv with yes, no or unsure; save it as CSV (UTF-8)",
         f"  or in Label Studio: import {out / STEM}.json with the interface label-studio.xml beside it, and save "
-        f"its JSON export as {out / EXPORT}",
+        f"its JSON export as {out / EXPORT} or under its own name there",
         f"then: python -m jobs.audit estimate --audit {out}",
     ]
 

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
-from al_ray.apps.reporting.run_records import ExamplePair, Round, Run, SplitEvaluation, TaskSummary
+from al_ray.apps.reporting.labelled_examples import labelled_examples
+from al_ray.apps.reporting.run_records import LABELLED, ExamplePair, Round, Run, SplitEvaluation, TaskSummary
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import AlRayError, BadFile, BadOption, WrongFolder
 from al_ray.core.scorer import Scorer
@@ -50,6 +51,8 @@ def read_run(folder: StoragePath, name: str) -> Run:
     try:
         for number in range(1, last_round(folder) + 1):
             rounds.append(_round(folder, number, config, rounds))
+        if rounds and not rounds[-1].splits:
+            rounds[-1] = _with_labelled_examples(folder, run, rounds[-1])
     except AlRayError as error:
         return replace(run, rounds=tuple(rounds), trouble=f"{UNREADABLE} after round {len(rounds)}: {error}")
     if not rounds:
@@ -164,6 +167,18 @@ def _round(folder: StoragePath, number: int, config: RunConfig, before: Sequence
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFile(f"{path} is not the record of a round ({error!r}); restore it") from error
+
+
+def _with_labelled_examples(folder: StoragePath, run: Run, last: Round) -> Round:
+    """Return the last round of a run with examples among all labels."""
+    by_model = STRATEGIES[run.config.strategy].uses_model
+    try:
+        examples = labelled_examples(folder, last.number, by_model, run.task, storage_path(run.config.task))
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise BadFile(
+            f"{folder} holds batches or labels that are not those of a run ({error!r}); restore them"
+        ) from error
+    return replace(last, examples=examples, examples_of=LABELLED)
 
 
 def _evaluation(content: Mapping[str, Any]) -> SplitEvaluation:

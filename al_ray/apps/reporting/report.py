@@ -49,6 +49,11 @@ class Report:
         """Return the figures of all sections."""
         return [picture for section in self.sections for chapter in section.chapters for picture in chapter.pictures]
 
+    @property
+    def cites_paper(self) -> bool:
+        """Return whether a table shows figures of the paper."""
+        return any(table.paper for section in self.sections for chapter in section.chapters for table in chapter.tables)
+
 
 def report(runs: Sequence[Run], examples: int) -> Report:
     """Build the report of runs of any tasks and options. examples: maximum number of pairs of each kind and run."""
@@ -82,7 +87,7 @@ def _section(setting: Setting, tag: str, examples: int) -> Section:
             curves.batch_calibration(setting, f"{tag}-batches"),
             *(curves.reliability(setting, split, f"{tag}-reliability-{split}") for split in first),
         ],
-        "Error examples (Figure 2)": [*error_examples(setting, examples)],
+        "Example pairs": [*error_examples(setting, examples)],
         "Task, time and search": [
             *(task_sizes(setting, tag), seconds(setting, tag), recall(setting, tag)),
             *(curves.time_by_stage(setting, f"{tag}-time"), curves.index_recall(setting, f"{tag}-recall")),
@@ -118,9 +123,13 @@ def in_short(setting: Setting) -> str:
         if evaluations:
             means[setting.name(method)] = fmean(one.average_precision.value for one in evaluations)
     if len(means) > 1:
-        best, *others = sorted(means, key=lambda name: -means[name])
-        rest = ", ".join(f"{name} {percent(means[name])}%" for name in others)
-        words += f" Mean AP on {split} after the last round is highest for {best}: {percent(means[best])}% ({rest})."
+        shown = {name: percent(mean) for name, mean in sorted(means.items(), key=lambda item: -item[1])}
+        highest = next(iter(shown.values()))
+        best = " and ".join(name for name, word in shown.items() if word == highest)
+        rest = ", ".join(f"{name} {word}%" for name, word in shown.items() if word != highest)
+        # Means that print alike are not ranked.
+        ranked = f"highest for {best}: {highest}% ({rest})" if rest else f"{highest}% for {best}"
+        words += f" Mean AP on {split} after the last round is {ranked}."
     if len(seeds) == 1:
         words += " All runs have one seed, so the variation between seeds is not known."
     return words

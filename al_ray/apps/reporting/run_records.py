@@ -15,6 +15,7 @@ from al_ray.metrics.calibration import Bin
 # Options that may differ between runs of one setting: they make the method and the seed.
 OF_METHOD = ("strategy", "matched", "seed", "seeding", "train_every_budget")
 REFERENCE = "static"
+LABELLED = "its labelled pairs"
 STAGES = ("embed", "search", "label", "train", "evaluate", "examples")
 
 Status = Literal["complete", "failed", "incomplete"]
@@ -42,9 +43,9 @@ class SplitEvaluation:
 
 @dataclass(frozen=True)
 class ExamplePair:
-    """A pair that the model gets wrong or is unsure of (metrics/error_examples.py).
+    """A pair that the model gets wrong or is unsure of (metrics/error_examples.py), or that was labelled.
 
-    left, right: rows of the task.
+    left, right: rows of the task. p: None if no trained model scored the pair.
     """
 
     kind: str
@@ -52,7 +53,7 @@ class ExamplePair:
     right: int
     label: int
     cosine: float
-    p: float
+    p: float | None
     left_text: str
     right_text: str
 
@@ -67,7 +68,8 @@ class Round:
     """Figures of a complete round.
 
     labels, positives: of all rounds so far; batch, batch_positives: of this round. seconds: by stage. batch_p: mean p
-    of the batch under the model that chose it, None if no trained model did. examples_of: the split of the examples.
+    of the batch under the model that chose it, None if no trained model did. examples_of: the split of the examples,
+    or LABELLED.
     """
 
     number: int
@@ -184,10 +186,25 @@ def settings(runs: Sequence[Run]) -> tuple[Setting, ...]:
         named = [name for name in varied if name not in ("task", "encoder", "encoder_layers", "rounds", "first_batch")]
         task = max((run.task for run in own), key=lambda task: len(task.counts))
         layers = "" if options.encoder_layers is None else f" ({options.encoder_layers} layers)"
-        budget = f"{sum(options.batches):,} labels in {options.rounds} rounds"
-        words = [task.name, f"{options.encoder}{layers}", budget, *(f"{name} {values[name]}" for name in named)]
+        others = (f"{name} {values[name]}" for name in named)
+        words = [task.name, f"{options.encoder}{layers}", _budget_words(own), *others]
         groups.append(Setting(", ".join(words), task, options, tuple(own)))
     return tuple(groups)
+
+
+def _budget_words(runs: Sequence[Run]) -> str:
+    """Return the largest number of labels and of rounds that a run has, and those planned if they are others."""
+    batches = max((run.config.batches for run in runs), key=len)
+    labels, rounds = max(run.last.labels if run.last else 0 for run in runs), max(len(run.rounds) for run in runs)
+    planned = f"{sum(batches):,} labels in {_rounds(len(batches))}"
+    if not rounds:
+        return f"{planned} planned"
+    words = f"{labels:,} labels in {_rounds(rounds)}"
+    return words if words == planned else f"{words} ({sum(batches):,} in {_rounds(len(batches))} planned)"
+
+
+def _rounds(count: int) -> str:
+    return f"{count} round{'s' if count != 1 else ''}"
 
 
 def _options(run: Run) -> RunConfig:

@@ -30,7 +30,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import OPEN
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels
-from al_ray.oracles.answer_files import EXPORT, existing, read_answer_files
+from al_ray.oracles.answer_files import answer_paths, read_answer_files
 from al_ray.oracles.people import write_sheets
 from al_ray.runs.run_folder import refuse_inside
 from al_ray.storage.files import refuse_folder, write_json
@@ -94,7 +94,7 @@ def estimate(options: Estimate) -> None:
             "--at-cosine, --at-p, --threshold-for and --update-scorer go with audits by score, and "
             f"{path} is not one; leave them out"
         )
-    files = [options.labels] if options.labels else [path / f"{STEM}.csv", *existing(path / EXPORT)]
+    files = [options.labels] if options.labels else answer_paths(path, STEM)
     labels: Labels = read_answer_files(files, codes, ids) if codes else np.empty(0, dtype=np.uint8)
     if codes and (labels == OPEN).all():
         raise BadFile(

@@ -29,8 +29,8 @@ SHOWN, WIDEST = 12, 40
 class TableRows:
     """Rows of a file, with some of its columns.
 
-    cells: column -> (n,) texts, null where a cell is empty. numbers: (n,) row numbers in the file, from 0, bad rows
-    included. lines: (n,) the line on which each row begins, from 1; None for Parquet.
+    cells: column -> (n,) texts, null where a cell is empty; or lengths of texts. numbers: (n,) row numbers in the file,
+    from 0, bad rows included. lines: (n,) the line on which each row begins, from 1; None for Parquet.
     """
 
     path: Path

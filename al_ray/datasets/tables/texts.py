@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Rows
-from al_ray.core.task import Corpus
+from al_ray.core.task import Corpus, Fields
 from al_ray.datasets.splitting import Numbers
 from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, compute, quote_cell
 from al_ray.datasets.tables.pair_labels import PairLabels
@@ -23,18 +24,22 @@ WHOLE = r"^(-?\d+)\.0$"
 
 @dataclass(frozen=True)
 class SideTexts:
-    """Texts (n,) of one side of a task with their ids (n,); name: of the table, for messages."""
+    """Texts (n,) of one side of a task with their ids (n,); name: of the table, for messages.
+
+    fields: the columns that were joined to the texts, None for a single one.
+    """
 
     name: str
     ids: Cells
     texts: Cells
+    fields: Fields | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def corpus(self) -> Corpus:
         """Return the texts as a corpus of a task."""
-        return Corpus(tuple(self.ids.to_pylist()), tuple(self.texts.to_pylist()))
+        return Corpus(tuple(self.ids.to_pylist()), tuple(self.texts.to_pylist()), self.fields)
 
     def rows(self, ids: Cells) -> Rows:
         """Return the row (n,) of each of (n,) ids, -1 for an unknown one; 12.0 stands for 12 if no id is 12.0."""
@@ -93,6 +98,21 @@ def require_ids(sheet: TableRows, column: str | None, faults: BadRowLog) -> Tabl
         lambda row: f"its id is {quote_cell(sheet.cells['id'], row)}, as that of {sheet.place(int(first[codes[row]]))}",
         faults,
     )
+
+
+def measure_cells(sheet: TableRows, columns: Sequence[str]) -> dict[str, Any]:
+    """Return the characters (n,) of the cells of text columns, 0 for an empty one, under names that no cells have."""
+    return {f"length of {name}": compute.utf8_length(sheet.cells[name]).fill_null(0) for name in columns}
+
+
+def field_lengths(sheet: TableRows, columns: Sequence[str]) -> Rows:
+    """Return the characters (n, k) of k columns that `measure_cells` measured."""
+    return np.stack([sheet.cells[f"length of {name}"].to_numpy() for name in columns], axis=1)
+
+
+def fields(columns: Sequence[str], lengths: Rows) -> Fields | None:
+    """Return columns as the fields of texts; None for a single column."""
+    return Fields(tuple(columns), lengths) if len(columns) > 1 else None
 
 
 def number_distinct_texts(*columns: Cells) -> tuple[Rows, Cells]:

@@ -1,5 +1,6 @@
 """Make a task of a user's own texts and labels: one or two collections with labels, or one file of labelled pairs."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +8,10 @@ import pyarrow as pa
 
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import UNSURE, YES
-from al_ray.core.pairs import Pairs, PairSpace, as_pairs
+from al_ray.core.pairs import Pairs, PairSpace, Rows, as_pairs
 from al_ray.core.task import SPLITS, Task
 from al_ray.datasets.splitting import Numbers, Shares, whole_space
-from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, compute
+from al_ray.datasets.tables.columns import TableRows, as_mask, compute
 from al_ray.datasets.tables.label_tables import LabelTable, label_rows, read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
 from al_ray.datasets.tables.pair_labels import (
@@ -26,6 +27,9 @@ from al_ray.datasets.tables.texts import (
     SideTexts,
     as_ids,
     describe_texts,
+    field_lengths,
+    fields,
+    measure_cells,
     number_distinct_texts,
     require_ids,
     require_texts,
@@ -58,16 +62,17 @@ def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
 
 def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTables:
     """Read one or two tables of texts, and the table of labels."""
-    sheet = _collection(options, path, options.id_column, options.text_columns, faults)
-    split_of = None
+    columns = column_names("--text-columns", options.text_columns)
+    sheet, split_of = _collection(options, path, options.id_column, columns, faults), None
     if options.split_column is not None:
         sheet, split_of = read_splits(sheet, options.split_column, faults)
-    left = right = SideTexts(str(path), sheet.cells["id"], sheet.cells["text"])
+    left = right = _side(sheet, columns)
     read = list(describe_texts(left, options.max_length))
     if options.right is not None:
-        ids, columns = options.right_id_column or options.id_column, options.right_text_columns or options.text_columns
-        cells = _collection(options, options.right, ids, columns, faults).cells
-        right = SideTexts(str(options.right), cells["id"], cells["text"])
+        if options.right_text_columns is not None:
+            columns = column_names("--right-text-columns", options.right_text_columns)
+        ids = options.right_id_column or options.id_column
+        right = _side(_collection(options, options.right, ids, columns, faults), columns)
         read += describe_texts(right, options.max_length)
     known = UNLABELLED
     if options.labels is not None:
@@ -81,10 +86,9 @@ def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTabl
 
 
 def _collection(
-    options: OwnTexts, path: Path, id_column: str | None, text_columns: str, faults: BadRowLog
+    options: OwnTexts, path: Path, id_column: str | None, columns: Sequence[str], faults: BadRowLog
 ) -> TableRows:
-    """Read a table of texts: cells `id`, each once, `text`, and `split` if --left has one."""
-    columns = column_names("--text-columns", text_columns)
+    """Read a table of texts: cells `id`, each once, `text`, its `measure_cells`, and `split` if --left has one."""
     split = options.split_column if path == options.left else None
     names = [*columns, *(name for name in (id_column, split) if name is not None)]
     sheet = read_table(path, names, options.reading, faults)
@@ -92,9 +96,16 @@ def _collection(
     cells = {
         "id": numbers if id_column is None else as_ids(sheet.cells[id_column]),
         "text": sheet.join_columns(columns),
+        **measure_cells(sheet, columns),
         **({} if split is None else {"split": sheet.cells[split]}),
     }
     return require_ids(require_texts(sheet.with_cells(**cells), "text", columns, faults), id_column, faults)
+
+
+def _side(sheet: TableRows, columns: Sequence[str]) -> SideTexts:
+    """Return the texts of a table that `_collection` read from these columns."""
+    own = fields(columns, field_lengths(sheet, columns))
+    return SideTexts(str(sheet.path), sheet.cells["id"], sheet.cells["text"], own)
 
 
 def _pair_labels(table: LabelTable, space: PairSpace) -> PairLabels:
@@ -117,8 +128,8 @@ def _labelled_pairs(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedT
     others = {cell: column for cell, column in others.items() if column is not None}
     sheet = read_table(path, [*columns, *others.values()], options.reading, faults)
     count = len(sheet)
-    joined = {cell: sheet.join_columns(half) for cell, half in halves.items()}
-    sheet = sheet.with_cells(**joined, **{cell: sheet.cells[column] for cell, column in others.items()})
+    texts = {cell: sheet.join_columns(half) for cell, half in halves.items()} | measure_cells(sheet, columns)
+    sheet = sheet.with_cells(**texts, **{cell: sheet.cells[column] for cell, column in others.items()})
     for cell, half in halves.items():
         sheet = require_texts(sheet, cell, half, faults)
     if not options.two_sided:
@@ -128,7 +139,7 @@ def _labelled_pairs(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedT
     if options.split_column is not None:
         sheet, row_splits = read_splits(sheet, options.split_column, faults)
         sheet, row_splits = _in_one_split(sheet, row_splits, options.two_sided, faults)
-    left, right, pairs = _sides(sheet, path, options.two_sided)
+    left, right, pairs = _sides(sheet, halves, options.two_sided)
     split_of = None
     if row_splits is not None:
         split_of = np.empty(len(left), dtype=np.int64)
@@ -143,21 +154,30 @@ def _labelled_pairs(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedT
     return ParsedTables(left, right, known, split_of, (f"{path}: {count:,} rows", *read))
 
 
-def _sides(sheet: TableRows, path: Path, two_sided: bool) -> tuple[SideTexts, SideTexts, Pairs]:
+def _sides(
+    sheet: TableRows, halves: Mapping[str, Sequence[str]], two_sided: bool
+) -> tuple[SideTexts, SideTexts, Pairs]:
     """Return the distinct texts of both sides, in order of first occurrence, and the pairs (n, 2) as rows of them."""
-    one, other = sheet.cells["one"], sheet.cells["other"]
     if not two_sided:
-        pairs, texts = number_distinct_texts(one, other)
-        side = SideTexts(f"{path}, both texts", _numbers(texts), texts)
+        side, pairs = _distinct_side("both texts", sheet, halves)
         return side, side, pairs
-    (left, left_texts), (right, right_texts) = number_distinct_texts(one), number_distinct_texts(other)
-    first = SideTexts(f"{path}, first texts", _numbers(left_texts), left_texts)
-    second = SideTexts(f"{path}, second texts", _numbers(right_texts), right_texts)
+    first, left = _distinct_side("first texts", sheet, {"one": halves["one"]})
+    second, right = _distinct_side("second texts", sheet, {"other": halves["other"]})
     return first, second, as_pairs(left[:, 0], right[:, 0])
 
 
-def _numbers(texts: Cells) -> Cells:
-    return pa.array(range(len(texts))).cast(pa.large_string())
+def _distinct_side(name: str, sheet: TableRows, halves: Mapping[str, Sequence[str]]) -> tuple[SideTexts, Rows]:
+    """Return the distinct texts of k halves, and the number (n, k) of each text.
+
+    Fields are named as those of the first half, and a text that occurs again has those of its first occurrence.
+    """
+    numbers, texts = number_distinct_texts(*(sheet.cells[cell] for cell in halves))
+    lengths = np.stack([field_lengths(sheet, columns) for columns in halves.values()], axis=1)
+    first = np.unique(numbers.ravel(), return_index=True)[1]
+    columns = next(iter(halves.values()))
+    own = fields(columns, lengths.reshape(-1, len(columns))[first])
+    ids = pa.array(range(len(texts))).cast(pa.large_string())
+    return SideTexts(f"{sheet.path}, {name}", ids, texts, own), numbers
 
 
 def _in_one_split(sheet: TableRows, split_of: Numbers, two_sided: bool, faults: BadRowLog) -> tuple[TableRows, Numbers]:

@@ -266,8 +266,9 @@ def test_what_label_studio_exports_is_read_too_and_what_is_not_answered_is_told(
     tasks = json.loads((out / "audit.json").read_text())
     words = ["yes", "no", "no", "unsure"]
     done = [{**task["data"], "match": word} for task, word in zip(tasks, words, strict=False)]
-    (out / "labelled.json").write_text(json.dumps(done))
-    for source in (f"--audit {out}", f"--labels {out / 'labelled.json'}"):
+    export = out / "project-7-at-2026-11-22-10-15-1a2b3c4d.json"
+    export.write_text(json.dumps(done))
+    for source in (f"--audit {out}", f"--labels {export}"):
         do(monkeypatch, f"estimate {source}")
         made = json.loads((out / "estimate.json").read_text())
         assert [made[word] for word in ("yes", "no", "unsure", "open")] == [1, 2, 1, len(tasks) - 4]

@@ -77,6 +77,66 @@ def test_an_estimate_keeps_its_interval_and_the_number_of_near_negatives(task, c
     assert not run.rounds[0].splits["dev"].exact
 
 
+def scored(path: Path, number: int, cosines: list[float], labels: list[int | None]) -> None:
+    """Change cosines and labels of the first pairs of a round."""
+    for name, column, values in (("batch", "cosine", cosines), ("labels", "label", labels)):
+        file = path / f"round-{number:03d}" / f"{name}.parquet"
+        table = pq.ParquetFile(file).read()
+        place, whole = table.column_names.index(column), table[column].to_pylist()
+        changed = pa.array([*values, *whole[len(values) :]], table.schema.field(place).type)
+        write_parquet(file, table.set_column(place, column, changed))
+
+
+def test_a_run_without_an_evaluation_shows_pairs_of_its_labels_by_hand(task, config, tmp_path):
+    path = made_run(tmp_path / "run", task, config, splits=())
+    # Models with w = 10 and b = -5 chose the pairs of rounds 2 and 3; all others were chosen at p = 1/2 and are no.
+    scored(path, 1, [0.99], [0])
+    scored(path, 2, [0.9, 0.1, 0.7, 0.2], [0, 1, None, 1])
+    scored(path, 3, [0.6, 0.05], [0, 0])
+    pairs = [pq.ParquetFile(path / f"round-{number:03d}" / "batch.parquet").read() for number in (1, 2, 3)]
+    last = read_runs(path)[0].rounds[-1]
+    assert last.examples_of == "its labelled pairs"
+    of = {
+        kind: [one for one in last.examples if one.kind == kind]
+        for kind in dict.fromkeys(one.kind for one in last.examples)
+    }
+    assert list(of) == ["yes-to-no", "no-to-yes", "uncertain", "confident"]
+    # The seed set has a cosine of the untrained encoder and no p, and an unsure pair disagrees with nobody.
+    assert [one.cosine for one in of["yes-to-no"]][:3] == [0.9, 0.6, 0.5]
+    assert [one.cosine for one in of["no-to-yes"]] == [0.1, 0.2]
+    assert [one.cosine for one in of["confident"]][:4] == [0.05, 0.9, 0.1, 0.2]
+    assert of["uncertain"][0].p == 0.5
+    first = of["yes-to-no"][0]
+    assert (first.label, first.p) == (0, pytest.approx(1 / (1 + np.exp(-4.0))))
+    assert (first.left, first.right) == (pairs[1]["left"][0].as_py(), pairs[1]["right"][0].as_py())
+    assert (first.left_text, first.right_text) == (task.left.texts[first.left], task.right.texts[first.right])
+    # A correction counts; and without the task its rows stand for its texts.
+    folder_of(path, task).ledger.correct(np.array([[first.left, first.right]]), np.array([1], dtype=np.uint8))
+    shutil.rmtree(config.task)
+    again = read_runs(path)[0].rounds[-1].examples
+    assert next(one.cosine for one in again if one.kind == "yes-to-no") == 0.6
+    assert again[0].left_text == f"text {again[0].left} of the task"
+
+
+def test_a_run_whose_pairs_no_model_chose_shows_them_by_the_untrained_encoder(task, config, tmp_path):
+    path = made_run(tmp_path / "run", task, config, above=((3, 9),), splits=())
+    scored(path, 1, [0.2, 0.9, 0.4, 0.8], [1, 1, 0, 0])
+    shown = read_runs(path)[0].rounds[-1].examples
+    assert [(one.kind, one.cosine, one.p) for one in shown if one.cosine != 0.5] == [
+        ("similar-no", 0.8, None),
+        ("similar-no", 0.4, None),
+        ("different-yes", 0.2, None),
+        ("different-yes", 0.9, None),
+    ]
+
+
+def test_a_damaged_batch_of_a_run_without_an_evaluation_is_trouble(task, config, tmp_path):
+    path = made_run(tmp_path / "run", task, config, above=((3, 9),), splits=())
+    write_parquet(path / "round-001" / "labels.parquet", pa.table({"a": [1]}))
+    (run,) = read_runs(path)
+    assert run.trouble.startswith("cannot be read after round 1: ")
+
+
 def test_a_run_that_ended_early_is_at_its_end_until_it_goes_on(task, config, tmp_path):
     folder = folder_of(made_run(tmp_path / "run", task, config, above=((3, 9), (1, 4))), task)
     folder.end("stopped after round 2 of 3 by --stop.labels 20")

@@ -10,7 +10,7 @@ from al_ray.apps.reporting.html import LONGEST, page
 from al_ray.apps.reporting.markdown import markdown
 from al_ray.apps.reporting.published import PAPER, paper_results
 from al_ray.apps.reporting.report import Report, report
-from al_ray.apps.reporting.run_records import ExamplePair, Round, Run, SplitEvaluation, TaskSummary, settings
+from al_ray.apps.reporting.run_records import LABELLED, ExamplePair, Round, Run, SplitEvaluation, TaskSummary, settings
 from al_ray.apps.reporting.tables.by_round import by_labels, recall
 from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
 from al_ray.apps.reporting.tables.error_examples import error_examples
@@ -131,6 +131,17 @@ def test_positives_found_stand_beside_the_papers():
     assert "The training pool has 40 positives." in positives(setting(), "s1").notes
 
 
+def test_positives_that_nobody_knows_are_not_called_none():
+    def notes(known: int, oracle: str) -> tuple[str, ...]:
+        task = TaskSummary("digest", "shop", {"train": {"pairs": 1000, "positives": known}})
+        people = [replace(one, task=task, config=replace(one.config, oracle=oracle)) for one in RUNS]
+        return positives(setting(people), "s1").notes
+
+    assert notes(0, "file")[1] == "How many positives the training pool has is not known."
+    assert notes(7, "file")[1] == "The task states 7 positives of the training pool; there may be others."
+    assert notes(7, "simulated")[1] == "The training pool has 7 positives."
+
+
 def test_stratified_runs_have_a_table_where_there_are_any():
     assert stratified(setting(), "s1") is None
     odd = replace(RUNS[2], config=replace(CONFIG, strategy="stratified-all"))  # pyright: ignore[reportArgumentType]
@@ -224,6 +235,19 @@ def test_pairs_to_look_at_say_which_are_wrong_and_which_are_new_by_hand():
     assert [(pair.example.left, pair.new) for pair in first.groups[0].pairs] == [(1, False)]
 
 
+def test_labelled_pairs_say_what_the_label_was_and_by_whom_they_are_scored():
+    examples = (shown("yes-to-no", 1, 0.9, 0), replace(shown("similar-no", 2, 0.7, 0), p=None))
+    last = Round(1, 8, 0, 8, 0, {}, {}, examples=examples, examples_of=LABELLED)
+    made = report([replace(RUNS[2], rounds=(last,))], 10)
+    (listed,) = made.sections[0].chapters[-2].examples
+    assert listed.title == "uncertainty, seed 0, round 1, on its labelled pairs"
+    assert listed.groups[0].words == "p is that of the model that chose the pair, before it was labelled."
+    written = page(made)
+    assert "labelled no; p 0.9, cosine 0.900; rows 1 and 2" in written
+    assert "labelled no; cosine 0.700; rows 2 and 3" in written
+    assert "not a known match" not in written
+
+
 HOSTILE = "<script>alert(1)</script> | **bold** `x` </p><img src=//evil.example/x> {{ 7 * 7 }}"
 
 
@@ -281,6 +305,11 @@ def test_in_short_the_best_method_is_named_and_one_seed_is_called_one():
         "6 runs, 5 complete. Mean AP on dev after the last round is highest for uncertainty: 50.0% ("
     )
     assert words.endswith("(static 40.0%, adaptive 40.0%).")
+    # Two that print alike are not ranked, whichever is higher by less than can be seen.
+    tied = [run("static", 0, 0.0621), run("uncertainty", 0, 0.1, 0.2, 0.0622)]
+    assert " is 6.2% for uncertainty and static. All" in report(tied, 10).sections[0].words
+    three = [*tied, run("adaptive", 0, 0.1, 0.2, 0.05)]
+    assert "is highest for uncertainty and static: 6.2% (adaptive 5.0%)." in report(three, 10).sections[0].words
     alone = report([RUNS[0], RUNS[2]], 10).sections[0].words
     assert alone.endswith("All runs have one seed, so the variation between seeds is not known.")
 
@@ -306,3 +335,25 @@ def test_the_papers_figures_are_those_that_it_prints(real_data):
             assert f"{task.results[name].positives:,}" in text
             for figure in (task.results[name].precision_at_recall_20, task.results[name].average_precision):
                 assert f"{100 * figure:.1f}" in text
+
+
+def test_the_paper_is_named_only_beside_its_figures():
+    """Readers of a report of their own task have not read the paper."""
+    own = [replace(one, task=TaskSummary("digest", "shop", COUNTS)) for one in RUNS]
+    for written in (page(report(own, 10)), markdown(report(own, 10), "figures")):
+        assert not re.search(
+            r"(Table|Figure|appendix|section|Eq\.) ?[0-9A]|paper", re.sub(r"<style>.*</style>", "", written, flags=re.S)
+        )
+    of_paper = page(report(RUNS, 10))
+    for number in (1, 3, 4):
+        assert f"Table {number}" in of_paper
+    assert not re.search(r"<(h\d|figcaption)[^>]*>[^<]*(<a[^>]*>)?[^<]*(Table|Figure) \d", of_paper)
+
+
+def test_one_round_is_one_tick_and_not_a_range_around_it():
+    """A run of two rounds has one batch that a model chose, the second."""
+    rounds = tuple(Round(number, 8 * number, 3, 8, 3, {}, {}, batch_p=0.4 if number > 1 else None) for number in (1, 2))
+    made = report([replace(RUNS[2], rounds=rounds)], 10)
+    (picture,) = [one for one in made.pictures if one.name == "s1-batches"]
+    ticks = re.findall(r"<g id=\"xtick_\d+\">.*?<!-- (\S+) -->", picture.files["svg"].decode(), flags=re.S)
+    assert ticks == ["2"]

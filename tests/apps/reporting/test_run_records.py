@@ -57,11 +57,11 @@ def test_other_tasks_and_other_options_are_never_averaged_and_their_names_say_wh
     )
     assert [len(part.runs) for part in parts] == [2, 1, 1, 1, 1]
     assert [part.words for part in parts] == [
-        "a, all-MiniLM-L6-v2, 5,120 labels in 2 rounds, max_length 128",
-        "a, x, 5,120 labels in 2 rounds, max_length 128",
-        "b, all-MiniLM-L6-v2, 5,120 labels in 2 rounds, max_length 128",
-        "a, all-MiniLM-L6-v2 (2 layers), 5,120 labels in 2 rounds, max_length 128",
-        "a, all-MiniLM-L6-v2, 40 labels in 2 rounds, max_length 9",
+        "a, all-MiniLM-L6-v2, 5,120 labels in 2 rounds planned, max_length 128",
+        "a, x, 5,120 labels in 2 rounds planned, max_length 128",
+        "b, all-MiniLM-L6-v2, 5,120 labels in 2 rounds planned, max_length 128",
+        "a, all-MiniLM-L6-v2 (2 layers), 5,120 labels in 2 rounds planned, max_length 128",
+        "a, all-MiniLM-L6-v2, 40 labels in 2 rounds planned, max_length 9",
     ]
 
 
@@ -112,3 +112,19 @@ def test_seconds_are_summed_over_rounds_and_averaged_over_runs():
     found = stage_seconds(runs)
     assert found == {"train": 2.0, "odd": 1.0, "embed": 2.0, "label": 0.0}
     assert stages_of([found]) == ["embed", "train", "odd"]
+
+
+def test_a_heading_counts_the_labels_that_there_are_and_says_what_was_planned():
+    def labelled(*counts: int, **changes) -> Run:
+        rounds = (Round(number, count, 0, count, 0, {}, {}) for number, count in enumerate(counts, start=1))
+        return replace(run(**changes), rounds=tuple(rounds))
+
+    def heading(*runs: Run) -> str:
+        return settings(runs)[0].words.partition("all-MiniLM-L6-v2, ")[2]
+
+    assert heading(labelled(143, rounds=1)) == "143 labels in 1 round (2,048 in 1 round planned)"
+    assert heading(labelled(2048, rounds=1)) == "2,048 labels in 1 round"
+    assert heading(labelled(2048, 5120), labelled(2048, trouble="ended")) == "5,120 labels in 2 rounds"
+    assert heading(labelled(2048)) == "2,048 labels in 1 round (5,120 in 2 rounds planned)"
+    # Static buys all at once.
+    assert heading(labelled(5120, strategy="static")) == "5,120 labels in 1 round"

@@ -58,7 +58,10 @@ class Plot:
         if self.percent:
             axes.yaxis.set_major_formatter(PercentFormatter(1))
         if self.by_round:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            # With fewer than two ticks allowed, one round would be shown between 1.9 and 2.1.
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+            if axes.has_data():
+                axes.set_xlim(axes.dataLim.x0 - 0.5, axes.dataLim.x1 + 0.5)
         else:
             axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
             axes.xaxis.set_major_locator(MaxNLocator(5))

@@ -18,7 +18,7 @@ def average_precision(setting: Setting, split: str, name: str) -> Picture | None
     """Return AP on a split over labels, and the final AP of the reference (Figure 4a)."""
     reference = setting.evaluations(setting.reference, split) if setting.reference else []
     final = spread([one.average_precision.value for one in reference])
-    plot = Plot(name, f"Average precision (AP) on {split} (Figure 4a)", f"AP on {split}")
+    plot = Plot(name, f"Average precision (AP) on {split}", f"AP on {split}")
     return curves.lines(plot, setting, setting.methods, _ap(split), None if final is None else final.mean)
 
 
@@ -31,25 +31,25 @@ def seeding(setting: Setting, split: str, name: str) -> Picture | None:
     ]
     if not both:
         return None
-    plot = Plot(name, f"AP on {split} with a retrieved or a stated seed set (Figure 3a)", f"AP on {split}")
+    plot = Plot(name, f"AP on {split} with a retrieved or a stated seed set", f"AP on {split}")
     return curves.lines(plot, setting, both, _ap(split))
 
 
 def positives(setting: Setting, name: str) -> Picture | None:
     """Return the number of positives collected so far (Figure 4b)."""
-    plot = Plot(name, "Number of positives collected (Figure 4b)", "positives collected", percent=False)
+    plot = Plot(name, "Number of positives collected", "positives collected", percent=False)
     return curves.lines(plot, setting, setting.methods, lambda one: one.positives)
 
 
 def positive_share(setting: Setting, name: str) -> Picture | None:
     """Return the share of positives among the labels so far (Figure 4b)."""
-    plot = Plot(name, "Share of positives among the labels (Figure 4b)", "share of positives")
+    plot = Plot(name, "Share of positives among the labels", "share of positives")
     return curves.lines(plot, setting, setting.methods, lambda one: one.positives / one.labels if one.labels else None)
 
 
 def batch_calibration(setting: Setting, name: str) -> Picture | None:
     """Return the share of positives in each batch by round, and the mean p that the model gave it (Figure 3b)."""
-    title = "Calibration of batches: share of positives and mean p (Figure 3b)"
+    title = "Calibration of batches: share of positives and mean p"
     plot = Plot(name, title, "share of positives in the batch", by_round=True)
     drawing = Drawing("round", plot.ylabel)
     for method in setting.methods:

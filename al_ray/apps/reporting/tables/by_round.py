@@ -17,7 +17,7 @@ def by_labels(setting: Setting, tag: str, split: str) -> Table | None:
     head = ("labels", *(f"{setting.name(method)} ({seeds(setting, method)})" for method in setting.methods))
     brackets = "In brackets: the number of these runs, or of those with an evaluation at that number of labels."
     notes = (f"{SPREAD} {brackets}", *left_out(setting.runs))
-    return Table(f"{tag}-labels-{split}", f"AP % on {split} by number of labels (Figure 4a)", head, tuple(rows), notes)
+    return Table(f"{tag}-labels-{split}", f"AP % on {split} by number of labels", head, tuple(rows), notes)
 
 
 def batches(setting: Setting, tag: str) -> Table | None:
@@ -36,7 +36,7 @@ def batches(setting: Setting, tag: str) -> Table | None:
             figures[method].append(cell)
     heads = [f"round {number}" for number in numbers]
     notes = ("a at b: a% of the pairs in the batch are positive; the model that chose them gave them a mean p of b%.",)
-    title = "Calibration of batches: positives % at mean p % (Figure 3b)"
+    title = "Calibration of batches: positives % at mean p %"
     return method_table(setting, f"{tag}-batches", title, heads, figures, notes)
 
 

@@ -66,9 +66,10 @@ def efficiency(setting: Setting, tag: str) -> Table | None:
     notes = (
         f"For each seed, the AP between rounds is interpolated, and labels are counted to where it first reaches the "
         f"final AP of the {setting.name(reference)} run of that seed. ≤: the first round reaches it. Mean over seeds.",
+        *(["The paper's figure: its section 5.6."] if printed else []),
         *table.left_out(setting.of(reference, complete=False)),
     )
-    title = f"Labels needed to reach the final AP of {setting.name(reference)} (data efficiency, section 5.6)"
+    title = f"Labels needed to reach the final AP of {setting.name(reference)}"
     papers = ("labels, by dev AP",) if printed else ()
     return table.method_table(setting, f"{tag}-efficiency", title, heads, figures, notes, papers)
 

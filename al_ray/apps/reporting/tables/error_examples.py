@@ -1,16 +1,34 @@
-"""Example pairs that a run's last round gets wrong (Figure 2) or is unsure of, and what changed in that round."""
+"""Example pairs that a run's last round gets wrong or is unsure of (the paper's Figure 2), and what changed in it.
+
+For a run that recorded none they are pairs that were labelled.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from al_ray.apps.reporting.run_records import ExamplePair, Run, Setting
+from al_ray.apps.reporting.labelled_examples import (
+    CONFIDENT,
+    DIFFERENT_YES,
+    NO_TO_YES,
+    SIMILAR_NO,
+    UNCERTAIN,
+    YES_TO_NO,
+)
+from al_ray.apps.reporting.run_records import LABELLED, ExamplePair, Run, Setting
 from al_ray.metrics.error_examples import HIGH_NEGATIVE, LOW_POSITIVE, NEAR_BOUNDARY
 
 TITLES = {
     HIGH_NEGATIVE: "Confident false positives: not known matches with the highest p",
     LOW_POSITIVE: "Confident false negatives: matches with the lowest p",
     NEAR_BOUNDARY: "Least certain pairs: p closest to 1/2",
+    YES_TO_NO: "The model says yes, the label no: the highest p first",
+    NO_TO_YES: "The model says no, the label yes: the lowest p first",
+    UNCERTAIN: "Least certain labelled pairs: p closest to 1/2",
+    CONFIDENT: "Most certain labelled pairs: p closest to 0 or 1",
+    SIMILAR_NO: "Most similar pairs labelled no",
+    DIFFERENT_YES: "Least similar pairs labelled yes",
 }
+BY_ENCODER = (SIMILAR_NO, DIFFERENT_YES)
 
 
 @dataclass(frozen=True)
@@ -37,9 +55,10 @@ class Group:
 
 @dataclass(frozen=True)
 class ErrorExamples:
-    """The example pairs of a run's last round."""
+    """The example pairs of a run's last round. labelled: they are among its labels, and not of an evaluated split."""
 
     title: str
+    labelled: bool
     groups: tuple[Group, ...]
 
 
@@ -62,7 +81,7 @@ def _of_run(run: Run, name: str, count: int) -> ErrorExamples:
     if run.trouble:
         title += f" ({run.trouble})"
     groups = [_group(kind, last.examples, before, count) for kind in TITLES]
-    return ErrorExamples(title, tuple(group for group in groups if group.pairs))
+    return ErrorExamples(title, last.examples_of == LABELLED, tuple(group for group in groups if group.pairs))
 
 
 def _group(kind: str, examples: Sequence[ExamplePair], before: Sequence[ExamplePair], count: int) -> Group:
@@ -72,9 +91,13 @@ def _group(kind: str, examples: Sequence[ExamplePair], before: Sequence[ExampleP
     pairs = tuple(Pair(place, one, bool(there) and one.key not in known) for place, one in enumerate(here, start=1))
     gone = tuple(one for one in there if one.key not in now)
     words = f"{len(here)} pairs."
-    if kind != NEAR_BOUNDARY:
-        wrong = sum((one.p > 0.5) != bool(one.label) for one in here)
+    if kind in (HIGH_NEGATIVE, LOW_POSITIVE):
+        wrong = sum(one.p is not None and (one.p > 0.5) != bool(one.label) for one in here)
         words = f"{wrong} of {len(here)} pairs are on the wrong side of p = 1/2."
+    elif kind in BY_ENCODER:
+        words = "By the cosine of the untrained encoder, because no trained model chose a pair of this run."
+    elif kind != NEAR_BOUNDARY:
+        words = "p is that of the model that chose the pair, before it was labelled."
     if there:
         words += f" Since the previous round: {sum(pair.new for pair in pairs)} new, {len(gone)} no longer in the list."
     return Group(TITLES[kind], words, pairs[:count], gone[:count])
