@@ -77,9 +77,17 @@ class RunFolder:
         more = not last and isinstance(stored["rounds"], int) and stored["rounds"] < config.rounds
         other = sorted(differences({**stored, "rounds": config.rounds} if more else stored, options))
         if other and self.ledger.rounds:
-            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out")
+            cure = "" if stored["task_digest"] == self.task.digest else self._transfer(config)
+            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(other)}); give another --out{cure}")
         if more or other:
             write_json(path, options)
+
+    def _transfer(self, config: RunConfig) -> str:
+        """Return how the labels of this run get into a run of another task, for an error."""
+        return (
+            f", and take the labels along: jobs.labels export --run {self.path} --out labels.csv --every-column; then "
+            f"jobs.labels import --run NEW --task {config.task} --labels labels.csv --columns left_id,right_id,answer"
+        )
 
     @property
     def last(self) -> int:

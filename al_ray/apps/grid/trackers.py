@@ -11,7 +11,11 @@ from ray.air.integrations.wandb import WandbLoggerCallback
 from al_ray.apps.grid.spec import Cell, GridConfig
 from al_ray.core.errors import BadOption
 
-PACKAGES = {"--mlflow": "mlflow", "--wandb": "wandb"}
+# Option -> its package, and how to install it: the extra `mlflow` has what the client needs.
+PACKAGES = {
+    "--mlflow": ("mlflow", "pip install --constraint constraints.txt '.[mlflow]' in the checkout"),
+    "--wandb": ("wandb", "pip install wandb"),
+}
 EXPERIMENT = "al_ray"
 
 
@@ -57,9 +61,9 @@ def trackers(how: GridConfig, cells: Sequence[Cell]) -> list[tune.Callback]:
 
 def refuse_untracked(how: GridConfig) -> None:
     """Raise BadOption for a tracker whose package is not installed."""
-    for (option, package), value in zip(PACKAGES.items(), (how.mlflow, how.wandb), strict=True):
+    for (option, (package, cure)), value in zip(PACKAGES.items(), (how.mlflow, how.wandb), strict=True):
         if value is not None and importlib.util.find_spec(package) is None:
-            raise BadOption(f"{option} needs the package {package}, which is not installed: pip install {package}")
+            raise BadOption(f"{option} needs the package {package}, which is not installed: {cure}")
 
 
 def _tags(cell: Cell) -> Mapping[str, str]:

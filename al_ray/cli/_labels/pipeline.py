@@ -14,7 +14,7 @@ from al_ray.core.scorer import Labels
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.tables.label_tables import labels_table, read_task_labels, write_labels
 from al_ray.datasets.task_folder import read_task
-from al_ray.datasets.tsv import BadRowLog, Report
+from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder, bound_config, opened, refuse_inside
 from al_ray.storage.uri import StoragePath, storage_path
@@ -61,7 +61,7 @@ def export(options: Export) -> None:
 def import_labels(options: Import) -> None:
     """Write the labels of a table that the run lacks as a complete round."""
     with writing(options.run, options.task) as folder:
-        ledger, faults = folder.ledger, BadRowLog(options.bad_rows)
+        ledger, faults = folder.ledger, BadRowLog(options.bad_rows, OR_SKIP)
         table = read_task_labels(options.labels, options.names, options.reading, folder.task, faults)
         known = ledger.labels_of(table.pairs)
         table.sheet.reject(
@@ -111,7 +111,7 @@ def corrections(options: Correct, folder: RunFolder) -> tuple[Pairs, Labels]:
     """Return the (k, 2) pairs to correct and their (k,) new labels."""
     left, right, label = options.left_id, options.right_id, options.label
     if options.labels is not None and (left, right, label) == (None, None, None):
-        faults = BadRowLog(options.bad_rows)
+        faults = BadRowLog(options.bad_rows, OR_SKIP)
         table = read_task_labels(options.labels, options.names, options.reading, folder.task, faults)
         return table.pairs, table.labels
     if options.labels is not None or left is None or right is None or label is None:

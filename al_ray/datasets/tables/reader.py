@@ -43,7 +43,10 @@ ROWS_AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class TableFormat:
-    """The format of a table; TableOptions explains the fields. If `fixed`, messages name no option to change it."""
+    """The format of a table; TableOptions explains the fields.
+
+    fixed: whether messages name no option to change the format; columns: option that names the columns, for messages.
+    """
 
     format: Format = "auto"
     delimiter: str | None = None
@@ -51,6 +54,7 @@ class TableFormat:
     encoding: str = "utf-8"
     header: bool = True
     fixed: bool = False
+    columns: str = ""
 
     def __post_init__(self) -> None:
         """Validate encoding and delimiter."""
@@ -71,12 +75,17 @@ class TableFormat:
         """Return the advice to change an option, unless the format is fixed."""
         return "" if self.fixed else option
 
+    @property
+    def naming(self) -> str:
+        """Return the advice to name other columns, if an option does."""
+        return f"; name its columns with {self.columns}" if self.columns else ""
+
     def format_of(self, path: Path) -> Format:
         """Return the format of a file, by its extension unless it is given."""
         form = FORMATS.get(path.suffix.lower()) if self.format == "auto" else self.format
         if form is None:
-            known = " ".join(FORMATS)
-            raise BadOption(f"{path}: its extension is none of {known}; give --format csv, tsv, jsonl or parquet")
+            cure = self.advice("give --format csv, tsv, jsonl or parquet") or "rename the file"
+            raise BadOption(f"{path}: its extension is none of {' '.join(FORMATS)}; {cure}")
         return form
 
 
@@ -85,7 +94,7 @@ def read_table(path: Path, columns: Sequence[str], reading: TableFormat, faults:
     form = reading.format_of(path)
     _check_kind(path, form, reading)
     names, skipped = list(dict.fromkeys(columns)), len(faults.skipped)
-    sheet = _parquet(path, names) if form == "parquet" else _lines(path, names, form, reading, faults)
+    sheet = _parquet(path, names, reading) if form == "parquet" else _lines(path, names, form, reading, faults)
     if not len(sheet):
         readable = " that can be read" if len(faults.skipped) > skipped else ""
         raise BadFile(f"{path} holds no row{readable}; is it the right file, and whole?")
@@ -224,7 +233,7 @@ def _positions(path: Path, line: int, first: list[str], columns: list[str], read
     hint = "; if the file has no header, give --no-header and columns by number"
     if len(header) == 1:
         hint = "; it has only one column: does the file have another --delimiter?"
-    check_columns(f"{path}:{line}", columns, header, reading.advice(hint))
+    check_columns(f"{path}:{line}", columns, header, reading.naming + reading.advice(hint))
     return [header.index(name) for name in columns]
 
 
@@ -247,7 +256,7 @@ def _json_rows(file: TextIO, path: Path, columns: list[str], reading: TableForma
             yield number, line, cells
         number += 1
     if seen:
-        check_columns(str(path), columns, list(seen))
+        check_columns(str(path), columns, list(seen), reading.naming)
 
 
 def _json_fault(error: Exception, reading: TableFormat) -> str:
@@ -266,10 +275,10 @@ def _json_cell(name: str, value: Any) -> str | None:
     raise ValueError(f"its {name!r} is a {type(value).__name__}, not text")
 
 
-def _parquet(path: Path, columns: list[str]) -> TableRows:
+def _parquet(path: Path, columns: list[str], reading: TableFormat) -> TableRows:
     try:
         file = pq.ParquetFile(path)
-        check_columns(str(path), columns, file.schema_arrow.names)
+        check_columns(str(path), columns, file.schema_arrow.names, reading.naming)
         table = file.read(columns=columns)
     except (pa.ArrowException, OSError, UnicodeError) as error:
         reason = str(error).partition("\n")[0]
