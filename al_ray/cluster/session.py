@@ -62,7 +62,7 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
 
 
 def refuse_lost(out: StoragePath) -> None:
-    """A submitted job works in Ray's copy of its folder: refuse a relative path there, which would be lost."""
+    """BadOption for a relative path in a submitted job, which works in a temporary copy of its folder."""
     if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and isinstance(out, Path) and not out.is_absolute():
         raise BadOption(f"--out {out} is relative, and a submitted job's folder is thrown away; give an absolute path")
 

@@ -192,7 +192,9 @@ def unknown_options(modules: dict[str, Module], options: dict[str, set[str]]) ->
 @cache
 def is_own_field(module: str, name: str, option: str) -> bool:
     """Whether an option is a field of the class whose method names it: its value came as that field, from wherever."""
-    kind = getattr(import_module(module), name.partition(".")[0], None) if "." in name else None
+    if "." not in name or module not in program():
+        return False
+    kind = getattr(import_module(module), name.partition(".")[0], None)
     return is_dataclass(kind) and any(option.removeprefix("--").endswith(one) for one in field_names(kind))
 
 

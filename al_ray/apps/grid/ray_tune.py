@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import ray
 from ray import tune
 from ray.exceptions import RayTaskError
 from ray.tune.result import TIMESTEPS_TOTAL
@@ -17,12 +18,14 @@ from ray.util import get_current_placement_group
 from ray.util.placement_group import PlacementGroup
 
 from al_ray.apps.grid.folder import GridFolder
+from al_ray.apps.grid.progress import ProgressLog, reporter, start_board
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells
 from al_ray.apps.grid.trackers import trackers
 from al_ray.cluster.run import RunSpec, run
+from al_ray.cluster.session import refuse_lost
 from al_ray.cluster.trial import Trial, bundles_of
 from al_ray.core.config.serialization import as_dict
-from al_ray.core.progress import no_progress
+from al_ray.core.progress import OnProgress, no_progress
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.run_folder import RunFolder, bought_by, last_round
 from al_ray.storage.files import read_json, write_json
@@ -72,13 +75,25 @@ class Grid:
         return hashlib.sha256(json.dumps([LAYOUT, names, *map(as_dict, blocks)]).encode()).hexdigest()[:12]
 
 
+def grid_folder(out: StoragePath) -> StoragePath:
+    """Return the absolute path of a grid's folder, because trials work in other folders.
+
+    BadOption for a relative path in a submitted job, whose folder is temporary.
+    """
+    refuse_lost(out)
+    return out.resolve()
+
+
 def trial_resources(grid: Grid) -> tune.PlacementGroupFactory:
     """Return the placement group of a trial: an empty bundle for the waiting trial, and one for each actor."""
     return tune.PlacementGroupFactory([{}, *grid.bundles], strategy="PACK")
 
 
-def trial(params: Mapping[str, Any], grid: Grid) -> None:
-    """Run one cell, with a report and a checkpoint after each round. Tune calls this function in a worker."""
+def trial(params: Mapping[str, Any], grid: Grid, board: Any) -> None:
+    """Run one cell, with a report and a checkpoint after each round. Tune calls this function in a worker.
+
+    board: handle of the actor that receives the progress.
+    """
     # Tune logs every checkpoint, and ours are a line each.
     for name in ("ray.train", "ray.tune"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -96,11 +111,16 @@ def trial(params: Mapping[str, Any], grid: Grid) -> None:
                 checkpoint=tune.Checkpoint.from_directory(folder),
             )
 
-    run_cell(grid, cell, report, reported, get_current_placement_group())
+    run_cell(grid, cell, report, reported, get_current_placement_group(), reporter(board, cell.name))
 
 
 def run_cell(
-    grid: Grid, cell: Cell, report: Callable[[Mapping[str, Any]], None], reported: int, group: PlacementGroup | None
+    grid: Grid,
+    cell: Cell,
+    report: Callable[[Mapping[str, Any]], None],
+    reported: int,
+    group: PlacementGroup | None,
+    on_progress: OnProgress = no_progress,
 ) -> None:
     """Run one cell to its end. reported: the last reported round; complete rounds after it are reported first."""
     folder, texts = GridFolder(grid.out), storage_path(grid.work.config.task)
@@ -110,13 +130,14 @@ def run_cell(
     config = cell.config
     if cell.after is not None:
         config = replace(config, matched=bought_by(grid.out / "runs" / cell.after))
-    run(replace(grid.work, config=config), out, no_progress, report, Trial(cell.name, folder.shared, group))
+    run(replace(grid.work, config=config), out, on_progress, report, Trial(cell.name, folder.shared, group))
 
 
 OnTrialRound = Callable[[str, Mapping[str, Any]], None]
 """Callback that receives the name of a cell and the metrics of a completed round."""
-# A module variable, because Tune pickles its callbacks and restores copies of them.
+# Module variables, because Tune pickles its callbacks and restores copies of them.
 _listeners: list[OnTrialRound] = []
+_progress_logs: list[ProgressLog] = []
 
 
 class RoundCallback(tune.Callback):
@@ -126,6 +147,11 @@ class RoundCallback(tune.Callback):
         """Pass on the metrics of a round."""
         for on_round in _listeners:
             on_round(result["cell"], result)
+
+    def on_step_end(self, iteration: int, trials: list[Any], **_: Any) -> None:
+        """Log the progress of the trials; Tune calls this several times a second."""
+        for log in _progress_logs:
+            log.poll()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Log a failure after which the trial is restarted."""
@@ -149,8 +175,11 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
     # Of a URI, pass the file system and the path in it: Tune cannot parse one with a query.
     place = folder.tune
     storage, store = (place.path, place.store) if isinstance(place, Uri) else (str(place), None)
-    runnable = tune.with_resources(tune.with_parameters(trial, grid=grid), trial_resources(grid))
+    board = start_board()
+    log = ProgressLog(board)
+    runnable = tune.with_resources(tune.with_parameters(trial, grid=grid, board=board), trial_resources(grid))
     _listeners.append(on_round)
+    _progress_logs.append(log)
     try:
         if tune.Tuner.can_restore(at := f"{storage}/{name}", store):
             tuner = tune.Tuner.restore(at, trainable=runnable, resume_errored=True, storage_filesystem=store)
@@ -174,6 +203,8 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
         results = tuner.fit()
     finally:
         _listeners.remove(on_round)
+        _progress_logs.remove(log)
+        ray.kill(board)
     trials = [((result.config or {})["cell"], result.metrics or {}, result.error) for result in results]
     # An interrupted trial has neither an error nor "done".
     ends = {

@@ -1,11 +1,13 @@
 """Carry out jobs.labels: read or write the labels of a run folder."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
+from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.cli._labels.options import Command, Correct, Export, Import, Status
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Batch, make_answers
@@ -43,7 +45,7 @@ def status(options: Status) -> None:
     print(format_columns(rows))
     print(f"{sum(map(len, ledger.corrections())):,} corrections; {last} rounds complete")
     if ledger.rounds > last:
-        print(f"to resume: python -m jobs.run --out {options.run} --config {options.run}")
+        print(f"to resume: {run_line(options.run, ledger.rounds, None)}")
 
 
 def export(options: Export) -> None:
@@ -61,6 +63,7 @@ def export(options: Export) -> None:
 def import_labels(options: Import) -> None:
     """Write the labels of a table that the run lacks as a complete round."""
     with writing(options.run, options.task) as folder:
+        refuse_unused(options.run)
         ledger, faults = folder.ledger, BadRowLog(options.bad_rows, OR_SKIP)
         table = read_task_labels(options.labels, options.names, options.reading, folder.task, faults)
         known = ledger.labels_of(table.pairs)
@@ -82,6 +85,29 @@ def import_labels(options: Import) -> None:
         print(f"round {number}: {len(answers.rows):,} labels, {matches:,} of them matches; {repeated:,} known before")
         for line in Report(tuple(faults.skipped), table.settled).lines():
             print(line)
+        options_of_run = "" if (options.run / "config.json").exists() else " (add the options of the run)"
+        print(f"to train on them{options_of_run}: {run_line(options.run, number, options.task)}")
+
+
+def refuse_unused(run: StoragePath) -> None:
+    """Raise BadOption for a run whose strategy chooses all of its pairs without a model: it trains on no other."""
+    if (run / "config.json").exists():
+        strategy = bound_config(run).strategy
+        if not STRATEGIES[strategy].uses_model:
+            raise BadOption(
+                f"{run} is a run of the strategy {strategy}, which trains on the pairs that it chooses alone; import "
+                "the labels into another run (--run)"
+            )
+
+
+def run_line(run: StoragePath, rounds: int, task: StoragePath | None) -> str:
+    """Return the command that trains a run up to the last of these rounds; task: for a folder without a config.json."""
+    out = shlex.quote(str(run))
+    if not (run / "config.json").exists():
+        return f"python -m jobs.run --task {shlex.quote(str(task))} --out {out}"
+    if rounds > bound_config(run).rounds:
+        return f"python -m jobs.run --out {out} --config {out} --rounds {rounds}"
+    return f"python -m jobs.run --out {out} --config {out}"
 
 
 def round_of(pairs: Pairs, run: StoragePath, ledger: Ledger) -> int:

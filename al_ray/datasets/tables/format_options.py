@@ -14,7 +14,7 @@ ColumnNames = Annotated[
     PrimitiveConstructorSpec(
         nargs="*",
         metavar="NAME[,NAME...]",
-        instance_from_str=",".join,
+        instance_from_str=lambda words: ",".join([*(word.removesuffix(",") for word in words[:-1]), *words[-1:]]),
         is_instance=lambda value: isinstance(value, str),
         str_from_instance=lambda value: [value],
     ),

@@ -84,7 +84,7 @@ def test_each_run_of_a_grid_is_a_run_of_mlflow_tagged_with_its_configuration(ser
 def test_a_tracker_that_is_not_installed_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(trackers.importlib.util, "find_spec", lambda name: None)
     refuse_untracked(GridConfig())
-    with pytest.raises(BadOption, match="--mlflow needs the package mlflow"):
+    with pytest.raises(BadOption, match=r"--mlflow needs the package mlflow.*pip install .*\.\[mlflow\]"):
         refuse_untracked(GridConfig(mlflow="http://127.0.0.1:5000"))
     with pytest.raises(BadOption, match="--wandb needs the package wandb"):
         refuse_untracked(GridConfig(wandb="project"))
