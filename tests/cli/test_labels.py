@@ -99,7 +99,7 @@ def test_status_counts_what_is_said_by_round(begun, monkeypatch, capsys):
 def test_labels_are_exported_with_their_texts_in_the_order_bought(begun, monkeypatch, capsys, form):
     out, task = begun / f"out.{form}", read_task(begun / "task")
     said = labels(monkeypatch, capsys, "export", "--run", begun / "run", "--out", out)
-    assert "wrote 4 labelled pairs (3 matches, without 1 labelled unsure)" in said
+    assert "wrote 4 labelled pairs (3 matches) without 1 unsure to" in said
     told = np.concatenate([pairs_of(task, 0, 4)[[0, 1, 3]], pairs_of(task, 4, 7)[[1]]])
     wanted = [
         {"sentence1": task.left.texts[left], "sentence2": task.right.texts[right], "label": label}
@@ -116,7 +116,10 @@ def test_labels_are_exported_with_their_texts_in_the_order_bought(begun, monkeyp
 
 def test_an_export_of_every_column_holds_the_unsure_too(begun, monkeypatch, capsys):
     task = read_task(begun / "task")
-    labels(monkeypatch, capsys, "export", "--run", begun / "run", "--out", begun / "all.parquet", "--every-column")
+    printed = labels(
+        monkeypatch, capsys, "export", "--run", begun / "run", "--out", begun / "all.parquet", "--every-column"
+    )
+    assert "wrote 4 labelled pairs (3 matches) and 1 unsure to" in printed
     rows = pq.ParquetFile(begun / "all.parquet").read().to_pylist()
     assert [row["answer"] for row in rows] == ["yes", "no", "unsure", "yes", "yes"]
     assert [row["label"] for row in rows] == [1, 0, None, 1, 1]

@@ -20,7 +20,7 @@ from ray.util.placement_group import PlacementGroup
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.progress import ProgressLog, reporter, start_board
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells
-from al_ray.apps.grid.trackers import trackers
+from al_ray.apps.grid.trackers import FIELDS, round_metrics, trackers
 from al_ray.cluster.run import RunSpec, run
 from al_ray.cluster.session import refuse_lost
 from al_ray.cluster.trial import Trial, bundles_of
@@ -107,7 +107,7 @@ def trial(params: Mapping[str, Any], grid: Grid, board: Any) -> None:
         with tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
             write_json(Path(folder) / CHECKPOINT, {"run": str(GridFolder(grid.out).run(cell)), "round": line["round"]})
             tune.report(
-                {**line, "cell": cell.name, TIMESTEPS_TOTAL: line["labels"]},
+                {**line, "cell": cell.name, FIELDS: list(line), TIMESTEPS_TOTAL: line["labels"]},
                 checkpoint=tune.Checkpoint.from_directory(folder),
             )
 
@@ -146,7 +146,7 @@ class RoundCallback(tune.Callback):
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
         """Pass on the metrics of a round."""
         for on_round in _listeners:
-            on_round(result["cell"], result)
+            on_round(result["cell"], round_metrics(result))
 
     def on_step_end(self, iteration: int, trials: list[Any], **_: Any) -> None:
         """Log the progress of the trials; Tune calls this several times a second."""

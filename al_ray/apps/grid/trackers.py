@@ -7,6 +7,7 @@ from typing import Any
 from ray import tune
 from ray.air.integrations.mlflow import MLflowLoggerCallback
 from ray.air.integrations.wandb import WandbLoggerCallback
+from ray.tune.result import TIMESTEPS_TOTAL
 
 from al_ray.apps.grid.spec import Cell, GridConfig
 from al_ray.core.errors import BadOption
@@ -17,6 +18,18 @@ PACKAGES = {
     "--wandb": ("wandb", "pip install wandb"),
 }
 EXPERIMENT = "al_ray"
+FIELDS = "fields"
+"""Key of a result: the names of the metrics that a trial reports; Tune adds its own, such as `pid` and `done`."""
+
+
+def round_metrics(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a round in a result of Tune, without those that Tune adds."""
+    return {name: result[name] for name in result[FIELDS]}
+
+
+def tracked(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a tracker gets of a result: the metrics of a round, and the step by which it orders them."""
+    return {**round_metrics(result), TIMESTEPS_TOTAL: result[TIMESTEPS_TOTAL]}
 
 
 class Mlflow(MLflowLoggerCallback):
@@ -33,6 +46,10 @@ class Mlflow(MLflowLoggerCallback):
         self.tags = dict(self.cells[trial.config["cell"]])
         super().log_trial_start(trial)
 
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        """Log the metrics of a round."""
+        super().log_trial_result(iteration, trial, tracked(result))
+
 
 class Wandb(WandbLoggerCallback):
     """Weights & Biases callback that groups runs that differ only in seed."""
@@ -47,6 +64,10 @@ class Wandb(WandbLoggerCallback):
         # The base class reads this attribute for the run that it starts.
         self.group = self.groups[trial.config["cell"]]
         super().log_trial_start(trial)
+
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        """Log the metrics of a round."""
+        super().log_trial_result(iteration, trial, tracked(result))
 
 
 def trackers(how: GridConfig, cells: Sequence[Cell]) -> list[tune.Callback]:

@@ -56,8 +56,9 @@ def export(options: Export) -> None:
         raise BadFile(f"{options.run} has no label yet; label a batch first (python -m jobs.labels status)")
     table = labels_table(labelled, folder.task, options.every_column)
     write_labels(options.out, table)
-    unsure = "" if options.every_column else f", without {len(labelled) - len(table):,} labelled unsure"
-    print(f"wrote {len(table):,} labelled pairs ({labelled.positives:,} matches{unsure}) to {options.out}")
+    decided = len(labelled.decided)
+    unsure = f"{'and' if options.every_column else 'without'} {len(labelled) - decided:,} unsure"
+    print(f"wrote {decided:,} labelled pairs ({labelled.positives:,} matches) {unsure} to {options.out}")
 
 
 def import_labels(options: Import) -> None:
