@@ -2,6 +2,8 @@
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ray
@@ -13,6 +15,8 @@ LOG_SECONDS = 30.0  # Between two log lines of a trial.
 REPORT_SECONDS = 5.0  # Between two reports of a trial.
 ANSWER_SECONDS = 10.0  # The longest wait for the actor, which may be on a node that just died.
 logger = logging.getLogger(__name__)
+# A module variable, because Tune pickles its callbacks and restores copies of them.
+_logs: list["ProgressLog"] = []
 
 
 class ProgressBoard:
@@ -30,11 +34,6 @@ class ProgressBoard:
         """Return and forget the reports, by cell."""
         reports, self.reports = self.reports, {}
         return reports
-
-
-def start_board() -> Any:
-    """Start the actor and return its handle."""
-    return ray.remote(num_cpus=0)(ProgressBoard).remote()
 
 
 def reporter(board: Any, cell: str) -> OnProgress:
@@ -71,3 +70,22 @@ class ProgressLog:
         for cell, (stage, done, total) in sorted(reports.items()):
             share = 100 * done / total if total else 0.0
             logger.info("%s: %s, %s of %s (%.0f%%)", cell, stage, f"{done:,}", f"{total:,}", share)
+
+
+@contextmanager
+def logged_progress() -> Iterator[Any]:
+    """Start the actor, provide its handle to pass to `reporter`, and let `poll_progress` log what it has."""
+    board = ray.remote(num_cpus=0)(ProgressBoard).remote()
+    log = ProgressLog(board)
+    _logs.append(log)
+    try:
+        yield board
+    finally:
+        _logs.remove(log)
+        ray.kill(board)
+
+
+def poll_progress() -> None:
+    """Log what the trials report, if it is time to."""
+    for log in _logs:
+        log.poll()

@@ -5,12 +5,12 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import ray
 from ray import tune
 from ray.exceptions import RayTaskError
 from ray.tune.result import TIMESTEPS_TOTAL
@@ -18,7 +18,7 @@ from ray.util import get_current_placement_group
 from ray.util.placement_group import PlacementGroup
 
 from al_ray.apps.grid.folder import GridFolder
-from al_ray.apps.grid.progress import ProgressLog, reporter, start_board
+from al_ray.apps.grid.progress import logged_progress, poll_progress, reporter
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells
 from al_ray.apps.grid.trackers import FIELDS, round_metrics, trackers
 from al_ray.cluster.run import RunSpec, run
@@ -135,9 +135,8 @@ def run_cell(
 
 OnTrialRound = Callable[[str, Mapping[str, Any]], None]
 """Callback that receives the name of a cell and the metrics of a completed round."""
-# Module variables, because Tune pickles its callbacks and restores copies of them.
+# A module variable, because Tune pickles its callbacks and restores copies of them.
 _listeners: list[OnTrialRound] = []
-_progress_logs: list[ProgressLog] = []
 
 
 class RoundCallback(tune.Callback):
@@ -150,8 +149,7 @@ class RoundCallback(tune.Callback):
 
     def on_step_end(self, iteration: int, trials: list[Any], **_: Any) -> None:
         """Log the progress of the trials; Tune calls this several times a second."""
-        for log in _progress_logs:
-            log.poll()
+        poll_progress()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Log a failure after which the trial is restarted."""
@@ -175,12 +173,8 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
     # Of a URI, pass the file system and the path in it: Tune cannot parse one with a query.
     place = folder.tune
     storage, store = (place.path, place.store) if isinstance(place, Uri) else (str(place), None)
-    board = start_board()
-    log = ProgressLog(board)
-    runnable = tune.with_resources(tune.with_parameters(trial, grid=grid, board=board), trial_resources(grid))
-    _listeners.append(on_round)
-    _progress_logs.append(log)
-    try:
+    with _listening(on_round), logged_progress() as board:
+        runnable = tune.with_resources(tune.with_parameters(trial, grid=grid, board=board), trial_resources(grid))
         if tune.Tuner.can_restore(at := f"{storage}/{name}", store):
             tuner = tune.Tuner.restore(at, trainable=runnable, resume_errored=True, storage_filesystem=store)
         else:
@@ -201,10 +195,6 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
                 run_config=config,
             )
         results = tuner.fit()
-    finally:
-        _listeners.remove(on_round)
-        _progress_logs.remove(log)
-        ray.kill(board)
     trials = [((result.config or {})["cell"], result.metrics or {}, result.error) for result in results]
     # An interrupted trial has neither an error nor "done".
     ends = {
@@ -213,6 +203,16 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
     rounds = {cell: metrics.get("round", 0) for cell, metrics, _ in trials}
     gone = [cell for cell in part if rounds.get(cell.name, 0) > last_round(folder.run(cell))]
     return ends | run_phase(grid, f"{phase}-again", gone, on_round) if gone else ends
+
+
+@contextmanager
+def _listening(on_round: OnTrialRound) -> Iterator[None]:
+    """Pass the rounds of trials to `on_round` until the context ends."""
+    _listeners.append(on_round)
+    try:
+        yield
+    finally:
+        _listeners.remove(on_round)
 
 
 def _trial_name(trial: Any) -> str:

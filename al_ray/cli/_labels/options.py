@@ -44,7 +44,7 @@ class Table(OfRun, TableOptions):
     @cached_property
     def reading(self) -> TableFormat:
         """The format of the table."""
-        return replace(super().reading, columns="--columns")
+        return replace(super().reading, naming="; name its columns with --columns")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def run_command(options: Options) -> None:
         task.measurable(split)
     bad_rows = BadRowLog(options.bad_rows, OR_SKIP)
     columns = label_column_names("--columns", options.columns)
-    reading = replace(options.reading, columns="--columns")
+    reading = replace(options.reading, naming="; name its columns with --columns")
     labelled = read_existing_labels(options.labels, task, columns, reading, bad_rows)
     if options.like is not None:
         bound_config(storage_path(options.like))

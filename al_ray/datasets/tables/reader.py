@@ -43,10 +43,7 @@ ROWS_AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class TableFormat:
-    """The format of a table; TableOptions explains the fields.
-
-    fixed: whether messages name no option to change the format; columns: option that names the columns, for messages.
-    """
+    """The format of a table; TableOptions explains the fields. If `fixed`, messages name no option to change it."""
 
     format: Format = "auto"
     delimiter: str | None = None
@@ -54,7 +51,7 @@ class TableFormat:
     encoding: str = "utf-8"
     header: bool = True
     fixed: bool = False
-    columns: str = ""
+    naming: str = ""  # How to name other columns, in messages on a missing one.
 
     def __post_init__(self) -> None:
         """Validate encoding and delimiter."""
@@ -74,11 +71,6 @@ class TableFormat:
     def advice(self, option: str) -> str:
         """Return the advice to change an option, unless the format is fixed."""
         return "" if self.fixed else option
-
-    @property
-    def naming(self) -> str:
-        """Return the advice to name other columns, if an option does."""
-        return f"; name its columns with {self.columns}" if self.columns else ""
 
     def format_of(self, path: Path) -> Format:
         """Return the format of a file, by its extension unless it is given."""
@@ -230,9 +222,8 @@ def _positions(path: Path, line: int, first: list[str], columns: list[str], read
     if any("\udc80" <= letter <= "\udcff" for letter in "".join(header)):
         hint = reading.advice("give its --encoding, such as cp1252, or ")
         raise BadFile(f"{path}:{line}: the header is not {reading.encoding}; {hint}mend it")
-    hint = "; if the file has no header, give --no-header and columns by number"
-    if len(header) == 1:
-        hint = "; it has only one column: does the file have another --delimiter?"
+    no_header = "; if the file has no header, give --no-header and columns by number"
+    hint = "; it has only one column: does the file have another --delimiter?" if len(header) == 1 else no_header
     check_columns(f"{path}:{line}", columns, header, reading.naming + reading.advice(hint))
     return [header.index(name) for name in columns]
 

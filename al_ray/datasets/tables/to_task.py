@@ -74,7 +74,10 @@ def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTabl
     if options.labels is not None:
         space = whole_space(len(left), len(right), left is right)
         hint = " (without --id-column its ids are row numbers from 0)" if options.id_column is None else ""
-        columns, reading = options.columns_of_labels(), replace(options.reading, columns="--label-columns")
+        columns, reading = (
+            options.columns_of_labels(),
+            replace(options.reading, naming="; name its columns with --label-columns"),
+        )
         table = read_label_table(options.labels, columns, reading, (left, right), space, faults, hint)
         known = _pair_labels(table, space)
         read.append(f"{options.labels}: {table.rows:,} rows of labels")

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from al_ray.apps.grid import progress
-from al_ray.apps.grid.progress import ProgressBoard, ProgressLog, reporter, start_board
+from al_ray.apps.grid.progress import ProgressBoard, ProgressLog, logged_progress, poll_progress, reporter
 
 
 class Method:
@@ -61,11 +61,12 @@ def test_a_line_each_half_minute_says_cell_stage_and_share(monkeypatch, caplog):
 def test_a_board_that_died_costs_only_its_lines(monkeypatch, caplog):
     monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
     caplog.set_level(logging.INFO)
-    board = start_board()
-    log = ProgressLog(board)
-    reporter(board, "static-s0")("train", 1, 4)
-    log.poll()
-    assert caplog.messages == ["static-s0: train, 1 of 4 (25%)"]
-    progress.ray.kill(board)
-    log.poll()
-    assert caplog.messages[1].startswith("the progress of the runs is unknown")
+    with logged_progress() as board:
+        reporter(board, "static-s0")("train", 1, 4)
+        poll_progress()
+        assert caplog.messages == ["static-s0: train, 1 of 4 (25%)"]
+        progress.ray.kill(board)
+        poll_progress()
+        assert caplog.messages[1].startswith("the progress of the runs is unknown")
+    poll_progress()
+    assert len(caplog.messages) == 2
