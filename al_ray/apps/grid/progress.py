@@ -62,7 +62,7 @@ class ProgressLog:
             return
         self.logged = time.monotonic()
         try:
-            reports = ray.get(self.board.take.remote(), timeout=ANSWER_SECONDS)
+            [reports] = ray.get([self.board.take.remote()], timeout=ANSWER_SECONDS)
         except RayError as error:
             # Without the actor only these lines are missing.
             logger.warning("the progress of the runs is unknown: %s", " ".join(str(error).split())[:100])
@@ -75,7 +75,7 @@ class ProgressLog:
 @contextmanager
 def logged_progress() -> Iterator[Any]:
     """Start the actor, provide its handle to pass to `reporter`, and let `poll_progress` log what it has."""
-    board = ray.remote(num_cpus=0)(ProgressBoard).remote()
+    board: Any = ray.remote(num_cpus=0)(ProgressBoard).remote()
     log = ProgressLog(board)
     _logs.append(log)
     try:
