@@ -6,7 +6,7 @@ from typing import Any
 from al_ray.active_learning.config import RunConfig
 from al_ray.api.runs import CLUSTER
 from al_ray.apps.grid.folder import GridFolder
-from al_ray.apps.grid.ray_tune import Grid
+from al_ray.apps.grid.ray_tune import Grid, grid_folder
 from al_ray.apps.grid.runner import OnCellRound
 from al_ray.apps.grid.runner import run_grid as run_cells
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig
@@ -51,8 +51,7 @@ def run_grid(
         WrongFolder: if `out` holds a grid with other options.
         NoPlacement: if the cluster has no room for even one run.
     """
-    # An absolute path, because trials work in other folders.
-    grid = Grid(axes, RunSpec(config, cluster), scheduling, storage_path(str(out)).resolve())
+    grid = Grid(axes, RunSpec(config, cluster), scheduling, grid_folder(storage_path(str(out))))
     return run_and_summarize(grid, on_progress, on_round)
 
 

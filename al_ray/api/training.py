@@ -9,16 +9,12 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Labelled
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task
-from al_ray.datasets.tables.columns import BadRowLog
-from al_ray.datasets.tables.reader import TableFormat
 from al_ray.datasets.task_folder import read_task
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.runs.existing_labels import read_existing_labels, write_first_round
-from al_ray.runs.run_folder import opened, refuse_inside
+from al_ray.runs.place import refuse_inside
+from al_ray.runs.run_folder import opened
 from al_ray.storage.uri import StoragePath, storage_path
-
-COLUMNS = ("left_id", "right_id", "label")
-"""Columns of a table of labels."""
 
 
 def train_cross_encoder(
@@ -92,4 +88,4 @@ def _read(config: TrainConfig, out: StoragePath) -> tuple[Task, Labelled]:
     task = read_task(path)
     for split in config.evaluation.splits:
         task.measurable(split)
-    return task, read_existing_labels(config.labels, task, COLUMNS, TableFormat(), BadRowLog("fail"))
+    return task, read_existing_labels(config.labels, task)

@@ -51,8 +51,8 @@ class Placement:
             raise NoPlacement(
                 f"{self.count} {self.name} workers of {self.config.cpus_per_shard} CPUs and "
                 f"{self.config.gpus_per_shard} GPUs were not placed in {self.config.timeout:.0f} s; the cluster has "
-                f"{describe_nodes()}: ask for fewer --shards or --training.workers, less --cpus-per-shard or "
-                "--gpus-per-shard, give a longer --timeout, or add nodes; the same command goes on"
+                f"{describe_nodes()}: ask for fewer --shards, less --cpus-per-shard or --gpus-per-shard, give a longer "
+                "--timeout (to jobs.run also fewer --training.workers), or add nodes; then rerun the command"
             )
 
     def await_start(self, ready: list[Any]) -> None:
@@ -60,7 +60,7 @@ class Placement:
         if len(ray.wait(ready, num_returns=len(ready), timeout=self.config.timeout)[0]) < len(ready):
             raise NoPlacement(
                 f"{self.count} {self.name} workers have their places and did not start in {self.config.timeout:.0f} s: "
-                "give a longer --timeout, or look into the logs of their nodes; the same command goes on"
+                "give a longer --timeout, or look into the logs of their nodes; then rerun the command"
             )
         get_results(ready)
 
@@ -204,8 +204,9 @@ def _lost_error(error: RayError) -> ActorLost:
         reason = f"{OUT}Ray itself, as it read what a call was given"
     return ActorLost(
         f"{name[1] if name else 'a worker'} died, and again each time it was started anew (at most {RESTARTS} times): "
-        f"{reason[:300].rstrip('.')}. If memory is short: more --shards need less each, so does (in a new --out) a "
-        "smaller --search.block, --encoder-batch or --training.batch; or machines with more. The same command goes on"
+        f"{reason[:300].rstrip('.')}. If memory is short: give more --shards, each of which needs less; machines with "
+        "more memory; or, to a new jobs.run, a smaller --search.block, --encoder-batch or --training.batch. Then rerun "
+        "the same command"
     )
 
 

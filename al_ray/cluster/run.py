@@ -23,7 +23,8 @@ from al_ray.oracles.function import CallableOracle
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.limits import in_force, write_limits
-from al_ray.runs.run_folder import RunFolder, opened, refuse_inside
+from al_ray.runs.place import refuse_inside
+from al_ray.runs.run_folder import RunFolder, opened
 from al_ray.storage.uri import StoragePath, storage_path
 
 OnRound = Callable[[dict[str, Any]], None]

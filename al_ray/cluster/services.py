@@ -110,8 +110,9 @@ def deploy_pool(
     refuse_unshared((texts, out), cluster)
     if cluster.gpus_per_shard and search.kind == "knn" and search.neighbours > WIDEST - SPARE - 1:
         raise BadOption(
-            f"--search.neighbours is {search.neighbours:,}, and Faiss on a GPU gives {WIDEST:,}, {SPARE + 1} of them "
-            f"spare: give at most {WIDEST - SPARE - 1:,}, or --search.kind exact, or leave out --gpus-per-shard"
+            f"Faiss on a GPU gives {WIDEST - SPARE - 1:,} neighbours at most, and the run searches "
+            f"{search.neighbours:,}: leave out --gpus-per-shard, or make a run with fewer (jobs.run "
+            "--search.neighbours) or with exact search (--search.kind exact)"
         )
     # The shards do not run yet, so the slot of the first one is free.
     slot = trial_slots(trial, 0, 1)

@@ -27,8 +27,9 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
     """
     if trainers > 1 and 0 < config.gpus_per_shard < 1:
         raise BadOption(
-            f"--training.workers {trainers} with --gpus-per-shard {config.gpus_per_shard:g}: NCCL, by which they "
-            "exchange gradients, wants a GPU for each; give --gpus-per-shard 1 or --training.workers 1"
+            f"{trainers} training workers with --gpus-per-shard {config.gpus_per_shard:g}: NCCL, by which they "
+            "exchange gradients, needs a whole GPU for each; give --gpus-per-shard 1, or one worker (jobs.run "
+            "--training.workers 1)"
         )
     found = ray.is_initialized()
     if not found and not local():
@@ -51,8 +52,8 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
         if not found and local() and config.gpus_per_shard * (config.shards + trainers) > gpus:
             raise NoPlacement(
                 f"{config.shards} shards and {'a trainer' if trainers == 1 else f'{trainers} trainers'} ask for "
-                f"{config.gpus_per_shard:g} GPUs each, and this machine has {gpus:g}: lower --gpus-per-shard, --shards "
-                "or --training.workers, or give RAY_ADDRESS of a cluster"
+                f"{config.gpus_per_shard:g} GPUs each, and this machine has {gpus:g}: lower --gpus-per-shard or "
+                "--shards (of jobs.run also --training.workers), or give RAY_ADDRESS of a cluster"
             )
         yield
     finally:
@@ -61,7 +62,7 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
 
 
 def refuse_lost(out: StoragePath) -> None:
-    """A submitted job works in Ray's copy of its folder: refuse a relative path there, which would be lost."""
+    """BadOption for a relative path in a submitted job, which works in a temporary copy of its folder."""
     if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and isinstance(out, Path) and not out.is_absolute():
         raise BadOption(f"--out {out} is relative, and a submitted job's folder is thrown away; give an absolute path")
 

@@ -47,7 +47,8 @@ class PoolSearch:
         self.on_recall = on_recall
         if len(pool.shards) > 1 and self.config.kind == "knn" and any(k in self.config.index for k in OF_A_SHARD):
             logger.warning(
-                "--search.index %s: which pairs are found depends on the number of shards; Flat and IVFx,Flat do not",
+                "jobs.run --search.index %s: which pairs are found depends on the number of shards; not with Flat and "
+                "IVFx,Flat",
                 self.config.index,
             )
 
@@ -162,7 +163,8 @@ class PoolSearch:
         share = recall(merge_neighbors(found, count, "ip")[0], merge_neighbors(truth, count, "ip")[0], 2 * MARGIN)
         if share < self.config.least_recall:
             logger.warning(
-                "the index %s finds %.3f of the nearest, less than --search.least-recall %s: raise --search.nprobe",
+                "the index %s finds %.3f of the nearest, less than %s (jobs.run --search.least-recall): raise "
+                "--search.nprobe",
                 self.config.index,
                 share,
                 self.config.least_recall,

@@ -10,6 +10,7 @@ from al_ray.core.errors import MissingSplit
 from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows
 
 SPLITS = ("train", "dev", "test")
+UNMEASURED = "run without a measurement (jobs.run --evaluation.splits without a name)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +95,8 @@ class Task:
         if split is None or not split.space.total:
             there = ", ".join(other.name for other in self.splits.values() if other.space.total)
             raise MissingSplit(
-                f"task {self.name!r} has no {name} pairs (it has: {there or 'none'}); "
-                f"prepare it again with a {name} share, see: python -m jobs.prepare --help"
+                f"task {self.name!r} has no {name} pairs (it has: {there or 'none'}); name another split, prepare the "
+                f"task with a share for {name} (jobs.prepare --split), or {UNMEASURED}"
             )
         return split
 
@@ -103,21 +104,19 @@ class Task:
         """Return a split; MissingSplit if it has neither positives nor stated negatives."""
         split = self.split(name)
         if not len(split.positives) + len(split.stated_negatives):
-            raise MissingSplit(f"no pair is stated in the {name} split of task {self.name!r}; name another --split")
+            raise MissingSplit(f"no pair is stated in the {name} split of task {self.name!r}; name another split")
         return split
 
     def measurable(self, name: str) -> Split:
         """Return a split; MissingSplit if it has no positives, without which average precision is undefined."""
         split = self.split(name)
         if not len(split.positives):
-            raise MissingSplit(
-                f"the {name} split of task {self.name!r} has no positive pair"
-                + (
-                    "; let people or a program label: --oracle file"
-                    if name == "train"
-                    else " to measure by; name another"
-                )
+            cure = (
+                "; prepare the task with labels, or let people or a program label (jobs.run --oracle file)"
+                if name == "train"
+                else f" to measure by; name another split, or {UNMEASURED}"
             )
+            raise MissingSplit(f"the {name} split of task {self.name!r} has no positive pair{cure}")
         return split
 
     def ids_of(self, pairs: Pairs) -> tuple[list[str], list[str]]:

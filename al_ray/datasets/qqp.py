@@ -10,7 +10,7 @@ from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task
 from al_ray.core.text import same_text
 from al_ray.datasets.splitting import Shares, deal, hold_out, symmetric_task, unseen
-from al_ray.datasets.tsv import BadRowLog, BadRows, Report, TextTable, find_fault, read_rows
+from al_ray.datasets.tsv import OR_SKIP, BadRowLog, BadRows, Report, TextTable, find_fault, read_rows
 
 HEADER = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
 
@@ -30,7 +30,7 @@ def read_qqp(
     held_out: for paraphrase retrieval (paper 002, 4.1.2): about this many positives in dev and in test, whose questions
     do not occur in train. Then only components of positives lie in one split, and train has all other questions.
     """
-    questions, faults = TextTable(), BadRowLog(bad_rows)
+    questions, faults = TextTable(), BadRowLog(bad_rows, OR_SKIP)
     stated: list[tuple[int, int]] = []
     labels: list[bool] = []
     for file in _files(path):

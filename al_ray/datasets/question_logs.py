@@ -18,7 +18,7 @@ from al_ray.datasets.tables.columns import as_mask, compute
 from al_ray.datasets.tables.format_options import TableOptions
 from al_ray.datasets.tables.reader import read_table
 from al_ray.datasets.tables.texts import require_texts
-from al_ray.datasets.tsv import BadRowLog, Report
+from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ def read_logs(options: QuestionLogs, shares: Shares) -> tuple[Task, Report]:
     A question of several clusters belongs to one of train if there is one, else of dev, else of test. So no question of
     dev or test occurs in train. Questions in no cluster are in train without a positive, as texts of an index.
     """
-    faults = BadRowLog(options.bad_rows)
+    faults = BadRowLog(options.bad_rows, OR_SKIP)
     sheet = read_table(options.source, [options.question_column, options.answer_column], options.reading, faults)
     sheet = sheet.with_cells(question=sheet.cells[options.question_column], answer=sheet.cells[options.answer_column])
     sheet = require_texts(sheet, "question", [options.question_column], faults)

@@ -9,7 +9,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.task import SPLITS, Corpus, Task
 from al_ray.datasets.splitting import build_splits, whole_space
 from al_ray.datasets.task_folder import sealed
-from al_ray.datasets.tsv import BadRowLog, BadRows, Report, TextTable, find_fault, read_rows
+from al_ray.datasets.tsv import OR_SKIP, BadRowLog, BadRows, Report, TextTable, find_fault, read_rows
 
 HEADER = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
 
@@ -20,7 +20,7 @@ def read_wikiqa(folder: Path, bad_rows: BadRows) -> tuple[Task, Report]:
     A question is identified by its QuestionID, a sentence by its SentenceID; the document title precedes the sentence,
     as in the paper's Figure 2. A pair with both labels is a positive.
     """
-    questions, sentences, faults = TextTable(), TextTable(), BadRowLog(bad_rows)
+    questions, sentences, faults = TextTable(), TextTable(), BadRowLog(bad_rows, OR_SKIP)
     stated: list[tuple[int, int, int, bool]] = []
     fault = partial(find_fault, header=HEADER, required=(0, 1, 3, 4, 5))
     for number, name in enumerate(SPLITS):

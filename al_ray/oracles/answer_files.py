@@ -194,7 +194,7 @@ def _sheet(path: Path) -> tuple[TableRows, bool]:
     columns = {name: names.get(name, name) for name in ("pair", "label")}
     columns |= {name: names[name] for name in IDS if name in names}
     try:
-        sheet = read_table(path, list(columns.values()), reading, BadRowLog("fail", "mend the row"))
+        sheet = read_table(path, list(columns.values()), reading, BadRowLog("fail"))
     except BadFile as error:
         if {"pair", "label"} <= set(names):
             raise

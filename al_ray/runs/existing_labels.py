@@ -17,16 +17,22 @@ from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
 
-GIVEN = "given"
+GIVEN, COLUMNS = "given", ("left_id", "right_id", "label")
+FIXED = TableFormat(fixed=True)
 
 
 def read_existing_labels(
-    words: str, task: Task, columns: tuple[str, ...], reading: TableFormat, faults: BadRowLog
+    words: str,
+    task: Task,
+    columns: tuple[str, ...] = COLUMNS,
+    reading: TableFormat = FIXED,
+    faults: BadRowLog | None = None,
 ) -> Labelled:
     """Return the yes and no labels that --labels names, each pair of the training split once.
 
     Stated pairs are in order of key, those of a run in the order of rounds, those of a table in the order of rows. If
-    a run labelled both (a, b) and (b, a), the later label is used. columns, reading, faults: for a table.
+    a run labelled both (a, b) and (b, a), the later label is used. columns, reading, faults: for a table; without
+    faults a bad row raises BadFile.
     """
     if words == STATED:
         return _stated(task)
@@ -41,7 +47,7 @@ def read_existing_labels(
         raise BadFile(f"--labels {words} does not exist; give the folder of a run, a table of labels, or {STATED}")
     if path.is_dir():
         raise BadFile(f"{words} holds no config.json; give the folder of a run, a table of labels, or {STATED}")
-    table = read_task_labels(path, columns, reading, task, faults)
+    table = read_task_labels(path, columns, reading, task, faults or BadRowLog("fail"))
     return _decided(table.pairs, table.labels, words)
 
 

@@ -16,7 +16,6 @@ events/                            the same metrics for TensorBoard
 
 import json
 import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -38,7 +37,7 @@ from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.tensorboard import add_events
 from al_ray.storage.files import read_json, write_json, write_text
 from al_ray.storage.lock import locked
-from al_ray.storage.uri import StoragePath, Uri
+from al_ray.storage.uri import StoragePath
 
 # The fields of a line of metrics.jsonl that jobs read.
 FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
@@ -85,12 +84,20 @@ class RunFolder:
         new = () if last or stored["rounds"] > config.rounds else BATCH_SIZES
         fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
         if fixed and self.ledger.rounds:
-            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another --out")
+            cure = "" if stored["task_digest"] == self.task.digest else self._transfer(config)
+            raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another --out{cure}")
         if stored != options:
             if self.ledger.rounds and any(stored[name] != options[name] for name in BATCH_SIZES[1:]):
                 sizes = ", ".join(f"{size:,}" for size in config.batches[self.ledger.rounds :][:6])
                 logger.info("batch sizes change: the next rounds have %s pairs", sizes or "no")
             write_json(path, options)
+
+    def _transfer(self, config: RunConfig) -> str:
+        """Return how the labels of this run get into a run of another task, for an error."""
+        return (
+            f", and take the labels along: jobs.labels export --run {self.path} --out labels.csv --every-column; then "
+            f"jobs.labels import --run NEW --task {config.task} --labels labels.csv --columns left_id,right_id,answer"
+        )
 
     @property
     def last(self) -> int:
@@ -229,15 +236,6 @@ class RunFolder:
         text = "".join(json.dumps(line) + "\n" for line in [*lines, figures])
         write_text(self.path / "metrics.jsonl", text)
         add_events(self.path / "events", figures)
-
-
-def refuse_inside(path: StoragePath, task: StoragePath) -> None:
-    """BadOption for a run folder inside a task folder, whose files must never change."""
-    run = path.resolve()
-    # os.path.exists, because Path.exists raises for a folder that may not be read.
-    is_task = (run / "task.json").exists() if isinstance(run, Uri) else os.path.exists(run / "task.json")
-    if is_task or task.resolve() in (run, *run.parents):
-        raise BadOption(f"{path} is a task folder or lies in one ({task}); give a run a folder of its own")
 
 
 @contextmanager

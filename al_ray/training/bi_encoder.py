@@ -110,9 +110,9 @@ def train(
 def refuse_few(pairs: int, workers: int) -> None:
     """Raise TrainingFailed for fewer than two pairs, or fewer than one per worker."""
     if pairs < max(2, workers):
-        several = f" by {workers} workers", " or fewer --training.workers"
+        several = f" by {workers} workers", ", or fewer --training.workers"
         who, cure = several if workers > 1 else ("", "")
-        raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give a larger --first-batch{cure}")
+        raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give more labels{cure}")
 
 
 def batch_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:

@@ -85,7 +85,7 @@ def train(
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(int(generator(seed, "concat-dropout", optimiser.taken).integers(2**62)))
             loss = model.gradients([pairs[row] for row in rows.tolist()], labels[rows])
-        return refuse_infinite(loss, optimiser, "--training.learning-rate")
+        return refuse_infinite(loss, optimiser, "jobs.train --training.learning-rate (jobs.augment: --teacher-rate)")
 
     model.transformer.train()
     thin_gradients(model.transformer)

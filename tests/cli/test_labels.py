@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -11,11 +13,13 @@ import pytest
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli import labels as job_of_labels
+from al_ray.cli._run.options import parse_arguments
 from al_ray.cli._shared.entry import job
+from al_ray.core.errors import WrongFolder
 from al_ray.core.labels import NO, UNSURE, YES, Batch, make_answers
 from al_ray.core.pairs import Pairs
-from al_ray.core.task import Task
-from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.core.task import Corpus, Task
+from al_ray.datasets.task_folder import read_task, sealed, write_task
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import opened
 
@@ -95,7 +99,7 @@ def test_status_counts_what_is_said_by_round(begun, monkeypatch, capsys):
 def test_labels_are_exported_with_their_texts_in_the_order_bought(begun, monkeypatch, capsys, form):
     out, task = begun / f"out.{form}", read_task(begun / "task")
     said = labels(monkeypatch, capsys, "export", "--run", begun / "run", "--out", out)
-    assert "wrote 4 labelled pairs (3 matches, without 1 labelled unsure)" in said
+    assert "wrote 4 labelled pairs (3 matches) without 1 unsure to" in said
     told = np.concatenate([pairs_of(task, 0, 4)[[0, 1, 3]], pairs_of(task, 4, 7)[[1]]])
     wanted = [
         {"sentence1": task.left.texts[left], "sentence2": task.right.texts[right], "label": label}
@@ -112,7 +116,10 @@ def test_labels_are_exported_with_their_texts_in_the_order_bought(begun, monkeyp
 
 def test_an_export_of_every_column_holds_the_unsure_too(begun, monkeypatch, capsys):
     task = read_task(begun / "task")
-    labels(monkeypatch, capsys, "export", "--run", begun / "run", "--out", begun / "all.parquet", "--every-column")
+    printed = labels(
+        monkeypatch, capsys, "export", "--run", begun / "run", "--out", begun / "all.parquet", "--every-column"
+    )
+    assert "wrote 4 labelled pairs (3 matches) and 1 unsure to" in printed
     rows = pq.ParquetFile(begun / "all.parquet").read().to_pylist()
     assert [row["answer"] for row in rows] == ["yes", "no", "unsure", "yes", "yes"]
     assert [row["label"] for row in rows] == [1, 0, None, 1, 1]
@@ -194,6 +201,68 @@ def test_an_import_buys_no_label_twice_and_says_what_is_at_odds(place, monkeypat
     assert "rows skipped: 1" in said
     assert Ledger(place / "run", task).labels(2).tolist() == [NO]
     assert "there is nothing to import" in refused(monkeypatch, capsys, *take, "--bad-rows", "skip")
+
+
+def test_an_audit_sheet_and_a_table_without_header_are_imported_by_the_options_that_the_error_names(
+    place, monkeypatch, capsys
+):
+    task = read_task(place / "task")
+    first, second = ids(task, pairs_of(task, 0, 2))
+    sheet = table(place / "audit.csv", [["p1", "yes", *first]], "pair,label,left_id,right_id")
+    take = ("import", "--run", place / "run", "--task", place / "task", "--labels")
+    error = refused(monkeypatch, capsys, *take, sheet)
+    assert "has no column 'left'" in error
+    assert "name its columns with --columns; if the file has no header, give --no-header" in error
+    printed = labels(monkeypatch, capsys, *take, sheet, "--columns", "left_id", "right_id", "label")
+    assert "round 1: 1 labels, 1 of them matches" in printed
+    bare = table(place / "bare.csv", [], ",".join([*second, "no"]))
+    assert "round 2: 1 labels, 0 of them" in labels(
+        monkeypatch, capsys, *take, bare, "--no-header", "--columns", "0,1,2"
+    )
+
+
+def test_labels_go_into_a_run_of_a_larger_task_by_the_commands_that_its_refusal_names(begun, monkeypatch, capsys):
+    task = read_task(begun / "task")
+    left = Corpus((*task.left.ids, "new"), (*task.left.texts, "a new text"))
+    right = left if task.symmetric else task.right
+    write_task(sealed("larger", task.symmetric, left, right, task.splits), begun / "larger", {})
+    monkeypatch.chdir(begun)
+    with opened(begun / "run", read_task(begun / "larger")) as folder, pytest.raises(WrongFolder) as refusal:
+        folder.bind(RunConfig(task="larger"))
+    lines = re.findall(r"jobs\.labels ((?:export|import) [^;]+)", str(refusal.value))
+    assert [line.split()[0] for line in lines] == ["export", "import"]
+    for line in lines:
+        labels(monkeypatch, capsys, *shlex.split(line))
+    moved = Ledger(begun / "NEW", read_task(begun / "larger"))
+    old = Ledger(begun / "run", task).labelled()
+    assert moved.labelled().pairs.tolist() == old.pairs.tolist()
+    assert moved.labelled().labels.tolist() == old.labels.tolist()
+
+
+def test_the_line_after_an_import_trains_the_imported_round(begun, monkeypatch, capsys):
+    task = read_task(begun / "task")
+    with opened(begun / "run", task) as folder:
+        folder.ledger.add_answers(2, make_answers(np.array([0, 2]), np.array([NO, NO], dtype=np.uint8), "file"))
+        folder.ledger.seal(2)
+    file = table(begun / "more.csv", [[*ids(task, pairs_of(task, 9, 10))[0], "yes"]])
+    take = ("import", "--run", begun / "run", "--labels", file)
+    for command, planned, more in ((take, 4, []), (("status", "--run", begun / "run"), 2, ["--rounds", "3"])):
+        config = json.loads((begun / "run" / "config.json").read_text())
+        (begun / "run" / "config.json").write_text(json.dumps({**config, "rounds": planned}))
+        printed = labels(monkeypatch, capsys, *command)
+        line = shlex.split(printed.splitlines()[-1].partition(": ")[2])
+        assert line == ["python", "-m", "jobs.run", "--out", str(begun / "run"), "--config", str(begun / "run"), *more]
+        assert parse_arguments(line[3:]).run.rounds >= 3
+
+
+def test_labels_are_not_imported_into_a_run_that_would_not_train_on_them(place, monkeypatch, capsys):
+    task = read_task(place / "task")
+    with opened(place / "run", task) as folder:
+        folder.bind(RunConfig(task=str(place / "task"), strategy="static"))
+    file = table(place / "more.csv", [[*ids(task, pairs_of(task, 0, 1))[0], "yes"]])
+    error = refused(monkeypatch, capsys, "import", "--run", place / "run", "--labels", file)
+    assert "trains on the pairs that it chooses alone; import the labels into another run" in error
+    assert Ledger(place / "run", task).rounds == 0
 
 
 BAD = {

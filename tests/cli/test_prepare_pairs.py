@@ -111,6 +111,13 @@ def test_skipped_rows_are_counted_and_listed(tmp_path, monkeypatch, capsys):
     ) in said
 
 
+@pytest.mark.parametrize("columns", ["t,u", "t u", "t, u", "'t' 'u'"])
+def test_columns_are_separated_by_commas_or_spaces(tmp_path, monkeypatch, columns):
+    monkeypatch.chdir(put(tmp_path))
+    here(monkeypatch, f"--left t.csv --id-column id --text-columns {columns} --split 1,0,0 --out task")
+    assert read_task(Path("task")).left.texts == ("one a", "two b", "three c")
+
+
 # Files over the sound ones, options, what is said. Each is refused with exit code 2, in one line, and leaves nothing.
 BAD_OPTIONS = [
     ("--text-columns t", "give --left FILE (texts) or --source FILE"),
@@ -128,7 +135,7 @@ BAD_OPTIONS = [
     ("--left t.csv --text-columns t --id-column nr", "no column 'nr'; it has: 'id'"),
     (
         f"{SOUND} --labels l.csv --label-columns left,right,y",
-        "l.csv:1 has no column 'y'; it has: 'left', 'right', 'label'",
+        "l.csv:1 has no column 'y'; it has: 'left', 'right', 'label'; name its columns with --label-columns",
     ),
     (f"{SOUND} --labels l.csv --label-columns left", "--label-columns is left; give three"),
     (f"{SOUND} --labels l.csv --label-columns left,left,label", "--label-columns names 'left' twice"),

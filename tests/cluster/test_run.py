@@ -339,7 +339,10 @@ def test_another_seed_is_refused_by_name(unbroken, folders, monkeypatch, capsys)
         (["--task", "nowhere"], "nowhere holds no task.json"),
         ([], "task"),
         (["--task", "TASK", "--evaluation.splits", "test"], "has no test pairs"),
-        (["--task", "LONELY", "--evaluation.splits", "dev"], "no positive pair to measure by"),
+        (
+            ["--task", "LONELY", "--evaluation.splits", "dev"],
+            "no positive pair to measure by; name another split, or run without",
+        ),
         (["--task", "TASK", "--config", "nowhere"], "nowhere"),
         (["--task", "TASK", "--config"], "config"),
         (["--task", "TASK", "--stop.patience", "0"], "--stop.patience is 0; give at least 1"),

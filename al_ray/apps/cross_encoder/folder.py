@@ -46,7 +46,7 @@ class CrossEncoderFolder:
         path = self.path / "config.json"
         if path.exists():
             if not is_cross_encoder(self.path):
-                raise WrongFolder(f"{self.path} holds a run, or something else; give --model concat another --out")
+                raise WrongFolder(f"{self.path} holds no cross-encoder; give another --out")
             # Options that are newer than the folder have their defaults there.
             stored = {**as_dict(self.config), **read_json(path, ["labels_digest"])}
             refuse_differences(self.path, stored, content, FREE)

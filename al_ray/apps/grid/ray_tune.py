@@ -5,7 +5,8 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ from ray.util import get_current_placement_group
 from ray.util.placement_group import PlacementGroup
 
 from al_ray.apps.grid.folder import GridFolder
+from al_ray.apps.grid.progress import logged_progress, poll_progress, reporter
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells
-from al_ray.apps.grid.trackers import trackers
+from al_ray.apps.grid.trackers import FIELDS, round_metrics, trackers
 from al_ray.cluster.run import RunSpec, run
+from al_ray.cluster.session import refuse_lost
 from al_ray.cluster.trial import Trial, bundles_of
 from al_ray.core.config.serialization import as_dict
-from al_ray.core.progress import no_progress
+from al_ray.core.progress import OnProgress, no_progress
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.run_folder import RunFolder, last_round
@@ -73,13 +76,25 @@ class Grid:
         return hashlib.sha256(json.dumps([LAYOUT, names, *map(as_dict, blocks)]).encode()).hexdigest()[:12]
 
 
+def grid_folder(out: StoragePath) -> StoragePath:
+    """Return the absolute path of a grid's folder, because trials work in other folders.
+
+    BadOption for a relative path in a submitted job, whose folder is temporary.
+    """
+    refuse_lost(out)
+    return out.resolve()
+
+
 def trial_resources(grid: Grid) -> tune.PlacementGroupFactory:
     """Return the placement group of a trial: an empty bundle for the waiting trial, and one for each actor."""
     return tune.PlacementGroupFactory([{}, *grid.bundles], strategy="PACK")
 
 
-def trial(params: Mapping[str, Any], grid: Grid) -> None:
-    """Run one cell, with a report and a checkpoint after each round. Tune calls this function in a worker."""
+def trial(params: Mapping[str, Any], grid: Grid, board: Any) -> None:
+    """Run one cell, with a report and a checkpoint after each round. Tune calls this function in a worker.
+
+    board: handle of the actor that receives the progress.
+    """
     # Tune logs every checkpoint, and ours are a line each.
     for name in ("ray.train", "ray.tune"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -93,15 +108,20 @@ def trial(params: Mapping[str, Any], grid: Grid) -> None:
         with tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
             write_json(Path(folder) / CHECKPOINT, {"run": str(GridFolder(grid.out).run(cell)), "round": line["round"]})
             tune.report(
-                {**line, "cell": cell.name, TIMESTEPS_TOTAL: line["labels"]},
+                {**line, "cell": cell.name, FIELDS: list(line), TIMESTEPS_TOTAL: line["labels"]},
                 checkpoint=tune.Checkpoint.from_directory(folder),
             )
 
-    run_cell(grid, cell, report, reported, get_current_placement_group())
+    run_cell(grid, cell, report, reported, get_current_placement_group(), reporter(board, cell.name))
 
 
 def run_cell(
-    grid: Grid, cell: Cell, report: Callable[[Mapping[str, Any]], None], reported: int, group: PlacementGroup | None
+    grid: Grid,
+    cell: Cell,
+    report: Callable[[Mapping[str, Any]], None],
+    reported: int,
+    group: PlacementGroup | None,
+    on_progress: OnProgress = no_progress,
 ) -> None:
     """Run one cell to its end. reported: the last reported round; complete rounds after it are reported first."""
     folder, texts = GridFolder(grid.out), storage_path(grid.work.config.task)
@@ -111,7 +131,7 @@ def run_cell(
     config = cell.config
     if cell.after is not None:
         config = replace(config, matched=bought_by(grid.out / "runs" / cell.after))
-    run(replace(grid.work, config=config), out, no_progress, report, Trial(cell.name, folder.shared, group))
+    run(replace(grid.work, config=config), out, on_progress, report, Trial(cell.name, folder.shared, group))
 
 
 OnTrialRound = Callable[[str, Mapping[str, Any]], None]
@@ -126,7 +146,11 @@ class RoundCallback(tune.Callback):
     def on_trial_result(self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **_: Any) -> None:
         """Pass on the metrics of a round."""
         for on_round in _listeners:
-            on_round(result["cell"], result)
+            on_round(result["cell"], round_metrics(result))
+
+    def on_step_end(self, iteration: int, trials: list[Any], **_: Any) -> None:
+        """Log the progress of the trials; Tune calls this several times a second."""
+        poll_progress()
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Log a failure after which the trial is restarted."""
@@ -150,9 +174,8 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
     # Of a URI, pass the file system and the path in it: Tune cannot parse one with a query.
     place = folder.tune
     storage, store = (place.path, place.store) if isinstance(place, Uri) else (str(place), None)
-    runnable = tune.with_resources(tune.with_parameters(trial, grid=grid), trial_resources(grid))
-    _listeners.append(on_round)
-    try:
+    with _listening(on_round), logged_progress() as board:
+        runnable = tune.with_resources(tune.with_parameters(trial, grid=grid, board=board), trial_resources(grid))
         if tune.Tuner.can_restore(at := f"{storage}/{name}", store):
             tuner = tune.Tuner.restore(at, trainable=runnable, resume_errored=True, storage_filesystem=store)
         else:
@@ -173,8 +196,6 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
                 run_config=config,
             )
         results = tuner.fit()
-    finally:
-        _listeners.remove(on_round)
     trials = [((result.config or {})["cell"], result.metrics or {}, result.error) for result in results]
     # An interrupted trial has neither an error nor "done".
     ends = {
@@ -183,6 +204,16 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
     rounds = {cell: metrics.get("round", 0) for cell, metrics, _ in trials}
     gone = [cell for cell in part if rounds.get(cell.name, 0) > last_round(folder.run(cell))]
     return ends | run_phase(grid, f"{phase}-again", gone, on_round) if gone else ends
+
+
+@contextmanager
+def _listening(on_round: OnTrialRound) -> Iterator[None]:
+    """Pass the rounds of trials to `on_round` until the context ends."""
+    _listeners.append(on_round)
+    try:
+        yield
+    finally:
+        _listeners.remove(on_round)
 
 
 def _trial_name(trial: Any) -> str:

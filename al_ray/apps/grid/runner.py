@@ -22,13 +22,14 @@ from al_ray.apps.grid.trackers import refuse_untracked
 from al_ray.apps.reporting.read_runs import read_grid
 from al_ray.apps.reporting.run_records import Run
 from al_ray.cluster.actors import describe_nodes
-from al_ray.cluster.session import local, refuse_lost, refuse_unshared, session
+from al_ray.cluster.session import local, refuse_unshared, session
 from al_ray.core.errors import MissingSplit, NoPlacement
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.limits import in_force
-from al_ray.runs.run_folder import RunFolder, at_its_end, last_round, refuse_inside
+from al_ray.runs.place import refuse_inside
+from al_ray.runs.run_folder import RunFolder, at_its_end, last_round
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
 
@@ -82,7 +83,6 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
 
 def validate(grid: Grid) -> Task:
     """Read the task, after all checks that can fail before any work."""
-    refuse_lost(grid.out)
     refuse_untracked(grid.how)
     config = grid.work.config
     grid.work.stop.refuse_unmeasured(config)

@@ -69,10 +69,16 @@ class GridSession:
         return self.wall * self.concurrent / self.stages - 1 if self.stages else None
 
     def __str__(self) -> str:
-        overhead = "" if self.overhead is None else f", overhead {100 * self.overhead:+.1f}%"
+        runs = "1 run" if self.concurrent == 1 else f"{self.concurrent} runs"
+        took = f"{self.wall:,.0f} s with {runs} at a time, {self.shared:,.0f} s of it for shared inputs"
+        if self.overhead is None:
+            return f"{took}; no round was completed"
+        total = self.wall * self.concurrent
+        product = f" ({self.concurrent} x {self.wall:,.0f} s)" if self.concurrent > 1 else ""
         return (
-            f"{self.wall:,.0f} s x {self.concurrent} concurrent runs, {self.shared:,.0f} s of it for shared inputs; "
-            f"the stages of all rounds took {self.stages:,.0f} s{overhead}"
+            f"{took}; the stages of all rounds took {self.stages:,.0f} of {total:,.0f} s{product}; process starts, "
+            f"shared inputs and waiting took the other {total - self.stages:,.0f} s, "
+            f"{100 * self.overhead:.1f}% of the time of the stages"
         )
 
 

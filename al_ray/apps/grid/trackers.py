@@ -7,12 +7,29 @@ from typing import Any
 from ray import tune
 from ray.air.integrations.mlflow import MLflowLoggerCallback
 from ray.air.integrations.wandb import WandbLoggerCallback
+from ray.tune.result import TIMESTEPS_TOTAL
 
 from al_ray.apps.grid.spec import Cell, GridConfig
 from al_ray.core.errors import BadOption
 
-PACKAGES = {"--mlflow": "mlflow", "--wandb": "wandb"}
+# Option -> its package, and how to install it: the extra `mlflow` has what the client needs.
+PACKAGES = {
+    "--mlflow": ("mlflow", "pip install --constraint constraints.txt '.[mlflow]' in the checkout"),
+    "--wandb": ("wandb", "pip install wandb"),
+}
 EXPERIMENT = "al_ray"
+FIELDS = "fields"
+"""Key of a result: the names of the metrics that a trial reports; Tune adds its own, such as `pid` and `done`."""
+
+
+def round_metrics(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a round in a result of Tune, without those that Tune adds."""
+    return {name: result[name] for name in result[FIELDS]}
+
+
+def tracked(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a tracker gets of a result: the metrics of a round, and the step by which it orders them."""
+    return {**round_metrics(result), TIMESTEPS_TOTAL: result[TIMESTEPS_TOTAL]}
 
 
 class Mlflow(MLflowLoggerCallback):
@@ -29,6 +46,10 @@ class Mlflow(MLflowLoggerCallback):
         self.tags = dict(self.cells[trial.config["cell"]])
         super().log_trial_start(trial)
 
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        """Log the metrics of a round."""
+        super().log_trial_result(iteration, trial, tracked(result))
+
 
 class Wandb(WandbLoggerCallback):
     """Weights & Biases callback that groups runs that differ only in seed."""
@@ -44,6 +65,10 @@ class Wandb(WandbLoggerCallback):
         self.group = self.groups[trial.config["cell"]]
         super().log_trial_start(trial)
 
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        """Log the metrics of a round."""
+        super().log_trial_result(iteration, trial, tracked(result))
+
 
 def trackers(how: GridConfig, cells: Sequence[Cell]) -> list[tune.Callback]:
     """Return the callbacks of the trackers that are configured."""
@@ -57,9 +82,9 @@ def trackers(how: GridConfig, cells: Sequence[Cell]) -> list[tune.Callback]:
 
 def refuse_untracked(how: GridConfig) -> None:
     """Raise BadOption for a tracker whose package is not installed."""
-    for (option, package), value in zip(PACKAGES.items(), (how.mlflow, how.wandb), strict=True):
+    for (option, (package, cure)), value in zip(PACKAGES.items(), (how.mlflow, how.wandb), strict=True):
         if value is not None and importlib.util.find_spec(package) is None:
-            raise BadOption(f"{option} needs the package {package}, which is not installed: pip install {package}")
+            raise BadOption(f"{option} needs the package {package}, which is not installed: {cure}")
 
 
 def _tags(cell: Cell) -> Mapping[str, str]:

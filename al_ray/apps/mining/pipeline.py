@@ -21,7 +21,7 @@ from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import saved
 from al_ray.encoders.transformer import Encoder
 from al_ray.runs.other_runs import trained
-from al_ray.runs.run_folder import refuse_inside
+from al_ray.runs.place import refuse_inside
 from al_ray.storage.files import write_json
 from al_ray.storage.uri import storage_path
 

@@ -18,7 +18,7 @@ from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.cnn import filters_of, is_cnn
 from al_ray.encoders.encoder import TextEncoder, learn_words, untrained
-from al_ray.runs.run_folder import refuse_inside
+from al_ray.runs.place import refuse_inside
 from al_ray.storage.atomic_folder import whole
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path

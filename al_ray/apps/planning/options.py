@@ -1,5 +1,6 @@
 """The options of the command plan."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,27 +14,33 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import Threads
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadOption
+from al_ray.datasets.task_folder import read_task
+from al_ray.storage.uri import StoragePath, storage_path
 
 # Beyond all that exists, so that products of sizes stay finite.
 MOST = 10**12
 Hidden = tyro.conf.Suppress
+NO_TASK = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(RunConfig):
     """Memory, time and cost of a run, before anything starts. Sizes are numbers of texts."""
 
-    task: Hidden[str] = "none"
+    task: str = NO_TASK
+    """Task folder, whose numbers of texts are used; or none: they are given by --texts and the like."""
     seed: Hidden[int] = 0
     oracle: Hidden[str] = "simulated"
     threads: Hidden[Threads] = 2
     search: SearchConfig = field(default_factory=lambda: SearchConfig(kind="auto"))
-    texts: Annotated[int, Between(2, MOST)] = 100_000
-    """Left texts of the training pool; all texts, where both sides are the same texts."""
+    texts: Annotated[int | None, Between(2, MOST)] = None
+    """Left texts of the training pool; all texts, where both sides are the same texts. Default: those of --task, or
+    100,000."""
     right_texts: Annotated[int | None, Between(1, MOST)] = None
     """Right texts of the training pool. Leave it out for a symmetric task, whose sides are the same texts."""
     evaluation_texts: Annotated[int | None, Between(2, MOST)] = None
-    """Left texts of each measured split. Default: half as many as in the pool, and so are the right ones."""
+    """Left texts of each measured split. Default: those of --task, or half as many as in the pool, and so are the right
+    ones."""
     tokens: Annotated[float | None, Between(1, MOST)] = None
     """Mean number of tokens per text, special tokens and prompt included. Default: --max-length, which overestimates
     times."""
@@ -57,8 +64,8 @@ class Options(RunConfig):
     """Cores of a shard and of the trainer, their --threads in the command run."""
     mapped_above: float = ClusterConfig.mapped_above
     """GiB of vectors that a shard keeps in memory, as in the command run."""
-    label_cost: Annotated[float, Between(0, MOST)] = 0.0
-    """Price of a label."""
+    cost_per_pair: Annotated[float, Between(0, MOST)] = 0.0
+    """Price of the label of a pair, as in the command run."""
     gpu_hour_cost: Annotated[float, Between(0, MOST)] = 0.0
     """Price of an hour of a GPU."""
     measure: bool = False
@@ -75,11 +82,30 @@ class Options(RunConfig):
     @property
     def sizes(self) -> Sizes:
         """The sizes of the run."""
-        half = max(2, self.texts // 2) if self.evaluation_texts is None else self.evaluation_texts
-        right = None if self.right_texts is None else max(1, self.right_texts // 2)
         tokens = self.max_length if self.tokens is None else self.tokens
         model = self.dim, self.layers, tokens, self.vocabulary, {"fp32": 4, "fp16": 2}[self.vectors]
-        return Sizes(self.texts, self.right_texts, half, right, *model, self.hidden)
+        if self.task != NO_TASK:
+            if (self.texts, self.right_texts, self.evaluation_texts) != (None, None, None):
+                raise BadOption(
+                    "--task has its numbers of texts; leave out --texts, --right-texts and --evaluation-texts"
+                )
+            return Sizes(*task_texts(storage_path(self.task), self.evaluation.splits), *model, self.hidden)
+        texts = 100_000 if self.texts is None else self.texts
+        half = max(2, texts // 2) if self.evaluation_texts is None else self.evaluation_texts
+        right = None if self.right_texts is None else max(1, self.right_texts // 2)
+        return Sizes(texts, self.right_texts, half, right, *model, self.hidden)
+
+
+def task_texts(folder: StoragePath, splits: Sequence[str]) -> tuple[int, int | None, int, int | None]:
+    """Return the left and right texts of a task's pool, and the most of a measured split; right: None if symmetric.
+
+    MissingSplit if the task has no pairs in a measured split.
+    """
+    task = read_task(folder)
+    spaces = [task.split(name).space for name in splits] or [task.split("train").space]
+    pool, largest = task.split("train").space, max(spaces, key=lambda space: space.total)
+    rights = (None, None) if task.symmetric else (len(pool.right), len(largest.right))
+    return len(pool.left), rights[0], len(largest.left), rights[1]
 
 
 def cluster_of(gpus: float, each: float, shards: int | None, cores: float, trainers: int = 1) -> ClusterConfig:

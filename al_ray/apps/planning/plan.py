@@ -163,7 +163,7 @@ def time_rows(run_plan: Plan) -> Rows:
     return [*rows, ("run", f"{run_plan.labels:,}", *stages, time_words(run_plan.time))]
 
 
-def cost_rows(run_plan: Plan, label_cost: float, gpu_hour_cost: float) -> Rows:
+def cost_rows(run_plan: Plan, cost_per_pair: float, gpu_hour_cost: float) -> Rows:
     """Return hours held, used and idle, and the cost of labels and of GPUs or cores."""
     cuda, mark = run_plan.setting.constants.device == CUDA, "m" if run_plan.time.measured else "a"
     unit = "GPU-hours" if cuda else "core-hours"
@@ -172,9 +172,9 @@ def cost_rows(run_plan: Plan, label_cost: float, gpu_hour_cost: float) -> Rows:
     machines = hours["held"] * gpu_hour_cost if cuda else 0.0
     return [
         *rows,
-        ("cost of labels", f"{run_plan.labels * label_cost:,.2f}"),
+        ("cost of labels", f"{run_plan.labels * cost_per_pair:,.2f}"),
         ("cost of GPU-hours", f"{machines:,.2f} {mark}"),
-        ("total cost", f"{run_plan.labels * label_cost + machines:,.2f} {mark}"),
+        ("total cost", f"{run_plan.labels * cost_per_pair + machines:,.2f} {mark}"),
     ]
 
 

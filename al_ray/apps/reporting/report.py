@@ -116,7 +116,7 @@ def in_short(setting: Setting) -> str:
     if not any(run.rounds for run in setting.runs):
         return f"{words} None has a complete round."
     if not setting.splits:
-        return f"{words} No run was evaluated on a split (--evaluation.splits), so there is no average precision."
+        return f"{words} No run was evaluated (jobs.run --evaluation.splits), so there is no average precision."
     split, means = setting.splits[0], dict[str, float]()
     for method in setting.methods:
         evaluations = setting.evaluations(method, split)

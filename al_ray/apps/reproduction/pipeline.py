@@ -22,8 +22,6 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
-from al_ray.datasets.tables.columns import BadRowLog
-from al_ray.datasets.tables.reader import TableFormat
 from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.evaluation import compare
 from al_ray.runs.existing_labels import read_existing_labels
@@ -161,8 +159,7 @@ def concat(
     run = job.home(part, strategy, seed)
     labels = labels_of(strategy, str(run))
     config = replace(config, labels=labels, seed=seed, like=str(run))
-    columns = ("left_id", "right_id", "label")
-    labelled = read_existing_labels(labels, job.task, columns, TableFormat(), BadRowLog("fail"))
+    labelled = read_existing_labels(labels, job.task)
     name = f"{short(config.encoder)}-{strategy}-s{seed}"
     out = (job.out / "concat" / name).resolve()
     base, folder, number = _last(job, part, strategy, seed)

@@ -32,7 +32,7 @@ from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels
 from al_ray.oracles.answer_files import answer_paths, read_answer_files
 from al_ray.oracles.people import write_sheets
-from al_ray.runs.run_folder import refuse_inside
+from al_ray.runs.place import refuse_inside
 from al_ray.storage.files import refuse_folder, write_json
 from al_ray.storage.uri import storage_path
 

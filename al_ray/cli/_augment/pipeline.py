@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from al_ray.api.training import COLUMNS
 from al_ray.apps.augmentation.folder import AugmentFolder
 from al_ray.apps.augmentation.gold import gold_of_task
 from al_ray.apps.augmentation.options import AugmentConfig, Gold, Line
@@ -16,8 +15,6 @@ from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.session import refuse_lost, session
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
-from al_ray.datasets.tables.columns import BadRowLog
-from al_ray.datasets.tables.reader import TableFormat
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.cross_encoder import CrossEncoder
@@ -69,7 +66,7 @@ def gold_of(config: AugmentConfig) -> Gold:
     assert config.task is not None
     assert config.labels is not None
     task = read_task(storage_path(config.task))
-    return gold_of_task(task, read_existing_labels(config.labels, task, COLUMNS, TableFormat(), BadRowLog("fail")))
+    return gold_of_task(task, read_existing_labels(config.labels, task))
 
 
 def plan(config: AugmentConfig, gold: Gold) -> Iterator[str]:

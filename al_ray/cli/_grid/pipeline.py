@@ -7,7 +7,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.api.grids import run_and_summarize, sessions_of
 from al_ray.apps.grid.folder import GridFolder
-from al_ray.apps.grid.ray_tune import Grid
+from al_ray.apps.grid.ray_tune import Grid, grid_folder
 from al_ray.apps.grid.runner import count_concurrent, validate
 from al_ray.apps.grid.spec import Axes, Cell
 from al_ray.apps.grid.summary import table, unfinished
@@ -33,12 +33,12 @@ def run_command(options: Options) -> bool:
 
 
 def grid_of(options: Options) -> Grid:
-    """Return the grid that the options define, with an absolute path, because trials work in other folders."""
+    """Return the grid that the options define."""
     config = part(options, RunConfig)
     strategies, seeds = options.strategies or (config.strategy,), options.seeds or (config.seed,)
     axes = Axes(strategies, seeds, options.encoders or (config.encoder,), options.budgets)
     spec = RunSpec(config, options.cluster, options.calls, options.stop)
-    return Grid(axes, spec, options.scheduling, options.out.resolve())
+    return Grid(axes, spec, options.scheduling, grid_folder(options.out))
 
 
 def run_and_print(grid: Grid) -> list[Run]:

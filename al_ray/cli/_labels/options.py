@@ -1,13 +1,14 @@
 """The options of jobs.labels: one class for each subcommand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from al_ray.cli._shared.entry import PathOrUri
+from al_ray.datasets.tables.format_options import ColumnNames, TableOptions
 from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names
 from al_ray.datasets.tables.reader import TableFormat
-from al_ray.datasets.tsv import BadRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,22 +35,16 @@ class Export(OfRun):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(OfRun):
+class Table(OfRun, TableOptions):
     """A table of labels."""
 
-    columns: str = LABEL_COLUMNS
+    columns: ColumnNames = LABEL_COLUMNS
     """Columns of the table: the two ids and the label (1/0, yes/no, unsure). Two columns: all are matches."""
-    delimiter: str | None = None
-    """Column delimiter of a CSV or TSV file; a comma or a tab, by extension, when not given."""
-    encoding: str = "utf-8"
-    """Encoding of CSV, TSV and JSON lines files."""
-    bad_rows: BadRows = "fail"
-    """What to do with a bad row: fail with its line, or skip it and list it."""
 
-    @property
+    @cached_property
     def reading(self) -> TableFormat:
         """The format of the table."""
-        return TableFormat(delimiter=self.delimiter, encoding=self.encoding)
+        return replace(super().reading, naming="; name its columns with --columns")
 
     @property
     def names(self) -> tuple[str, ...]:

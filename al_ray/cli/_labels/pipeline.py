@@ -1,12 +1,14 @@
 """Carry out jobs.labels: read or write the labels of a run folder."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import numpy as np
 
 from al_ray.active_learning.loop import buy_labels
+from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.cli._labels.options import Close, Command, Correct, Export, Import, Status
 from al_ray.core.errors import BadFile, BadOption, LabelsAwaited, WrongFolder
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Batch, make_answers
@@ -15,11 +17,12 @@ from al_ray.core.scorer import Labels
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.tables.label_tables import labels_table, read_task_labels, write_labels
 from al_ray.datasets.task_folder import read_task
-from al_ray.datasets.tsv import BadRowLog, Report
+from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
 from al_ray.oracles.people import FileOracle
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.limits import stored_limits
-from al_ray.runs.run_folder import RunFolder, bound_config, opened, refuse_inside
+from al_ray.runs.place import refuse_inside
+from al_ray.runs.run_folder import RunFolder, bound_config, opened
 from al_ray.storage.uri import StoragePath, storage_path
 
 SOURCE = "imported"
@@ -49,7 +52,7 @@ def status(options: Status) -> None:
     for option, limit in stored_limits(options.run).items():
         print(f"limit: {option} {limit:,.6g}")
     if ledger.rounds > last:
-        print(f"to resume: python -m jobs.run --out {options.run} --config {options.run}")
+        print(f"to resume: {run_line(options.run, ledger.rounds, None)}")
 
 
 def export(options: Export) -> None:
@@ -60,14 +63,16 @@ def export(options: Export) -> None:
         raise BadFile(f"{options.run} has no label yet; label a batch first (python -m jobs.labels status)")
     table = labels_table(labelled, folder.task, options.every_column)
     write_labels(options.out, table)
-    unsure = "" if options.every_column else f", without {len(labelled) - len(table):,} labelled unsure"
-    print(f"wrote {len(table):,} labelled pairs ({labelled.positives:,} matches{unsure}) to {options.out}")
+    decided = len(labelled.decided)
+    unsure = f"{'and' if options.every_column else 'without'} {len(labelled) - decided:,} unsure"
+    print(f"wrote {decided:,} labelled pairs ({labelled.positives:,} matches) {unsure} to {options.out}")
 
 
 def import_labels(options: Import) -> None:
     """Write the labels of a table that the run lacks as a complete round."""
     with writing(options.run, options.task) as folder:
-        ledger, faults = folder.ledger, BadRowLog(options.bad_rows)
+        refuse_unused(options.run)
+        ledger, faults = folder.ledger, BadRowLog(options.bad_rows, OR_SKIP)
         table = read_task_labels(options.labels, options.names, options.reading, folder.task, faults)
         known = ledger.labels_of(table.pairs)
         table.sheet.reject(
@@ -88,6 +93,29 @@ def import_labels(options: Import) -> None:
         print(f"round {number}: {len(answers.rows):,} labels, {matches:,} of them matches; {repeated:,} known before")
         for line in Report(tuple(faults.skipped), table.settled).lines():
             print(line)
+        options_of_run = "" if (options.run / "config.json").exists() else " (add the options of the run)"
+        print(f"to train on them{options_of_run}: {run_line(options.run, number, options.task)}")
+
+
+def refuse_unused(run: StoragePath) -> None:
+    """Raise BadOption for a run whose strategy chooses all of its pairs without a model: it trains on no other."""
+    if (run / "config.json").exists():
+        strategy = bound_config(run).strategy
+        if not STRATEGIES[strategy].uses_model:
+            raise BadOption(
+                f"{run} is a run of the strategy {strategy}, which trains on the pairs that it chooses alone; import "
+                "the labels into another run (--run)"
+            )
+
+
+def run_line(run: StoragePath, rounds: int, task: StoragePath | None) -> str:
+    """Return the command that trains a run up to the last of these rounds; task: for a folder without a config.json."""
+    out = shlex.quote(str(run))
+    if not (run / "config.json").exists():
+        return f"python -m jobs.run --task {shlex.quote(str(task))} --out {out}"
+    if rounds > bound_config(run).rounds:
+        return f"python -m jobs.run --out {out} --config {out} --rounds {rounds}"
+    return f"python -m jobs.run --out {out} --config {out}"
 
 
 def round_of(pairs: Pairs, run: StoragePath, ledger: Ledger) -> int:
@@ -117,7 +145,7 @@ def corrections(options: Correct, folder: RunFolder) -> tuple[Pairs, Labels]:
     """Return the (k, 2) pairs to correct and their (k,) new labels."""
     left, right, label = options.left_id, options.right_id, options.label
     if options.labels is not None and (left, right, label) == (None, None, None):
-        faults = BadRowLog(options.bad_rows)
+        faults = BadRowLog(options.bad_rows, OR_SKIP)
         table = read_task_labels(options.labels, options.names, options.reading, folder.task, faults)
         return table.pairs, table.labels
     if options.labels is not None or left is None or right is None or label is None:

@@ -36,7 +36,7 @@ def format_plan(options: Options, plan: planning.Plan) -> str:
         "\n".join([head, *planning.reasons(plan, options)]),
         f"{format_columns(planning.memory_rows(plan))}\n{NOT_COUNTED}",
         f"{format_columns(planning.time_rows(plan))}\n{planning.LEGEND}",
-        format_columns(planning.cost_rows(plan, options.label_cost, options.gpu_hour_cost)),
+        format_columns(planning.cost_rows(plan, options.cost_per_pair, options.gpu_hour_cost)),
         "\n".join(planning.warnings(plan)),
     )
     return "\n\n".join(filter(None, parts))

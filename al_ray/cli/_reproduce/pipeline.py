@@ -20,7 +20,7 @@ from al_ray.cluster.session import refuse_lost
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
-from al_ray.runs.run_folder import refuse_inside
+from al_ray.runs.place import refuse_inside
 from al_ray.storage.files import write_pictures, write_text
 from al_ray.storage.uri import storage_path
 

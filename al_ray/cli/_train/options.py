@@ -10,7 +10,7 @@ from al_ray.cli._shared.entry import PathOrUri
 from al_ray.core.config.bounds import Between
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.serialization import part
-from al_ray.datasets.tables.format_options import TableOptions
+from al_ray.datasets.tables.format_options import ColumnNames, TableOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Options(TrainConfig, TableOptions):
     precision of both stages over all pairs of every --evaluation.splits."""
     top: Annotated[int, Between(1, 10**9)] = 10_000
     """K: pairs that --rerank retrieves."""
-    columns: str = "left_id,right_id,label"
+    columns: ColumnNames = "left_id,right_id,label"
     """Columns of a table of labels: the two ids and the label (1/0, yes/no). Two columns: all are matches."""
     dry_run: bool = False
     """Print how many pairs and steps there are to do, and end."""

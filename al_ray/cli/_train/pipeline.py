@@ -1,6 +1,7 @@
 """Train on existing labels, evaluate and print."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from al_ray.apps.cross_encoder.folder import is_cross_encoder
 from al_ray.apps.cross_encoder.pipeline import Retriever, train_and_evaluate
@@ -13,11 +14,12 @@ from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.labels import Labelled
 from al_ray.core.task import Task
 from al_ray.datasets.tables.columns import BadRowLog
-from al_ray.datasets.tables.options import column_names
+from al_ray.datasets.tables.options import label_column_names
 from al_ray.datasets.task_folder import read_task
-from al_ray.datasets.tsv import Report
+from al_ray.datasets.tsv import OR_SKIP, Report
 from al_ray.runs.existing_labels import read_existing_labels, write_first_round
-from al_ray.runs.run_folder import bound_config, opened, refuse_inside
+from al_ray.runs.place import refuse_inside
+from al_ray.runs.run_folder import bound_config, opened
 from al_ray.storage.uri import storage_path
 
 
@@ -29,8 +31,10 @@ def run_command(options: Options) -> None:
     task = read_task(path)
     for split in options.evaluation.splits:
         task.measurable(split)
-    bad_rows = BadRowLog(options.bad_rows)
-    labelled = read_existing_labels(options.labels, task, label_columns(options.columns), options.reading, bad_rows)
+    bad_rows = BadRowLog(options.bad_rows, OR_SKIP)
+    columns = label_column_names("--columns", options.columns)
+    reading = replace(options.reading, naming="; name its columns with --columns")
+    labelled = read_existing_labels(options.labels, task, columns, reading, bad_rows)
     if options.like is not None:
         bound_config(storage_path(options.like))
     retriever = Retriever.open(options.rerank, options.top, task)
@@ -54,14 +58,6 @@ def check_options(options: Options) -> None:
         raise BadOption("--rerank evaluates --evaluation.splits, and none is given; give one")
     if options.model == "cosine" and is_cross_encoder(options.out):
         raise WrongFolder(f"{options.out} holds a cross-encoder; give --model cosine another --out")
-
-
-def label_columns(text: str) -> tuple[str, ...]:
-    """Return the columns of a table of labels."""
-    names = column_names("--columns", text)
-    if len(names) not in (2, 3):
-        raise BadOption(f"--columns is {text}; give three, such as left_id,right_id,label, or two ids")
-    return names
 
 
 def plan(options: Options, task: Task, labelled: Labelled) -> Iterator[str]:

@@ -2,10 +2,24 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.datasets.tables.reader import Format, TableFormat
 from al_ray.datasets.tsv import BadRows
+
+ColumnNames = Annotated[
+    str,
+    PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="NAME[,NAME...]",
+        instance_from_str=lambda words: ",".join([*(word.removesuffix(",") for word in words[:-1]), *words[-1:]]),
+        is_instance=lambda value: isinstance(value, str),
+        str_from_instance=lambda value: [value],
+    ),
+]
+"""Names of columns, separated by commas; on a command line also by spaces."""
 
 
 @dataclass(frozen=True, kw_only=True)

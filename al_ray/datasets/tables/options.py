@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from al_ray.core.errors import BadOption
-from al_ray.datasets.tables.format_options import TableOptions
+from al_ray.datasets.tables.format_options import ColumnNames, TableOptions
 
 LABEL_COLUMNS = "left,right,label"
 HALVES = "--source needs --text-columns of one text, then as many of the other, such as text1,text2"
@@ -15,21 +15,22 @@ HALVES = "--source needs --text-columns of one text, then as many of the other, 
 class OwnTexts(TableOptions):
     """Your own Parquet, CSV/TSV or JSON lines: texts with labels beside them, or labelled pairs of texts."""
 
-    text_columns: str
-    """Text columns, joined by a space; with --source those of the first text, then as many of the second: t1,t2."""
+    text_columns: ColumnNames
+    """Text columns, separated by commas or spaces; their texts are joined by a space. With --source those of the first
+    text, then as many of the second: t1,t2."""
     left: Path | None = None
     """Table of texts. Without --right the task pairs all of its texts with each other, unordered."""
     right: Path | None = None
     """Table of the texts to pair with those of --left."""
     id_column: str | None = None
     """Column of the ids, of any type; the row number from 0 when not given."""
-    right_text_columns: str | None = None
+    right_text_columns: ColumnNames | None = None
     """Columns of the text in --right; --text-columns when not given."""
     right_id_column: str | None = None
     """Column of the ids in --right; --id-column when not given."""
     labels: Path | None = None
     """Table of labels, complete or partial: two ids and 1/0, true/false, yes/no, match/non-match; empty: none."""
-    label_columns: str | None = None
+    label_columns: ColumnNames | None = None
     """Columns of --labels: two ids and a label (left,right,label when not given). Two columns: all match."""
     source: Path | None = None
     """Table with two texts in each row, instead of --left. Equal texts become one; ids are numbers from 0."""

@@ -51,6 +51,7 @@ class TableFormat:
     encoding: str = "utf-8"
     header: bool = True
     fixed: bool = False
+    naming: str = ""  # How to name other columns, in messages on a missing one.
 
     def __post_init__(self) -> None:
         """Validate encoding and delimiter."""
@@ -75,8 +76,8 @@ class TableFormat:
         """Return the format of a file, by its extension unless it is given."""
         form = FORMATS.get(path.suffix.lower()) if self.format == "auto" else self.format
         if form is None:
-            known = " ".join(FORMATS)
-            raise BadOption(f"{path}: its extension is none of {known}; give --format csv, tsv, jsonl or parquet")
+            cure = self.advice("give --format csv, tsv, jsonl or parquet") or "rename the file"
+            raise BadOption(f"{path}: its extension is none of {' '.join(FORMATS)}; {cure}")
         return form
 
 
@@ -85,7 +86,7 @@ def read_table(path: Path, columns: Sequence[str], reading: TableFormat, faults:
     form = reading.format_of(path)
     _check_kind(path, form, reading)
     names, skipped = list(dict.fromkeys(columns)), len(faults.skipped)
-    sheet = _parquet(path, names) if form == "parquet" else _lines(path, names, form, reading, faults)
+    sheet = _parquet(path, names, reading) if form == "parquet" else _lines(path, names, form, reading, faults)
     if not len(sheet):
         readable = " that can be read" if len(faults.skipped) > skipped else ""
         raise BadFile(f"{path} holds no row{readable}; is it the right file, and whole?")
@@ -221,10 +222,9 @@ def _positions(path: Path, line: int, first: list[str], columns: list[str], read
     if any("\udc80" <= letter <= "\udcff" for letter in "".join(header)):
         hint = reading.advice("give its --encoding, such as cp1252, or ")
         raise BadFile(f"{path}:{line}: the header is not {reading.encoding}; {hint}mend it")
-    hint = "; if the file has no header, give --no-header and columns by number"
-    if len(header) == 1:
-        hint = "; it has only one column: does the file have another --delimiter?"
-    check_columns(f"{path}:{line}", columns, header, reading.advice(hint))
+    no_header = "; if the file has no header, give --no-header and columns by number"
+    hint = "; it has only one column: does the file have another --delimiter?" if len(header) == 1 else no_header
+    check_columns(f"{path}:{line}", columns, header, reading.naming + reading.advice(hint))
     return [header.index(name) for name in columns]
 
 
@@ -247,7 +247,7 @@ def _json_rows(file: TextIO, path: Path, columns: list[str], reading: TableForma
             yield number, line, cells
         number += 1
     if seen:
-        check_columns(str(path), columns, list(seen))
+        check_columns(str(path), columns, list(seen), reading.naming)
 
 
 def _json_fault(error: Exception, reading: TableFormat) -> str:
@@ -266,10 +266,10 @@ def _json_cell(name: str, value: Any) -> str | None:
     raise ValueError(f"its {name!r} is a {type(value).__name__}, not text")
 
 
-def _parquet(path: Path, columns: list[str]) -> TableRows:
+def _parquet(path: Path, columns: list[str], reading: TableFormat) -> TableRows:
     try:
         file = pq.ParquetFile(path)
-        check_columns(str(path), columns, file.schema_arrow.names)
+        check_columns(str(path), columns, file.schema_arrow.names, reading.naming)
         table = file.read(columns=columns)
     except (pa.ArrowException, OSError, UnicodeError) as error:
         reason = str(error).partition("\n")[0]

@@ -1,6 +1,7 @@
 """Make a task of a user's own texts and labels: one or two collections with labels, or one file of labelled pairs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ from al_ray.datasets.tables.texts import (
     require_ids,
     require_texts,
 )
-from al_ray.datasets.tsv import BadRowLog, Report
+from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
 
 
 def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
@@ -44,7 +45,7 @@ def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
     texts, where every right text is in every split (as in WikiQA). So no labelled pair crosses splits.
     """
     options.check()
-    faults = BadRowLog(options.bad_rows)
+    faults = BadRowLog(options.bad_rows, OR_SKIP)
     tables = [path for path in (options.left, options.right, options.source) if path is not None]
     take = _collections if options.left is not None else _labelled_pairs
     texts = take(options, tables[0], faults)
@@ -78,8 +79,11 @@ def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTabl
     if options.labels is not None:
         space = whole_space(len(left), len(right), left is right)
         hint = " (without --id-column its ids are row numbers from 0)" if options.id_column is None else ""
-        columns = options.columns_of_labels()
-        table = read_label_table(options.labels, columns, options.reading, (left, right), space, faults, hint)
+        columns, reading = (
+            options.columns_of_labels(),
+            replace(options.reading, naming="; name its columns with --label-columns"),
+        )
+        table = read_label_table(options.labels, columns, reading, (left, right), space, faults, hint)
         known = _pair_labels(table, space)
         read.append(f"{options.labels}: {table.rows:,} rows of labels")
     return ParsedTables(left, right, known, split_of, tuple(read))

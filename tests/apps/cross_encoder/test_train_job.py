@@ -241,7 +241,7 @@ def test_a_dry_run_prints_the_work_to_do(cosine, folder, capsys):
         ({"model": "cosine", "rerank": "{folder}/cosine"}, "are for --model concat"),
         ({"model": "cosine", "out": "{folder}/concat"}, "holds a cross-encoder"),
         ({"model": "cosine", "out": "{folder}/cosine", "labels": "{folder}/few.csv"}, "holds other labels"),
-        ({"out": "{folder}/cosine"}, "holds a run, or something else"),
+        ({"out": "{folder}/cosine"}, "holds no cross-encoder; give another --out"),
         ({"out": "{folder}/concat", "labels": "stated", "seed": 1}, "seed: 0 there, 1 here"),
         ({"out": "{folder}/concat", "labels": "{folder}/few.csv"}, "labels_digest"),
         ({"out": "{folder}/task"}, "is a task folder"),

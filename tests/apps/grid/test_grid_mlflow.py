@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ray.tune.result import TIMESTEPS_TOTAL
 
 from al_ray.apps.grid import trackers
 from al_ray.apps.grid.runner import run_grid
 from al_ray.apps.grid.spec import GridConfig
-from al_ray.apps.grid.trackers import refuse_untracked
+from al_ray.apps.grid.trackers import FIELDS, refuse_untracked, round_metrics, tracked
 from al_ray.cli._grid.options import parse_arguments
 from al_ray.cli._grid.pipeline import grid_of
 from al_ray.core.errors import BadOption
@@ -81,10 +82,17 @@ def test_each_run_of_a_grid_is_a_run_of_mlflow_tagged_with_its_configuration(ser
         assert int(last["average_precision"]["step"]) == last_round.labels
 
 
+def test_trackers_get_the_metrics_of_a_round_and_nothing_that_tune_adds():
+    line = {"round": 1, "labels": 16, "average_precision": 0.5}
+    result = {**line, "cell": "static-s0", FIELDS: list(line), TIMESTEPS_TOTAL: 16, "pid": 7, "done": False}
+    assert round_metrics(result) == line
+    assert tracked(result) == {**line, TIMESTEPS_TOTAL: 16}
+
+
 def test_a_tracker_that_is_not_installed_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(trackers.importlib.util, "find_spec", lambda name: None)
     refuse_untracked(GridConfig())
-    with pytest.raises(BadOption, match="--mlflow needs the package mlflow"):
+    with pytest.raises(BadOption, match=r"--mlflow needs the package mlflow.*pip install .*\.\[mlflow\]"):
         refuse_untracked(GridConfig(mlflow="http://127.0.0.1:5000"))
     with pytest.raises(BadOption, match="--wandb needs the package wandb"):
         refuse_untracked(GridConfig(wandb="project"))

@@ -147,6 +147,7 @@ def events(folder: Path) -> dict[int, float]:
     """Labels -> average precision, as TensorBoard reads it."""
     read = EventAccumulator(str(folder))
     read.Reload()
+    assert {"pid", "done", "time_total_s"}.isdisjoint(read.Tags()["scalars"])
     return {event.step: event.value for event in read.Scalars("average_precision")}
 
 

@@ -3,6 +3,7 @@
 import json
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.api.grids import run_grid
 from al_ray.apps.grid import ray_tune
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.runner import count_placements
@@ -160,11 +162,28 @@ def test_a_split_beside_dev_has_a_column_of_its_own():
     assert dict(zip(head, row, strict=True))["AP % test"] == "-"
 
 
+@pytest.mark.parametrize("out", ["grid", "runs/grid"])
+def test_a_submitted_job_refuses_a_relative_folder_before_any_work(monkeypatch, out):
+    line = ["--task", "nowhere", "--strategies", "static", "--seeds", "0", "--out"]
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
+    with pytest.raises(BadOption, match=f"--out {out} is relative.* give an absolute path"):
+        grid_of(parse_arguments([*line, out]))
+    with pytest.raises(BadOption, match="is relative"):
+        run_grid(RunConfig(task="nowhere"), Axes(("static",), (0,), ("cnn",)), out)
+    assert grid_of(parse_arguments([*line, "/absolute"])).out == Path("/absolute")
+    monkeypatch.delenv("RAY_JOB_CONFIG_JSON_ENV_VAR")
+    assert grid_of(parse_arguments([*line, out])).out == Path(out).resolve()
+
+
 def test_the_overhead_is_what_all_places_took_beyond_the_stages():
     # Two places for 60 s are 120 s, of which the stages took 100.
     assert GridSession(wall=60, shared=5, stages=100, concurrent=2).overhead == pytest.approx(0.2)
     assert GridSession(wall=60, shared=5, stages=0, concurrent=2).overhead is None
-    assert "+20.0%" in str(GridSession(wall=60, shared=5, stages=100, concurrent=2))
+    assert str(GridSession(wall=60, shared=5, stages=100, concurrent=2)) == (
+        "60 s with 2 runs at a time, 5 s of it for shared inputs; the stages of all rounds took 100 of 120 s (2 x 60 "
+        "s); process starts, shared inputs and waiting took the other 20 s, 20.0% of the time of the stages"
+    )
+    assert str(GridSession(wall=9, shared=5, stages=0, concurrent=1)).endswith("; no round was completed")
 
 
 @given(

@@ -25,7 +25,7 @@ from al_ray.apps.planning.hardware import (
     longest,
     time_of,
 )
-from al_ray.apps.planning.options import cluster_of
+from al_ray.apps.planning.options import Options, cluster_of
 from al_ray.apps.planning.plan import (
     STAGES,
     Plan,
@@ -45,7 +45,8 @@ from al_ray.cli._plan import pipeline
 from al_ray.cli._shared.entry import job
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.datasets.task_folder import write_task
 
 # One layer on 3 word pieces of width 2: 24 * 2^2 * 3 + 4 * 2 * 3^2 = 360 operations a text.
 # Parameters: (5 + 514) * 2 + 12 * 2^2 + 13 * 2 = 1112.
@@ -413,7 +414,7 @@ def here(monkeypatch, *arguments: str) -> None:
 
 
 def test_the_command_prints_every_stage_with_labels_memory_and_cost():
-    asked = ["--texts", "1000000", "--dim", "384", "--gpus", "8", "--label-cost", "0.5", "--gpu-hour-cost", "3"]
+    asked = ["--texts", "1000000", "--dim", "384", "--gpus", "8", "--cost-per-pair", "0.5", "--gpu-hour-cost", "3"]
     done = subprocess.run(
         [sys.executable, "-m", "jobs.plan", *asked], capture_output=True, text=True, check=True, timeout=120
     )
@@ -429,6 +430,21 @@ def test_the_command_prints_every_stage_with_labels_memory_and_cost():
     for what in ("vectors of", "token ids", "index (knn)", "search blocks", "encoder weights", "driver"):
         assert what in done.stdout
     assert "not measured: embed" in done.stdout
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_task_gives_the_numbers_of_texts(tmp_path, make_task, symmetric):
+    task = make_task(symmetric)
+    write_task(task, tmp_path / "task", {})
+    sizes = Options(task=str(tmp_path / "task")).sizes
+    train, dev = task.split("train").space, task.split("dev").space
+    assert (sizes.texts, sizes.pairs) == (len(train.left), train.total)
+    assert (sizes.evaluation, sizes.evaluation_pairs) == (len(dev.left), dev.total)
+    assert (sizes.right is None) == symmetric
+    with pytest.raises(BadOption, match="--task has its numbers of texts; leave out --texts"):
+        _ = Options(task=str(tmp_path / "task"), texts=100).sizes
+    with pytest.raises(WrongFolder, match=r"nowhere holds no task\.json"):
+        _ = Options(task="nowhere").sizes
 
 
 def test_a_cpu_cluster_is_planned_from_measured_constants(monkeypatch, capsys):
@@ -459,8 +475,8 @@ def test_a_cpu_cluster_is_planned_from_measured_constants(monkeypatch, capsys):
         (("--vocabulary", "0"), "--vocabulary is 0"),
         (("--tokens", "nan"), "--tokens is nan"),
         (("--tokens", "500"), "--max-length 128"),
-        (("--label-cost", "nan"), "--label-cost is nan"),
-        (("--label-cost", "-1"), "--label-cost is -1"),
+        (("--cost-per-pair", "nan"), "--cost-per-pair is nan"),
+        (("--cost-per-pair", "-1"), "--cost-per-pair is -1"),
         (("--gpu-hour-cost", "inf"), "--gpu-hour-cost is inf"),
         (("--gpus", "-1"), "--gpus is -1"),
         (("--gpus", "nan"), "--gpus is nan"),

@@ -15,7 +15,7 @@ from al_ray.datasets.tables.label_tables import LabelTable, read_task_labels
 from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.tables.reader import TableFormat
 from al_ray.datasets.tables.to_task import read_own
-from al_ray.datasets.tsv import BadRowLog
+from al_ray.datasets.tsv import OR_SKIP, BadRowLog
 
 COLUMNS = ("left", "right", "label")
 IDS = ("a", "b", "c", "d")
@@ -35,7 +35,7 @@ def write(folder: Path, *rows: str) -> Path:
 
 
 def read(path: Path, faults: BadRowLog | None = None) -> LabelTable:
-    return read_task_labels(path, COLUMNS, TableFormat(), TASK, faults or BadRowLog("fail"))
+    return read_task_labels(path, COLUMNS, TableFormat(), TASK, faults or BadRowLog("fail", OR_SKIP))
 
 
 def said(table: LabelTable) -> list[tuple[str, int]]:

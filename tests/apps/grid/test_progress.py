@@ -1,0 +1,72 @@
+"""The lines on what the runs of a grid are doing."""
+
+import logging
+
+import pytest
+
+from al_ray.apps.grid import progress
+from al_ray.apps.grid.progress import ProgressBoard, ProgressLog, logged_progress, poll_progress, reporter
+
+
+class Method:
+    """A method of an actor, called at once."""
+
+    def __init__(self, call) -> None:
+        self.remote = call
+
+
+class Handle:
+    """A board whose calls need no Ray."""
+
+    def __init__(self) -> None:
+        board = ProgressBoard()
+        self.report, self.take = Method(board.report), Method(board.take)
+
+
+def test_a_trial_reports_at_once_and_then_after_some_seconds(monkeypatch):
+    now, handle = 100.0, Handle()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    on_progress = reporter(handle, "static-s0")
+    on_progress("train", 0, 10)
+    now += progress.REPORT_SECONDS - 1
+    on_progress("train", 5, 10)
+    assert handle.take.remote() == {"static-s0": ("train", 0, 10)}
+    now += 1
+    on_progress("train", 6, 10)
+    assert handle.take.remote() == {"static-s0": ("train", 6, 10)}
+    assert handle.take.remote() == {}
+
+
+def test_a_line_each_half_minute_says_cell_stage_and_share(monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    now, handle = 100.0, Handle()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(progress.ray, "get", lambda reports, timeout: reports)
+    log = ProgressLog(handle)
+    handle.report.remote("static-s0", "train", 1200, 3000)
+    handle.report.remote("uncertainty-s0", "embed", 0, 0)
+    log.poll()
+    now += 29
+    log.poll()
+    assert not caplog.messages
+    now += 1
+    log.poll()
+    assert caplog.messages == ["static-s0: train, 1,200 of 3,000 (40%)", "uncertainty-s0: embed, 0 of 0 (0%)"]
+    now += 30
+    log.poll()
+    assert len(caplog.messages) == 2
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_board_that_died_costs_only_its_lines(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
+    caplog.set_level(logging.INFO)
+    with logged_progress() as board:
+        reporter(board, "static-s0")("train", 1, 4)
+        poll_progress()
+        assert caplog.messages == ["static-s0: train, 1 of 4 (25%)"]
+        progress.ray.kill(board)
+        poll_progress()
+        assert caplog.messages[1].startswith("the progress of the runs is unknown")
+    poll_progress()
+    assert len(caplog.messages) == 2

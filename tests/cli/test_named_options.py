@@ -1,0 +1,277 @@
+"""Every text of the program that names an option: the option exists in each command that can print the text.
+
+Which commands can print it follows from the code alone: from a command's `main`, the functions, classes and constants
+that it names, and those that these name. A method is reached if its class is and something reached names the method.
+A text may name an option of one command only if it names the command first: `jobs.labels import --columns`.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+
+from al_ray.cli._shared import entry
+
+ROOT = Path(__file__).resolve().parents[2]
+OPTION = re.compile(r"(?<!var\()(?<![\w-])--[a-z](?:[a-z0-9.-]*[a-z0-9])?")
+Definition = tuple[str, str]
+"""A module and the name of a top-level definition in it; of a method CLASS.METHOD; "" for the module's statements."""
+
+# Commands that carry out others with values of their own: only these commands' texts on wrong values name options, and
+# the values that they give are right.
+COMPOSED = {
+    "demo": ("prepare", "run", "evaluate"),
+    "reproduce": ("run", "grid", "train", "evaluate"),
+    # A bi-encoder is a run of one round.
+    "train": ("run",),
+    # Its shards have a fixed share of a machine.
+    "paraphrase": ("run",),
+    "grid": ("run",),
+    # It measures on a synthetic task.
+    "plan": ("prepare",),
+}
+# Modules and definitions whose texts are right in commands that lack an option that they name.
+EXCEPTIONS = {
+    # These name an option of the encoder whose value a command may read from a folder, where it was checked before.
+    "al_ray.encoders.",
+    "al_ray.search.faiss_index.OPTIONS",
+    # Strategies of the registry, which only the commands that choose pairs call.
+    "al_ray.active_learning.strategies.stratified_match",
+    "al_ray.active_learning.strategies._stratified",
+    # plan, which lacks the option, says something else in its place.
+    "al_ray.storage.files.read_json",
+    # The name of the option is computed from the field.
+    "al_ray.core.config.losses.LossConfig.refuse_unused",
+    # An option of pip.
+    "al_ray.apps.grid.trackers.PACKAGES",
+}
+# The reader of tables names the options of TABLE_OPTIONS, and none where the format of a table is fixed.
+READER, TABLE_OPTIONS = "al_ray.datasets.tables.reader", ("al_ray.datasets.tables.format_options", "TableOptions")
+
+
+@dataclass
+class Part:
+    """What a definition names and says."""
+
+    names: set[str] = field(default_factory=set)
+    # (first, second) of every `first.second`, of which `first` may be a module.
+    chains: set[tuple[str, str]] = field(default_factory=set)
+    # Whatever may be the name of a method: attributes, and words in quotes, by which actors are called.
+    attributes: set[str] = field(default_factory=set)
+    texts: list[tuple[int, str]] = field(default_factory=list)
+    is_class: bool = False
+
+
+class Module:
+    """The definitions of a module, and what its imported names stand for."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name, self.parts, self.imported = name, dict[str, Part](), dict[str, str]()
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                self.imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                self.parts[node.name] = part_of([node])
+            elif isinstance(node, ast.ClassDef):
+                methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+                rest = [one for one in node.body if not isinstance(one, ast.FunctionDef | ast.Expr)]
+                self.parts[node.name] = part_of([*node.bases, *node.decorator_list, *rest], is_class=True)
+                self.parts |= {f"{node.name}.{method.name}": part_of([method]) for method in methods}
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names = [name.id for one in targets for name in ast.walk(one) if isinstance(name, ast.Name)]
+                self.parts |= dict.fromkeys(names, part_of([node]))
+            elif not isinstance(node, ast.Import | ast.ImportFrom | ast.Expr):
+                self.parts[""] = part_of([node])
+
+
+def part_of(nodes: Iterable[ast.AST], is_class: bool = False) -> Part:
+    part = Part(is_class=is_class)
+    for node in (inner for outer in nodes for inner in walk(outer)):
+        if isinstance(node, ast.Name):
+            part.names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            part.attributes.add(node.attr)
+            if isinstance(node.value, ast.Name):
+                part.chains.add((node.value.id, node.attr))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            part.texts.append((node.lineno, node.value))
+            if node.value.isidentifier():
+                part.attributes.add(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            words = [one.value if isinstance(one, ast.Constant) else "{}" for one in node.values]
+            part.texts.append((node.lineno, "".join(map(str, words))))
+    return part
+
+
+def walk(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but docstrings, and but the pieces of an f-string, which comes as a whole."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+            continue
+        if isinstance(node, ast.JoinedStr) and isinstance(child, ast.Constant):
+            continue
+        yield from walk(child)
+
+
+@cache
+def program() -> dict[str, Module]:
+    modules: dict[str, Module] = {}
+    for path in sorted((ROOT / "al_ray").rglob("*.py")):
+        name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+        modules[name] = Module(name, path.read_text(encoding="utf-8"))
+    return modules
+
+
+def reached_from(modules: dict[str, Module], start: Definition) -> set[Definition]:
+    """All definitions that may run after `start` is called."""
+    reached, attributes = set[Definition](), set[str]()
+    todo = [start]
+    while todo:
+        while todo:
+            module, name = todo.pop()
+            if (module, name) in reached or module not in modules or name not in modules[module].parts:
+                continue
+            reached.add((module, name))
+            part = modules[module].parts[name]
+            attributes |= part.attributes
+            todo += [(module, ""), *named(modules, modules[module], part)]
+        for module, name in reached:
+            if modules[module].parts[name].is_class:
+                todo += [(module, method) for method in methods(modules[module], name, attributes)]
+        todo = [one for one in todo if one not in reached]
+    return reached
+
+
+def named(modules: dict[str, Module], module: Module, part: Part) -> Iterator[Definition]:
+    """The definitions that a part names, in its own module or another."""
+    for name in part.names:
+        yield module.name, name
+        yield tuple(module.imported.get(name, "").rpartition(".")[::2])  # type: ignore[misc]
+    for first, second in part.chains:
+        if module.imported.get(first) in modules:
+            yield module.imported[first], second
+
+
+def methods(module: Module, kind: str, attributes: set[str]) -> list[str]:
+    """The methods of a class that something names, and those that Python calls."""
+    own = [name for name in module.parts if name.startswith(f"{kind}.")]
+    return [name for name in own if name.partition(".")[2] in attributes or name.partition(".")[2].startswith("__")]
+
+
+def unknown_options(modules: dict[str, Module], options: dict[str, set[str]]) -> list[str]:
+    """A line for each option that a text names and that a command which can print the text lacks."""
+    lacking: dict[str, set[str]] = {}
+    for command in options:
+        reached = reached_from(modules, (f"al_ray.cli.{command}", "main"))
+        for at in reached:
+            if at[0] == READER and TABLE_OPTIONS not in reached:
+                continue
+            for line, text in modules[at[0]].parts[at[1]].texts:
+                for match in OPTION.finditer(text):
+                    own = {command, *re.findall(r"jobs\.([a-z]+)", text[: match.start()])}
+                    own |= set(COMPOSED.get(command, ()))
+                    if any(has(options.get(one, ()), match) for one in own) or is_own_field(*at, match[0]):
+                        continue
+                    if ".".join(at).startswith(tuple(EXCEPTIONS)):
+                        continue
+                    lacking.setdefault(f"{at[0]}:{line} {at[1]}: {match[0]}", set()).add(command)
+    return [f"{where}: not an option of {', '.join(sorted(commands))}" for where, commands in sorted(lacking.items())]
+
+
+@cache
+def is_own_field(module: str, name: str, option: str) -> bool:
+    """Whether an option is a field of the class whose method names it: its value came as that field, from wherever."""
+    if "." not in name or module not in program():
+        return False
+    kind = getattr(import_module(module), name.partition(".")[0], None)
+    return is_dataclass(kind) and any(option.removeprefix("--").endswith(one) for one in field_names(kind))
+
+
+def field_names(kind: Any) -> Iterator[str]:
+    for one in fields(kind):
+        name, inner = one.name.replace("_", "-"), get_type_hints(kind)[one.name]
+        yield name
+        if is_dataclass(inner):
+            yield from (f"{name}.{deeper}" for deeper in field_names(inner))
+
+
+def has(options: Iterable[str], match: re.Match[str]) -> bool:
+    """Whether an option exists; of one whose end is computed, whether one begins so."""
+    computed = match.string[match.end() :].startswith((".{}", "-{}")) or match.string[match.end() :] == "."
+    return match[0] in options or (computed and any(option.startswith(match[0]) for option in options))
+
+
+@pytest.fixture
+def options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """The options of each command, those of its subcommands included, as its --help lists them."""
+
+    def page(name: str, *words: str) -> str:
+        monkeypatch.setattr(sys, "argv", [f"al-ray {name}", *words, "--help"])
+        with pytest.raises(SystemExit):
+            import_module(f"al_ray.cli.{name}").main()
+        return capsys.readouterr().out
+
+    monkeypatch.setenv("COLUMNS", "100")
+    result: dict[str, set[str]] = {}
+    for name in entry.sentences():
+        first = page(name)
+        commands = re.search(r"^usage: [^{]*\{([a-z,-]+)\}", first)
+        pages = [first, *(page(name, one) for one in (commands.group(1).split(",") if commands else []))]
+        flags = [line for text in pages for line in text.splitlines() if re.match(r"  -", line)]
+        result[name] = {match[0] for line in flags for match in OPTION.finditer(line)}
+    return result
+
+
+def test_every_option_that_a_text_names_exists_where_the_text_is_printed(options):
+    assert {"--no-header", "--text-columns"} <= options["prepare"]
+    assert unknown_options(program(), options) == []
+
+
+def test_a_table_has_a_fixed_format_where_no_option_gives_it():
+    for module in program().values():
+        for name, part in module.parts.items():
+            if "TableFormat" in part.names and not part.is_class and module.name != TABLE_OPTIONS[0]:
+                source = (ROOT / f"{module.name.replace('.', '/')}.py").read_text(encoding="utf-8")
+                calls = re.findall(r"\bTableFormat\(([^()]*)\)", source)
+                assert all("fixed=True" in call for call in calls), f"{module.name}: {name}"
+
+
+WORDS = """
+class BadOption(Exception): ...
+CURE = "see --there"
+def check(task):
+    raise BadOption(f"{task} is wrong; {CURE}" if task else TEXT)
+class Folder:
+    def bind(self): raise BadOption("give --bound")
+    def unused(self): raise BadOption("give --unused")
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking"),
+    [
+        ("give another --out", []),
+        ("give --oracle file", ["--oracle"]),
+        ("label it (jobs.run --oracle file)", []),
+        ("label it (--oracle of jobs.run)", ["--oracle"]),
+        ("jobs.run --rounds 3 or --out", ["--rounds"]),
+    ],
+)
+def test_an_option_of_another_command_is_found(text, lacking):
+    words = Module("al_ray.words", f"TEXT = {text!r}\n{WORDS}")
+    main = "from al_ray.words import check, Folder\ndef main():\n    check(1)\n    Folder().bind()\n"
+    modules = {"al_ray.words": words, "al_ray.cli.evaluate": Module("al_ray.cli.evaluate", main)}
+    faults = unknown_options(modules, {"evaluate": {"--out"}, "run": {"--oracle"}})
+    found = [re.search(r"(--\S+): not an option of evaluate", fault) for fault in faults]
+    assert {match[1] for match in found if match} == {"--there", "--bound", *lacking}

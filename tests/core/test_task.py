@@ -1,0 +1,30 @@
+"""What a task says of a split that it lacks: the cure is an option of a job that has it."""
+
+from dataclasses import replace
+
+import pytest
+
+from al_ray.core.errors import MissingSplit
+
+
+def test_a_split_without_pairs_may_be_left_out_of_what_is_measured(task):
+    with pytest.raises(MissingSplit) as error:
+        task.split("test")
+    assert "has no test pairs (it has: train, dev); name another split" in str(error.value)
+    assert "jobs.prepare --split" in str(error.value)
+    assert "jobs.run --evaluation.splits without a name" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("train", "prepare the task with labels, or let people or a program label (jobs.run --oracle file)"),
+        ("dev", "name another split, or run without a measurement (jobs.run --evaluation.splits without a name)"),
+    ],
+)
+def test_a_split_without_positives_names_the_job_whose_option_helps(task, name, cure):
+    bare = {one.name: replace(one, positives=one.positives[:0]) for one in task.splits.values()}
+    with pytest.raises(MissingSplit) as error:
+        replace(task, splits=bare).measurable(name)
+    assert f"the {name} split of task 'small' has no positive pair" in str(error.value)
+    assert str(error.value).endswith(cure)
