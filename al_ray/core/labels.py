@@ -49,6 +49,18 @@ class Labelled:
         sources = tuple(source for source, keep in zip(self.sources, sure.tolist(), strict=True) if keep)
         return Labelled(self.pairs[sure], self.labels[sure], self.rounds[sure], sources)
 
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings about labels from which little can be learnt."""
+        decided = len(self.decided)
+        if not decided or 0 < self.positives < decided:
+            return []
+        same, other = ("yes", "no match") if self.positives else ("no", "a match")
+        return [
+            f"labels: all {decided:,} are {same}, so the model cannot learn what {other} looks like; label more, or "
+            "import labels that you have (jobs.labels import)"
+        ]
+
     def extended(self, pairs: Pairs, labels: Labels, number: int, source: str) -> "Labelled":
         """Return these labels followed by those of a batch: (n, 2) pairs and (n,) labels of round `number`."""
         return Labelled(

@@ -158,7 +158,8 @@ class RunFolder:
             **_headline(evaluations),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
             "index_recall": self._index_recall(state.round),
-            "warnings": [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
+            "warnings": state.labelled.warnings
+            + [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
             "seconds": total_seconds(self.round(state.round), self.seconds),
         }
         model = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}

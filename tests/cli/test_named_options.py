@@ -235,7 +235,8 @@ def options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 def test_every_option_that_a_text_names_exists_where_the_text_is_printed(options):
     assert {"--no-header", "--text-columns"} <= options["prepare"]
-    assert unknown_options(program(), options) == []
+    unknown = unknown_options(program(), options)
+    assert unknown == [], "\n".join(unknown)
 
 
 def test_a_table_has_a_fixed_format_where_no_option_gives_it():
