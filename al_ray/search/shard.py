@@ -29,7 +29,7 @@ from al_ray.search.exact_join import JoinQuery, LeastPairs
 from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
 from al_ray.search.knn_merge import KnnRequest, Shortlist, members, nearest, select, shortlist
 from al_ray.search.merge import Neighbors, join_blocks
-from al_ray.search.vector_files import TRAINED, UNTRAINED, VectorStore
+from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import storage_path
 
@@ -232,7 +232,7 @@ class PoolShard:
             self._digest, self._encoder = model.digest, None
             self._vectors.clear()
             self._indexes.clear()
-            self._store.select(TRAINED if model.path else UNTRAINED, model.digest[:16])
+            self._store.select(TRAINED if model.path else UNTRAINED, model.digest[:DIGITS])
 
     def _key(self, model: Model, part: str) -> str:
         """All that decides the shard's vectors of a part. The model's digest is of weights and encoder options."""

@@ -27,6 +27,7 @@ from al_ray.core.vectors import Vectors
 TRAINED, UNTRAINED = "trained", "untrained"  # Kinds of weights.
 NUMBERS = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
 GIB = 2**30
+DIGITS = 16  # Of a model's digest in the name of a file.
 SEAL = hashlib.sha256().digest_size
 PIECE = 2**20  # Bytes hashed at a time.
 logger = logging.getLogger(__name__)

@@ -84,7 +84,7 @@ def format_bins(name: str, bins: Sequence[Bin]) -> str:
     """Format a reliability table; name: "score" or "p"."""
     rows: list[tuple[str, ...]] = [(f"{name} from", "to", "pairs", f"mean {name}", "share of matches (95%)")]
     for row in reversed(bins):
-        share = f"{100 * row.share:.3g}% ({100 * row.share_low:.2g} to {100 * row.share_high:.3g})"
+        share = f"{100 * row.share:.3g}% ({100 * row.share_low:.3g} to {100 * row.share_high:.3g})"
         rows.append((f"{row.low:.3g}", f"{row.high:.3g}", f"{row.weight:,.0f}", f"{row.mean_p:.3g}", share))
     return format_columns(rows)
 

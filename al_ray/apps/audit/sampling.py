@@ -27,7 +27,7 @@ from al_ray.core.scorer import Floats, Labels, Scorer
 from al_ray.core.task import Split
 from al_ray.metrics.strata import EvaluationSet
 from al_ray.runs.run_folder import RunFolder
-from al_ray.search.vector_files import TRAINED, UNTRAINED
+from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED
 
 # Ranks among which the model's boundary is looked for, if it lies below --top.
 BOUNDARY_WITHIN = 100_000
@@ -138,7 +138,7 @@ def with_stored_vectors(
     pool = pool_folder(folder.task, config.encoding, folder.path)
     if cluster.keep_vectors or not isinstance(pool, Path):
         return cluster
-    name = f"{TRAINED}-{options.model}" if options.model else f"{UNTRAINED}"
+    name = f"{TRAINED}-{options.model[:DIGITS]}" if options.model else UNTRAINED
     shards = {path.stem.rpartition("-of-")[2] for path in (pool / "vectors").glob(f"{name}-*-of-*.npy")}
     if str(cluster.shards) in shards:
         logger.info("the vectors that the run stored are used (--keep-vectors)")

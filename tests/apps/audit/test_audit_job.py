@@ -18,9 +18,11 @@ import pytest
 from al_ray.active_learning.config import RunConfig
 from al_ray.api.runs import load_run
 from al_ray.apps.audit.folder import AuditFolder, SheetPairs
+from al_ray.apps.audit.sampling import with_stored_vectors
 from al_ray.cli import audit
 from al_ray.cli._audit import pipeline as audit_pipeline
 from al_ray.cli._shared import entry
+from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.labels import Batch, State, make_answers
 from al_ray.core.pairs import as_pairs
@@ -223,8 +225,13 @@ def test_a_boundary_below_top_is_ranked_and_the_scorer_takes_what_the_labels_say
 ):
     run = run_folder(tmp_path, truth)
     cosine = load_run(run).model().scorer.boundary
-    do(monkeypatch, f"sample --run {run} --split dev --by-score --budget 120 --top 20")
+    do(monkeypatch, f"sample --run {run} --split dev --by-score --budget 120 --top 20 --keep-vectors")
     out = run / "audit-dev-by-score"
+    loaded, asked = load_run(run), AuditFolder(out).record().asked
+    for shards in (1, 2):
+        # The next audit reads the vectors that this one stored.
+        cluster = with_stored_vectors(loaded.config, ClusterConfig(shards=shards), loaded.folder, asked)
+        assert cluster.keep_vectors == (shards == 1)
     fill(out, knows(truth, "dev"))
     capsys.readouterr()
     do(monkeypatch, f"estimate --audit {out}")

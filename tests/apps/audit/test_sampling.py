@@ -11,6 +11,8 @@ from al_ray.cluster.token_store import pool_folder
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.runs.run_folder import RunFolder
 
+DIGEST = "0123456789abcdef" * 4
+
 
 def options(model: str) -> AuditOptions:
     return AuditOptions("dev", 1 if model else 0, 0, None, None, None, 9, 9, model, "task")
@@ -19,12 +21,12 @@ def options(model: str) -> AuditOptions:
 @pytest.mark.parametrize(
     ("stored", "model", "shards", "kept"),
     [
-        ("trained-abc-left-12-0-of-2.npy", "abc", 2, True),
-        ("trained-abc-left-12-0-of-2.npy", "abc", 1, False),
-        ("trained-abc-left-12-0-of-2.npy", "other", 2, False),
-        ("untrained-abc-left-12-0-of-2.npy", "", 2, True),
-        ("trained-abc-left-12-0-of-2.npy", "", 2, False),
-        (None, "abc", 2, False),
+        ("trained-0123456789abcdef-left-12-0-of-2.npy", DIGEST, 2, True),
+        ("trained-0123456789abcdef-left-12-0-of-2.npy", DIGEST, 1, False),
+        ("trained-0123456789abcdef-left-12-0-of-2.npy", "other", 2, False),
+        ("untrained-0123456789abcdef-left-12-0-of-2.npy", "", 2, True),
+        ("trained-0123456789abcdef-left-12-0-of-2.npy", "", 2, False),
+        (None, DIGEST, 2, False),
     ],
 )
 def test_stored_vectors_are_read_if_they_fit(make_task, tmp_path: Path, caplog, stored, model, shards, kept):

@@ -1,0 +1,51 @@
+"""A loaded model scores with what was fitted to an audit, and says what its scores were checked on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import al_ray
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.errors import BadFile
+from al_ray.core.scorer import Scorer
+from al_ray.encoders.transformer import Encoder
+from al_ray.training.saved_model import write_model
+
+AUDIT = {"source": "audit", "weight": 8.0, "bias": -4.0}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, letters: EncoderConfig) -> Path:
+    write_model(Encoder.base(letters), Scorer(20.0, -18.0, 0.1, "fitted"), tmp_path / "model", "nothing")
+    return tmp_path / "model"
+
+
+def add(folder: Path, **evidence: Any) -> None:
+    path = folder / "scorer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **evidence}))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "source", "boundary"),
+    [
+        ({}, None, 0.9),
+        ({"calibration": {"source": "dev"}}, "dev", 0.9),
+        ({"recalibration": AUDIT}, "audit", 0.5),
+        # What dev measured is of the trained w and b, which are not used.
+        ({"calibration": {"source": "dev"}, "recalibration": AUDIT}, "audit", 0.5),
+    ],
+)
+def test_a_model_scores_with_the_w_and_b_of_an_audit(folder: Path, evidence, source, boundary):
+    add(folder, **evidence)
+    model = al_ray.load_model(folder)
+    assert model.calibrated_on == source
+    assert model.boundary == pytest.approx(boundary)
+
+
+@pytest.mark.parametrize("damage", [{"recalibration": {"source": "audit"}}, {"calibration": 3}, {"recalibration": [1]}])
+def test_a_damaged_calibration_is_an_error(folder: Path, damage):
+    add(folder, **damage)
+    with pytest.raises(BadFile, match="damaged calibration"):
+        al_ray.load_model(folder)
