@@ -54,7 +54,9 @@ def prepare_pool(
 ) -> StoragePath:
     """The pool folder, made by a worker if it is not there; BadOption for a right prompt in a symmetric task."""
     if task.symmetric and encoder.prompt_right is not None:
-        raise BadOption("--prompt-right: the task is symmetric and has no right texts; give --prompt-left alone")
+        raise BadOption(
+            "a symmetric task has no right texts; give jobs.run --prompt-left without jobs.run --prompt-right"
+        )
     folder = pool_folder(task, encoder, out)
     if not (folder / LAST if isinstance(folder, Uri) else folder).exists():
         run_in_worker(write_pool, str(task_folder.resolve()), encoder, str(folder), config=cluster, room=room)

@@ -34,7 +34,7 @@ class FileOracle:
         """Use the round folders of a ledger; BadOption if they are on an object store."""
         if not isinstance(ledger.path, Path):
             raise BadOption(
-                f"--oracle file needs a run folder on a local disk, where people can open files; {ledger.path} is a URI"
+                f"jobs.run --oracle file needs a run folder on a local disk, where people can open files: not {ledger.path}"
             )
         self.ledger, self.path = ledger, ledger.path
 

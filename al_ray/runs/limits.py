@@ -44,7 +44,8 @@ def in_force(folder: StoragePath, calls: OracleConfig, stop: StopConfig) -> tupl
 def stored_limits(folder: StoragePath) -> dict[str, float]:
     """Return the stored limits by the option that changes them."""
     calls, stop = in_force(folder, OracleConfig(), StopConfig())
-    named = {"--max-cost": calls.max_cost, **{f"--stop.{name}": value for name, value in as_dict(stop).items()}}
+    stops = {f"jobs.run --stop.{name}": value for name, value in as_dict(stop).items()}
+    named = {"jobs.run --max-cost": calls.max_cost, **stops}
     return {option: value for option, value in named.items() if isinstance(value, int | float)}
 
 

@@ -49,6 +49,8 @@ EXCEPTIONS = {
     "al_ray.storage.files.read_json",
     # The name of the option is computed from the field.
     "al_ray.core.config.losses.LossConfig.refuse_unused",
+    # Limits that are stored in a run folder were checked by the command that stored them.
+    "al_ray.active_learning.stopping.StopConfig.__post_init__",
     # An option of pip.
     "al_ray.apps.grid.trackers.PACKAGES",
 }
@@ -235,8 +237,7 @@ def options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 def test_every_option_that_a_text_names_exists_where_the_text_is_printed(options):
     assert {"--no-header", "--text-columns"} <= options["prepare"]
-    unknown = unknown_options(program(), options)
-    assert unknown == [], "\n".join(unknown)
+    assert unknown_options(program(), options) == []
 
 
 def test_a_table_has_a_fixed_format_where_no_option_gives_it():
