@@ -34,7 +34,8 @@ class FileOracle:
         """Use the round folders of a ledger; BadOption if they are on an object store."""
         if not isinstance(ledger.path, Path):
             raise BadOption(
-                f"jobs.run --oracle file needs a run folder on a local disk, where people can open files: not {ledger.path}"
+                "jobs.run --oracle file needs a run folder on a local disk, where people can open files; "
+                f"{ledger.path} is a URI"
             )
         self.ledger, self.path = ledger, ledger.path
 
