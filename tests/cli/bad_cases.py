@@ -129,7 +129,7 @@ OPTIONS_OF_RUN = [
     ("--out task", "task is a task folder or lies in one"),
     ("--out task/run", "task/run is a task folder or lies in one (task); give a run a folder of its own"),
     ("--out task/train/../run/../../two", "is a task folder"),
-    ("--out run", "run is a run with other options (first_batch: 4 there, 16 here; training.epochs"),
+    ("--out run", "run is a run with other options (training.epochs"),
     (f"--out {'x' * 300}", "cannot be written (File name too long); give another --out"),
     (f"--config {'x' * 300}", "File name too long; give another path"),
     ("--config nowhere", "nowhere holds no config.json"),

@@ -103,7 +103,7 @@ DAMAGED_JUDGED = [
     ),
 ]
 OF_LABELS = [
-    ({}, "", "Expected one of {status, export, import, correct}"),
+    ({}, "", "Expected one of {status, export, import, correct, close}"),
     ({}, "status", "run"),
     ({}, "status --run ''", "--run is empty"),
     ({}, "status --run task", "task holds no config.json"),

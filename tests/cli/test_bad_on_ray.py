@@ -91,7 +91,7 @@ def test_what_an_actor_refuses_leaves_the_folder_to_the_right_command(
     # The workers of this Ray stand elsewhere.
     output = refused(monkeypatch, capsys, f"{BARE} {SMALL} {line.replace('HERE', str(here))}")
     assert words.format(here=here) in output
-    assert not list((here / "out").glob("round-*"))
+    assert not list((here / "out").glob("round-*/batch.parquet"))
     assert not list((here / "out").glob("pool/*.*")), "nothing half-made"
     begins(monkeypatch, SOUND)
     assert json.loads((here / "out" / "config.json").read_text())["encoder"] == "random-bert"

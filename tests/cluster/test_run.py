@@ -124,14 +124,14 @@ def at_once(local_ray, folders, tmp_path_factory) -> Path:
 
 def test_static_stopped_between_budgets_goes_on_to_what_it_buys_at_once(at_once, folders, tmp_path, capsys):
     asked = config(folders["TASK"], strategy="static", train_every_budget=True)
-    # The first round on one shard; then the same command, which stops again; then no limit, on two shards.
-    for _ in range(2):
-        run(asked, CPUS, tmp_path / "out", stop=StopConfig(labels=16))
+    # The first round on one shard; then without the limit, which holds; then it is lifted, on two shards.
+    for stop in (StopConfig(labels=16), StopConfig()):
+        run(asked, CPUS, tmp_path / "out", stop=stop)
         said = capsys.readouterr().out
         assert "stopped after round 1 of 2 by --stop.labels 16: the run has 16" in said
         assert [line["labels"] for line in figures(tmp_path / "out")] == [16]
         assert read_runs(tmp_path / "out")[0].trouble == ""
-    run(asked, replace(CPUS, shards=2), tmp_path / "out")
+    run(asked, replace(CPUS, shards=2), tmp_path / "out", stop=StopConfig(labels="none"))
     assert "stopped" not in capsys.readouterr().out
     (whole,), parts = (
         [table.drop_columns(["round"]) for table in tables(path) if "label" in table.column_names]

@@ -80,7 +80,7 @@ def test_workers_beyond_their_limits_are_refused(workers):
 
 
 def test_workers_that_share_a_gpu_are_refused():
-    with pytest.raises(BadOption, match="wants a GPU for each"), session(ClusterConfig(gpus_per_shard=0.5), 2):
+    with pytest.raises(BadOption, match="needs a whole GPU for each"), session(ClusterConfig(gpus_per_shard=0.5), 2):
         pass
 
 

@@ -239,5 +239,5 @@ def test_a_folder_that_holds_no_cross_encoder_is_refused(base, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_ends_the_training(letters, tmp_path):
-    with pytest.raises(TrainingFailed, match="lower --training"):
+    with pytest.raises(TrainingFailed, match=r"lower jobs\.train --training"):
         trained(letters, tmp_path / "model", TrainingConfig(epochs=50, batch=4, learning_rate=1e6, clip_norm=1e30))

@@ -373,7 +373,7 @@ def test_options_of_prompts_name_the_pool_and_the_digest_and_fit_the_task_and_th
     assert len(names) == 3
     assert "prompts" not in letters.digested()
     assert given.digested()["prompts"] == ["query: ", None]
-    with pytest.raises(BadOption, match="a symmetric task has no right texts; give jobs.run --prompt-left"):
+    with pytest.raises(BadOption, match=r"a symmetric task has no right texts; give jobs\.run --prompt-left"):
         prepare_pool(tmp_path, task, replace(letters, prompt_right="x y"), tmp_path, ClusterConfig())
     with pytest.raises(BadOption, match="encoder cnn has no prompts; leave --prompt-left"):
         Cnn.base(replace(given, encoder="cnn", encoder_layers=None), Vocabulary.of(["a"]))

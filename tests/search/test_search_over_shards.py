@@ -121,5 +121,8 @@ def test_more_neighbours_than_a_gpu_gives_are_refused_before_any_actor(make_task
     write_task(make_task(False), tmp_path / "task", {})
     config, where = asked(tmp_path / "task", neighbours=2040), ClusterConfig(gpus_per_shard=1)
     task = read_task(tmp_path / "task")
-    with pytest.raises(BadOption, match="give at most 2,039"), deploy_pool(config, where, task, tmp_path, print):
+    with (
+        pytest.raises(BadOption, match="2,039 neighbours at most"),
+        deploy_pool(config, where, task, tmp_path, print),
+    ):
         pass

@@ -160,7 +160,7 @@ def test_a_last_partial_batch_is_dropped_and_few_pairs_are_one_batch(letters, ma
 
 @pytest.mark.parametrize("pairs", [0, 1])
 def test_fewer_than_two_pairs_are_refused_with_the_cure(letters, make_task, pairs):
-    with pytest.raises(TrainingFailed, match=f"^{pairs} labelled pairs are too few.*--first-batch"):
+    with pytest.raises(TrainingFailed, match=f"^{pairs} labelled pairs are too few.*give more labels"):
         trained(letters, make_task(True), FAST, [0, 0, 1], pairs)
 
 

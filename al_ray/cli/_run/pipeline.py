@@ -23,9 +23,6 @@ PACE = 20
 def run_command(options: Options) -> None:
     """Run to the end, and print a table of all rounds."""
     config = options.run if options.match is None else replace(options.run, matched=bought_by(options.match))
-    if not (options.out / "config.json").exists():
-        for line in labelling_plan(config, options.calls):
-            print(line, flush=True)
     folder = run(config, options.cluster, options.out, options.calls, options.stop)
     print(table(folder.metrics()))
     print(f"results: {folder.path}")
@@ -39,13 +36,20 @@ def run(
     stop: StopConfig = NEVER,
 ) -> RunFolder:
     """Run to the end, continuing from the folder, with progress and a line for each round."""
-    progress = Progress()
+    progress, plan = Progress(), list(labelling_plan(config, oracle))
+
+    def on_progress(stage: str, done: int, total: int) -> None:
+        # The first stage: the options are valid, and the first pair of a new run is not chosen yet.
+        if plan and not (out / "round-001").exists():
+            print("\n".join(plan), flush=True)
+        plan.clear()
+        progress(stage, done, total)
 
     def on_round(line: dict[str, Any]) -> None:
         progress.close()
         print(format_round(line), flush=True)
 
-    result = api.run(config, out, cluster=cluster, oracle=oracle, stop=stop, on_round=on_round, on_progress=progress)
+    result = api.run(config, out, cluster=cluster, oracle=oracle, stop=stop, on_round=on_round, on_progress=on_progress)
     if result.stopped is not None:
         print(result.stopped)
     return result.folder
