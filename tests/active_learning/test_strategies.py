@@ -101,10 +101,11 @@ def test_whoever_names_strategies_names_those_of_the_registry(monkeypatch):
     assert get_args(StrategyName) == get_args(get_type_hints(RunConfig)["strategy"]) == tuple(STRATEGIES)
     assert set(LOOKS) <= set(STRATEGIES)
     assert NEEDS == {"stratified-match": "uncertainty"}
-    ranks = sorted(STRATEGIES, key=lambda name: Method(name).rank)
-    # As the paper's Tables 3 and 5 have them.
-    assert ranks == ["random", "stated", "static", "stratified-match", "stratified-all", "adaptive", "uncertainty"]
-    assert [name for name in STRATEGIES if "(oracle)" in Method(name).words()] == ["stratified-match", "stratified-all"]
+    # As the paper's Tables 3 and 5 have them; a strategy that is not the paper's may stand anywhere.
+    paper = ["random", "stated", "static", "stratified-match", "stratified-all", "adaptive", "uncertainty"]
+    assert sorted(paper, key=lambda name: Method(name).rank) == paper
+    for name, one in STRATEGIES.items():
+        assert ("(oracle)" in Method(name).words()) == one.knows_positives
     for name, one in STRATEGIES.items():
         assert f"{name}: {one.summary}" in strategies_help()
     monkeypatch.setitem(STRATEGIES, "likely", Strategy(STRATEGIES["adaptive"].choose, "likely pairs", uses_model=True))
@@ -116,7 +117,7 @@ def test_whoever_names_strategies_names_those_of_the_registry(monkeypatch):
 
 
 def test_a_name_without_an_implementation_is_refused_wherever_it_comes_in():
-    known = "uncertainty, adaptive, static, random, stated, stratified-match, stratified-all"
+    known = ", ".join(STRATEGIES)
     with pytest.raises(BadOption, match=f"--strategy is 'likely'; give one of {known}"):
         RunConfig(task="t", strategy="likely")
     with pytest.raises(BadOption, match=f"--strategies has likely; give some of {known}"):
