@@ -54,6 +54,12 @@ settings.register_profile("al_ray", deadline=None)
 settings.load_profile("al_ray")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run faults on the session's Ray last: a process that is connected to it cannot start a cluster of its own."""
+    if config.getoption("markexpr") == "faults":
+        items.sort(key=lambda item: "local_ray" in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real data sets, never part of the project; what needs it is skipped where it is absent."""

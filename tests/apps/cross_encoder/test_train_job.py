@@ -202,7 +202,7 @@ def test_a_driver_that_was_killed_while_scoring_resumes_with_the_next_slice(conc
         "--max-length 24 --encoder-batch 8 --threads 1 --concat-batch 16 --slice-pairs 16 --search.neighbours 5 "
         "--search.block 16 --training.epochs 1 --training.batch 8 --training.learning-rate 1e-3 --training.worst-loss "
         "100 --evaluation.near-neighbours 2 --evaluation.random-pairs 25 --evaluation.examples 20 "
-        "--evaluation.near-pairs None"
+        "--evaluation.near-pairs 1000000"
     )
     dying = Path(__file__).resolve().parents[2] / "cluster" / "dying.py"
     command = [sys.executable, str(dying), "score", "first", str(folder / "log"), *shlex.split(line)]
@@ -210,7 +210,7 @@ def test_a_driver_that_was_killed_while_scoring_resumes_with_the_next_slice(conc
     assert died.returncode == -signal.SIGKILL, died.stderr
     stored = {path: path.stat().st_mtime_ns for path in (folder / "killed" / "scores").iterdir()}
     assert 0 < len(stored) < len(list((concat / "scores").iterdir()))
-    train(options(folder, "killed", labels=str(cosine), evaluation=MEASURED))
+    train(options(folder, "killed", labels=str(cosine), evaluation=replace(MEASURED, near_pairs=1_000_000)))
     assert read(folder / "killed" / "evaluation-dev.json") == read(concat / "evaluation-dev.json")
     assert {path: path.stat().st_mtime_ns for path in stored} == stored
 

@@ -17,6 +17,7 @@ import pytest
 import ray
 from ray.cluster_utils import Cluster
 
+from al_ray.apps.grid import ray_tune
 from al_ray.apps.grid.runner import run_grid
 from al_ray.apps.grid.spec import Cell
 from al_ray.apps.reporting.run_records import Round, Run
@@ -86,6 +87,13 @@ def quiet(cluster, task, tmp_path_factory) -> tuple[list, list]:
     runs = ended(task, out, nobody)
     assert [run.status for run in runs] == ["complete", "complete"]
     return figures(runs), labels(task, out)
+
+
+@pytest.fixture(autouse=True)
+def processes(monkeypatch):
+    """The metrics of a round with the process of its trial, which Tune tells and al_ray leaves out."""
+    metrics = ray_tune.round_metrics
+    monkeypatch.setattr(ray_tune, "round_metrics", lambda result: {**metrics(result), "pid": result["pid"]})
 
 
 class Once:
