@@ -29,11 +29,11 @@ pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("local_ray")]
 # What a run writes, in this order, and what is called just before; pool and model are written by workers.
 MOMENTS = {
     "pool/": (world, "prepare_pool"),
-    "round-001/batch.parquet": (Ledger, "choose"),
-    "round-001/answers-00001.parquet": (Ledger, "keep"),
+    "round-001/batch.parquet": (Ledger, "add_batch"),
+    "round-001/answers-00001.parquet": (Ledger, "add_answers"),
     "round-001/labels.parquet": (Ledger, "seal"),
     "round-001/model": (world.TrainerActor, "train"),
-    "round-001/examples.parquet": (RunFolder, "complete"),
+    "round-001/examples.parquet": (RunFolder, "record_round"),
     "metrics.jsonl": (RunFolder, "_keep_figures"),
 }
 LINE = (
