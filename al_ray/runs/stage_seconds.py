@@ -4,7 +4,9 @@ A round waits for people between two processes, or is interrupted; record.json t
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 
+from al_ray.core.errors import BadFile
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath
 
@@ -20,5 +22,7 @@ def total_seconds(folder: StoragePath, seconds: Mapping[str, float]) -> dict[str
 
 
 def write_seconds(folder: StoragePath, seconds: Mapping[str, float]) -> None:
-    """Add the seconds of this process to those in the file."""
-    write_json(folder / FILE, total_seconds(folder, seconds))
+    """Add the seconds of this process to those in the file, unless it cannot be written or read."""
+    # A process often ends because the disk is full: its own error is the one to see.
+    with suppress(BadFile):
+        write_json(folder / FILE, total_seconds(folder, seconds))
