@@ -94,7 +94,7 @@ class EvaluationConfig:
     near_neighbours: Annotated[int, Between(1, 1_000_000)] = 100
     """The near negatives are this many nearest neighbours of each left text under the untrained encoder (A.2)."""
     near_pairs: Annotated[int | None, Between(1, 2**40)] = None
-    """Maximum number of near negatives of each band, drawn at random. Default: all, as in the paper."""
+    """Maximum number of near negatives of each band, drawn at random; the paper takes all."""
     bands: tuple[float, ...] = ()
     """Cosines of the untrained encoder, highest first, that divide the near negatives into strata."""
     random_pairs: Annotated[int, Between(1, 2**40)] = 10_000_000
