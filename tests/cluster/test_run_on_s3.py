@@ -164,7 +164,7 @@ def test_a_driver_killed_on_s3_goes_on_and_ends_with_what_a_quiet_one_has(server
     for stage, when in DEATHS:
         done = ended(tmp_path, server, stage, when, str(tmp_path / "log.txt"))
         assert done.returncode == -signal.SIGKILL, (stage, done.stderr)
-        assert ("is dead: its lock is taken over" in done.stderr) == (stage != "label")
+        assert ("is dead: taking over its lock" in done.stderr) == (stage != "label")
         assert ("round-001/training.safetensors" in server.names("killed")) == (stage == "train")
     done = ended(tmp_path, server, "never", "last", "")
     assert done.returncode == 0, done.stderr
