@@ -34,8 +34,8 @@ from collections import Counter
 
 import ray
 
-from al_ray.cluster.actors import kept
-from al_ray.active_learning.config import ClusterConfig
+from al_ray.cluster.actors import placement
+from al_ray.core.config.cluster import ClusterConfig
 
 def nodes():
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -43,7 +43,7 @@ def nodes():
 
 ray.init(log_to_driver=False)
 seen = [nodes()]
-with kept("PoolShard", 5, ClusterConfig(shards=5, cpus_per_shard=8, gpus_per_shard=1, timeout=90)) as places:
+with placement("PoolShard", 5, ClusterConfig(shards=5, cpus_per_shard=8, gpus_per_shard=1, timeout=90)) as places:
     seen.append(nodes())
     assert len(places.room.group.bundle_specs) == 5
 deadline = time.monotonic() + 60
