@@ -38,7 +38,7 @@ def sample_false_positives(
     config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
 ) -> tuple[Record, SheetPairs]:
     """Draw putative false positives of each stratum at the threshold of a recall, shuffled."""
-    split = folder.task.measurable(options.split)
+    split = folder.task.with_positives(options.split)
     scorer, evalset, scores = _scored_set(config, cluster, folder, options, watch)
     assert options.at_recall is not None
     threshold = threshold_at(scores[0], options.at_recall)
