@@ -10,15 +10,17 @@ import numpy as np
 from al_ray.active_learning.loop import buy_labels
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.cli._labels.options import Close, Command, Correct, Export, Import, Status
+from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadFile, BadOption, LabelsAwaited, WrongFolder
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Batch, make_answers
 from al_ray.core.pairs import Pairs, as_pairs
+from al_ray.core.progress import no_progress
 from al_ray.core.scorer import Labels
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.tables.label_tables import labels_table, read_task_labels, write_labels
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
-from al_ray.oracles.people import FileOracle
+from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.limits import stored_limits
 from al_ray.runs.place import refuse_inside
@@ -164,9 +166,10 @@ def close(options: Close) -> None:
         ledger, number = folder.ledger, folder.last + 1
         if ledger.batch(number) is None or ledger.sealed(number):
             raise BadOption(f"{options.run} has no round that waits for labels; there is nothing to close")
-        if bound_config(options.run).oracle == "file":
+        config = bound_config(options.run)
+        if oracle_kind(config.oracle).people:
             with suppress(LabelsAwaited):
-                buy_labels(number, ledger, FileOracle(ledger))
+                buy_labels(number, ledger, make_oracle(OracleRequest(config, OracleConfig(), folder, no_progress)))
         left = 0 if ledger.sealed(number) else ledger.close(number)
         labels = ledger.labels(number)
         print(f"round {number} is closed with {int((labels != OPEN).sum()):,} labels; {left:,} pairs leave it")

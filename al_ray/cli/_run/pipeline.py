@@ -10,7 +10,7 @@ from al_ray.api import runs as api
 from al_ray.cli._run.options import Options
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.oracle import MODEL, OracleConfig
+from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.text_table import format_columns
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.run_folder import RunFolder
@@ -57,12 +57,12 @@ def run(
 
 def labelling_plan(config: RunConfig, calls: OracleConfig) -> Iterator[str]:
     """Yield the plan of a run whose labels people or a function give; nothing if they are free."""
-    sizes = config.batches
-    if config.oracle == "simulated" or config.oracle.startswith(MODEL):
+    sizes, kind = config.batches, oracle_kind(config.oracle)
+    if kind.free:
         return
     rounds = f"{len(sizes)} round{'s' * (len(sizes) > 1)} of {', '.join(f'{size:,}' for size in sizes[:6])}"
     yield f"plan: {rounds}{', ...' * (len(sizes) > 6)} pairs, {sum(sizes):,} labels in all"
-    if config.oracle == "file":
+    if kind.people:
         yield f"at {PACE} seconds a pair that is {sum(sizes) * PACE / 3600:,.1f} hours of labelling"
     elif calls.cost_per_pair is not None:
         yield f"at --cost-per-pair {calls.cost_per_pair:,.6g} they cost {sum(sizes) * calls.cost_per_pair:,.6g}"
