@@ -34,7 +34,7 @@ class RunSpec:
 
     config: RunConfig
     cluster: ClusterConfig
-    asking: OracleConfig = field(default_factory=OracleConfig)
+    oracle_options: OracleConfig = field(default_factory=OracleConfig)
     stop: StopConfig = NEVER
 
 
@@ -52,11 +52,11 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
     config = config.settled(task.split("train").space.total)
     refuse_unfit(config, task)
     with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
-        calls, stop = in_force(out, work.asking, work.stop)
+        oracle_options, stop = in_force(out, work.oracle_options, work.stop)
         stop.refuse_unmeasured(config)
-        oracle = make_oracle(OracleRequest(config, calls, journal, watch))
+        oracle = make_oracle(OracleRequest(config, oracle_options, journal, watch))
         journal.bind(config)
-        write_limits(out, calls, stop)
+        write_limits(out, oracle_options, stop)
         state = journal.state()
         journal.refuse_lost(state.round)
         early = None

@@ -19,7 +19,7 @@ class OracleRequest:
     """What an oracle may be made from: the options and the folder of its run, and the callback for its progress."""
 
     config: RunConfig
-    options: OracleConfig
+    oracle_options: OracleConfig
     journal: RunFolder
     watch: OnProgress
 
@@ -33,7 +33,7 @@ MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {
     "function": lambda request: CallableOracle(
         request.config.oracle,
         request.journal.task,
-        request.options,
+        request.oracle_options,
         request.config.seed,
         request.journal.ledger.cost(),
         request.watch,
