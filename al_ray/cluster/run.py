@@ -54,6 +54,8 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
     with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
         oracle_options, stop = in_force(out, work.oracle_options, work.stop)
         stop.refuse_unmeasured(config)
+        # Before the oracle is loaded: of another run or a grown task, how it is loaded is not what is wrong.
+        journal.refuse_other(config)
         oracle = make_oracle(OracleRequest(config, oracle_options, journal, watch))
         journal.bind(config)
         write_limits(out, oracle_options, stop)
