@@ -8,7 +8,7 @@ from typing import Annotated, Literal, cast
 from al_ray.active_learning.strategies import STRATEGIES, StrategyName, budgets_help, strategies_help
 from al_ray.core.config.bounds import Between, Group, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.config.oracle import oracle_kind, oracles_help
+from al_ray.core.config.oracle import oracle_forms, oracle_kind, oracle_name, oracles_help
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
@@ -56,6 +56,8 @@ class RunConfig(EncoderConfig):
         # The strategy and the oracle come first, because the other checks look them up.
         if self.strategy not in STRATEGIES:
             raise BadOption(f"--strategy is {self.strategy!r}; give one of {', '.join(STRATEGIES)}")
+        if oracle_name(self.oracle) is None:
+            raise BadOption(f"--oracle is {self.oracle!r}; give {oracle_forms()}")
         sizes = PEOPLE if oracle_kind(self.oracle).people else MACHINE
         for name, value in zip(("first_batch", "growth"), sizes, strict=True):
             if getattr(self, name) is None:

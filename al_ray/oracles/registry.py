@@ -43,5 +43,7 @@ MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {
 
 
 def make_oracle(request: OracleRequest) -> Oracle:
-    """Make the oracle that the options of a run name; BadOption if it cannot be loaded, or for an unknown word."""
-    return MAKERS[oracle_name(request.config.oracle)](request)
+    """Make the oracle that the options of a run name; BadOption or BadFile if it cannot be loaded."""
+    name = oracle_name(request.config.oracle)
+    assert name is not None
+    return MAKERS[name](request)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from al_ray.core.config.bounds import Between, Lifted, check_bounds
-from al_ray.core.errors import BadOption
 
 MODEL = "model:"
 """Before the path of a cross-encoder that is the oracle."""
@@ -85,18 +84,22 @@ ORACLES: Mapping[str, OracleKind] = {
 """All kinds of oracles by name, in the order of --help; a word names the first kind that it fits."""
 
 
-def oracle_name(word: str) -> str:
-    """Return the name of the kind of oracle that --oracle WORD names; BadOption if it names none."""
-    for name, kind in ORACLES.items():
-        if kind.is_named(word):
-            return name
-    *others, last = (kind.form for kind in ORACLES.values())
-    raise BadOption(f"--oracle is {word!r}; give {', '.join(others)}, or {last}")
+def oracle_name(word: str) -> str | None:
+    """Return the name of the kind of oracle that --oracle WORD names; None if it names none."""
+    return next((name for name, kind in ORACLES.items() if kind.is_named(word)), None)
 
 
 def oracle_kind(word: str) -> OracleKind:
-    """Return the kind of oracle that --oracle WORD names; BadOption if it names none."""
-    return ORACLES[oracle_name(word)]
+    """Return the kind of oracle that --oracle WORD names; RunConfig refuses a word that names none."""
+    name = oracle_name(word)
+    assert name is not None
+    return ORACLES[name]
+
+
+def oracle_forms() -> str:
+    """Return how each kind of oracle is written, for the error on a word that names none."""
+    *others, last = (kind.form for kind in ORACLES.values())
+    return f"{', '.join(others)}, or {last}"
 
 
 def oracles_help() -> str:
