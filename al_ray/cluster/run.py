@@ -6,22 +6,18 @@ from typing import Any
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.ports import Oracle
 from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason, limit_reached
 from al_ray.active_learning.strategies import STRATEGIES, stated
 from al_ray.cluster.services import deploy_services
 from al_ray.cluster.session import refuse_lost, session
 from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.oracle import MODEL, OracleConfig
+from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadOption, CostReached, MissingSplit, WrongFolder
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.oracles.cross_encoder import CrossEncoderOracle
-from al_ray.oracles.function import CallableOracle
-from al_ray.oracles.people import FileOracle
-from al_ray.oracles.simulated import SimulatedOracle
+from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.runs.limits import in_force, write_limits
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder, opened
@@ -38,7 +34,7 @@ class RunSpec:
 
     config: RunConfig
     cluster: ClusterConfig
-    asking: OracleConfig = field(default_factory=OracleConfig)
+    oracle_options: OracleConfig = field(default_factory=OracleConfig)
     stop: StopConfig = NEVER
 
 
@@ -56,11 +52,13 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
     config = config.settled(task.split("train").space.total)
     refuse_unfit(config, task)
     with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
-        calls, stop = in_force(out, work.asking, work.stop)
+        oracle_options, stop = in_force(out, work.oracle_options, work.stop)
         stop.refuse_unmeasured(config)
-        oracle = oracle_of(config, calls, journal, watch)
+        # Before the oracle is loaded: of another run or a grown task, how it is loaded is not what is wrong.
+        journal.refuse_other(config)
+        oracle = make_oracle(OracleRequest(config, oracle_options, journal, watch))
         journal.bind(config)
-        write_limits(out, calls, stop)
+        write_limits(out, oracle_options, stop)
         state = journal.state()
         journal.refuse_lost(state.round)
         early = None
@@ -101,15 +99,3 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
         raise BadOption(
             f"--strategy {config.strategy} draws as many positives and negatives as a run; give --match RUN"
         )
-
-
-def oracle_of(config: RunConfig, asking: OracleConfig, journal: RunFolder, watch: OnProgress) -> Oracle:
-    """Make the oracle of a run."""
-    ledger = journal.ledger
-    if config.oracle == "file":
-        return FileOracle(ledger)
-    if config.oracle == "simulated":
-        return SimulatedOracle(journal.task.measurable("train"))
-    if config.oracle.startswith(MODEL):
-        return CrossEncoderOracle(config.oracle, journal.task, config.threads, watch)
-    return CallableOracle(config.oracle, journal.task, asking, config.seed, ledger.cost(), watch)

@@ -65,32 +65,37 @@ class RunFolder:
         """Return the folder of a round."""
         return self.ledger.round(number)
 
-    def bind(self, config: RunConfig) -> None:
-        """Write config.json, or check that the config and task in it are the same; WrongFolder if they differ.
+    def refuse_other(self, config: RunConfig) -> dict[str, Any] | None:
+        """Return the options in config.json, None if there is none; WrongFolder if they, or the task, are others.
 
         More rounds than before are allowed, and extend the run; other batch sizes hold from the next batch on. Until
-        the first pair is chosen, config.json is overwritten: otherwise a wrong option, such as an encoder that does
-        not exist, could never be corrected.
+        the first pair is chosen, all may change: otherwise a wrong option could never be corrected.
         """
         path = self.path / "config.json"
-        options = {**as_dict(config), "task_digest": self.task.digest}
         if not path.exists():
-            write_json(path, options)
-            return
+            return None
         # An option that al_ray gained after the folder was written counts as its default.
         stored = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
         # The last round of such a strategy took all pairs that were left.
-        last = config.once or STRATEGIES[config.strategy].takes_all_stated
+        last, options = config.once or STRATEGIES[config.strategy].takes_all_stated, self._options(config)
         new = () if last or stored["rounds"] > config.rounds else BATCH_SIZES
         fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
         if fixed and self.ledger.rounds:
             cure = "" if stored["task_digest"] == self.task.digest else self._transfer(config)
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another --out{cure}")
+        return stored
+
+    def bind(self, config: RunConfig) -> None:
+        """Write config.json, or check that the folder is a run with these options; see `refuse_other`."""
+        stored, options = self.refuse_other(config), self._options(config)
+        if stored and self.ledger.rounds and any(stored[name] != options[name] for name in BATCH_SIZES[1:]):
+            sizes = ", ".join(f"{size:,}" for size in config.batches[self.ledger.rounds :][:6])
+            logger.info("batch sizes change: the next rounds have %s pairs", sizes or "no")
         if stored != options:
-            if self.ledger.rounds and any(stored[name] != options[name] for name in BATCH_SIZES[1:]):
-                sizes = ", ".join(f"{size:,}" for size in config.batches[self.ledger.rounds :][:6])
-                logger.info("batch sizes change: the next rounds have %s pairs", sizes or "no")
-            write_json(path, options)
+            write_json(self.path / "config.json", options)
+
+    def _options(self, config: RunConfig) -> dict[str, Any]:
+        return {**as_dict(config), "task_digest": self.task.digest}
 
     def _transfer(self, config: RunConfig) -> str:
         """Return how the labels of this run get into a run of another task, for an error."""
@@ -150,6 +155,7 @@ class RunFolder:
         assert state.model.scorer is not None
         scorer = state.model.scorer
         labels = state.labelled.labels[state.labelled.rounds == state.round]
+        recall = self.round(state.round) / RECALL
         figures: dict[str, Any] = {
             "round": state.round,
             "labels": len(state.labelled),
@@ -157,7 +163,7 @@ class RunFolder:
             "batch_positives": int((labels == YES).sum()),
             **_headline(evaluations),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
-            "index_recall": self._index_recall(state.round),
+            "index_recall": read_json(recall, ["index_recall"])["index_recall"] if recall.exists() else None,
             "warnings": state.labelled.warnings
             + [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
             "seconds": total_seconds(self.round(state.round), self.seconds),
@@ -167,7 +173,10 @@ class RunFolder:
         if examples is not None:
             write_examples(self.round(state.round), examples, self.task)
         write_json(self.round(state.round) / "record.json", {**figures, "model": model, "evaluations": splits})
-        self._keep_figures(state.round, figures)
+        # The line replaces that of an interrupted attempt at the same round.
+        lines = [line for line in self.metrics() if line["round"] < state.round]
+        write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in [*lines, figures]))
+        add_events(self.path / "events", figures)
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
         self.seconds.clear()
 
@@ -209,10 +218,6 @@ class RunFolder:
         """Write the index recall of the current round; a resumed round does not repeat the search."""
         write_json(self.round(self.last + 1) / RECALL, {"index_recall": share})
 
-    def _index_recall(self, number: int) -> float | None:
-        path = self.round(number) / RECALL
-        return read_json(path, ["index_recall"])["index_recall"] if path.exists() else None
-
     def metrics(self) -> list[dict[str, Any]]:
         """Return the lines of metrics.jsonl, one for each round."""
         path = self.path / "metrics.jsonl"
@@ -230,13 +235,6 @@ class RunFolder:
     def complete_rounds(self) -> list[dict[str, Any]]:
         """Return the metrics of the rounds that state.json counts; an interrupted round may have left one line more."""
         return self.metrics()[: self.last]
-
-    def _keep_figures(self, number: int, figures: Mapping[str, Any]) -> None:
-        """Write the line of a round; it replaces the line of an interrupted attempt at the same round."""
-        lines = [line for line in self.metrics() if line["round"] < number]
-        text = "".join(json.dumps(line) + "\n" for line in [*lines, figures])
-        write_text(self.path / "metrics.jsonl", text)
-        add_events(self.path / "events", figures)
 
 
 @contextmanager

@@ -71,7 +71,7 @@ class Grid:
     @property
     def digest(self) -> str:
         """Return the digest of all that Tune stores of the grid; with another one, Tune starts a fresh experiment."""
-        blocks = self.work.cluster, self.work.asking, self.work.stop, self.how
+        blocks = self.work.cluster, self.work.oracle_options, self.work.stop, self.how
         names = [cell.name for cell in self.cells]
         return hashlib.sha256(json.dumps([LAYOUT, names, *map(as_dict, blocks)]).encode()).hexdigest()[:12]
 

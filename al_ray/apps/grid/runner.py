@@ -102,7 +102,7 @@ def complete(grid: Grid, cell: Cell, task: Task) -> bool:
     """Return whether a cell's run has all its rounds, or ended at a stop option that still applies."""
     folder = RunFolder(GridFolder(grid.out).run(cell), task)
     lines = folder.complete_rounds()
-    _, stop = in_force(folder.path, grid.work.asking, grid.work.stop)
+    _, stop = in_force(folder.path, grid.work.oracle_options, grid.work.stop)
     stopped = at_its_end(folder.path, cell.config) and limit_reached(stop, lines) is not None
     return stopped or len(lines) == len(cell.config.batches)
 

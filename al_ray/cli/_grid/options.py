@@ -48,7 +48,9 @@ class Options(RunConfig):
     budgets: Numbers = ()
     """Axis: total labels of a run. --first-batch is then the largest with which all rounds stay within it."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    calls: tyro.conf.OmitArgPrefixes[OracleConfig] = field(default_factory=OracleConfig, metadata={"heading": "oracle"})
+    oracle_options: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
+        default_factory=OracleConfig, metadata={"heading": "oracle"}
+    )
     stop: StopConfig = NEVER
     scheduling: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
     dry_run: bool = False

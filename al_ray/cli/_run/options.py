@@ -21,7 +21,9 @@ class Options(RunConfig):
     out: PathOrUri
     """Run folder, a path or a URI such as s3://bucket/run. If it holds a run, the run is resumed."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    calls: tyro.conf.OmitArgPrefixes[OracleConfig] = field(default_factory=OracleConfig, metadata={"heading": "oracle"})
+    oracle_options: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
+        default_factory=OracleConfig, metadata={"heading": "oracle"}
+    )
     stop: StopConfig = NEVER
     match: Annotated[PathOrUri | None, PAPER] = None
     """For stratified-match: a complete run; this one draws as many positives and negatives as that one labelled."""

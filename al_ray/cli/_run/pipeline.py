@@ -10,7 +10,7 @@ from al_ray.api import runs as api
 from al_ray.cli._run.options import Options
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.oracle import MODEL, OracleConfig
+from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.text_table import format_columns
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.run_folder import RunFolder
@@ -23,7 +23,7 @@ PACE = 20
 def run_command(options: Options) -> None:
     """Run to the end, and print a table of all rounds."""
     config = options.run if options.match is None else replace(options.run, matched=bought_by(options.match))
-    folder = run(config, options.cluster, options.out, options.calls, options.stop)
+    folder = run(config, options.cluster, options.out, options.oracle_options, options.stop)
     print(table(folder.metrics()))
     print(f"results: {folder.path}")
 
@@ -32,11 +32,11 @@ def run(
     config: RunConfig,
     cluster: ClusterConfig,
     out: StoragePath,
-    oracle: OracleConfig = api.ORACLE,
+    oracle_options: OracleConfig = api.ORACLE,
     stop: StopConfig = NEVER,
 ) -> RunFolder:
     """Run to the end, continuing from the folder, with progress and a line for each round."""
-    progress, plan = Progress(), list(labelling_plan(config, oracle))
+    progress, plan = Progress(), list(labelling_plan(config, oracle_options))
 
     def on_progress(stage: str, done: int, total: int) -> None:
         # The first stage: the options are valid, and the first pair of a new run is not chosen yet.
@@ -49,23 +49,31 @@ def run(
         progress.close()
         print(format_round(line), flush=True)
 
-    result = api.run(config, out, cluster=cluster, oracle=oracle, stop=stop, on_round=on_round, on_progress=on_progress)
+    result = api.run(
+        config,
+        out,
+        cluster=cluster,
+        oracle_options=oracle_options,
+        stop=stop,
+        on_round=on_round,
+        on_progress=on_progress,
+    )
     if result.stopped is not None:
         print(result.stopped)
     return result.folder
 
 
-def labelling_plan(config: RunConfig, calls: OracleConfig) -> Iterator[str]:
+def labelling_plan(config: RunConfig, oracle_options: OracleConfig) -> Iterator[str]:
     """Yield the plan of a run whose labels people or a function give; nothing if they are free."""
-    sizes = config.batches
-    if config.oracle == "simulated" or config.oracle.startswith(MODEL):
+    sizes, kind = config.batches, oracle_kind(config.oracle)
+    if kind.free:
         return
     rounds = f"{len(sizes)} round{'s' * (len(sizes) > 1)} of {', '.join(f'{size:,}' for size in sizes[:6])}"
     yield f"plan: {rounds}{', ...' * (len(sizes) > 6)} pairs, {sum(sizes):,} labels in all"
-    if config.oracle == "file":
+    if kind.people:
         yield f"at {PACE} seconds a pair that is {sum(sizes) * PACE / 3600:,.1f} hours of labelling"
-    elif calls.cost_per_pair is not None:
-        yield f"at --cost-per-pair {calls.cost_per_pair:,.6g} they cost {sum(sizes) * calls.cost_per_pair:,.6g}"
+    elif (price := oracle_options.cost_per_pair) is not None:
+        yield f"at --cost-per-pair {price:,.6g} they cost {sum(sizes) * price:,.6g}"
     yield "--rounds, --first-batch and --growth change it, also later"
 
 

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.api import audits as api_of_audits
 from al_ray.api.runs import load_run
 from al_ray.apps.audit.folder import AuditFolder, SheetPairs
 from al_ray.apps.audit.sampling import with_stored_vectors
 from al_ray.cli import audit
-from al_ray.cli._audit import pipeline as audit_pipeline
 from al_ray.cli._shared import entry
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig
@@ -160,7 +160,7 @@ def test_an_audit_is_never_written_over(asked: str, out: Path, monkeypatch, caps
     line = f"{asked} {out}"
     fill(out, lambda _: "unsure")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    monkeypatch.setattr(audit_pipeline, "session", lambda _: pytest.fail("it needs no Ray"))
+    monkeypatch.setattr(api_of_audits, "session", lambda _: pytest.fail("it needs no Ray"))
     do(monkeypatch, line)
     assert "holds this audit already" in capsys.readouterr().out
     (out / "audit.json").unlink()
