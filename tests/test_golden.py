@@ -22,8 +22,6 @@ from al_ray.active_learning.loop import make_request
 from al_ray.active_learning.round_request import RoundRequest
 from al_ray.active_learning.stopping import StopConfig
 from al_ray.active_learning.strategies import STRATEGIES, stated_seed
-from al_ray.apps.audit.false_positives import draw_above
-from al_ray.apps.audit.score_bands import draw_ranks
 from al_ray.apps.augmentation.folder import digest_of as gold_digest
 from al_ray.apps.augmentation.options import AugmentConfig, Gold, Scored
 from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
@@ -57,6 +55,8 @@ from al_ray.datasets.task_folder import sealed
 from al_ray.encoders.cross_encoder import CrossEncoder
 from al_ray.encoders.encoder import learn_words, untrained
 from al_ray.encoders.transformer import Encoder
+from al_ray.metrics.audit.false_positives import draw_above
+from al_ray.metrics.audit.score_bands import draw_ranks
 from al_ray.metrics.average_precision import Counts, StratumSummary
 from al_ray.metrics.bootstrap import poisson_weights
 from al_ray.metrics.intervals import average_precision_interval

@@ -24,7 +24,6 @@ from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, Record, Sh
 from al_ray.apps.audit.options import AuditConfig
 from al_ray.apps.audit.printout import format_false_positives
 from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
-from al_ray.apps.audit.score_bands import BandAudit
 from al_ray.cluster.session import refuse_lost, session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile, BadOption
@@ -32,6 +31,7 @@ from al_ray.core.labels import OPEN
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels, Scorer
+from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule
 from al_ray.oracles.answer_files import answer_paths, read_answer_files
 from al_ray.oracles.people import write_sheets
@@ -96,7 +96,7 @@ def sample_audit(
     refuse_lost(target)
     refuse_inside(target, storage_path(run.config.task))
     task = run.folder.task
-    (task.split if config.by_score else task.measurable)(config.split)
+    (task.split if config.by_score else task.with_positives)(config.split)
     request, folder = _request(config, run), AuditFolder(target)
     exists = folder.holds(request)
     if not exists:

@@ -14,11 +14,11 @@ import numpy as np
 from al_ray.apps.audit.calibration import format_bins, reliability_bins
 from al_ray.apps.audit.folder import Record
 from al_ray.apps.audit.printout import Result, count_answers, percent
-from al_ray.apps.audit.ranking_quality import average_precision
-from al_ray.apps.audit.score_bands import AtThreshold, BandAudit
 from al_ray.core.labels import YES
 from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.text_table import format_columns
+from al_ray.metrics.audit.ranking_quality import average_precision
+from al_ray.metrics.audit.score_bands import AtThreshold, BandAudit
 from al_ray.metrics.average_precision import Estimate
 
 UNKNOWN = "unknown"

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from al_ray.apps.audit.false_positives import FalsePositiveSample
-from al_ray.apps.audit.score_bands import BandAudit
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import NO, UNSURE, YES
 from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Floats, Labels, Scorer
 from al_ray.core.task import Task
+from al_ray.metrics.audit.false_positives import FalsePositiveSample
+from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.average_precision import Ints, StratumSummary
 from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
 

@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.audit.false_positives import draw_above, threshold_at
 from al_ray.apps.audit.folder import AuditOptions, BandScores, Record, SheetPairs, StratumCounts
-from al_ray.apps.audit.score_bands import Band, allotted, bands, draw_ranks, ranked
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.sharded_evaluator import make_evaluator
 from al_ray.cluster.sharded_pool import ShardedPool
@@ -25,6 +23,8 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels, Scorer
 from al_ray.core.task import Split
+from al_ray.metrics.audit.false_positives import draw_above, threshold_at
+from al_ray.metrics.audit.score_bands import Band, allotted, bands, draw_ranks, ranked
 from al_ray.metrics.strata import EvaluationSet
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED

@@ -9,11 +9,11 @@ import pytest
 from al_ray.apps.audit.band_printout import format_bands
 from al_ray.apps.audit.calibration import choose_threshold, fit_scorer, parse_precision_rules, reliability_bins
 from al_ray.apps.audit.folder import AuditOptions, Record
-from al_ray.apps.audit.score_bands import BandAudit, allotted, bands, draw_ranks
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels, Scorer, refit
+from al_ray.metrics.audit.score_bands import BandAudit, allotted, bands, draw_ranks
 
 NO_LABELS = np.empty(0, dtype=np.uint8)
 

@@ -1,12 +1,12 @@
-"""Average precision from the labels of bands of score (apps/audit/score_bands.py).
+"""Average precision from the labels of bands of score (metrics/audit/score_bands.py).
 
 The precision at a match is the number of matches that rank at or above it over its rank, and average precision is the
 mean of that over all matches. Ranks are counted exactly. Matches are known among the labelled pairs only, each of which
 stands for w pairs of its band; but in the precision at itself a match counts once, not w times, or average precision
 would be far too high.
 
-The interval is that of the module apps/audit/false_positives.py: it draws how many pairs of each band match, from the
-end that lowers (or raises) average precision, and where in the band they rank.
+The interval is that of metrics/audit/false_positives.py: it draws how many pairs of each band match, from the end
+that lowers (or raises) average precision, and where in the band they rank.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from al_ray.apps.audit.false_positives import DRAWS, OPPOSITE, End, estimate, possible
-from al_ray.apps.audit.score_bands import Band, BandAudit
 from al_ray.core.labels import NO, YES
 from al_ray.core.scorer import Floats
+from al_ray.metrics.audit.false_positives import DRAWS, OPPOSITE, End, estimate, possible
+from al_ray.metrics.audit.score_bands import Band, BandAudit
 from al_ray.metrics.average_precision import Estimate, Ints
 
 # Places in a band at which matches that no label shows may rank.

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from al_ray.apps.audit import false_positives, ranking_quality
-from al_ray.apps.audit.ranking_quality import average_precision
-from al_ray.apps.audit.score_bands import BandAudit, allotted, bands, draw_ranks
 from al_ray.core.labels import NO, OPEN, YES
 from al_ray.core.rng import generator
+from al_ray.metrics.audit import false_positives, ranking_quality
+from al_ray.metrics.audit.ranking_quality import average_precision
+from al_ray.metrics.audit.score_bands import BandAudit, allotted, bands, draw_ranks
 
 TOTAL = 20_000
 

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, hypergeom
 
-from al_ray.apps.audit.false_positives import (
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.labels import NO, OPEN, UNSURE, YES
+from al_ray.core.rng import generator
+from al_ray.core.scorer import Labels
+from al_ray.metrics.audit.false_positives import (
     TAIL,
     FalsePositiveSample,
     corrected_precision,
@@ -18,11 +22,7 @@ from al_ray.apps.audit.false_positives import (
     possible,
     threshold_at,
 )
-from al_ray.apps.audit.score_bands import BandAudit, allotted, bands, draw_ranks, ranked
-from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.labels import NO, OPEN, UNSURE, YES
-from al_ray.core.rng import generator
-from al_ray.core.scorer import Labels
+from al_ray.metrics.audit.score_bands import BandAudit, allotted, bands, draw_ranks, ranked
 from al_ray.metrics.average_precision import Ints, StratumSummary
 
 NO_RANKS, NONE = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
