@@ -150,7 +150,7 @@ def drawn(x: Floats, truth: Labels, reach: int, rng: np.random.Generator) -> tup
 def test_an_audit_of_a_small_run_makes_its_scores_probabilities(monkeypatch: pytest.MonkeyPatch):
     """Over 25 runs of 150 labels and audits of 300: how often pairs match where a score or p is high."""
     for module in ("false_positives", "score_bands"):
-        monkeypatch.setattr(f"al_ray.apps.audit.{module}.DRAWS", 1000)
+        monkeypatch.setattr(f"al_ray.metrics.audit.{module}.DRAWS", 1000)
     counts, inside, rows = np.zeros((2, 2, 2)), 0, 0
     for seed in range(25):
         rng = generator(seed, "people")

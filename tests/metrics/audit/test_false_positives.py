@@ -39,7 +39,7 @@ def rand(above: int, errors: int, matches: int, silent: int = 0) -> FalsePositiv
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("false_positives", "score_bands"):
-        monkeypatch.setattr(f"al_ray.apps.audit.{module}.DRAWS", 1000)
+        monkeypatch.setattr(f"al_ray.metrics.audit.{module}.DRAWS", 1000)
 
 
 def test_the_precision_of_a_model_trained_on_uncertain_pairs_is_the_papers():
