@@ -41,6 +41,9 @@ class RunConfig(EncoderConfig):
     growth: Annotated[float, Between(1, 1_000)] = cast(float, None)
     """Growth of the batch: round i labels n_1 * growth^(i-1) pairs. Default: 1 if people label, else 1.5. It may change
     when a run is resumed."""
+    dev_labels: Annotated[int, Between(0, 1_000_000)] = 0
+    """Pairs of dev to draw and label after each round, by the same oracle, to measure the model where not all matches
+    of dev are known. They are bought beside those of the rounds. It may change when a run is resumed."""
     oracle: str = field(default="simulated", metadata={"help": oracles_help()})
     seeding: Annotated[Literal["retrieval", "stated"], PAPER] = "retrieval"
     """Seed set, the first batch: the most similar pairs (4.2.3), or a random sample of the stated pairs (5.7)."""

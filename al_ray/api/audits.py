@@ -20,7 +20,7 @@ from al_ray.apps.audit.calibration import (
     recalibration,
     reliability_bins,
 )
-from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, Record, SheetPairs, band_audit, putative
+from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, Record, band_audit, putative
 from al_ray.apps.audit.options import AuditConfig
 from al_ray.apps.audit.printout import format_false_positives
 from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
@@ -31,6 +31,7 @@ from al_ray.core.labels import OPEN
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels, Scorer
+from al_ray.metrics.audit.drawn_pairs import DrawnPairs
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule
 from al_ray.oracles.answer_files import answer_paths, read_answer_files
@@ -165,7 +166,7 @@ class _LabelledAudit:
 
     path: Path
     record: Record
-    pairs: SheetPairs
+    pairs: DrawnPairs
     labels: Labels
 
     @property

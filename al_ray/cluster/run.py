@@ -6,18 +6,21 @@ from typing import Any
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.ports import Oracle
 from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason, limit_reached
 from al_ray.active_learning.strategies import STRATEGIES, stated
+from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.services import deploy_services
 from al_ray.cluster.session import refuse_lost, session
 from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadOption, CostReached, MissingSplit, WrongFolder
+from al_ray.core.labels import State
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.oracles.registry import OracleRequest, make_oracle
+from al_ray.oracles.registry import OracleRequest, make_dev_oracle, make_oracle
 from al_ray.runs.limits import in_force, write_limits
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder, opened
@@ -56,42 +59,54 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
         stop.refuse_unmeasured(config)
         # Before the oracle is loaded: of another run or a grown task, how it is loaded is not what is wrong.
         journal.refuse_other(config)
-        oracle = make_oracle(OracleRequest(config, oracle_options, journal, watch))
+        request = OracleRequest(config, oracle_options, journal, watch)
+        oracle = make_oracle(request)
+        dev = make_dev_oracle(request, oracle) if config.dev_labels else None
         journal.bind(config)
         write_limits(out, oracle_options, stop)
         state = journal.state()
         journal.refuse_lost(state.round)
         early = None
-        if state.round < len(config.batches) and limit_reached(stop, journal.complete_rounds()) is None:
+        more = state.round < len(config.batches) and limit_reached(stop, journal.complete_rounds()) is None
+        if more or (dev is not None and state.round and not journal.dev_labels.estimated(state.round)):
             journal.end(None)
             try:
-                pending = journal.ledger.batch(state.round + 1)
-                if pending is not None:
-                    if not STRATEGIES[config.strategy].uses_model and pending.source != config.strategy:
-                        raise WrongFolder(
-                            f"{out} has imported labels, and --strategy {config.strategy} takes no seed set"
-                        )
-                    # Before any actor is started, because people may not have labelled yet.
-                    loop.buy_labels(state.round + 1, journal.ledger, oracle)
+                # Before any actor is started, because people may not have labelled yet.
+                ask_pending(config, journal, oracle, dev, state)
                 with (
                     session(cluster, config.training.workers),
-                    deploy_services(config, cluster, journal, oracle, watch, trial) as world,
+                    deploy_services(config, cluster, journal, oracle, watch, trial, dev) as world,
                 ):
-                    for _ in loop.run(config, task.split("train"), world, state):
+                    for _ in loop.run(config, task.split("train"), world, state) if more else ():
                         lines = journal.metrics()
                         on_round(lines[-1])
                         if limit_reached(stop, lines) is not None:
                             break
+                    loop.measure_last(world, journal.state())
             except CostReached as limit:
                 early = str(limit)
         journal.end(early or end_reason(config, stop, journal.complete_rounds()))
     return journal
 
 
+def ask_pending(config: RunConfig, journal: RunFolder, oracle: Oracle, dev: Oracle | None, state: State) -> None:
+    """Buy the labels of pairs that an earlier session chose; LabelsAwaited if people have yet to answer."""
+    number, sampler = state.round + 1, None if dev is None else ShardedDevSampler(config, journal, dev, None)
+    pending = journal.ledger.batch(number)
+    if pending is not None:
+        if not STRATEGIES[config.strategy].uses_model and pending.source != config.strategy:
+            raise WrongFolder(f"{journal.path} has imported labels, and --strategy {config.strategy} takes no seed set")
+        loop.label(number, journal.ledger, oracle, sampler, state.model)
+    elif sampler is not None and state.model is not None and sampler.ledger.batch(state.round) is not None:
+        loop.measure(sampler, state.round, state.model)
+
+
 def refuse_unfit(config: RunConfig, task: Task) -> None:
     """Raise MissingSplit or BadOption if the task lacks what the options need."""
     for name in config.evaluation.splits:
         task.measurable(name)
+    if config.dev_labels:
+        task.split("dev")
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")

@@ -10,6 +10,7 @@ round-NNN/search.json              recall of the index (knn): share of the true 
 round-NNN/seconds.json             time of stages before the process ended, see runs/stage_seconds.py
 round-NNN/record.json              metrics of the round, its model's digest and scorer, each split's evaluation
 round-NNN/examples.parquet         error examples, see runs/error_examples.py
+dev-labels/                        labels of drawn dev pairs (--dev-labels), see runs/dev_labels.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
 events/                            the same metrics for TensorBoard
 """
@@ -31,6 +32,7 @@ from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.metrics.error_examples import Examples, main_split
 from al_ray.metrics.evaluation import Evaluation
+from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
@@ -57,7 +59,7 @@ class RunFolder:
     def __init__(self, path: StoragePath, task: Task) -> None:
         """Use a folder, new or with rounds in it; to write into it, use `opened`."""
         self.path, self.task = path, task
-        self.ledger = Ledger(path, task)
+        self.ledger, self.dev_labels = Ledger(path, task), DevLabels(path, task)
         # Seconds of each stage of the current round in this process.
         self.seconds: dict[str, float] = {}
 
@@ -78,7 +80,7 @@ class RunFolder:
         stored = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
         # The last round of such a strategy took all pairs that were left.
         last, options = config.once or STRATEGIES[config.strategy].takes_all_stated, self._options(config)
-        new = () if last or stored["rounds"] > config.rounds else BATCH_SIZES
+        new = ("dev_labels", *(() if last or stored["rounds"] > config.rounds else BATCH_SIZES))
         fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
         if fixed and self.ledger.rounds:
             cure = "" if stored["task_digest"] == self.task.digest else self._transfer(config)
@@ -116,6 +118,11 @@ class RunFolder:
         complete, batch = self.metrics()[:last], self.ledger.batch(last + 1)
         current = 0 if batch is None else int((self.ledger.labels(last + 1) != OPEN).sum())
         return (complete[-1]["labels"] if complete else 0) + current
+
+    @property
+    def cost(self) -> float:
+        """Return the total cost of all answers, those on dev pairs included."""
+        return self.ledger.cost() + self.dev_labels.ledger.cost()
 
     def add_seconds(self, stage: str, seconds: float) -> None:
         """Add to the seconds of a stage in the record of the current round."""

@@ -12,6 +12,7 @@ from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.text_table import format_columns
+from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import StoragePath
@@ -25,6 +26,8 @@ def run_command(options: Options) -> None:
     config = options.run if options.match is None else replace(options.run, matched=bought_by(options.match))
     folder = run(config, options.cluster, options.out, options.oracle_options, options.stop)
     print(table(folder.metrics()))
+    for figures in folder.dev_labels.estimates():
+        print(format_estimate(figures))
     print(f"results: {folder.path}")
 
 
@@ -69,12 +72,15 @@ def labelling_plan(config: RunConfig, oracle_options: OracleConfig) -> Iterator[
     if kind.free:
         return
     rounds = f"{len(sizes)} round{'s' * (len(sizes) > 1)} of {', '.join(f'{size:,}' for size in sizes[:6])}"
-    yield f"plan: {rounds}{', ...' * (len(sizes) > 6)} pairs, {sum(sizes):,} labels in all"
+    every, dev = sum(sizes) + len(sizes) * config.dev_labels, ""
+    if config.dev_labels:
+        dev = f", and {config.dev_labels:,} of dev after each"
+    yield f"plan: {rounds}{', ...' * (len(sizes) > 6)} pairs{dev}, {every:,} labels in all"
     if kind.people:
-        yield f"at {PACE} seconds a pair that is {sum(sizes) * PACE / 3600:,.1f} hours of labelling"
+        yield f"at {PACE} seconds a pair that is {every * PACE / 3600:,.1f} hours of labelling"
     elif (price := oracle_options.cost_per_pair) is not None:
-        yield f"at --cost-per-pair {price:,.6g} they cost {sum(sizes) * price:,.6g}"
-    yield "--rounds, --first-batch and --growth change it, also later"
+        yield f"at --cost-per-pair {price:,.6g} they cost {every * price:,.6g}"
+    yield f"--rounds, --first-batch{', --dev-labels' * bool(config.dev_labels)} and --growth change it, also later"
 
 
 def format_round(line: dict[str, Any]) -> str:

@@ -49,6 +49,7 @@ class OracleKind:
     form: how it is written after --oracle. summary: who labels, in a few words, for --help.
     is_named: whether a word names an oracle of this kind.
     people: people label. Batches are small by default, and `label` raises LabelsAwaited until all pairs have answers.
+    by_split: answers depend on the split of the pairs, or are read from its files: each split has an oracle of its own.
     free: labels cost neither money nor the time of people.
     knows_positives: answers with the task's own positives, so that all of them are known.
     """
@@ -57,6 +58,7 @@ class OracleKind:
     summary: str
     is_named: Callable[[str], bool]
     people: bool = False
+    by_split: bool = False
     free: bool = False
     knows_positives: bool = False
 
@@ -74,9 +76,14 @@ def _is_function(word: str) -> bool:
 
 ORACLES: Mapping[str, OracleKind] = {
     "simulated": OracleKind(
-        "simulated", "the task's own positives", lambda word: word == "simulated", free=True, knows_positives=True
+        "simulated",
+        "the task's own positives",
+        lambda word: word == "simulated",
+        by_split=True,
+        free=True,
+        knows_positives=True,
     ),
-    "file": OracleKind("file", "people", lambda word: word == "file", people=True),
+    "file": OracleKind("file", "people", lambda word: word == "file", people=True, by_split=True),
     "model": OracleKind("model:PATH", "a cross-encoder trained by the command train or augment", _is_model, free=True),
     # Last, because a word such as model:label could name a function, too.
     "function": OracleKind("module:function such as judge:label", "your function; docs/labels.md", _is_function),

@@ -77,7 +77,7 @@ def average_precision(
 
 def _known(audit: BandAudit) -> BandMatches:
     """Return the matches known before the audit, as a band that is labelled completely."""
-    ranks = _ranks_of(audit, audit.known_cosines[audit.known_labels == YES])
+    ranks = np.sort(_ranks_of(audit, audit.known_cosines[audit.known_labels == YES]))
     return BandMatches(max(1, len(audit.known_labels)), max(1, len(audit.known_labels)), ranks, np.empty(0))
 
 
@@ -132,7 +132,7 @@ def _draws(bands: Sequence[BandMatches], ends: Sequence[End], most: float, rng: 
     ranks = np.concatenate([np.concatenate([band.ranks, band.places]) for band in bands])
     order = np.argsort(ranks, kind="stable")
     step = max(1, CELLS // len(ranks))
-    parts = []
+    parts: list[Floats] = []
     for start in range(0, DRAWS, step):
         masses = [_masses(band, number[start : start + step], rng) for band, number in zip(bands, numbers, strict=True)]
         parts.append(_of_masses(ranks[order], np.concatenate(masses, axis=1)[:, order], most))

@@ -57,11 +57,11 @@ def audit_of(labels, ranks, reach, total, known=()):
 
 
 def test_with_every_label_it_is_average_precision_itself():
-    # Matches at ranks 1, 3 and, known before, 4 of 5: (1/1 + 2/3 + 3/4) / 3.
-    audit, cosines = audit_of([YES, NO, YES, NO], range(4), 4, 4, [(0.965, YES)])
+    # Matches at ranks 1, 3 and, known before, 6, 4 and 7 of 8: cosines of the ranked pairs are 0.99 to 0.96.
+    audit, cosines = audit_of([YES, NO, YES, NO], range(4), 4, 4, [(0.95, YES), (0.965, YES), (0.2, YES), (0.955, NO)])
     found = average_precision(audit, cosines, generator(0, "x"))
     assert found is not None
-    assert (found.value, found.low, found.high) == pytest.approx([(1 + 2 / 3 + 3 / 4) / 3] * 3)
+    assert (found.value, found.low, found.high) == pytest.approx([(1 + 2 / 3 + 3 / 4 + 4 / 7 + 5 / 8) / 5] * 3)
     assert average_precision(audit, cosines, generator(0, "x"), over_all=True) == found
 
 
