@@ -18,6 +18,7 @@ import pytest
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
+from al_ray.api import audits as auditing
 from al_ray.api import evaluation as api_evaluation
 from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Record, StratumCounts
 from al_ray.cli import (
@@ -35,7 +36,6 @@ from al_ray.cli import (
     run,
     train,
 )
-from al_ray.cli._audit import pipeline as auditing
 from al_ray.cli._demo import pipeline as demonstration
 from al_ray.cli._evaluate import pipeline as evaluation
 from al_ray.cli._grid import pipeline as grids
