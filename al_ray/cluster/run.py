@@ -23,6 +23,7 @@ from al_ray.oracles.function import CallableOracle
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.limits import in_force, write_limits
+from al_ray.runs.mlflow_tracking import tracking
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder, opened
 from al_ray.storage.uri import StoragePath, storage_path
@@ -34,12 +35,13 @@ PATIENCE = 60.0  # Seconds that a restarted trial waits for the run's lock while
 
 @dataclass(frozen=True)
 class RunSpec:
-    """All options of a run: config, Ray resources, oracle, and stopping."""
+    """All options of a run: config, Ray resources, oracle, stopping, and the URI of an MLflow tracking server."""
 
     config: RunConfig
     cluster: ClusterConfig
     asking: OracleConfig = field(default_factory=OracleConfig)
     stop: StopConfig = NEVER
+    mlflow: str | None = None
 
 
 def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, trial: Trial | None = None) -> RunFolder:
@@ -52,7 +54,7 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
     work.stop.refuse_unmeasured(config)
     texts = storage_path(config.task)
     refuse_inside(out, texts)
-    task = read_task(texts)
+    track, task = tracking(work.mlflow), read_task(texts)
     config = config.settled(task.split("train").space.total)
     refuse_unfit(config, task)
     with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
@@ -82,11 +84,13 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
                     for _ in loop.run(config, task.split("train"), world, state):
                         lines = journal.metrics()
                         on_round(lines[-1])
+                        track(journal)
                         if limit_reached(stop, lines) is not None:
                             break
             except CostReached as limit:
                 early = str(limit)
         journal.end(early or end_reason(config, stop, journal.complete_rounds()))
+        track(journal)
     return journal
 
 

@@ -11,6 +11,7 @@ round-NNN/seconds.json             time of stages before the process ended, see 
 round-NNN/record.json              metrics of the round, its model's digest and scorer, each split's evaluation
 round-NNN/examples.parquet         error examples, see runs/error_examples.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
+mlflow.json                        id of the run on an MLflow server, see runs/mlflow_tracking.py
 events/                            the same metrics for TensorBoard
 """
 

@@ -28,6 +28,7 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.limits import in_force
+from al_ray.runs.mlflow_tracking import tracking
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder, at_its_end, last_round
 from al_ray.storage.lock import locked
@@ -44,7 +45,7 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
 
     NoPlacement if the cluster has no room for even one run.
     """
-    task = validate(grid)
+    task, track = validate(grid), tracking(grid.how.mlflow)
     grid = replace(grid, how=replace(grid.how, concurrent=concurrency(grid)))
     folder, cells, stages = GridFolder(grid.out), grid.cells, 0.0
     named, known = {cell.name: cell for cell in cells}, set[tuple[str, int]]()
@@ -58,6 +59,7 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
         stages += sum(line["seconds"].values())
         folder.add_events(named[name], line)
         on_round(named[name], line)
+        track(RunFolder(folder.run(named[name]), task))
 
     with locked(grid.out):
         folder.bind(grid.axes, grid.work.config, cells)
@@ -78,6 +80,8 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
                         ends |= run_phase(grid, str(number), part, count_round)
             wall = time.monotonic() - started
             folder.add_session(GridSession(wall, shared, stages, min(grid.how.concurrent or room, room, len(left))))
+        for cell in cells:
+            track(RunFolder(folder.run(cell), task))
         return read_grid(grid.out, {name: (error, last_round(folder.run(named[name]))) for name, error in ends.items()})
 
 

@@ -6,9 +6,11 @@ from typing import Any
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
-from al_ray.api import runs as api
+from al_ray.api.runs import ORACLE
 from al_ray.cli._run.options import Options
 from al_ray.cli._shared.progress import Progress
+from al_ray.cluster import run as cluster_run
+from al_ray.cluster.run import RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import MODEL, OracleConfig
 from al_ray.core.text_table import format_columns
@@ -23,7 +25,7 @@ PACE = 20
 def run_command(options: Options) -> None:
     """Run to the end, and print a table of all rounds."""
     config = options.run if options.match is None else replace(options.run, matched=bought_by(options.match))
-    folder = run(config, options.cluster, options.out, options.calls, options.stop)
+    folder = run(config, options.cluster, options.out, options.calls, options.stop, options.mlflow)
     print(table(folder.metrics()))
     print(f"results: {folder.path}")
 
@@ -32,8 +34,9 @@ def run(
     config: RunConfig,
     cluster: ClusterConfig,
     out: StoragePath,
-    oracle: OracleConfig = api.ORACLE,
+    oracle: OracleConfig = ORACLE,
     stop: StopConfig = NEVER,
+    mlflow: str | None = None,
 ) -> RunFolder:
     """Run to the end, continuing from the folder, with progress and a line for each round."""
     progress, plan = Progress(), list(labelling_plan(config, oracle))
@@ -49,10 +52,10 @@ def run(
         progress.close()
         print(format_round(line), flush=True)
 
-    result = api.run(config, out, cluster=cluster, oracle=oracle, stop=stop, on_round=on_round, on_progress=on_progress)
-    if result.stopped is not None:
-        print(result.stopped)
-    return result.folder
+    folder = cluster_run.run(RunSpec(config, cluster, oracle, stop, mlflow), out, on_progress, on_round)
+    if folder.end_reason is not None:
+        print(folder.end_reason)
+    return folder
 
 
 def labelling_plan(config: RunConfig, calls: OracleConfig) -> Iterator[str]:
