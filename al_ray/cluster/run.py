@@ -23,10 +23,10 @@ from al_ray.oracles.function import CallableOracle
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.limits import in_force, write_limits
-from al_ray.runs.mlflow_tracking import tracking
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.runs.run_folder import RunFolder, opened
 from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.runs.trackers.mlflow import tracking
 
 OnRound = Callable[[dict[str, Any]], None]
 """Callback that receives the metrics of each completed round."""

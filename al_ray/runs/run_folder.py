@@ -11,7 +11,7 @@ round-NNN/seconds.json             time of stages before the process ended, see 
 round-NNN/record.json              metrics of the round, its model's digest and scorer, each split's evaluation
 round-NNN/examples.parquet         error examples, see runs/error_examples.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
-mlflow.json                        id of the run on an MLflow server, see runs/mlflow_tracking.py
+mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
 events/                            the same metrics for TensorBoard
 """
 
@@ -35,7 +35,7 @@ from al_ray.metrics.evaluation import Evaluation
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
-from al_ray.runs.tensorboard import add_events
+from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.storage.files import read_json, write_json, write_text
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath

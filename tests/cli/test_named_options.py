@@ -52,7 +52,7 @@ EXCEPTIONS = {
     # Limits that are stored in a run folder were checked by the command that stored them.
     "al_ray.active_learning.stopping.StopConfig.__post_init__",
     # An option of pip.
-    "al_ray.runs.mlflow_tracking.INSTALL",
+    "al_ray.runs.trackers.mlflow.INSTALL",
 }
 # The reader of tables names the options of TABLE_OPTIONS, and none where the format of a table is fixed.
 READER, TABLE_OPTIONS = "al_ray.datasets.tables.reader", ("al_ray.datasets.tables.format_options", "TableOptions")

@@ -28,10 +28,10 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.limits import in_force
-from al_ray.runs.mlflow_tracking import tracking
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder, at_its_end, last_round
 from al_ray.storage.lock import locked
+from al_ray.runs.trackers.mlflow import tracking
 from al_ray.storage.uri import storage_path
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """Weights & Biases through a callback of Tune: one tracked run for each cell, grouped by configuration.
 
-MLflow: runs/mlflow_tracking.py.
+MLflow: runs/trackers/mlflow.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from ray.air.integrations.wandb import WandbLoggerCallback
 from ray.tune.result import TIMESTEPS_TOTAL
 
 from al_ray.apps.grid.spec import Cell, GridConfig
-from al_ray.runs.mlflow_tracking import refuse_missing, tracking
+from al_ray.runs.trackers.mlflow import refuse_missing, tracking
 
 FIELDS = "fields"
 """Key of a result: the names of the metrics that a trial reports; Tune adds its own, such as `pid` and `done`."""

@@ -12,7 +12,7 @@ from al_ray.cli._grid.options import parse_arguments
 from al_ray.cli._grid.pipeline import grid_of
 from al_ray.core.errors import BadOption
 from al_ray.datasets.task_folder import write_task
-from al_ray.runs.mlflow_tracking import EXPERIMENT
+from al_ray.runs.trackers.mlflow import EXPERIMENT
 from tests.tracking_server import by_name, runs_of
 from tests.tracking_server import server as server
 
