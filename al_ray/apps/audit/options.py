@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -16,6 +16,8 @@ MOST = 1_000_000
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """Draw pairs to label."""
+
+    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
 
     run: Path
     """Run folder."""

@@ -1,6 +1,5 @@
 """Run what a table or figure of the paper lacks, print it and write it."""
 
-from al_ray.active_learning.config import RunConfig
 from al_ray.apps.reporting.markdown import page
 from al_ray.apps.reporting.plots import paper_figures as curves
 from al_ray.apps.reporting.plots.learning_curves import Picture
@@ -61,10 +60,6 @@ def announce(name: str) -> None:
 
 def check_options(options: Options) -> None:
     """Raise BadOption for options that do not go together, before anything is read."""
-    refuse_lost(options.out)
-    for name in ("strategy", "seeding", "matched", "oracle"):
-        if getattr(options, name) != getattr(RunConfig(task=options.task), name):
-            raise BadOption(f"--{name} is {getattr(options, name)}; the table decides it: leave it out")
     if SPLIT not in options.evaluation.splits:
         raise BadOption(f"--evaluation.splits lacks {SPLIT}, which the paper's tables are of; add it")
 
