@@ -19,6 +19,7 @@ from al_ray.core.task import SPLITS
 from al_ray.datasets.task_folder import read_about
 from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.calibration import Bin
+from al_ray.metrics.round_comparison import AGREEMENT, PREQUENTIAL
 from al_ray.runs.error_examples import read_examples
 from al_ray.runs.run_folder import at_its_end, bound_config, last_round
 from al_ray.storage.files import read_json, read_parquet
@@ -169,6 +170,8 @@ def _round(folder: StoragePath, number: int, config: RunConfig, before: Sequence
         raise BadFile(f"{path} is not the record of a round ({error!r}); restore it") from error
 
 
+            agreement=_number(record.get(AGREEMENT)),
+            prequential=_number(record.get(PREQUENTIAL)),
 def _with_labelled_examples(folder: StoragePath, run: Run, last: Round) -> Round:
     """Return the last round of a run with examples among all labels."""
     by_model = STRATEGIES[run.config.strategy].uses_model

@@ -14,6 +14,7 @@ from al_ray.cluster.run import RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import MODEL, OracleConfig
 from al_ray.core.text_table import format_columns
+from al_ray.metrics.round_comparison import AGREEMENT, PREQUENTIAL
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import StoragePath
@@ -73,8 +74,19 @@ def labelling_plan(config: RunConfig, calls: OracleConfig) -> Iterator[str]:
 
 
 def format_round(line: dict[str, Any]) -> str:
-    """Format the metrics of a round, and its warnings."""
-    return "\n".join([table([line]), *(f"warning: {warning}" for warning in line["warnings"])])
+    """Format the metrics of a round, its comparison with the round before, and its warnings."""
+    return "\n".join([table([line]), *comparison(line), *(f"warning: {warning}" for warning in line["warnings"])])
+
+
+def comparison(line: dict[str, Any]) -> Iterator[str]:
+    """Yield a line about the models of this round and of the round before, if they can be compared."""
+    figures = {
+        "both models agree on {}% of the labelled pairs": line.get(AGREEMENT),
+        "AP of the earlier model on the pairs labelled since is {}%": line.get(PREQUENTIAL),
+    }
+    known = [words.format(f"{100 * value:.1f}") for words, value in figures.items() if value is not None]
+    if known:
+        yield f"compared with round {line['round'] - 1}: {'; '.join(known)}"
 
 
 def table(lines: list[dict[str, Any]]) -> str:

@@ -51,6 +51,8 @@ def test_a_run_comes_with_the_figures_of_its_rounds(task, config, tmp_path):
     assert sum(row.weight for row in last.splits["dev"].reliability) == 3
     assert last.index_recall == 0.95
     assert last.boundary == 0.5
+    # All cosines of a batch are equal: two positives among 18 pairs.
+    assert (last.agreement, last.prequential) == (None, pytest.approx(2 / 18))
     assert last.seconds == {"train": 180.0, "evaluate": 6.0}
     # Chosen at cosine 1/2 by a model with w = 10 and b = -5; nothing had been trained before the first.
     assert [one.batch_p for one in run.rounds] == [None, 0.5, 0.5]
@@ -163,7 +165,7 @@ def test_a_run_of_earlier_days_has_what_it_has(task, config, tmp_path):
         record = json.loads((home / "record.json").read_text())
         for name in ("curve", "reliability", "l2_calibration_error"):
             del record["evaluations"]["dev"][name]
-        del record["index_recall"]
+        del record["index_recall"], record["agreement"], record["prequential_average_precision"]
         (home / "record.json").write_text(json.dumps(record))
         table = pq.ParquetFile(home / "batch.parquet").read()
         write_parquet(home / "batch.parquet", table.drop_columns(["source"]))
@@ -185,6 +187,7 @@ def test_p_is_of_the_model_before_and_of_batches_that_a_model_chose(task, config
     assert run.rounds[2].batch_p == 0.5
     (static,) = read_runs(made_run(tmp_path / "static", task, replace(config, strategy="static"), above=((0, 1),)))
     assert [one.batch_p for one in static.rounds] == [None]
+    assert (run.rounds[2].agreement, run.rounds[2].prequential) == (None, None)
 
 
 def test_a_damaged_round_is_trouble_and_those_before_it_stand(task, config, tmp_path):

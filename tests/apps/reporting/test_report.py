@@ -11,7 +11,7 @@ from al_ray.apps.reporting.markdown import markdown
 from al_ray.apps.reporting.published import PAPER, paper_results
 from al_ray.apps.reporting.report import Report, report
 from al_ray.apps.reporting.run_records import LABELLED, ExamplePair, Round, Run, SplitEvaluation, TaskSummary, settings
-from al_ray.apps.reporting.tables.by_round import by_labels, recall
+from al_ray.apps.reporting.tables.by_round import by_labels, recall, stability
 from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
 from al_ray.apps.reporting.tables.error_examples import error_examples
 from al_ray.apps.reporting.tables.results import positives, results, stratified, task_sizes
@@ -186,6 +186,20 @@ def test_an_index_that_nobody_measured_has_no_table():
     assert recall(setting(), "s1") is None
     known = [replace(one, rounds=tuple(replace(part, index_recall=0.9) for part in one.rounds)) for one in RUNS[2:4]]
     assert cells(recall(setting(known), "s1"))["uncertainty"] == ("2", "90.0", "90.0", "90.0")
+
+
+def test_what_a_round_says_of_the_model_before_has_a_table():
+    assert stability(setting(), "s1") is None
+    figures = {1: (None, None), 2: (0.9, 0.5), 3: (0.8, None)}
+
+    def compared(one: Run) -> Run:
+        changed = [(part, *figures[part.number]) for part in one.rounds]
+        rounds = [replace(part, agreement=alike, prequential=ap) for part, alike, ap in changed]
+        return replace(one, rounds=tuple(rounds))
+
+    table = stability(setting([compared(RUNS[2])]), "s1")
+    assert cells(table)["uncertainty"] == ("1", "90.0; 50.0", "80.0; -")
+    assert any(one.name == "s1-stability" for one in report([compared(RUNS[2])], 0).sections[0].chapters[1].tables)
 
 
 def test_small_shares_keep_a_digit_more():

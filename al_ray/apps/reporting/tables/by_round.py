@@ -69,5 +69,31 @@ def recall(setting: Setting, tag: str) -> Table | None:
 def _at(runs: Sequence[Run], split: str, labels: int) -> str:
     """Return AP of the runs that were evaluated at this number of labels, and their count if not all were."""
     rounds = [one for run in runs for one in [run.at(labels)] if one is not None and split in one.splits]
+def stability(setting: Setting, tag: str) -> Table | None:
+    """Return what each round says of the model before it, on labelled pairs; None if no round can say it."""
+    compared = [one for run in setting.runs for one in run.rounds if (one.agreement, one.prequential) != (None, None)]
+    numbers = sorted({one.number for one in compared})
+    if not numbers:
+        return None
+    figures: dict[Method, list[str]] = {}
+    for method in setting.methods:
+        rounds = [one for run in setting.of(method, complete=None) for one in run.rounds]
+        known = {number: [one for one in rounds if one.number == number] for number in numbers}
+        agreements = (percents([one.agreement for one in ones if one.agreement is not None]) for ones in known.values())
+        precisions = (
+            percents([one.prequential for one in ones if one.prequential is not None]) for ones in known.values()
+        )
+        figures[method] = [f"{first}; {second}" for first, second in zip(agreements, precisions, strict=True)]
+    heads = [f"round {number}" for number in numbers]
+    notes = (
+        "a; b: the models of this round and of the round before agree on a% of the labelled pairs; the earlier model "
+        "ranks the pairs that were labelled in this round, whose labels it did not know, with an AP of b%. A strategy "
+        "chose these pairs, so this is no estimate over all pairs; a large fall means that the model became worse, or "
+        "that the pairs became harder.",
+    )
+    title = "Compared with the round before: agreement %; AP % on new labels (prequential)"
+    return method_table(setting, f"{tag}-stability", title, heads, figures, notes)
+
+
     words = percents([one.splits[split].average_precision.value for one in rounds])
     return words if len(rounds) in (0, len(runs)) else f"{words} ({len(rounds)})"
