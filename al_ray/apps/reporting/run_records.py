@@ -166,6 +166,11 @@ class Setting:
         return tuple(sorted(evaluated, key=("dev", "test", "train").index))
 
     @property
+    def name_of_p(self) -> str:
+        """Return "p" if an evaluated split shows how often pairs of a p match; before that it is a "score"."""
+        return "p" if self.splits else "score"
+
+    @property
     def reference(self) -> Method | None:
         """Return the method that others are compared with: `static`, at best trained at every budget; or None."""
         static = [method for method in self.methods if method.strategy == REFERENCE]

@@ -255,9 +255,14 @@ def test_labelled_pairs_say_what_the_label_was_and_by_whom_they_are_scored():
     made = report([replace(RUNS[2], rounds=(last,))], 10)
     (listed,) = made.sections[0].chapters[-2].examples
     assert listed.title == "uncertainty, seed 0, round 1, on its labelled pairs"
-    assert listed.groups[0].words == "p is that of the model that chose the pair, before it was labelled."
+    assert (
+        listed.groups[0].words
+        == "The score is by the model that chose the pair, before it was labelled; no measured probability."
+    )
     written = page(made)
-    assert "labelled no; p 0.9, cosine 0.900; rows 1 and 2" in written
+    assert "labelled no; score 0.9, cosine 0.900; rows 1 and 2" in written
+    assert "highest score first" in written
+    assert ", p 0.9" not in written
     assert "labelled no; cosine 0.700; rows 2 and 3" in written
     assert "not a known match" not in written
 

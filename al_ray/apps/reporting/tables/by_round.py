@@ -35,8 +35,11 @@ def batches(setting: Setting, tag: str) -> Table | None:
             cell = f"{percents(shares)} at {percents([one.batch_p for one in batch])}" if shares else NOTHING
             figures[method].append(cell)
     heads = [f"round {number}" for number in numbers]
-    notes = ("a at b: a% of the pairs in the batch are positive; the model that chose them gave them a mean p of b%.",)
-    title = "Calibration of batches: positives % at mean p %"
+    name = setting.name_of_p
+    notes = (
+        f"a at b: a% of the pairs in the batch are positive; the model that chose them gave them a mean {name} of b%.",
+    )
+    title = f"Calibration of batches: positives % at mean {name} %"
     return method_table(setting, f"{tag}-batches", title, heads, figures, notes)
 
 
@@ -66,9 +69,6 @@ def recall(setting: Setting, tag: str) -> Table | None:
     return method_table(setting, f"{tag}-recall", title, heads, figures, [index])
 
 
-def _at(runs: Sequence[Run], split: str, labels: int) -> str:
-    """Return AP of the runs that were evaluated at this number of labels, and their count if not all were."""
-    rounds = [one for run in runs for one in [run.at(labels)] if one is not None and split in one.splits]
 def stability(setting: Setting, tag: str) -> Table | None:
     """Return what each round says of the model before it, on labelled pairs; None if no round can say it."""
     compared = [one for run in setting.runs for one in run.rounds if (one.agreement, one.prequential) != (None, None)]
@@ -95,5 +95,8 @@ def stability(setting: Setting, tag: str) -> Table | None:
     return method_table(setting, f"{tag}-stability", title, heads, figures, notes)
 
 
+def _at(runs: Sequence[Run], split: str, labels: int) -> str:
+    """Return AP of the runs that were evaluated at this number of labels, and their count if not all were."""
+    rounds = [one for run in runs for one in [run.at(labels)] if one is not None and split in one.splits]
     words = percents([one.splits[split].average_precision.value for one in rounds])
     return words if len(rounds) in (0, len(runs)) else f"{words} ({len(rounds)})"
