@@ -25,14 +25,14 @@ from al_ray.apps.audit.printout import format_false_positives, format_sample
 from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
 from al_ray.apps.audit.score_bands import BandAudit
 from al_ray.cli._shared.progress import Progress
-from al_ray.cluster.session import refuse_lost, session
+from al_ray.cluster.session import session
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import OPEN
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels
 from al_ray.oracles.answer_files import answer_paths, read_answer_files
 from al_ray.oracles.people import write_sheets
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.storage.files import refuse_folder, write_json
 from al_ray.storage.uri import storage_path
 

@@ -15,7 +15,6 @@ from al_ray.apps.reproduction.targets import TARGETS, Part, parts
 from al_ray.cli._grid.pipeline import run_and_print, runs_table
 from al_ray.cli._reproduce.options import Options
 from al_ray.cli._shared.progress import Progress
-from al_ray.cluster.session import refuse_lost
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
