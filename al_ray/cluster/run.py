@@ -18,6 +18,7 @@ from al_ray.core.errors import BadOption, CostReached, MissingSplit, WrongFolder
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
+from al_ray.encoders.encoder import refuse_prompts
 from al_ray.oracles.cross_encoder import CrossEncoderOracle
 from al_ray.oracles.function import CallableOracle
 from al_ray.oracles.people import FileOracle
@@ -25,8 +26,8 @@ from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.limits import in_force, write_limits
 from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.runs.run_folder import RunFolder, opened
-from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.runs.trackers.mlflow import tracking
+from al_ray.storage.uri import StoragePath, storage_path
 
 OnRound = Callable[[dict[str, Any]], None]
 """Callback that receives the metrics of each completed round."""
@@ -98,6 +99,7 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
     """Raise MissingSplit or BadOption if the task lacks what the options need."""
     for name in config.evaluation.splits:
         task.measurable(name)
+    refuse_prompts(config.encoding, task.symmetric)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")

@@ -27,11 +27,12 @@ from al_ray.core.errors import MissingSplit, NoPlacement
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
+from al_ray.encoders.encoder import refuse_prompts
 from al_ray.runs.limits import in_force
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder, at_its_end, last_round
-from al_ray.storage.lock import locked
 from al_ray.runs.trackers.mlflow import tracking
+from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
 
 logger = logging.getLogger(__name__)
@@ -95,6 +96,8 @@ def validate(grid: Grid) -> Task:
     task = read_task(texts)
     for name in config.evaluation.splits:
         task.measurable(name)
+    for encoder in grid.axes.encoders:
+        refuse_prompts(replace(config, encoder=encoder).encoding, task.symmetric)
     of_stated = [name for name in grid.axes.strategies if STRATEGIES[name].takes_all_stated]
     if (of_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         cure = f"leave out --strategies {','.join(of_stated)}" if of_stated else "leave out --seeding stated"
