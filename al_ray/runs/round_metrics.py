@@ -48,7 +48,7 @@ def compare_with_round_before(ledger: Ledger, state: State, before: Scorer | Non
     keys = ledger.space.keys
     strategy = STRATEGIES.get(batch.source)
     chosen_by_model = strategy is not None and strategy.uses_model
-    cosines = batch.cosines if chosen_by_model else np.full(len(batch), np.nan)
+    cosines = batch.cosines if chosen_by_model else np.full(len(batch.pairs), np.nan)
     new = labelled.pairs[(labelled.rounds == state.round) & (labelled.labels != UNSURE)]
     labels = labelled.labels[(labelled.rounds == state.round) & (labelled.labels != UNSURE)]
     earlier, earlier_cosines = read_cosines(ledger.round(state.round - 1) / FIT)

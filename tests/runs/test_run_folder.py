@@ -144,6 +144,19 @@ def test_a_round_is_compared_with_the_one_before_by_stored_cosines(folder):
     assert "agree on fewer of the labelled pairs" in folder.metrics()[2]["warnings"][0]
 
 
+def test_pairs_that_no_model_chose_are_compared_by_the_cosines_of_the_trainings_alone(folder):
+    pairs = batch_of(folder.task, 1).pairs
+    played(folder, 1)
+    # Known cosines of another encoder, such as those of static: they are no scores of the model before.
+    buy(folder, 2, replace(batch_of(folder.task, 2), source="static"), np.array([0, 1, 0, 0, 1], dtype=np.uint8))
+    for number in (1, 2):
+        write_cosines(folder.round(number) / FIT, pairs, np.array([0.1, 0.2, 0.3, 0.4, 0.46 + number / 100]))
+    played(folder, 2)
+    line = folder.metrics()[1]
+    # The last cosine is below 10/21 in the first round and above 10/22 in the second.
+    assert (line["agreement"], line["prequential_average_precision"]) == (pytest.approx(4 / 5), None)
+
+
 def test_what_few_sampled_pairs_carry_is_told_with_the_round(folder):
     batch, labels = batch_of(folder.task, 1), np.ones(5, dtype=np.uint8)
     buy(folder, 1, batch, labels)

@@ -29,8 +29,7 @@ def test_each_run_of_a_grid_is_a_run_of_mlflow_tagged_with_its_configuration(ser
     write_task(make_task(True), tmp_path / "task", {})
     line = ["--task", str(tmp_path / "task"), "--out", str(tmp_path / "grid"), *OPTIONS, "--mlflow", server]
     # The second command finds everything complete.
-    for _ in range(2):
-        grid_runs = run_grid(grid_of(parse_arguments(line)), lambda *_: None, lambda *_: None)
+    _, grid_runs = (run_grid(grid_of(parse_arguments(line)), lambda *_: None, lambda *_: None) for _ in range(2))
     runs = runs_of(server, EXPERIMENT)
     assert len(runs) == 2
     assert {run["info"]["status"] for run in runs} == {"FINISHED"}

@@ -16,6 +16,7 @@ from al_ray.core.errors import BadOption
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.trackers import mlflow as mlflow_tracking
 from al_ray.runs.trackers.mlflow import parameters, tracking
+from al_ray.storage.files import write_text
 from tests.runs.test_run_folder import RUN, played
 from tests.tracking_server import ask, by_name, runs_of
 from tests.tracking_server import server as server
@@ -114,9 +115,7 @@ def with_rounds(folder: RunFolder, rounds: int) -> RunFolder:
     folder.bind(RUN)
     played(folder, rounds)
     for number in range(1, rounds + 1):
-        model = folder.round(number) / "model"
-        model.mkdir(exist_ok=True)
-        (model / "scorer.json").write_text(f"model {number}")
+        write_text(folder.round(number) / "model" / "scorer.json", f"model {number}")
     return folder
 
 
