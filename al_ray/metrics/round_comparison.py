@@ -49,19 +49,29 @@ def prequential_average_precision(cosines: Floats, labels: Labels) -> float | No
 
 
 def drop_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return a warning for each figure that fell by more than MOST_DROP since the round before.
+    """Return warnings of a figure that fell by more than MOST_DROP since the round before; none if AP was measured.
 
-    before, now: lines of metrics.jsonl, of which the first may lack the figures.
+    Prequential AP also falls when the pairs become harder or fewer of them match, as they do under uncertainty
+    sampling: it is a warning only where the order of the pairs is no better than a random one, whose AP is the share
+    of matches. before, now: lines of metrics.jsonl, of which the first may lack the figures.
     """
+    if now["average_precision"] is not None:
+        return []
+    fell = [
+        name
+        for name in (AGREEMENT, PREQUENTIAL)
+        if None not in (before.get(name), now[name]) and before[name] - now[name] > MOST_DROP
+    ]
+    chance = now["batch_positives"] / max(1, now["labels"] - before["labels"])
+    few = min(before["batch_positives"], now["batch_positives"]) < FEWEST_POSITIVES
+    if PREQUENTIAL in fell and (few or now[PREQUENTIAL] > chance):
+        fell.remove(PREQUENTIAL)
     words = {
         AGREEMENT: "the models of this round and of the one before agree on fewer of the labelled pairs",
-        PREQUENTIAL: "the last model ranked the pairs that were labelled next worse than the model before it did",
+        PREQUENTIAL: "the model before did not rank the pairs labelled in this round better than a random order; AP",
     }
-    few = min(before["batch_positives"], now["batch_positives"]) < FEWEST_POSITIVES
     return [
-        f"{text}: {100 * now[name]:.1f}% after {100 * before[name]:.1f}%; more labels may have made the model worse: "
-        "measure it before you use it (--evaluation.splits, or jobs.audit sample --by-score)"
-        for name, text in words.items()
-        if None not in (before.get(name), now[name]) and not (few and name == PREQUENTIAL)
-        if before[name] - now[name] > MOST_DROP
+        f"{words[name]}: {100 * now[name]:.1f}% after {100 * before[name]:.1f}%; more labels may have made the model "
+        "worse: measure it before you use it (jobs.audit sample --by-score)"
+        for name in fell
     ]

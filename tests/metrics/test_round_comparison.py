@@ -1,5 +1,7 @@
 """What a round says of the model of the round before, by hand."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -40,18 +42,28 @@ def test_prequential_ap_ranks_the_new_labels_by_the_model_that_did_not_know_them
     assert prequential_average_precision(np.full(5, NAN), labels) is None
 
 
-def line(agreement: float | None, prequential: float | None, positives: int = 10) -> dict[str, float | int | None]:
-    return {AGREEMENT: agreement, PREQUENTIAL: prequential, "batch_positives": positives}
+def line(agreement: float | None, prequential: float | None, positives: int = 10, **changes) -> dict[str, Any]:
+    """Of a second round of 20 labels after a first of 20."""
+    figures = {AGREEMENT: agreement, PREQUENTIAL: prequential, "batch_positives": positives, "average_precision": None}
+    return {**figures, "labels": 40, **changes}
+
+
+def first(agreement: float | None, prequential: float | None, positives: int = 10) -> dict[str, Any]:
+    return line(agreement, prequential, positives, labels=20)
 
 
 def test_a_large_fall_is_a_warning():
-    (warning,) = drop_warnings(line(0.95, 0.7), line(0.80, 0.65))
+    (warning,) = drop_warnings(first(0.95, 0.7), line(0.80, 0.65))
     assert "agree on fewer of the labelled pairs: 80.0% after 95.0%; more labels may have made" in warning
-    (warning,) = drop_warnings(line(0.95, 0.7), line(0.95, 0.5))
-    assert "worse than the model before it did: 50.0% after 70.0%" in warning
-    assert len(drop_warnings(line(0.9, 0.9), line(0.5, 0.5))) == 2
-    assert drop_warnings(line(0.9, 0.9), line(1.0, 0.85)) == []
-    # Nothing to compare with: no figure, an older run's line, or an AP of few positives.
-    assert drop_warnings(line(None, None), line(0.5, 0.5)) == []
-    assert drop_warnings({"batch_positives": 10}, line(0.5, 0.5)) == []
-    assert drop_warnings(line(None, 0.9, 9), line(None, 0.5)) == []
+    # Half of the pairs match: in a random order their AP would be 50%.
+    (warning,) = drop_warnings(first(0.95, 0.7), line(0.95, 0.5))
+    assert "better than a random order; AP: 50.0% after 70.0%" in warning
+    assert drop_warnings(first(0.95, 0.7), line(0.95, 0.51)) == []
+    assert len(drop_warnings(first(0.9, 0.9), line(0.5, 0.4))) == 2
+    assert drop_warnings(first(0.9, 0.9), line(1.0, 0.85)) == []
+    # Nothing to compare with: no figure, the line of an older run, or an AP of few positives.
+    assert drop_warnings(first(None, None), line(0.5, 0.5)) == []
+    assert drop_warnings({"batch_positives": 10, "labels": 20}, line(0.5, 0.5)) == []
+    assert drop_warnings(first(None, 0.9, 9), line(None, 0.4)) == []
+    # AP over all pairs was measured, which says more.
+    assert drop_warnings(first(0.9, 0.9), line(0.5, 0.4, average_precision=0.6)) == []

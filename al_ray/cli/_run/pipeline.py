@@ -80,9 +80,10 @@ def format_round(line: dict[str, Any]) -> str:
 
 def comparison(line: dict[str, Any]) -> Iterator[str]:
     """Yield a line about the models of this round and of the round before, if they can be compared."""
+    new = f"the pairs labelled since, {line['batch_positives']:,} of them matches,"
     figures = {
         "both models agree on {}% of the labelled pairs": line.get(AGREEMENT),
-        "AP of the earlier model on the pairs labelled since is {}%": line.get(PREQUENTIAL),
+        f"AP of the earlier model on {new} is {{}}%": line.get(PREQUENTIAL),
     }
     known = [words.format(f"{100 * value:.1f}") for words, value in figures.items() if value is not None]
     if known:

@@ -88,8 +88,8 @@ def stability(setting: Setting, tag: str) -> Table | None:
     notes = (
         "a; b: the models of this round and of the round before agree on a% of the labelled pairs; the earlier model "
         "ranks the pairs that were labelled in this round, whose labels it did not know, with an AP of b%. A strategy "
-        "chose these pairs, so this is no estimate over all pairs; a large fall means that the model became worse, or "
-        "that the pairs became harder.",
+        "chose these pairs, so this is no estimate over all pairs; it falls when the model became worse, and "
+        "also when the pairs became harder or fewer of them match.",
     )
     title = "Compared with the round before: agreement %; AP % on new labels (prequential)"
     return method_table(setting, f"{tag}-stability", title, heads, figures, notes)
