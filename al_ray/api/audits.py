@@ -24,7 +24,7 @@ from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, Record, ba
 from al_ray.apps.audit.options import AuditConfig
 from al_ray.apps.audit.printout import format_false_positives
 from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
-from al_ray.cluster.session import refuse_lost, session
+from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import OPEN
@@ -36,7 +36,7 @@ from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule
 from al_ray.oracles.answer_files import answer_paths, read_answer_files
 from al_ray.oracles.people import write_sheets
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.storage.uri import StoragePath, storage_path
 
 AUDIT = AuditConfig()

@@ -11,7 +11,7 @@ from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason, limit
 from al_ray.active_learning.strategies import STRATEGIES, stated
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.services import deploy_services
-from al_ray.cluster.session import refuse_lost, session
+from al_ray.cluster.session import session
 from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
@@ -20,10 +20,12 @@ from al_ray.core.labels import State
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
+from al_ray.encoders.encoder import refuse_prompts
 from al_ray.oracles.registry import OracleRequest, make_dev_oracle, make_oracle
 from al_ray.runs.limits import in_force, write_limits
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.runs.run_folder import RunFolder, opened
+from al_ray.runs.trackers.mlflow import tracking
 from al_ray.storage.uri import StoragePath, storage_path
 
 OnRound = Callable[[dict[str, Any]], None]
@@ -33,12 +35,13 @@ PATIENCE = 60.0  # Seconds that a restarted trial waits for the run's lock while
 
 @dataclass(frozen=True)
 class RunSpec:
-    """All options of a run: config, Ray resources, oracle, and stopping."""
+    """All options of a run: config, Ray resources, oracle, stopping, and the URI of an MLflow tracking server."""
 
     config: RunConfig
     cluster: ClusterConfig
     oracle_options: OracleConfig = field(default_factory=OracleConfig)
     stop: StopConfig = NEVER
+    mlflow: str | None = None
 
 
 def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, trial: Trial | None = None) -> RunFolder:
@@ -51,7 +54,7 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
     work.stop.refuse_unmeasured(config)
     texts = storage_path(config.task)
     refuse_inside(out, texts)
-    task = read_task(texts)
+    track, task = tracking(work.mlflow), read_task(texts)
     config = config.settled(task.split("train").space.total)
     refuse_unfit(config, task)
     with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
@@ -80,12 +83,14 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
                     for _ in loop.run(config, task.split("train"), world, state) if more else ():
                         lines = journal.metrics()
                         on_round(lines[-1])
+                        track(journal)
                         if limit_reached(stop, lines) is not None:
                             break
                     loop.measure_last(world, journal.state())
             except CostReached as limit:
                 early = str(limit)
         journal.end(early or end_reason(config, stop, journal.complete_rounds()))
+        track(journal)
     return journal
 
 
@@ -107,6 +112,7 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
         task.measurable(name)
     if config.dev_labels:
         task.split("dev")
+    refuse_prompts(config.encoding, task.symmetric)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")

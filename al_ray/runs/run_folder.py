@@ -11,7 +11,9 @@ round-NNN/seconds.json             time of stages before the process ended, see 
 round-NNN/record.json              metrics of the round, its model's digest and scorer, each split's evaluation
 round-NNN/examples.parquet         error examples, see runs/error_examples.py
 dev-labels/                        labels of drawn dev pairs (--dev-labels), see runs/dev_labels.py
+round-NNN/fit.parquet              cosines of the labelled pairs under the round's model (al_ray/training writes it)
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
+mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
 events/                            the same metrics for TensorBoard
 """
 
@@ -30,13 +32,15 @@ from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import OPEN, YES, Model, State
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
-from al_ray.metrics.error_examples import Examples, main_split
+from al_ray.metrics.error_examples import Examples
 from al_ray.metrics.evaluation import Evaluation
+from al_ray.metrics.round_comparison import drop_warnings
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
+from al_ray.runs.round_metrics import compare_with_round_before, headline
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
-from al_ray.runs.tensorboard import add_events
+from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.storage.files import read_json, write_json, write_text
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath
@@ -161,6 +165,7 @@ class RunFolder:
         assert state.model is not None
         assert state.model.scorer is not None
         scorer = state.model.scorer
+        before = self.model(state.round - 1).scorer if state.round > 1 else None
         labels = state.labelled.labels[state.labelled.rounds == state.round]
         recall = self.round(state.round) / RECALL
         figures: dict[str, Any] = {
@@ -168,13 +173,16 @@ class RunFolder:
             "labels": len(state.labelled),
             "positives": state.labelled.positives,
             "batch_positives": int((labels == YES).sum()),
-            **_headline(evaluations),
+            **headline(evaluations),
+            **compare_with_round_before(self.ledger, state, before),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
             "index_recall": read_json(recall, ["index_recall"])["index_recall"] if recall.exists() else None,
             "warnings": state.labelled.warnings
             + [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
             "seconds": total_seconds(self.round(state.round), self.seconds),
         }
+        for last in self.metrics()[state.round - 2 : state.round - 1]:
+            figures["warnings"] += drop_warnings(last, figures)
         model = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
         splits = {name: {**one.as_dict(), "curve": one.curve.as_dict()} for name, one in evaluations.items()}
         if examples is not None:
@@ -289,16 +297,3 @@ def bound_config(path: StoragePath) -> RunConfig:
         return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
     except BadOption as error:
         raise BadFile(f"{path / 'config.json'}: {error} (restore it)") from error
-
-
-def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the metrics of dev if it was evaluated, else of the first split, else nulls."""
-    split = main_split(evaluations)
-    if split is None:
-        return {"average_precision": None, "precision_at_recall_20": None, "calibration_error": None}
-    first = evaluations[split]
-    return {
-        "average_precision": first.average_precision.value,
-        "precision_at_recall_20": first.precision_at_recall_20.value,
-        "calibration_error": first.calibration_error,
-    }

@@ -55,7 +55,7 @@ EXCEPTIONS = {
     "al_ray.oracles.function.",
     "al_ray.oracles.cross_encoder.",
     # An option of pip.
-    "al_ray.apps.grid.trackers.PACKAGES",
+    "al_ray.runs.trackers.mlflow.INSTALL",
 }
 # The reader of tables names the options of TABLE_OPTIONS, and none where the format of a table is fixed.
 READER, TABLE_OPTIONS = "al_ray.datasets.tables.reader", ("al_ray.datasets.tables.format_options", "TableOptions")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -54,6 +54,8 @@ class AuditConfig:
 @dataclass(frozen=True, kw_only=True)
 class Sample(AuditConfig):
     """Draw pairs to label."""
+
+    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
 
     run: Path
     """Run folder."""

@@ -7,9 +7,9 @@ from al_ray.api.runs import load_run
 from al_ray.apps.audit.options import AuditConfig, Estimate, Sample
 from al_ray.apps.audit.printout import format_sample
 from al_ray.cli._shared.progress import Progress
-from al_ray.cluster.session import refuse_lost
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
+from al_ray.runs.place import refuse_lost
 from al_ray.storage.files import refuse_folder, write_json
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
@@ -36,6 +36,9 @@ Numbers = Annotated[tuple[int, ...], values_of(int, "N")]
 @dataclass(frozen=True, kw_only=True)
 class Options(RunConfig):
     """A grid of runs; rerun the same command to resume."""
+
+    # A run of stratified-match draws as many as another run of the grid.
+    UNUSED: ClassVar[tuple[str, ...]] = ("matched",)
 
     out: PathOrUri
     """Grid folder, a path or a URI such as s3://bucket/grid. If it holds this grid, it is resumed."""
