@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -40,10 +41,12 @@ class LabelImport:
     report: Report
 
 
-def export_labels(run: Run, out: str | StoragePath, *, every_column: bool = False) -> Labelled:
+def export_labels(
+    run: Run, out: str | StoragePath, *, every_column: bool = False, split: Literal["train", "dev"] = "train"
+) -> Labelled:
     """Write the labelled pairs of a run to a file, in the order bought, and return all labels, as `Run.labelled` does.
 
-    out: .parquet, .csv or .jsonl, with the columns sentence1, sentence2 and label (1 match, 0 no match), without unsure
+    split: dev for the drawn pairs by which models were measured (dev_labels). out: .parquet, .csv or .jsonl, with the columns sentence1, sentence2 and label (1 match, 0 no match), without unsure
     pairs. every_column: also left_id, right_id, answer, round and source, and the unsure pairs, whose label is null.
 
     Examples:
@@ -54,9 +57,9 @@ def export_labels(run: Run, out: str | StoragePath, *, every_column: bool = Fals
         BadFile: if the run has no label yet.
         BadOption: if `out` has another extension.
     """
-    labelled = run.labelled()
+    labelled = (run.folder.ledger if split == "train" else run.folder.dev_labels.ledger).labelled()
     if not len(labelled):
-        raise BadFile(f"{run.path} has no label yet; label a batch first (python -m jobs.labels status)")
+        raise BadFile(f"{run.path} has no label of {split} yet; label a batch first (python -m jobs.labels status)")
     write_labels(storage_path(str(out)), labels_table(labelled, run.folder.task, every_column))
     return labelled
 

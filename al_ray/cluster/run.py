@@ -71,11 +71,12 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
         journal.refuse_lost(state.round)
         early = None
         more = state.round < len(config.batches) and limit_reached(stop, journal.complete_rounds()) is None
-        if more or (dev is not None and state.round and not journal.dev_labels.estimated(state.round)):
-            journal.end(None)
-            try:
-                # Before any actor is started, because people may not have labelled yet.
-                ask_pending(config, journal, oracle, dev, state)
+        try:
+            if more:
+                journal.end(None)
+            # Before any actor is started, because people may not have labelled yet.
+            ask_pending(config, journal, oracle if more else None, dev, state)
+            if more or (dev is not None and state.round and not journal.dev_labels.estimated(state.round)):
                 with (
                     session(cluster, config.training.workers),
                     deploy_services(config, cluster, journal, oracle, watch, trial, dev) as world,
@@ -87,18 +88,21 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
                         if limit_reached(stop, lines) is not None:
                             break
                     loop.measure_last(world, journal.state())
-            except CostReached as limit:
-                early = str(limit)
+        except CostReached as limit:
+            early = str(limit)
         journal.end(early or end_reason(config, stop, journal.complete_rounds()))
         track(journal)
     return journal
 
 
-def ask_pending(config: RunConfig, journal: RunFolder, oracle: Oracle, dev: Oracle | None, state: State) -> None:
-    """Buy the labels of pairs that an earlier session chose; LabelsAwaited if people have yet to answer."""
+def ask_pending(config: RunConfig, journal: RunFolder, oracle: Oracle | None, dev: Oracle | None, state: State) -> None:
+    """Buy the labels of pairs that an earlier session chose; LabelsAwaited if people have yet to answer.
+
+    oracle, dev: label pairs of a round and of dev; None if no more of them are to be labelled.
+    """
     number, sampler = state.round + 1, None if dev is None else ShardedDevSampler(config, journal, dev, None)
-    pending = journal.ledger.batch(number)
-    if pending is not None:
+    pending = journal.ledger.batch(number) if oracle is not None else None
+    if oracle is not None and pending is not None:
         if not STRATEGIES[config.strategy].uses_model and pending.source != config.strategy:
             raise WrongFolder(f"{journal.path} has imported labels, and --strategy {config.strategy} takes no seed set")
         loop.label(number, journal.ledger, oracle, sampler, state.model)

@@ -12,6 +12,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.apps.reporting.labelled_examples import labelled_examples
 from al_ray.apps.reporting.run_records import LABELLED, ExamplePair, Round, Run, SplitEvaluation, TaskSummary
+from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import AlRayError, BadFile, BadOption, WrongFolder
 from al_ray.core.scorer import Scorer
@@ -64,7 +65,11 @@ def _progress(folder: StoragePath, config: RunConfig, complete: int) -> str:
     if at_its_end(folder, config):
         return ""
     planned, home = len(config.batches), folder / f"round-{complete + 1:03d}"
-    if config.oracle == "file" and (home / "batch.parquet").exists() and not (home / "labels.parquet").exists():
+    if (
+        oracle_kind(config.oracle).people
+        and (home / "batch.parquet").exists()
+        and not (home / "labels.parquet").exists()
+    ):
         return f"waits for the labels of round {complete + 1} of {planned}"
     return f"ended after round {complete} of {planned}" if complete else "no round is complete"
 

@@ -1,6 +1,7 @@
 """Carry out jobs.labels: read or write the labels of a run folder."""
 
 import shlex
+from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
@@ -20,6 +21,7 @@ from al_ray.datasets.tables.label_tables import read_task_labels
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog
 from al_ray.oracles.registry import OracleRequest, make_oracle
+from al_ray.runs.ledger import Ledger
 from al_ray.runs.limits import stored_limits
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.uri import StoragePath
@@ -34,27 +36,32 @@ def run_command(options: Command) -> None:
 def status(options: Status) -> None:
     """Print the counts of each round, and how to resume a run with an incomplete one."""
     folder = RunFolder(options.run, read_task(task_of(options.run, None)))
-    ledger, last = folder.ledger, folder.last
+    ledger, dev, last = folder.ledger, folder.dev_labels.ledger, folder.last
     rows: list[tuple[str, ...]] = [
         ("round", "chosen by", "pairs", "yes", "no", "unsure", "open", "answered by", "cost")
     ]
+    rows += [*_counts(ledger), *_counts(dev)]
+    print(format_columns(rows))
+    print(f"corrections: {sum(map(len, ledger.corrections())):,}; complete rounds: {last}; cost: {folder.cost:,.6g}")
+    for option, limit in stored_limits(options.run).items():
+        print(f"limit: {option} {limit:,.6g}")
+    if ledger.rounds > last or (dev.rounds and not dev.sealed(dev.rounds)):
+        print(f"to resume: {run_line(options.run, ledger.rounds, None)}")
+
+
+def _counts(ledger: Ledger) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each round of a ledger: pairs, labels, labellers and cost."""
     for number, (batch, labels) in enumerate(ledger.read_rounds(range(1, ledger.rounds + 1)), start=1):
         pieces = list(ledger.answers(number))
         counts = [f"{int((labels == label).sum()):,}" for label in (YES, NO, UNSURE, OPEN)]
         labellers = ", ".join(sorted({piece.by for piece in pieces})) or "-"
         cost = sum(piece.cost for piece in pieces)
-        rows.append((str(number), batch.source, f"{len(labels):,}", *counts, labellers, f"{cost:,.6g}"))
-    print(format_columns(rows))
-    print(f"corrections: {sum(map(len, ledger.corrections())):,}; complete rounds: {last}; cost: {ledger.cost():,.6g}")
-    for option, limit in stored_limits(options.run).items():
-        print(f"limit: {option} {limit:,.6g}")
-    if ledger.rounds > last:
-        print(f"to resume: {run_line(options.run, ledger.rounds, None)}")
+        yield (str(number), batch.source, f"{len(labels):,}", *counts, labellers, f"{cost:,.6g}")
 
 
 def export(options: Export) -> None:
     """Write all labels of a run, those of an incomplete round included."""
-    labelled = export_labels(load_run(options.run), options.out, every_column=options.every_column)
+    labelled = export_labels(load_run(options.run), options.out, every_column=options.every_column, split=options.split)
     decided = len(labelled.decided)
     unsure = f"{'and' if options.every_column else 'without'} {len(labelled) - decided:,} unsure"
     print(f"wrote {decided:,} labelled pairs ({labelled.positives:,} matches) {unsure} to {options.out}")
