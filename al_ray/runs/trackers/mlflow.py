@@ -79,6 +79,12 @@ def parameters(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     return flat
 
 
+def tags_of(config: RunConfig) -> dict[str, str]:
+    """Return the tags of a run, by which runs can be grouped."""
+    axes = {name: str(getattr(config, name)) for name in ("strategy", "seed", "encoder")}
+    return {**axes, "budget": str(sum(config.batches))}
+
+
 def _write(client: Any, folder: RunFolder) -> None:
     """Write what the MLflow run of a run folder lacks."""
     lines = folder.complete_rounds()
@@ -92,8 +98,9 @@ def _write(client: Any, folder: RunFolder) -> None:
     for first in range(0, len(new), MOST_PARAMETERS):
         log(params=new[first : first + MOST_PARAMETERS])
     # MLflow never changes a parameter, and a resumed run may have more rounds or other batch sizes.
-    for name, value in options.items():
-        if run.data.params.get(name, value) != value:
+    changed = {name: value for name, value in options.items() if run.data.params.get(name, value) != value}
+    for name, value in {**tags_of(config), **changed}.items():
+        if run.data.tags.get(name) != value:
             client.set_tag(run.info.run_id, name, value)
     for line in lines[int(run.data.metrics.get("round", 0)) :]:
         numbers = {**line, **{f"seconds/{stage}": value for stage, value in line["seconds"].items()}}
@@ -118,8 +125,7 @@ def _run_of(client: Any, folder: RunFolder, config: RunConfig) -> Any:
         runs = client.search_runs([at], f"attributes.run_id = '{read_json(path, ['run_id'])['run_id']}'")
         if runs:
             return runs[0]
-    axes = {name: str(getattr(config, name)) for name in ("strategy", "seed", "encoder")}
-    run = client.create_run(at, run_name=folder.path.name, tags={**axes, "budget": str(sum(config.batches))})
+    run = client.create_run(at, run_name=folder.path.name, tags=tags_of(config))
     write_json(path, {"run_id": run.info.run_id})
     return run
 
