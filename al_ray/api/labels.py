@@ -46,8 +46,9 @@ def export_labels(
 ) -> Labelled:
     """Write the labelled pairs of a run to a file, in the order bought, and return all labels, as `Run.labelled` does.
 
-    split: dev for the drawn pairs by which models were measured (dev_labels). out: .parquet, .csv or .jsonl, with the columns sentence1, sentence2 and label (1 match, 0 no match), without unsure
+    out: .parquet, .csv or .jsonl, with the columns sentence1, sentence2 and label (1 match, 0 no match), without unsure
     pairs. every_column: also left_id, right_id, answer, round and source, and the unsure pairs, whose label is null.
+    split: dev for the drawn pairs by which models were measured (dev_labels).
 
     Examples:
         >>> len(al_ray.export_labels(al_ray.load_run(folder / "run"), folder / "labels.csv", every_column=True))

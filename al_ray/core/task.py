@@ -123,9 +123,7 @@ class Task:
         if self.labels_are == "partial":
             other = "let people or a program label (jobs.run --oracle file)"
             if name != "train":
-                other = (
-                    f"draw and label a sample (jobs.run --dev-labels, jobs.audit sample --by-score), or {UNMEASURED}"
-                )
+                other = f"label a sample (jobs.run --dev-labels, jobs.audit sample --by-score), or {UNMEASURED}"
             raise MissingSplit(
                 f"the labels of task {self.name!r} are partial: a pair of {name} without a label is unknown and cannot "
                 f"count as a negative; {other}; if every match is labelled, prepare the task again with jobs.prepare "

@@ -81,10 +81,6 @@ def test_a_command_has_no_option_of_a_shared_block_that_it_does_not_use(capsys, 
     assert set().union(*UNUSED.values()) <= set(every)
 
 
-# Evaluation sets need neither checkpoints nor examples: these options of prepare evaluation are to go.
-TO_GO = {"prepare": {"checkpoint_seconds", "examples"}}
-
-
 def test_every_option_of_a_command_is_read_by_what_the_command_may_run(capsys, monkeypatch):
     modules = program()
     for name in entry.sentences():
@@ -93,7 +89,7 @@ def test_every_option_of_a_command_is_read_by_what_the_command_may_run(capsys, m
             read |= modules[module].parts[definition].attributes
         options = {option for page in pages_of(capsys, monkeypatch, name).values() for option in options_of(page)}
         fields = {re.sub(r"^--(no-)?", "", option).rpartition(".")[2].replace("-", "_") for option in options}
-        assert fields - read == TO_GO.get(name, set()), name
+        assert fields - read == set(), name
 
 
 @pytest.mark.parametrize("name", sorted(entry.sentences()))
