@@ -16,10 +16,11 @@ from urllib.request import Request
 import pytest
 
 from tests.guides import as_shown, block, commands, outputs
-from tests.journeys.test_own_table import LABELS, product, shop
+from tests.journeys.products import product, shop
 
 pytestmark = pytest.mark.slow
 
+PREPARE = ("docs/labels.md", "## From a CSV to matches", "$ python -m jobs.prepare")
 PROGRAM = ("docs/labels.md", "## A program that labels")
 PRICE = 0.0002
 URL = "http://localhost/judge"
@@ -59,7 +60,7 @@ def service(monkeypatch, tmp_path) -> Iterator[Service]:
 
 def test_no_label_is_bought_beyond_the_limit_or_twice(local_ray, minilm, service, tmp_path):
     user = shop(tmp_path)
-    user.run(commands(block(*LABELS, "$ python -m jobs.prepare"))[0])
+    user.run(commands(block(*PREPARE))[0])
 
     session = block(*PROGRAM, "$ python -m jobs.run")
     (run,) = commands(session)
