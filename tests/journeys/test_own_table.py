@@ -157,9 +157,11 @@ def test_an_audit_prints_intervals_that_include_the_truth(journey):
             assert precision == pytest.approx(match[above].mean(), abs=6e-4)
     assert "these are all pairs" in printed
     line = re.findall("^average precision of these pairs.*", printed, re.MULTILINE)[0]
-    _, low, high, low_over_all, high_over_all = numbers(line)
+    value, low, high, low_over_all, high_over_all = numbers(line)
     ranked = match[np.argsort(-cosines)]
     average_precision = (np.cumsum(ranked) / np.arange(1, len(ranked) + 1))[ranked].mean()
+    # No match is unlabelled.
+    assert value == pytest.approx(average_precision, abs=0.006)
     holds(low, average_precision, high)
     holds(low_over_all, average_precision, high_over_all)
 

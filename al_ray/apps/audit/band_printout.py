@@ -151,7 +151,10 @@ def _as_dict(threshold: float, at: AtThreshold | None) -> dict[str, Any]:
 
 def _range(number: Estimate | None) -> str:
     """Format the ends of a share without its value, which says nothing where the interval is wide."""
-    return UNKNOWN if number is None else f"{100 * number.low:.2g}% to {100 * number.high:.3g}%"
+    if number is None:
+        return UNKNOWN
+    low = 100 * number.low
+    return f"{low:.{2 if low < 10 else 3}g}% to {100 * number.high:.3g}%"
 
 
 def _count(number: Estimate | None) -> str:
