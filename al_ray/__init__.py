@@ -17,19 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from al_ray.active_learning.config import RunConfig
+    from al_ray.api.audits import estimate_audit, sample_audit
     from al_ray.api.evaluation import compare, evaluate
     from al_ray.api.grids import run_grid
+    from al_ray.api.labels import export_labels, import_labels
     from al_ray.api.models import PairModel, load_model
     from al_ray.api.reports import report
     from al_ray.api.runs import Run, load_run, run
     from al_ray.api.tasks import load_task, prepare
     from al_ray.api.training import train_bi_encoder, train_cross_encoder
+    from al_ray.apps.audit.options import AuditConfig
     from al_ray.apps.cross_encoder.options import TrainConfig
     from al_ray.apps.grid.spec import Axes, GridConfig
     from al_ray.core.config.cluster import ClusterConfig
     from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
     from al_ray.core.errors import AlRayError, LabelsAwaited
     from al_ray.datasets.sources import Synthetic
+    from al_ray.datasets.tables.format_options import TableOptions
     from al_ray.datasets.tables.options import OwnTexts
 
 __version__ = "0.1.0"
@@ -49,6 +53,10 @@ __all__ = (
     "run",
     "load_run",
     "Run",
+    # Its labels, as tables.
+    "export_labels",
+    "import_labels",
+    "TableOptions",
     # Many runs, and models trained on existing labels.
     "Axes",
     "GridConfig",
@@ -62,6 +70,10 @@ __all__ = (
     "report",
     "load_model",
     "PairModel",
+    # Audits: precision from a few labels of people.
+    "AuditConfig",
+    "sample_audit",
+    "estimate_audit",
     # Errors.
     "AlRayError",
     "LabelsAwaited",
@@ -70,6 +82,7 @@ __all__ = (
 # A public name -> the module that defines it.
 _MODULES = {
     "AlRayError": "al_ray.core.errors",
+    "AuditConfig": "al_ray.apps.audit.options",
     "Axes": "al_ray.apps.grid.spec",
     "ClusterConfig": "al_ray.core.config.cluster",
     "EvaluationConfig": "al_ray.core.config.sections",
@@ -81,10 +94,14 @@ _MODULES = {
     "RunConfig": "al_ray.active_learning.config",
     "SearchConfig": "al_ray.core.config.sections",
     "Synthetic": "al_ray.datasets.sources",
+    "TableOptions": "al_ray.datasets.tables.format_options",
     "TrainConfig": "al_ray.apps.cross_encoder.options",
     "TrainingConfig": "al_ray.core.config.sections",
     "compare": "al_ray.api.evaluation",
+    "estimate_audit": "al_ray.api.audits",
     "evaluate": "al_ray.api.evaluation",
+    "export_labels": "al_ray.api.labels",
+    "import_labels": "al_ray.api.labels",
     "load_model": "al_ray.api.models",
     "load_run": "al_ray.api.runs",
     "load_task": "al_ray.api.tasks",
@@ -92,6 +109,7 @@ _MODULES = {
     "report": "al_ray.api.reports",
     "run": "al_ray.api.runs",
     "run_grid": "al_ray.api.grids",
+    "sample_audit": "al_ray.api.audits",
     "train_bi_encoder": "al_ray.api.training",
     "train_cross_encoder": "al_ray.api.training",
 }

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.core.config.oracle import ORACLES
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -336,6 +337,16 @@ def modules_bear_names(sources: list[Source]) -> list[str]:
 
 def strategies_are_not_told_by_name(sources: list[Source]) -> list[str]:
     """No comparison with a strategy's name: what a strategy does is in its fields, so that none can be forgotten."""
+    return compared(sources, "strateg", STRATEGIES, "a strategy; give Strategy a field")
+
+
+def oracles_are_not_told_by_name(sources: list[Source]) -> list[str]:
+    """No comparison with an oracle's word: oracle_kind has what depends on it, so that none can be forgotten."""
+    return compared(sources, "oracle", ORACLES, "an oracle; give OracleKind a field")
+
+
+def compared(sources: list[Source], subject: str, names: Iterable[str], cure: str) -> list[str]:
+    """The places where what has the subject in its words is compared with one of the names."""
     complaints: list[str] = []
     for source in sources:
         for node in ast.walk(source.tree):
@@ -352,8 +363,10 @@ def strategies_are_not_told_by_name(sources: list[Source]) -> list[str]:
             ]
             inner = [one.value for part in plain for one in ast.walk(part) if isinstance(one, ast.Constant)]
             words = {word for word in inner if isinstance(word, str) and word}
-            if "strateg" in asked and any(name.startswith(word) for name in STRATEGIES for word in words):
-                complaints.append(source.at(node, f"{asked} names a strategy; give Strategy a field"))
+            if subject in asked and any(
+                name.startswith(word) or word.startswith(f"{name}:") for name in names for word in words
+            ):
+                complaints.append(source.at(node, f"{asked} names {cure}"))
     return complaints
 
 
@@ -442,6 +455,11 @@ BROKEN: dict[Rule, list[dict[str, str]]] = {
         {"jobs/run.py": "x = 'stated' in axes.strategies"},
         {"al_ray/cluster/a.py": "x = method.strategy.startswith('stratified')"},
         {"al_ray/core/a.py": "match config.strategy:\n    case 'static':\n        x = 1"},
+    ],
+    oracles_are_not_told_by_name: [
+        {"al_ray/core/a.py": "x = config.oracle == 'file'"},
+        {"al_ray/cli/a.py": "x = config.oracle in ('simulated', MODEL)"},
+        {"al_ray/cli/a.py": "x = config.oracle.startswith('model:')"},
     ],
     the_library_is_quiet: [{"al_ray/runs/a.py": "print('read')"}],
     modules_bear_names: [{"al_ray/core/utils.py": ""}, {"al_ray/helpers/text.py": ""}],

@@ -22,8 +22,6 @@ from al_ray.active_learning.loop import make_request
 from al_ray.active_learning.round_request import RoundRequest
 from al_ray.active_learning.stopping import StopConfig
 from al_ray.active_learning.strategies import STRATEGIES, stated_seed
-from al_ray.apps.audit.false_positives import draw_above
-from al_ray.apps.audit.score_bands import draw_ranks
 from al_ray.apps.augmentation.folder import digest_of as gold_digest
 from al_ray.apps.augmentation.options import AugmentConfig, Gold, Scored
 from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
@@ -57,6 +55,8 @@ from al_ray.datasets.task_folder import sealed
 from al_ray.encoders.cross_encoder import CrossEncoder
 from al_ray.encoders.encoder import learn_words, untrained
 from al_ray.encoders.transformer import Encoder
+from al_ray.metrics.audit.false_positives import draw_above
+from al_ray.metrics.audit.score_bands import draw_ranks
 from al_ray.metrics.average_precision import Counts, StratumSummary
 from al_ray.metrics.bootstrap import poisson_weights
 from al_ray.metrics.intervals import average_precision_interval
@@ -321,7 +321,7 @@ OPTIONS: dict[str, str] = {
         {"encoder": "all-MiniLM-L6-v2", "encoder_layers": null, "max_length": 128, "encoder_batch": 64,
         "threads": 2, "arithmetic": "auto", "vectors": "fp32", "prompt_left": null, "prompt_right": null,
         "task": "t", "strategy": "uncertainty", "seed": 0, "rounds": 4, "first_batch": 2048, "growth": 1.5,
-        "oracle": "simulated", "seeding": "retrieval", "matched": null, "train_every_budget": false,
+        "dev_labels": 0, "oracle": "simulated", "seeding": "retrieval", "matched": null, "train_every_budget": false,
         "search": {"kind": "knn", "exact_pairs": 20000000000, "neighbours": 100, "index": "Flat",
         "nprobe": 10, "least_recall": 0.9, "block": 1024, "ordered_pairs": false}, "training":
         {"epochs": 2, "start": "pretrained", "batch": 16, "workers": 1, "learning_rate": 2e-05,
@@ -418,9 +418,10 @@ PURPOSES: dict[str, list[int]] = {
     "0 measure-pairs": [1249411225, 1805027558, 2111392108],
     "0 timed-queries": [183250448, 1339929123, 181923532],
     "seed audit-*": [354180077, 546975990, 684540349],
-    "seed audit-band-*": [1545278989, 1193187846, 521468644],
+    "seed audit-band-* #": [233579974, 270650281, 433822618],
     "seed audit-estimate": [734128801, 1351577490, 565887281],
     "seed audit-order": [595731756, 1257245618, 420602612],
+    "seed audit-order #": [1132626571, 2094434154, 1087019441],
     "seed audit-recalibration": [724820965, 1072581872, 1405733406],
     "seed audit-threshold": [1364083002, 1937639609, 1217299019],
     "seed balance": [1313645351, 1491159525, 109887653],
@@ -430,6 +431,7 @@ PURPOSES: dict[str, list[int]] = {
     "seed concat-dropout #": [1165225422, 1523701958, 964969450],
     "seed concat-head": [1035535378, 82308747, 432265695],
     "seed concat-order #": [139683905, 1447132415, 180303431],
+    "seed dev-labels #": [1527809531, 1697426715, 311353116],
     "seed evaluation-set-*": [639586292, 565214685, 147536275],
     "seed gold-subset": [8556085, 1402145686, 1133186924],
     "seed held-out": [551577575, 457032774, 1964300771],

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, cast
 from al_ray.active_learning.strategies import STRATEGIES, StrategyName, budgets_help, strategies_help
 from al_ray.core.config.bounds import Between, Group, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.config.oracle import names_oracle
+from al_ray.core.config.oracle import oracle_forms, oracle_kind, oracle_name, oracles_help
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
@@ -28,7 +28,7 @@ class RunConfig(EncoderConfig):
 
     task: str
     """Task folder made by the command prepare."""
-    # Help that is derived from the registry of strategies stands in metadata: a docstring cannot be computed.
+    # Help that is derived from a registry of strategies or oracles stands in metadata: a docstring cannot be computed.
     strategy: StrategyName = field(default="uncertainty", metadata={"help": strategies_help()})
     seed: Seed = 0
     """Random seed."""
@@ -41,9 +41,10 @@ class RunConfig(EncoderConfig):
     growth: Annotated[float, Between(1, 1_000)] = cast(float, None)
     """Growth of the batch: round i labels n_1 * growth^(i-1) pairs. Default: 1 if people label, else 1.5. It may change
     when a run is resumed."""
-    oracle: str = "simulated"
-    """Who labels: simulated (the task's own positives), file (people), module:function (docs/labels.md), or model:PATH
-    (a cross-encoder trained by the command train or augment)."""
+    dev_labels: Annotated[int, Between(0, 1_000_000)] = 0
+    """Pairs of dev to draw and label after each round, by the same oracle, to measure the model where not all matches
+    of dev are known. They are bought beside those of the rounds. It may change when a run is resumed."""
+    oracle: str = field(default="simulated", metadata={"help": oracles_help()})
     seeding: Annotated[Literal["retrieval", "stated"], PAPER] = "retrieval"
     """Seed set, the first batch: the most similar pairs (4.2.3), or a random sample of the stated pairs (5.7)."""
     matched: Annotated[tuple[int, int] | None, PAPER] = None
@@ -55,10 +56,12 @@ class RunConfig(EncoderConfig):
 
     def __post_init__(self) -> None:
         """Raise BadOption for options that are out of bounds or do not go together."""
-        # The strategy comes first, because the other checks look it up.
+        # The strategy and the oracle come first, because the other checks look them up.
         if self.strategy not in STRATEGIES:
             raise BadOption(f"--strategy is {self.strategy!r}; give one of {', '.join(STRATEGIES)}")
-        sizes = PEOPLE if self.oracle == "file" else MACHINE
+        if oracle_name(self.oracle) is None:
+            raise BadOption(f"--oracle is {self.oracle!r}; give {oracle_forms()}")
+        sizes = PEOPLE if oracle_kind(self.oracle).people else MACHINE
         for name, value in zip(("first_batch", "growth"), sizes, strict=True):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
@@ -79,15 +82,11 @@ class RunConfig(EncoderConfig):
         for value, name in ((self.task, "--task"), (self.encoder, "--encoder"), (self.search.index, "--search.index")):
             if not value.strip() or "\0" in value:
                 raise BadOption(f"{name} is {value!r}; give a value, or leave it out if it has a default")
-        if not names_oracle(self.oracle):
-            raise BadOption(
-                f"--oracle is {self.oracle!r}; give simulated, file, model:PATH, or module:function such as judge:label"
-            )
         self._refuse_unfit()
 
     def _refuse_unfit(self) -> None:
         """Raise BadOption for options that the strategy cannot use."""
-        if STRATEGIES[self.strategy].knows_positives and self.oracle != "simulated":
+        if STRATEGIES[self.strategy].knows_positives and not oracle_kind(self.oracle).knows_positives:
             raise BadOption(f"--strategy {self.strategy} knows all positives, as --oracle simulated does; give that")
         if self.matched is not None and (min(self.matched) < 0 or not sum(self.matched)):
             raise BadOption(f"--matched is {' '.join(map(str, self.matched))}; give how many positives and negatives")

@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.active_learning.ports import Ledger, Oracle, RunServices
+from al_ray.active_learning.ports import DevSampler, Ledger, Oracle, RunServices
 from al_ray.active_learning.round_request import RoundRequest
 from al_ray.active_learning.strategies import STRATEGIES, stated_seed, static
 from al_ray.core.candidates import Candidates, Order
-from al_ray.core.errors import TrainingFailed
+from al_ray.core.errors import LabelsAwaited, TrainingFailed
 from al_ray.core.labels import OPEN, Batch, Model, State
 from al_ray.core.pairs import Keys, distinct, is_in
 from al_ray.core.rng import generator
@@ -32,9 +32,10 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
         if ledger.batch(number) is None:
             ledger.add_batch(number, choose_batch(config, split, services, state, number))
 
-        # 2. Ask the oracle for their labels.
+        # 2. Ask the oracle for their labels, and for those of dev pairs that measure the model of the round before.
+        draw_dev(services, state)
         with services.stage("label"):
-            batch, labels = buy_labels(number, ledger, services.oracle)
+            batch, labels = label(number, ledger, services.oracle, services.dev, state.model)
         if not len(labels):
             return
         labelled = state.labelled.extended(batch.pairs, labels, number, batch.source)
@@ -77,6 +78,50 @@ def choose_batch(config: RunConfig, split: Split, services: RunServices, state: 
     fresh = len(distinct(chosen.keys)) == len(chosen) and not is_in(chosen.keys, request.labelled).any()
     assert fresh, f"strategy {config.strategy} chose a pair twice; exclude what is chosen from its next search"
     return Batch(split.space.pairs(chosen.keys), chosen.cosines, source)
+
+
+def label(
+    number: int, ledger: Ledger, oracle: Oracle, dev: DevSampler | None, model: Model | None
+) -> tuple[Batch, Labels]:
+    """Buy the labels of round `number`, and those of dev pairs for the model of the round before.
+
+    dev pairs are asked if they are drawn. LabelsAwaited if either waits for people; both have been asked then.
+    """
+    waits = list[str]()
+    if dev is not None and model is not None and dev.ledger.batch(number - 1) is not None:
+        try:
+            measure(dev, number - 1, model)
+        except LabelsAwaited as wait:
+            waits.append(str(wait))
+    try:
+        bought = buy_labels(number, ledger, oracle)
+    except LabelsAwaited as wait:
+        raise LabelsAwaited("\n".join([*waits, str(wait)])) from wait
+    if waits:
+        raise LabelsAwaited("\n".join(waits))
+    return bought
+
+
+def draw_dev(services: RunServices, state: State) -> None:
+    """Draw the dev pairs for the model of the last complete round, unless an interrupted run has drawn them."""
+    dev = services.dev
+    if dev is not None and state.model is not None and dev.ledger.batch(state.round) is None:
+        with services.stage("search"):
+            dev.draw(state.round, state.model)
+
+
+def measure_last(services: RunServices, state: State) -> None:
+    """Measure the model of the last round by labels of dev pairs; those of earlier rounds are asked with a batch."""
+    draw_dev(services, state)
+    if services.dev is not None and state.model is not None:
+        with services.stage("label"):
+            measure(services.dev, state.round, state.model)
+
+
+def measure(dev: DevSampler, number: int, model: Model) -> None:
+    """Buy the labels of the dev pairs drawn for the model of round `number`, and estimate how good it is."""
+    buy_labels(number, dev.ledger, dev.oracle)
+    dev.estimate(number, model)
 
 
 def buy_labels(number: int, ledger: Ledger, oracle: Oracle) -> tuple[Batch, Labels]:

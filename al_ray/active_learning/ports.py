@@ -103,6 +103,28 @@ class Journal(Protocol):
         ...
 
 
+class DevSampler(Protocol):
+    """Draws pairs of dev for labels, and estimates from them how good a model is (cluster/services.py)."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The drawn pairs and their labels, by the round whose model they were drawn for."""
+        ...
+
+    @property
+    def oracle(self) -> Oracle:
+        """Labels pairs of dev."""
+        ...
+
+    def draw(self, number: int, model: Model) -> None:
+        """Draw the pairs for the model of a complete round, and store them as the round's batch of the ledger."""
+        ...
+
+    def estimate(self, number: int, model: Model) -> None:
+        """Store the estimate from all labels up to this round's."""
+        ...
+
+
 class RunServices(Protocol):
     """All services of a run, and a timer."""
 
@@ -124,6 +146,11 @@ class RunServices(Protocol):
     @property
     def oracle(self) -> Oracle:
         """Labels pairs."""
+        ...
+
+    @property
+    def dev(self) -> DevSampler | None:
+        """Measures by labels of drawn dev pairs; None if no such labels are asked for."""
         ...
 
     @property

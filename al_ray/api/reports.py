@@ -12,6 +12,7 @@ from al_ray.apps.reporting.report import report as report_of
 from al_ray.apps.reporting.run_records import Run as RunRecord
 from al_ray.core.config.bounds import Between
 from al_ray.core.errors import BadOption
+from al_ray.runs.place import refuse_lost
 from al_ray.storage.files import write_pictures, write_text
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -35,6 +36,7 @@ def report(folders: Sequence[str | StoragePath], out: str | StoragePath, example
     """
     Between(0, 10_000).check(examples, "--examples")
     target = storage_path(str(out))
+    refuse_lost(target)
     _refuse_run(target)
     records = named([storage_path(str(folder)) for folder in folders])
     content = report_of(records, examples)

@@ -93,7 +93,7 @@ def run(
     out: str | StoragePath,
     *,
     cluster: ClusterConfig = CLUSTER,
-    oracle: OracleConfig = ORACLE,
+    oracle_options: OracleConfig = ORACLE,
     stop: StopConfig = NEVER,
     on_round: OnRound = no_callback,
     on_progress: OnProgress = no_progress,
@@ -101,7 +101,7 @@ def run(
     """Run active learning to its end; if `out` holds the run, resume it.
 
     on_round receives the metrics of each round, as in metrics.jsonl, when the round is complete; on_progress receives a
-    stage, how much of it is done and how much there is. oracle: options of an oracle that is a function. Limits of
+    stage, how much of it is done and how much there is. oracle_options: of an oracle that is a function. Limits of
     cost and `stop` are stored in the folder and hold when the run is resumed without them. Starts a local Ray, unless
     Ray is running or RAY_ADDRESS names a cluster.
 
@@ -123,7 +123,7 @@ def run(
         LabelsAwaited: if people are to label (oracle "file"); the message says where.
     """
     path = storage_path(str(out))
-    folder = cluster_run.run(RunSpec(config, cluster, oracle, stop), path, on_progress, on_round)
+    folder = cluster_run.run(RunSpec(config, cluster, oracle_options, stop), path, on_progress, on_round)
     run = Run(path, bound_config(path), folder.end_reason)
     # The slot of the cached property: the task is not read a second time.
     vars(run)["folder"] = folder

@@ -7,6 +7,7 @@ from al_ray.core.task import Task
 from al_ray.datasets.sources import TaskSource, command_of, read_source
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.datasets.tsv import Report
+from al_ray.runs.place import refuse_lost
 from al_ray.storage.uri import StoragePath, Uri, storage_path
 
 
@@ -34,6 +35,7 @@ def prepare(source: TaskSource, out: str | StoragePath) -> Preparation:
         BadFile: if a file of the source cannot be read; the message names the row.
         WrongFolder: if `out` contains another task.
     """
+    refuse_lost(storage_path(str(out)))
     task, report = read_source(source)
     options = {name: str(value) if isinstance(value, Path | Uri) else value for name, value in asdict(source).items()}
     about = {"command": f"prepare {command_of(source)}", **options, "out": str(out)}

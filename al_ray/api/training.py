@@ -12,7 +12,7 @@ from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.runs.existing_labels import read_existing_labels, write_first_round
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.runs.run_folder import opened
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -84,6 +84,7 @@ def train_bi_encoder(
 def _read(config: TrainConfig, out: StoragePath) -> tuple[Task, Labelled]:
     """Read the task and the labels, after the checks that can fail before any work."""
     path = storage_path(config.task)
+    refuse_lost(out)
     refuse_inside(out, path)
     task = read_task(path)
     for split in config.evaluation.splits:

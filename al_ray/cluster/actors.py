@@ -15,6 +15,7 @@ from typing import Any
 import ray
 import torch
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError, WorkerCrashedError
+from ray.util.metrics import Counter
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -23,6 +24,15 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import ActorLost, NoPlacement
 
 logger = logging.getLogger(__name__)
+
+# Counters of a run for Prometheus, through Ray's metrics: each node serves those of its own processes, as
+# ray_al_ray_pairs_searched_total and so on. No result depends on them.
+# Counters only. Ray 2.60 serves the value of a gauge once, and nothing until it is set again. As the sum of a histogram
+# it serves the sum of bin centres.
+PAIRS = Counter("al_ray_pairs_searched", "Pairs among which a search has looked.")
+TEXTS = Counter("al_ray_texts_embedded", "Texts that shards have encoded; those read back are not among them.")
+SECONDS = Counter("al_ray_stage_seconds", "Seconds that a stage took.", ("stage", "run"))
+LABELS = Counter("al_ray_labels_bought", "Labels of the rounds that were labelled since the driver began.", ("run",))
 
 RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory would loop for ever.
 
@@ -222,3 +232,13 @@ def actor_class(plain: type) -> type:
             )
 
     return type(plain.__name__, (exiting_when_out_of_memory(plain),), {"check_device": check_device})
+
+
+def count_texts(shard: type) -> type:
+    """Return the class of a shard that counts the texts it embeds."""
+    return type(shard.__name__, (shard,), {"on_embedded": _on_embedded})
+
+
+def _on_embedded(_: Any, count: int) -> None:
+    # A module function, so that an actor, whose class is pickled by value, uses the TEXTS of its own process.
+    TEXTS.inc(count)

@@ -9,22 +9,23 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle
 from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason, limit_reached
 from al_ray.active_learning.strategies import STRATEGIES, stated
+from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.services import deploy_services
-from al_ray.cluster.session import refuse_lost, session
+from al_ray.cluster.session import session
 from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.oracle import MODEL, OracleConfig
+from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadOption, CostReached, MissingSplit, WrongFolder
+from al_ray.core.labels import State
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.oracles.cross_encoder import CrossEncoderOracle
-from al_ray.oracles.function import CallableOracle
-from al_ray.oracles.people import FileOracle
-from al_ray.oracles.simulated import SimulatedOracle
+from al_ray.encoders.encoder import refuse_prompts
+from al_ray.oracles.registry import OracleRequest, make_dev_oracle, make_oracle
 from al_ray.runs.limits import in_force, write_limits
-from al_ray.runs.place import refuse_inside
+from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.runs.run_folder import RunFolder, opened
+from al_ray.runs.trackers.mlflow import tracking
 from al_ray.storage.uri import StoragePath, storage_path
 
 OnRound = Callable[[dict[str, Any]], None]
@@ -34,12 +35,13 @@ PATIENCE = 60.0  # Seconds that a restarted trial waits for the run's lock while
 
 @dataclass(frozen=True)
 class RunSpec:
-    """All options of a run: config, Ray resources, oracle, and stopping."""
+    """All options of a run: config, Ray resources, oracle, stopping, and the URI of an MLflow tracking server."""
 
     config: RunConfig
     cluster: ClusterConfig
-    asking: OracleConfig = field(default_factory=OracleConfig)
+    oracle_options: OracleConfig = field(default_factory=OracleConfig)
     stop: StopConfig = NEVER
+    mlflow: str | None = None
 
 
 def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, trial: Trial | None = None) -> RunFolder:
@@ -52,48 +54,69 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
     work.stop.refuse_unmeasured(config)
     texts = storage_path(config.task)
     refuse_inside(out, texts)
-    task = read_task(texts)
+    track, task = tracking(work.mlflow), read_task(texts)
     config = config.settled(task.split("train").space.total)
     refuse_unfit(config, task)
     with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
-        calls, stop = in_force(out, work.asking, work.stop)
+        oracle_options, stop = in_force(out, work.oracle_options, work.stop)
         stop.refuse_unmeasured(config)
-        oracle = oracle_of(config, calls, journal, watch)
+        # Before the oracle is loaded: of another run or a grown task, how it is loaded is not what is wrong.
+        journal.refuse_other(config)
+        request = OracleRequest(config, oracle_options, journal, watch)
+        oracle = make_oracle(request)
+        dev = make_dev_oracle(request, oracle) if config.dev_labels else None
         journal.bind(config)
-        write_limits(out, calls, stop)
+        write_limits(out, oracle_options, stop)
         state = journal.state()
         journal.refuse_lost(state.round)
         early = None
-        if state.round < len(config.batches) and limit_reached(stop, journal.complete_rounds()) is None:
-            journal.end(None)
-            try:
-                pending = journal.ledger.batch(state.round + 1)
-                if pending is not None:
-                    if not STRATEGIES[config.strategy].uses_model and pending.source != config.strategy:
-                        raise WrongFolder(
-                            f"{out} has imported labels, and --strategy {config.strategy} takes no seed set"
-                        )
-                    # Before any actor is started, because people may not have labelled yet.
-                    loop.buy_labels(state.round + 1, journal.ledger, oracle)
+        more = state.round < len(config.batches) and limit_reached(stop, journal.complete_rounds()) is None
+        try:
+            if more:
+                journal.end(None)
+            # Before any actor is started, because people may not have labelled yet.
+            ask_pending(config, journal, oracle if more else None, dev, state)
+            if more or (dev is not None and state.round and not journal.dev_labels.estimated(state.round)):
                 with (
                     session(cluster, config.training.workers),
-                    deploy_services(config, cluster, journal, oracle, watch, trial) as world,
+                    deploy_services(config, cluster, journal, oracle, watch, trial, dev) as world,
                 ):
-                    for _ in loop.run(config, task.split("train"), world, state):
+                    for _ in loop.run(config, task.split("train"), world, state) if more else ():
                         lines = journal.metrics()
                         on_round(lines[-1])
+                        track(journal)
                         if limit_reached(stop, lines) is not None:
                             break
-            except CostReached as limit:
-                early = str(limit)
+                    loop.measure_last(world, journal.state())
+        except CostReached as limit:
+            early = str(limit)
         journal.end(early or end_reason(config, stop, journal.complete_rounds()))
+        track(journal)
     return journal
+
+
+def ask_pending(config: RunConfig, journal: RunFolder, oracle: Oracle | None, dev: Oracle | None, state: State) -> None:
+    """Buy the labels of pairs that an earlier session chose; LabelsAwaited if people have yet to answer.
+
+    oracle, dev: label pairs of a round and of dev; None if no more of them are to be labelled.
+    """
+    number, sampler = state.round + 1, None if dev is None else ShardedDevSampler(config, journal, dev, None)
+    pending = journal.ledger.batch(number) if oracle is not None else None
+    if oracle is not None and pending is not None:
+        if not STRATEGIES[config.strategy].uses_model and pending.source != config.strategy:
+            raise WrongFolder(f"{journal.path} has imported labels, and --strategy {config.strategy} takes no seed set")
+        loop.label(number, journal.ledger, oracle, sampler, state.model)
+    elif sampler is not None and state.model is not None and sampler.ledger.batch(state.round) is not None:
+        loop.measure(sampler, state.round, state.model)
 
 
 def refuse_unfit(config: RunConfig, task: Task) -> None:
     """Raise MissingSplit or BadOption if the task lacks what the options need."""
     for name in config.evaluation.splits:
         task.measurable(name)
+    if config.dev_labels:
+        task.split("dev")
+    refuse_prompts(config.encoding, task.symmetric)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")
@@ -101,15 +124,3 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
         raise BadOption(
             f"--strategy {config.strategy} draws as many positives and negatives as a run; give --match RUN"
         )
-
-
-def oracle_of(config: RunConfig, asking: OracleConfig, journal: RunFolder, watch: OnProgress) -> Oracle:
-    """Make the oracle of a run."""
-    ledger = journal.ledger
-    if config.oracle == "file":
-        return FileOracle(ledger)
-    if config.oracle == "simulated":
-        return SimulatedOracle(journal.task.measurable("train"))
-    if config.oracle.startswith(MODEL):
-        return CrossEncoderOracle(config.oracle, journal.task, config.threads, watch)
-    return CallableOracle(config.oracle, journal.task, asking, config.seed, ledger.cost(), watch)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
-from al_ray.cluster.actors import deploy
-from al_ray.cluster.prometheus import LABELS, SECONDS, count_texts
+from al_ray.cluster.actors import LABELS, SECONDS, count_texts, deploy
+from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.sharded_evaluator import make_evaluator
 from al_ray.cluster.sharded_pool import ShardedPool
@@ -60,9 +60,10 @@ class RayRunServices:
         journal: RunFolder,
         oracle: Oracle,
         trial: Trial | None = None,
+        dev: ShardedDevSampler | None = None,
     ) -> None:
         """trial: the run's part of a grid, if it is one; trials share their seed sets."""
-        self.pool, self.trainer, self.journal, self.oracle = pool, trainer, journal, oracle
+        self.pool, self.trainer, self.journal, self.oracle, self.dev = pool, trainer, journal, oracle, dev
         search = PoolSearch(pool, journal.task.split("train"), journal.keep_recall)
         self.retriever: Retriever = search if trial is None else SeededSearch(search, config, journal, trial.shared)
         self.evaluator = make_evaluator(config, journal, pool)
@@ -132,8 +133,9 @@ def deploy_services(
     oracle: Oracle,
     watch: OnProgress,
     trial: Trial | None = None,
+    dev_oracle: Oracle | None = None,
 ) -> Iterator[RayRunServices]:
-    """Start all actors of a run; they end with the context."""
+    """Start all actors of a run; they end with the context. dev_oracle: labels drawn pairs of dev, if any are asked."""
     task = journal.task
     with deploy_pool(config, cluster, task, journal.path, watch, trial) as pool:
         folder = str(pool_folder(task, config.encoding, artifact_folder(trial, journal.path)))
@@ -148,9 +150,9 @@ def deploy_services(
         )
         room = trial_slots(trial, cluster.shards, config.training.workers)
         with deploy_training(spec, cluster, room) as training:
-            services = RayRunServices(
-                config, pool, TrainerActor(training, pool, journal, watch), journal, oracle, trial
-            )
+            dev = None if dev_oracle is None else ShardedDevSampler(config, journal, dev_oracle, pool)
+            trainer = TrainerActor(training, pool, journal, watch)
+            services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)
             # Before any training, while the shards hold vectors of the untrained encoder, which finds the near pairs.
             services.evaluator.make_sets(config.evaluation.splits)
             yield services

@@ -61,12 +61,6 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
             ray.shutdown()
 
 
-def refuse_lost(out: StoragePath) -> None:
-    """BadOption for a relative path in a submitted job, which works in a temporary copy of its folder."""
-    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and isinstance(out, Path) and not out.is_absolute():
-        raise BadOption(f"--out {out} is relative, and a submitted job's folder is thrown away; give an absolute path")
-
-
 def refuse_unshared(folders: Sequence[StoragePath], config: ClusterConfig) -> None:
     """BadOption for a local folder where several nodes are to read and write it, unless it is declared shared."""
     nodes = sum(node["Alive"] for node in ray.nodes())

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from al_ray.cluster.actors import get_results, stream_results
-from al_ray.cluster.prometheus import PAIRS
+from al_ray.cluster.actors import PAIRS, get_results, stream_results
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Pairs, Rows

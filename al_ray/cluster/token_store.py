@@ -13,11 +13,11 @@ import numpy as np
 from al_ray.cluster.actors import BundleSlots, run_in_worker
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.errors import BadOption, WriteErrors
+from al_ray.core.errors import WriteErrors
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.encoders.encoder import learn_words, untrained
+from al_ray.encoders.encoder import learn_words, refuse_prompts, untrained
 from al_ray.encoders.prompts import Side
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, Uri, put_folder, storage_path
@@ -52,11 +52,8 @@ def prepare_pool(
     cluster: ClusterConfig,
     room: BundleSlots | None = None,
 ) -> StoragePath:
-    """The pool folder, made by a worker if it is not there; BadOption for a right prompt in a symmetric task."""
-    if task.symmetric and encoder.prompt_right is not None:
-        raise BadOption(
-            "a symmetric task has no right texts; give jobs.run --prompt-left without jobs.run --prompt-right"
-        )
+    """The pool folder, made by a worker if it is not there; BadOption for prompts that cannot be used."""
+    refuse_prompts(encoder, task.symmetric)
     folder = pool_folder(task, encoder, out)
     if not (folder / LAST if isinstance(folder, Uri) else folder).exists():
         run_in_worker(write_pool, str(task_folder.resolve()), encoder, str(folder), config=cluster, room=room)

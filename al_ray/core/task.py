@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from al_ray.core.errors import MissingSplit
 from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows
 
 SPLITS = ("train", "dev", "test")
+# complete: every match is a positive, so a pair without a label is a negative. partial: it is unknown.
+LabelsAre = Literal["complete", "partial"]
 UNMEASURED = "run without a measurement (jobs.run --evaluation.splits without a name)"
 
 
@@ -59,7 +62,8 @@ class Corpus:
 class Split:
     """The pool of one split and its known pairs.
 
-    positives: (n, 2) all matching pairs; every other pair of the pool counts as a negative (paper, 3.1.2).
+    positives: (n, 2) the pairs known to match. If the labels of the task are complete these are all matching pairs, and
+    every other pair of the pool counts as a negative (paper, 3.1.2).
     stated_negatives: (n, 2) pairs labelled as no match in the source data, without the positives.
     Pairs are rows of the task's texts, in order of key, left < right when symmetric.
     """
@@ -80,6 +84,8 @@ class Task:
     """Texts on two sides (the same Corpus twice when symmetric) and their splits.
 
     digest: hash of the contents of all tables. A run refuses a task of another digest.
+    labels_are: complete if the positives are all matching pairs; partial if pairs without a label are unknown. It is a
+    statement of whoever prepared the task, and not part of the digest.
     """
 
     name: str
@@ -88,6 +94,7 @@ class Task:
     right: Corpus
     splits: Mapping[str, Split]
     digest: str
+    labels_are: LabelsAre = "complete"
 
     def split(self, name: str) -> Split:
         """Return a split; MissingSplit if it has no pairs."""
@@ -108,7 +115,24 @@ class Task:
         return split
 
     def measurable(self, name: str) -> Split:
-        """Return a split; MissingSplit if it has no positives, without which average precision is undefined."""
+        """Return a split whose pairs are all matches or negatives, by which average precision can be computed.
+
+        MissingSplit if it has no positives, or if pairs without a label are unknown.
+        """
+        split = self.with_positives(name)
+        if self.labels_are == "partial":
+            other = "let people or a program label (jobs.run --oracle file)"
+            if name != "train":
+                other = f"label a sample (jobs.run --dev-labels, jobs.audit sample --by-score), or {UNMEASURED}"
+            raise MissingSplit(
+                f"the labels of task {self.name!r} are partial: a pair of {name} without a label is unknown and cannot "
+                f"count as a negative; {other}; if every match is labelled, prepare the task again with jobs.prepare "
+                f"pairs --labels-are complete"
+            )
+        return split
+
+    def with_positives(self, name: str) -> Split:
+        """Return a split; MissingSplit if it has no positives."""
         split = self.split(name)
         if not len(split.positives):
             cure = (

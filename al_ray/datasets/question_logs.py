@@ -11,7 +11,7 @@ import pyarrow as pa
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.pairs import as_pairs
 from al_ray.core.rng import generator
-from al_ray.core.task import Corpus, Task
+from al_ray.core.task import Corpus, LabelsAre, Task
 from al_ray.core.text import coherence, same_text
 from al_ray.datasets.splitting import Numbers, Shares, symmetric_task
 from al_ray.datasets.tables.columns import as_mask, compute
@@ -33,6 +33,9 @@ class QuestionLogs(TableOptions):
     """Column of the answers, of any type: a text or an id."""
     coherence: Annotated[float, Between(0, 1)] = 0.1
     """Minimum coherence of a cluster (Eq. 4-5); less coherent ones are many questions with one generic answer."""
+    labels_are: LabelsAre = "partial"
+    """complete: questions without a common answer are negatives, so average precision over all pairs can be measured.
+    partial: such pairs are unknown."""
     split: str = "0.8,0.1,0.1"
     """Shares of the CLUSTERS in train, dev and test."""
     seed: int = 0

@@ -1,6 +1,6 @@
 """Sources of tasks: each is a value that says where texts and labelled pairs come from, and reads them as a task."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -86,10 +86,12 @@ def read_source(source: TaskSource) -> tuple[Task, Report]:
     if not isinstance(source, Wikiqa) and source.seed < 0:
         raise BadOption(f"--seed is {source.seed}; give 0 or more")
     if isinstance(source, OwnTexts):
-        return read_own(source, shares(source.split if source.split is not None else EVEN_SHARES))
-    if isinstance(source, QuestionLogs):
-        return read_logs(source, shares(source.split))
-    return source.read()
+        task, report = read_own(source, shares(source.split if source.split is not None else EVEN_SHARES))
+    elif isinstance(source, QuestionLogs):
+        task, report = read_logs(source, shares(source.split))
+    else:
+        return source.read()
+    return replace(task, labels_are=source.labels_are), report
 
 
 def shares(text: str) -> Shares:

@@ -1,6 +1,6 @@
 """Write and read task folders: Parquet tables and task.json.
 
-task.json                            name, symmetric, digest, splits with their counts, provenance, format
+task.json                            name, symmetric, digest, labels_are, splits with their counts, provenance, format
 left.parquet right.parquet           id, text (no right.parquet when symmetric)
 left-fields.parquet right-fields...  a column per field: characters of its cell in each text (only if several columns
                                      were joined to the texts; for people who label, not part of the digest)
@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadFile, WriteErrors, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
-from al_ray.core.task import SPLITS, Corpus, Fields, Split, Task
-from al_ray.storage.files import make_table, read_json, read_parquet, write_parquet
+from al_ray.core.task import SPLITS, Corpus, Fields, LabelsAre, Split, Task
+from al_ray.storage.files import make_table, read_json, read_parquet, write_json, write_parquet
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 FORMAT = 1
@@ -35,6 +35,8 @@ TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
 ROWS = pa.schema([("row", pa.int64())])
 PAIRS = pa.schema([("left", pa.int64()), ("right", pa.int64())])
 ROWS_PER_TABLE = 1_000_000
+# Sources whose labels are partial in a task.json of before labels_are; those of published data sets are complete.
+PARTIAL = ("prepare pairs", "prepare logs")
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +60,8 @@ def counts(split: Split) -> dict[str, int]:
 def write_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -> bool:
     """Write a task folder atomically; return False if the folder already contains the same task.
 
-    provenance: the command, source and options that made the task; not part of the digest. WrongFolder if the folder
-    contains something else.
+    provenance: the command, source and options that made the task; not part of the digest. The same task with other
+    `labels_are` changes task.json alone. WrongFolder if the folder contains something else.
     """
     if isinstance(folder, Uri):
         return _put_task(task, folder, provenance)
@@ -96,7 +98,7 @@ def read_task(folder: StoragePath) -> Task:
     right = left if about["symmetric"] else _read_side(folder, "right")
     bare = Task(about["name"], about["symmetric"], left, right, {}, about["digest"])
     splits = {name: _read_split(folder / name, name, bare) for name in SPLITS if name in about["splits"]}
-    task = sealed(bare.name, bare.symmetric, left, right, splits)
+    task = replace(sealed(bare.name, bare.symmetric, left, right, splits), labels_are=_labels_are(about, folder))
     if task.digest != about["digest"]:
         raise BadFile(f"{folder}: its tables do not match the digest in task.json; {_cure(folder)}")
     return task
@@ -115,6 +117,14 @@ def read_about(folder: StoragePath) -> dict[str, Any]:
     return about
 
 
+def _labels_are(about: Mapping[str, Any], folder: StoragePath) -> LabelsAre:
+    before = "partial" if about.get("provenance", {}).get("command") in PARTIAL else "complete"
+    stated = about.get("labels_are", before)
+    if stated not in get_args(LabelsAre):
+        raise BadFile(f"{folder / 'task.json'}: labels_are is {stated!r}, not complete or partial; {_cure(folder)}")
+    return stated
+
+
 def read_texts(folder: StoragePath, side: Literal["left", "right"], rows: Rows | None = None) -> list[str]:
     """Read only the texts of one side, or of some rows of it; in a symmetric task both sides are the same."""
     name = "left" if read_about(folder)["symmetric"] else side
@@ -128,6 +138,9 @@ def _refuse_other(task: Task, folder: StoragePath) -> bool:
         log.info("%s already contains this task", folder)
         # An earlier version wrote no fields, and the digest does not tell by which columns people see the texts.
         _write_fields(task, folder)
+        if _labels_are(other, folder) != task.labels_are:
+            log.info("the labels of %s are %s from now on", folder, task.labels_are)
+            write_json(folder / "task.json", {**other, "labels_are": task.labels_are})
         return False
     holds = f"another task ({other['name']!r}, digest {other['digest'][:12]})" if other else "something else"
     raise WrongFolder(f"{folder} exists and holds {holds}; choose another --out, or move it away")
@@ -165,6 +178,7 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
         "name": task.name,
         "symmetric": task.symmetric,
         "digest": task.digest,
+        "labels_are": task.labels_are,
         "splits": {name: counts(split) for name, split in task.splits.items()},
         "provenance": dict(provenance),
     }

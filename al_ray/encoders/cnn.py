@@ -81,8 +81,7 @@ class Cnn:
             raise BadOption(
                 f"--encoder-layers {config.encoder_layers}: encoder {config.encoder} has no layers to leave out"
             )
-        if config.prompt_left or config.prompt_right:
-            raise BadOption(f"encoder {config.encoder} has no prompts; leave --prompt-left and --prompt-right out")
+        refuse_prompts(config)
         network = Network(vocabulary.size, filters_of(config.encoder), seed)
         network.settle(vocabulary)
         return Cnn(network, vocabulary, config, device)
@@ -137,6 +136,12 @@ class Cnn:
         weights = {name: weight.detach().cpu().contiguous() for name, weight in self.network.state_dict().items()}
         save_file(weights, folder / WEIGHTS)
         self.vocabulary.write(folder)
+
+
+def refuse_prompts(config: EncoderConfig) -> None:
+    """Raise BadOption for options of prompts, which this encoder does not have."""
+    if config.prompt_left or config.prompt_right:
+        raise BadOption(f"encoder {config.encoder} has no prompts; leave --prompt-left and --prompt-right out")
 
 
 def is_cnn(name: str) -> bool:

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 
 from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
+from al_ray.encoders import cnn
 from al_ray.encoders.cnn import Cnn, is_cnn
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import Tokens, batches
@@ -117,6 +119,18 @@ def untrained(config: EncoderConfig, pool: StoragePath, device: str = "cpu", see
     if is_cnn(config.encoder):
         return Cnn.base(config, Vocabulary.read(fetched(pool)), device, seed)
     return Encoder.base(config, device)
+
+
+def refuse_prompts(config: EncoderConfig, symmetric: bool) -> None:
+    """Raise BadOption for --prompt-left or --prompt-right that the encoder, or a symmetric task, cannot use."""
+    if symmetric and config.prompt_right is not None:
+        raise BadOption(
+            "a symmetric task has no right texts; give jobs.run --prompt-left without jobs.run --prompt-right"
+        )
+    if is_cnn(config.encoder):
+        cnn.refuse_prompts(config)
+    elif config.prompts:
+        Encoder.refuse_prompts(config)
 
 
 def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> TextEncoder:

@@ -24,7 +24,7 @@ from al_ray.core.errors import AlRayError, BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
-from al_ray.encoders.modules import Modules, read_modules
+from al_ray.encoders.modules import Modules, read_file, read_modules
 from al_ray.encoders.prompts import DOCUMENT, QUERY, Prompts, Side, StoredPrompts, read_prompts
 from al_ray.encoders.random_bert import RANDOM_BERT, letters_tokenizer, random_bert
 from al_ray.encoders.tokens import Tokens
@@ -81,6 +81,17 @@ class Encoder:
         self.pad = int(tokenizer.pad_token_id or 0)
         self.hidden = int(transformer.config.hidden_size)
         self.dimension = self.modules.dimension(self.hidden)
+
+    @staticmethod
+    def refuse_prompts(config: EncoderConfig) -> None:
+        """Raise BadOption for the name of a prompt that the folder lacks, if the folder can be read here."""
+        folder, stored = _folder_of(config.encoder), StoredPrompts()
+        try:
+            if folder != RANDOM_BERT and read_file(folder, "modules.json") is not None:
+                stored = read_prompts(folder)
+        except (OSError, ValueError):
+            return
+        Prompts.of(config, stored)
 
     @staticmethod
     def base(config: EncoderConfig, device: str = "cpu") -> "Encoder":

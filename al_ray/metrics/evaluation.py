@@ -14,7 +14,9 @@ from al_ray.metrics.intervals import (
     effective_pairs_of_average_precision,
     effective_pairs_of_precision,
     precision_interval,
+    unreached_share,
     warn_of_few_pairs,
+    warn_of_unreached_thresholds,
     weights_of,
 )
 
@@ -55,13 +57,15 @@ class Evaluation:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about estimates that depend on few sampled pairs."""
+        """Warnings about estimates that depend on few sampled pairs, and about an AP that tends to be too high."""
         if self.effective_pairs is None:
             return []
         estimates = (("AP", self.average_precision), ("P@R20", self.precision_at_recall_20))
         warnings = [
             warn_of_few_pairs(*named, number) for named, number in zip(estimates, self.effective_pairs, strict=True)
         ]
+        unreached = unreached_share(self.counts, self.strata)
+        warnings.append(warn_of_unreached_thresholds(self.average_precision, unreached))
         return [warning for warning in warnings if warning is not None]
 
     def as_dict(self) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from al_ray.metrics.average_precision import (
 REPLICATES = 1000
 CELLS = 2**22  # Maximum replicates x thresholds in memory: 32 MiB per array.
 FEW = 10  # Warn about an estimate that depends on fewer sampled pairs.
+MOST = 0.5  # Warn if a larger share of AP comes from thresholds that no sampled pair reaches.
 # Parameters of `_unseen`, chosen by simulation (SETTINGS of test_intervals.py).
 FIRST, LOG_UNITS, OFFSET = 10, 0.8, 4
 NORMAL = 1.959963984540054
@@ -88,7 +89,8 @@ def average_precision_interval(counts: Counts, strata: Sequence[StratumSummary],
 
     The count of sampled pairs between neighbouring thresholds is redrawn from a gamma distribution whose shape and mean
     are the observed count. high is the 97.5% quantile of AP over 1000 such curves. For low, each curve also gets the
-    unseen pairs above the first sampled pair of every sampled stratum: see `_unseen`. The interval includes the value.
+    unseen pairs above the first sampled pair of every sampled stratum: see `_unseen`. The interval includes the value,
+    which tends to be too high: see `unreached_share`.
     """
     value = float(average_precisions(counts, false_positives(counts, weights_of(strata))))
     if not any(scale_of(stratum) for stratum in strata):
@@ -126,11 +128,36 @@ def effective_pairs_of_average_precision(counts: Counts, strata: Sequence[Stratu
 
 def warn_of_few_pairs(name: str, estimate: Estimate, behind: float) -> str | None:
     """Return a warning about an estimate on fewer than FEW sampled pairs; None if its interval is narrow (10%)."""
-    if behind >= FEW or estimate.high - estimate.low <= 0.1 * estimate.value:
+    if behind >= FEW or _narrow(estimate):
         return None
     return (
-        f"{name} is carried by {behind:.1f} sampled pairs, fewer than {FEW}: trust its interval, not its value; "
-        "sample more pairs"
+        f"{name} is carried by {behind:.1f} sampled pairs, fewer than {FEW}: trust its interval, not its value, which "
+        "tends to be too high; sample more pairs"
+    )
+
+
+def unreached_share(counts: Counts, strata: Sequence[StratumSummary]) -> float:
+    """Return the share of AP, in [0, 1], from thresholds that no sampled pair reaches; 0 without a sampled stratum.
+
+    FP^ is unbiased and AP is convex in FP^, so by Jensen's inequality the expected estimate of AP is at least AP. Most
+    of this bias arises at these thresholds, where false positives outside the sample count as none. There the sample
+    has no variance either, so it does not show how large the bias is, and AP is not corrected for it; docs/results.md
+    compares corrections.
+    """
+    sampled = np.array([scale_of(stratum) > 0 for stratum in strata])
+    true, false = counts.positives, false_positives(counts, weights_of(strata))
+    parts = recall_steps(counts) * true / (true + false)
+    unreached = counts.negatives[sampled].sum(axis=0) == 0
+    return float(parts[unreached].sum() / parts.sum()) if sampled.any() else 0.0
+
+
+def warn_of_unreached_thresholds(estimate: Estimate, share: float) -> str | None:
+    """Return a warning if most of AP is unreached, by `share`; None if the interval of AP is narrow (10%)."""
+    if share <= MOST or _narrow(estimate):
+        return None
+    return (
+        f"{100 * share:.0f}% of AP comes from thresholds that no sampled pair reaches, where false positives outside "
+        "the sample count as none: AP tends to be too high; trust its interval, and sample more pairs"
     )
 
 
@@ -157,6 +184,10 @@ class _Streams:
     seen: np.random.Generator
     powers: np.random.Generator
     extra: np.random.Generator
+
+
+def _narrow(estimate: Estimate) -> bool:
+    return estimate.high - estimate.low <= 0.1 * estimate.value
 
 
 def _weight(stratum: StratumSummary) -> float:

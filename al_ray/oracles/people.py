@@ -39,6 +39,11 @@ class FileOracle:
             )
         self.ledger, self.path = ledger, ledger.path
 
+    @property
+    def dev(self) -> bool:
+        """Return whether these are drawn pairs of dev, by whose labels a model is measured."""
+        return self.ledger.split != "train"
+
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
         """Yield the answers in the files that the ledger lacks; LabelsAwaited while a pair has no answer.
 
@@ -47,7 +52,7 @@ class FileOracle:
         """
         if not len(batch.pairs):
             return
-        folder, codes = self.path / self.ledger.round(number).name, codes_of(number, len(batch.pairs))
+        folder, codes = self.path / self.ledger.round(number).name, codes_of(number, len(batch.pairs), self.dev)
         write_sheets(folder, BATCH, codes, batch.pairs, self.ledger.task)
         labels, earlier = read_answers(folder, codes, batch.pairs, self.ledger.task), self.ledger.first_labels(number)
         # Compared with answers, not with corrected labels: otherwise an answer that was corrected would be added again
@@ -60,7 +65,7 @@ class FileOracle:
             files, unread = folder / BATCH, ", ".join(unread_tables(folder, BATCH))
             hint = f"\n  not read: {unread}; save the sheet as {BATCH}.csv, or export JSON" if unread else ""
             raise LabelsAwaited(
-                f"round {number}: {waiting:,} of {len(codes):,} pairs wait for an answer\n"
+                f"round {number}{', dev' * self.dev}: {waiting:,} of {len(codes):,} pairs wait for an answer\n"
                 f"  in a spreadsheet: fill the column label of {files}.csv with yes, no or unsure; leave it empty "
                 "for later; save it as CSV (UTF-8)\n"
                 f"  or in Label Studio: import {files}.json with the interface of {INTERFACE} beside it, and "
@@ -68,9 +73,9 @@ class FileOracle:
             )
 
 
-def codes_of(number: int, count: int) -> list[str]:
+def codes_of(number: int, count: int, dev: bool = False) -> list[str]:
     """Return the code of each pair of a batch, by which people refer to it."""
-    return [f"r{number:03d}-{row:05d}" for row in range(1, count + 1)]
+    return [f"{'d' if dev else 'r'}{number:03d}-{row:05d}" for row in range(1, count + 1)]
 
 
 def write_sheets(folder: Path, stem: str, codes: list[str], pairs: Pairs, task: Task) -> None:

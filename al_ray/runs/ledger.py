@@ -38,16 +38,16 @@ from al_ray.storage.uri import Stamp, StoragePath, stamp_of
 class Ledger:
     """Stores the chosen pairs and their labels (active_learning/ports.py)."""
 
-    def __init__(self, path: StoragePath, task: Task) -> None:
-        """Use the folder of a run of a task."""
-        self.path, self.task = path, task
+    def __init__(self, path: StoragePath, task: Task, split: str = "train") -> None:
+        """Use the folder of a run of a task; split: that of the pairs."""
+        self.path, self.task, self.split = path, task, split
         # A batch never changes once it is written, so each is read once; again only if its file was replaced.
         self._batches = dict[int, tuple[Stamp, Batch]]()
 
     @property
     def space(self) -> PairSpace:
         """Return the pairs that can be chosen; in a symmetric task (a, b) and (b, a) have one key."""
-        return self.task.split("train").space
+        return self.task.split(self.split).space
 
     def round(self, number: int) -> StoragePath:
         """Return the folder of a round."""

@@ -18,14 +18,14 @@ LIMITS = "limits.json"
 COSTS = ("cost_per_pair", "max_cost")
 
 
-def in_force(folder: StoragePath, calls: OracleConfig, stop: StopConfig) -> tuple[OracleConfig, StopConfig]:
+def in_force(folder: StoragePath, oracle_options: OracleConfig, stop: StopConfig) -> tuple[OracleConfig, StopConfig]:
     """Return the options with the stored limits where they give none; a limit that was lifted is None.
 
     Raises BadFile for a limits.json that is damaged.
     """
     path = folder / LIMITS
     stored = read_json(path, []) if path.exists() else {}
-    given = _limits(calls, stop)
+    given = _limits(oracle_options, stop)
     if not isinstance(stored, dict) or not set(stored) <= set(given):
         raise BadFile(f"{path} holds other fields than {', '.join(given)}; restore it")
     if not all(isinstance(value, int | float) for value in stored.values()):
@@ -34,7 +34,7 @@ def in_force(folder: StoragePath, calls: OracleConfig, stop: StopConfig) -> tupl
     limits = {name: None if value == "none" else value for name, value in limits.items()}
     try:
         return (
-            replace(calls, **{name: limits[name] for name in COSTS}),
+            replace(oracle_options, **{name: limits[name] for name in COSTS}),
             StopConfig(**{name: value for name, value in limits.items() if name not in COSTS}),
         )
     except BadOption as error:
@@ -43,18 +43,19 @@ def in_force(folder: StoragePath, calls: OracleConfig, stop: StopConfig) -> tupl
 
 def stored_limits(folder: StoragePath) -> dict[str, float]:
     """Return the stored limits by the option that changes them."""
-    calls, stop = in_force(folder, OracleConfig(), StopConfig())
+    oracle_options, stop = in_force(folder, OracleConfig(), StopConfig())
     stops = {f"jobs.run --stop.{name}": value for name, value in as_dict(stop).items()}
-    named = {"jobs.run --max-cost": calls.max_cost, **stops}
+    named = {"jobs.run --max-cost": oracle_options.max_cost, **stops}
     return {option: value for option, value in named.items() if isinstance(value, int | float)}
 
 
-def write_limits(folder: StoragePath, calls: OracleConfig, stop: StopConfig) -> None:
+def write_limits(folder: StoragePath, oracle_options: OracleConfig, stop: StopConfig) -> None:
     """Write the limits in force, unless they are the stored ones."""
-    path, limits = folder / LIMITS, {name: value for name, value in _limits(calls, stop).items() if value is not None}
+    path = folder / LIMITS
+    limits = {name: value for name, value in _limits(oracle_options, stop).items() if value is not None}
     if limits != (read_json(path, []) if path.exists() else {}):
         write_json(path, limits)
 
 
-def _limits(calls: OracleConfig, stop: StopConfig) -> dict[str, Any]:
-    return {**{name: getattr(calls, name) for name in COSTS}, **as_dict(stop)}
+def _limits(oracle_options: OracleConfig, stop: StopConfig) -> dict[str, Any]:
+    return {**{name: getattr(oracle_options, name) for name in COSTS}, **as_dict(stop)}

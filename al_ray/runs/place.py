@@ -1,6 +1,7 @@
-"""Where a run folder may lie."""
+"""Where results may be written."""
 
 import os
+from pathlib import Path
 
 from al_ray.core.errors import BadOption
 from al_ray.storage.uri import StoragePath, Uri
@@ -13,3 +14,9 @@ def refuse_inside(path: StoragePath, task: StoragePath) -> None:
     is_task = (run / "task.json").exists() if isinstance(run, Uri) else os.path.exists(run / "task.json")
     if is_task or task.resolve() in (run, *run.parents):
         raise BadOption(f"{path} is a task folder or lies in one ({task}); give a run a folder of its own")
+
+
+def refuse_lost(out: StoragePath) -> None:
+    """BadOption for a relative path in a submitted job, which works in a temporary copy of its folder."""
+    if "RAY_JOB_CONFIG_JSON_ENV_VAR" in os.environ and isinstance(out, Path) and not out.is_absolute():
+        raise BadOption(f"--out {out} is relative, and a submitted job's folder is thrown away; give an absolute path")

@@ -10,7 +10,10 @@ round-NNN/search.json              recall of the index (knn): share of the true 
 round-NNN/seconds.json             time of stages before the process ended, see runs/stage_seconds.py
 round-NNN/record.json              metrics of the round, its model's digest and scorer, each split's evaluation
 round-NNN/examples.parquet         error examples, see runs/error_examples.py
+dev-labels/                        labels of drawn dev pairs (--dev-labels), see runs/dev_labels.py
+round-NNN/fit.parquet              cosines of the labelled pairs under the round's model (al_ray/training writes it)
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
+mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
 events/                            the same metrics for TensorBoard
 """
 
@@ -29,12 +32,15 @@ from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import OPEN, YES, Model, State
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
-from al_ray.metrics.error_examples import Examples, main_split
+from al_ray.metrics.error_examples import Examples
 from al_ray.metrics.evaluation import Evaluation
+from al_ray.metrics.round_comparison import drop_warnings
+from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
+from al_ray.runs.round_metrics import compare_with_round_before, headline
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
-from al_ray.runs.tensorboard import add_events
+from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.storage.files import read_json, write_json, write_text
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath
@@ -57,7 +63,7 @@ class RunFolder:
     def __init__(self, path: StoragePath, task: Task) -> None:
         """Use a folder, new or with rounds in it; to write into it, use `opened`."""
         self.path, self.task = path, task
-        self.ledger = Ledger(path, task)
+        self.ledger, self.dev_labels = Ledger(path, task), DevLabels(path, task)
         # Seconds of each stage of the current round in this process.
         self.seconds: dict[str, float] = {}
 
@@ -65,32 +71,37 @@ class RunFolder:
         """Return the folder of a round."""
         return self.ledger.round(number)
 
-    def bind(self, config: RunConfig) -> None:
-        """Write config.json, or check that the config and task in it are the same; WrongFolder if they differ.
+    def refuse_other(self, config: RunConfig) -> dict[str, Any] | None:
+        """Return the options in config.json, None if there is none; WrongFolder if they, or the task, are others.
 
         More rounds than before are allowed, and extend the run; other batch sizes hold from the next batch on. Until
-        the first pair is chosen, config.json is overwritten: otherwise a wrong option, such as an encoder that does
-        not exist, could never be corrected.
+        the first pair is chosen, all may change: otherwise a wrong option could never be corrected.
         """
         path = self.path / "config.json"
-        options = {**as_dict(config), "task_digest": self.task.digest}
         if not path.exists():
-            write_json(path, options)
-            return
+            return None
         # An option that al_ray gained after the folder was written counts as its default.
         stored = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
         # The last round of such a strategy took all pairs that were left.
-        last = config.once or STRATEGIES[config.strategy].takes_all_stated
-        new = () if last or stored["rounds"] > config.rounds else BATCH_SIZES
+        last, options = config.once or STRATEGIES[config.strategy].takes_all_stated, self._options(config)
+        new = ("dev_labels", *(() if last or stored["rounds"] > config.rounds else BATCH_SIZES))
         fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
         if fixed and self.ledger.rounds:
             cure = "" if stored["task_digest"] == self.task.digest else self._transfer(config)
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another --out{cure}")
+        return stored
+
+    def bind(self, config: RunConfig) -> None:
+        """Write config.json, or check that the folder is a run with these options; see `refuse_other`."""
+        stored, options = self.refuse_other(config), self._options(config)
+        if stored and self.ledger.rounds and any(stored[name] != options[name] for name in BATCH_SIZES[1:]):
+            sizes = ", ".join(f"{size:,}" for size in config.batches[self.ledger.rounds :][:6])
+            logger.info("batch sizes change: the next rounds have %s pairs", sizes or "no")
         if stored != options:
-            if self.ledger.rounds and any(stored[name] != options[name] for name in BATCH_SIZES[1:]):
-                sizes = ", ".join(f"{size:,}" for size in config.batches[self.ledger.rounds :][:6])
-                logger.info("batch sizes change: the next rounds have %s pairs", sizes or "no")
-            write_json(path, options)
+            write_json(self.path / "config.json", options)
+
+    def _options(self, config: RunConfig) -> dict[str, Any]:
+        return {**as_dict(config), "task_digest": self.task.digest}
 
     def _transfer(self, config: RunConfig) -> str:
         """Return how the labels of this run get into a run of another task, for an error."""
@@ -111,6 +122,11 @@ class RunFolder:
         complete, batch = self.metrics()[:last], self.ledger.batch(last + 1)
         current = 0 if batch is None else int((self.ledger.labels(last + 1) != OPEN).sum())
         return (complete[-1]["labels"] if complete else 0) + current
+
+    @property
+    def cost(self) -> float:
+        """Return the total cost of all answers, those on dev pairs included."""
+        return self.ledger.cost() + self.dev_labels.ledger.cost()
 
     def add_seconds(self, stage: str, seconds: float) -> None:
         """Add to the seconds of a stage in the record of the current round."""
@@ -149,25 +165,33 @@ class RunFolder:
         assert state.model is not None
         assert state.model.scorer is not None
         scorer = state.model.scorer
+        before = self.model(state.round - 1).scorer if state.round > 1 else None
         labels = state.labelled.labels[state.labelled.rounds == state.round]
+        recall = self.round(state.round) / RECALL
         figures: dict[str, Any] = {
             "round": state.round,
             "labels": len(state.labelled),
             "positives": state.labelled.positives,
             "batch_positives": int((labels == YES).sum()),
-            **_headline(evaluations),
+            **headline(evaluations),
+            **compare_with_round_before(self.ledger, state, before),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
-            "index_recall": self._index_recall(state.round),
+            "index_recall": read_json(recall, ["index_recall"])["index_recall"] if recall.exists() else None,
             "warnings": state.labelled.warnings
             + [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
             "seconds": total_seconds(self.round(state.round), self.seconds),
         }
+        for last in self.metrics()[state.round - 2 : state.round - 1]:
+            figures["warnings"] += drop_warnings(last, figures)
         model = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
         splits = {name: {**one.as_dict(), "curve": one.curve.as_dict()} for name, one in evaluations.items()}
         if examples is not None:
             write_examples(self.round(state.round), examples, self.task)
         write_json(self.round(state.round) / "record.json", {**figures, "model": model, "evaluations": splits})
-        self._keep_figures(state.round, figures)
+        # The line replaces that of an interrupted attempt at the same round.
+        lines = [line for line in self.metrics() if line["round"] < state.round]
+        write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in [*lines, figures]))
+        add_events(self.path / "events", figures)
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})
         self.seconds.clear()
 
@@ -209,10 +233,6 @@ class RunFolder:
         """Write the index recall of the current round; a resumed round does not repeat the search."""
         write_json(self.round(self.last + 1) / RECALL, {"index_recall": share})
 
-    def _index_recall(self, number: int) -> float | None:
-        path = self.round(number) / RECALL
-        return read_json(path, ["index_recall"])["index_recall"] if path.exists() else None
-
     def metrics(self) -> list[dict[str, Any]]:
         """Return the lines of metrics.jsonl, one for each round."""
         path = self.path / "metrics.jsonl"
@@ -230,13 +250,6 @@ class RunFolder:
     def complete_rounds(self) -> list[dict[str, Any]]:
         """Return the metrics of the rounds that state.json counts; an interrupted round may have left one line more."""
         return self.metrics()[: self.last]
-
-    def _keep_figures(self, number: int, figures: Mapping[str, Any]) -> None:
-        """Write the line of a round; it replaces the line of an interrupted attempt at the same round."""
-        lines = [line for line in self.metrics() if line["round"] < number]
-        text = "".join(json.dumps(line) + "\n" for line in [*lines, figures])
-        write_text(self.path / "metrics.jsonl", text)
-        add_events(self.path / "events", figures)
 
 
 @contextmanager
@@ -284,16 +297,3 @@ def bound_config(path: StoragePath) -> RunConfig:
         return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
     except BadOption as error:
         raise BadFile(f"{path / 'config.json'}: {error} (restore it)") from error
-
-
-def _headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the metrics of dev if it was evaluated, else of the first split, else nulls."""
-    split = main_split(evaluations)
-    if split is None:
-        return {"average_precision": None, "precision_at_recall_20": None, "calibration_error": None}
-    first = evaluations[split]
-    return {
-        "average_precision": first.average_precision.value,
-        "precision_at_recall_20": first.precision_at_recall_20.value,
-        "calibration_error": first.calibration_error,
-    }

@@ -112,7 +112,7 @@ class PoolShard:
             yield len(batch)
 
     def on_embedded(self, count: int) -> None:
-        """Hook after each encoded batch of `count` texts; cluster/prometheus.py overrides it to count them."""
+        """Hook after each encoded batch of `count` texts; cluster/actors.py overrides it to count them."""
 
     def block(self, model: Model, part: str, start: int, stop: int) -> Block:
         """The shard's texts number start to stop of a part, with their vectors."""

@@ -16,6 +16,7 @@ from al_ray.core.scorer import Scorer
 from al_ray.encoders.encoder import TextEncoder, load
 from al_ray.encoders.tokens import Tokens
 from al_ray.storage.download import fetched
+from al_ray.storage.pair_cosines import FIT, write_cosines
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.bi_encoder import fit_scorer, pair_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
@@ -89,7 +90,8 @@ class Trainer:
             seed = [self.spec.seed, attempt, number]
             checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
             yield from train(encoder, (left, right), (labelled.pairs, labelled.labels), config, seed, checkpoint, group)
-            scorer, good = group.once(partial(_refit, encoder, (left, right), labelled, config))
+            fit = folder.parent / FIT
+            scorer, good = group.once(partial(_refit, encoder, (left, right), labelled, config, fit))
             if good:
                 model = group.once(partial(write_model, encoder, scorer, folder, made_from))
                 group.once(checkpoint.drop)
@@ -110,6 +112,9 @@ class Trainer:
 
 
 def _refit(
-    encoder: TextEncoder, tokens: tuple[Tokens, Tokens], labelled: Labelled, config: TrainingConfig
+    encoder: TextEncoder, tokens: tuple[Tokens, Tokens], labelled: Labelled, config: TrainingConfig, path: StoragePath
 ) -> tuple[Scorer, bool]:
-    return fit_scorer(pair_cosines(encoder, *tokens, labelled.pairs), labelled.labels, config)
+    """Return what `fit_scorer` does, and write the cosines of the labelled pairs, which the next round compares."""
+    cosines = pair_cosines(encoder, *tokens, labelled.pairs)
+    write_cosines(path, labelled.pairs, cosines)
+    return fit_scorer(cosines, labelled.labels, config)

@@ -130,6 +130,7 @@ class Plain:
         self.retriever = Table(self.split, task.symmetric, config.search.ordered_pairs, known)
         self.trainer, self.evaluator = Fixed(breaks), Flat()
         self.journal = Memory()
+        self.dev: Any = None
         self.oracle: Any = SimulatedOracle(self.split)
 
     def stage(self, name: str) -> nullcontext[None]:

@@ -40,6 +40,9 @@ OPTIONS_OF_RUN = [
     ("--encoder-layers 0", "--encoder-layers is 0"),
     ("--encoder-layers 1000000", "--encoder-layers is 1000000; give at most"),
     ("--encoder ''", "--encoder is ''; give a value"),
+    ("--prompt-left nonsense", "--prompt-left nonsense: encoder random-bert has no prompt of that name"),
+    ("--encoder cnn --encoder-layers 2 --prompt-left 'query: '", "encoder cnn has no prompts; leave --prompt-left"),
+    ("--prompt-right 'passage: '", "a symmetric task has no right texts; give jobs.run --prompt-left"),
     ("--threads 0", "--threads is 0"),
     ("--threads 99999", "--threads is 99999; give at most 1,024"),
     ("--search.neighbours 0", "--search.neighbours is 0"),
@@ -185,6 +188,9 @@ SAID = [
         ("round-001/model/model.safetensors", None, "has no weights (*.safetensors) any more; restore it"),
     )),
     ({}, "--config run --out run --task two", "is a run with other options (task: "),
+    # What is wrong is the run or its task: how an oracle is loaded is looked at afterwards.
+    ({}, f"{OVER} --oracle nowhere:label", "(oracle: 'simulated' there, 'nowhere:label' here); give another --out"),
+    ({}, f"{OVER} --task two --oracle nowhere:label", "take the labels along: jobs.labels export --run run"),
     ({}, "--config run --out run --encoder enc", "(encoder: 'random-bert' there, 'enc' here); give another --out"),
     *(({f"task/{file}": content}, RUN, words) for file, content, words in (
         ("left.parquet", None, "task/left.parquet is missing; move task away and make the task again"),

@@ -18,8 +18,9 @@ import pytest
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
+from al_ray.api import audits as auditing
 from al_ray.api import evaluation as api_evaluation
-from al_ray.apps.audit.folder import AuditFolder, AuditOptions, BandScores, Record, SheetPairs, StratumCounts
+from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Record, StratumCounts
 from al_ray.cli import (
     audit,
     augment,
@@ -35,7 +36,6 @@ from al_ray.cli import (
     run,
     train,
 )
-from al_ray.cli._audit import pipeline as auditing
 from al_ray.cli._demo import pipeline as demonstration
 from al_ray.cli._evaluate import pipeline as evaluation
 from al_ray.cli._grid import pipeline as grids
@@ -48,6 +48,7 @@ from al_ray.core.scorer import Scorer
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import read_task, sealed, write_task
 from al_ray.encoders.transformer import Encoder
+from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.average_precision import Counts, StratumSummary
 from al_ray.metrics.evaluation import evaluate_counts
 from al_ray.runs.run_folder import RunFolder, opened
@@ -188,7 +189,7 @@ def audits(here: Path) -> None:
         if not options.by_score:
             strata = StratumCounts("near", 9, 9, 5, 2), StratumCounts("random", 9, 90, 1, 1)
             record = Record(options, space.total, 9.0, -8.0, 0.8, 0.5, 4, 2, strata)
-        sheet = SheetPairs(pairs, ("near", "random", "near"), ranks, np.full(3, 0.9))
+        sheet = DrawnPairs(pairs, ("near", "random", "near"), ranks, np.full(3, 0.9))
         scored = BandScores(np.array([0.95, 0.9, 0.8, 0.7]), np.empty(0), np.empty(0, dtype=np.uint8))
         AuditFolder(here / name).keep(record, sheet, scored if options.by_score else None, task)
         (here / name / "audit.csv").write_text("pair,label\na-00001,yes\na-00002,no\na-00003,unsure\n")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import pytest
 
@@ -13,6 +13,7 @@ from al_ray.cli._shared import entry
 from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.encoder import EncoderOptions
 from al_ray.core.errors import BadOption
+from tests.cli.test_named_options import program, reached_from
 
 
 def page_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, *words: str) -> str:
@@ -50,14 +51,52 @@ def faults(page: str) -> list[str]:
     return wrong
 
 
+def pages_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str) -> dict[str, str]:
+    """The pages of help of a command: of each subcommand, or of itself, under ""."""
+    page = page_of(capsys, monkeypatch, name)
+    commands = re.search(r"^usage: [^{]*\[-h\] \{([a-z,-]+)\}", page)
+    words = commands.group(1).split(",") if commands else []
+    return {word: page_of(capsys, monkeypatch, name, word) for word in words} or {"": page}
+
+
+# Options of blocks that several commands share, which these commands do not use.
+UNUSED = {
+    "audit sample": {"--checkpoint-seconds"},
+    "augment": {"--mapped-above", "--keep-vectors", "--shared-storage"},
+    "evaluate": {"--checkpoint-seconds"},
+    "grid": {"--matched"},
+    "plan": {"--evaluation.examples", "--training.tries"},
+    "reproduce": {"--strategy", "--seeding", "--matched", "--oracle"},
+    "train": {"--training.start", "--search.ordered-pairs"},
+}
+
+
+def test_a_command_has_no_option_of_a_shared_block_that_it_does_not_use(capsys, monkeypatch):
+    for command, unused in UNUSED.items():
+        name, _, word = command.partition(" ")
+        shown = options_of(pages_of(capsys, monkeypatch, name)[word])
+        assert not unused & set(shown), command
+        assert len(shown) > 5
+    every = options_of(page_of(capsys, monkeypatch, "run"))
+    assert set().union(*UNUSED.values()) <= set(every)
+
+
+def test_every_option_of_a_command_is_read_by_what_the_command_may_run(capsys, monkeypatch):
+    modules = program()
+    for name in entry.sentences():
+        read = set[str]()
+        for module, definition in reached_from(modules, (f"al_ray.cli.{name}", "main")):
+            read |= modules[module].parts[definition].attributes
+        options = {option for page in pages_of(capsys, monkeypatch, name).values() for option in options_of(page)}
+        fields = {re.sub(r"^--(no-)?", "", option).rpartition(".")[2].replace("-", "_") for option in options}
+        assert fields - read == set(), name
+
+
 @pytest.mark.parametrize("name", sorted(entry.sentences()))
 def test_each_option_has_a_sentence_a_default_and_a_heading(name, capsys, monkeypatch):
-    page = page_of(capsys, monkeypatch, name)
-    assert page.startswith(f"usage: al-ray {name} ")
+    assert page_of(capsys, monkeypatch, name).startswith(f"usage: al-ray {name} ")
     assert entry.sentences()[name]
-    commands = re.search(r"^usage: [^{]*\{([a-z,-]+)\}", page)
-    for words in [[command] for command in commands.group(1).split(",")] if commands else [[]]:
-        page = page_of(capsys, monkeypatch, name, *words)
+    for page in pages_of(capsys, monkeypatch, name).values():
         assert faults(page) == []
         assert len(options_of(page)) > 0
 
@@ -118,6 +157,27 @@ def test_a_default_value_replaces_the_defaults_of_the_class():
     assert entry.parse_options(Sample, "sample", "", ["--rare", "1"], Sample(size=5, threads=7)) == Sample(
         size=5, rare=1, threads=7
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Less:
+    """A sample without two options of its blocks."""
+
+    UNUSED: ClassVar[tuple[str, ...]] = ("seed", "sample.rare")
+
+    seed: int = 4
+    """Seed."""
+    sample: Sample = field(default_factory=Sample)
+
+
+def test_unused_options_of_shared_blocks_are_no_flags_and_have_their_defaults(capsys):
+    assert entry.parse_options(Less, "less", "", ["--sample.size", "2"]) == Less(sample=Sample(size=2))
+    given = Less(seed=7, sample=Sample(rare=5))
+    assert entry.parse_options(Less, "less", "", [], given) == given
+    for option in ("--seed", "--sample.rare"):
+        with pytest.raises(SystemExit):
+            entry.parse_options(Less, "less", "", [option, "1"])
+        assert option in capsys.readouterr().err
 
 
 def test_bounds_are_checked_and_shown(capsys, monkeypatch):

@@ -14,6 +14,7 @@ import pytest
 
 from al_ray.cli import prepare
 from al_ray.cli._shared import entry
+from al_ray.core.errors import MissingSplit
 from al_ray.datasets.task_folder import read_task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,8 +83,16 @@ def test_nothing_is_wanting_where_every_split_has_a_match(tmp_path, monkeypatch,
     rows = "".join(f"{part}{n},t{n},{part}\n" for part in ("train", "dev", "test") for n in "ab")
     labels = "a,b\n" + "".join(f"{part}a,{part}b\n" for part in ("train", "dev", "test"))
     monkeypatch.chdir(put(tmp_path, t__csv="id,t,part\n" + rows, l__csv=labels))
-    here(monkeypatch, f"{LABELLED} --label-columns a,b --split-column part --out t")
-    assert capsys.readouterr().out.splitlines()[-1].startswith("wrote t (digest ")
+    line = f"{LABELLED} --label-columns a,b --split-column part --out t"
+    here(monkeypatch, line)
+    said = capsys.readouterr().out.splitlines()
+    assert said[-2].startswith("wrote t (digest ")
+    assert said[-1].startswith("labels are partial: a pair without a label is unknown; if every match is labelled: ")
+    with pytest.raises(MissingSplit, match="the labels of task 't' are partial"):
+        read_task(tmp_path / "t").measurable("dev")
+    here(monkeypatch, f"{line} --labels-are complete")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("already there, unchanged: t (digest ")
+    assert read_task(tmp_path / "t").measurable("dev").name == "dev"
 
 
 def test_the_same_command_again_changes_nothing_and_another_is_refused(tmp_path, monkeypatch, capsys):

@@ -26,13 +26,13 @@ from al_ray.training.saved_model import write_model
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("local_ray")]
 
-# What a run writes, in this order, and what is called just before; pool and model are written by workers.
+# What a run writes, in this order, and what is called just before; pool, fit and model are written by workers.
 MOMENTS = {
     "pool/": (world, "prepare_pool"),
     "round-001/batch.parquet": (Ledger, "add_batch"),
     "round-001/answers-00001.parquet": (Ledger, "add_answers"),
     "round-001/labels.parquet": (Ledger, "seal"),
-    "round-001/model": (world.TrainerActor, "train"),
+    "round-001/fit.parquet": (world.TrainerActor, "train"),
     "round-001/examples.parquet": (RunFolder, "record_round"),
     "metrics.jsonl": (RunFolder, "_keep_figures"),
 }
@@ -182,7 +182,7 @@ def test_a_disk_that_cannot_be_written_is_told_of_and_can_be_read(disk, quiet, m
     again()
     mount("-o", "remount,rw", str(disk))
     with monkeypatch.context() as patched:
-        filled(patched, disk, *MOMENTS["round-001/model"])
+        filled(patched, disk, *MOMENTS["round-001/fit.parquet"])
         refused(patched, capsys)
     (disk / "filler").unlink()
     before = kept(disk / "run")

@@ -1,4 +1,7 @@
-"""Run the commands of docs/cluster.md on a head of this machine with a token."""
+"""Run the commands of docs/cluster.md on a head of this machine with a token: the journey of `ray job submit`.
+
+The other journeys of new users are in tests/journeys.
+"""
 
 import json
 import re
@@ -12,6 +15,7 @@ import pytest
 
 from al_ray.datasets.task_folder import write_task
 from tests.cluster.heads import ROOT, Head, environment_of, started
+from tests.guides import blocks, commands
 
 pytestmark = pytest.mark.slow
 
@@ -39,17 +43,8 @@ def label(left, right):
 """
 
 
-def guide() -> list[str]:
-    """The commands of the guide's first section, without comments."""
-    section = (
-        (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8").partition("## A machine is a cluster of one")[2]
-    )
-    block = re.search(r"```\n(.*?)```", section, re.DOTALL)
-    assert block is not None
-    return [line.partition("#")[0].strip() for line in block[1].splitlines()]
-
-
-SUBMITTED = {re.search(r"jobs\.(\w+)", line)[1]: line for line in guide() if "job submit" in line}  # type: ignore[index]
+GUIDE = commands(blocks("docs/cluster.md", "## A machine is a cluster of one")[0])
+SUBMITTED = {re.search(r"jobs\.(\w+)", line)[1]: line for line in GUIDE if "job submit" in line}  # type: ignore[index]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +59,7 @@ def data(make_task, tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def head(data, tmp_path_factory) -> Iterator[Head]:
     """A head that the guide's commands up to the first job have started."""
-    exported, generate, start, *_ = guide()
+    exported, generate, start, *_ = GUIDE
     name, value = exported.removeprefix("export ").split("=")
     home = tmp_path_factory.mktemp("home")
     environment = environment_of(home, **{name: value}, PYTHONPATH=str(data))

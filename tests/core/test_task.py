@@ -28,3 +28,17 @@ def test_a_split_without_positives_names_the_job_whose_option_helps(task, name, 
         replace(task, splits=bare).measurable(name)
     assert f"the {name} split of task 'small' has no positive pair" in str(error.value)
     assert str(error.value).endswith(cure)
+
+
+@pytest.mark.parametrize(
+    ("name", "cure"), [("train", "jobs.run --oracle file"), ("dev", "jobs.audit sample --by-score")]
+)
+def test_a_pair_without_a_label_is_no_negative_where_labels_are_partial(task, name, cure):
+    assert task.measurable(name) is task.splits[name], "the labels of the tests' task are complete"
+    partial = replace(task, labels_are="partial")
+    assert partial.with_positives(name) is task.splits[name]
+    with pytest.raises(MissingSplit) as error:
+        partial.measurable(name)
+    assert f"a pair of {name} without a label is unknown and cannot count as a negative" in str(error.value)
+    assert cure in str(error.value)
+    assert str(error.value).endswith("jobs.prepare pairs --labels-are complete")

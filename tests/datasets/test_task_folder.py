@@ -256,3 +256,42 @@ def test_fields_that_do_not_fit_the_texts_are_refused(tmp_path, columns):
     pq.write_table(pa.table(columns), tmp_path / "t" / "left-fields.parquet")
     with pytest.raises(BadFile, match=r"left-fields\.parquet .*make the task again"):
         read_task(tmp_path / "t")
+
+
+@pytest.mark.parametrize(
+    ("about", "stated"),
+    [
+        ({}, "complete"),
+        ({"provenance": {"command": "prepare wikiqa"}}, "complete"),
+        ({"provenance": {"command": "prepare pairs"}}, "partial"),
+        ({"provenance": {"command": "prepare logs"}}, "partial"),
+        ({"provenance": {"command": "prepare pairs"}, "labels_are": "complete"}, "complete"),
+    ],
+)
+def test_a_task_from_before_labels_were_stated_has_those_of_its_source(tmp_path, about, stated):
+    write_task(one_sided(), tmp_path / "t", {})
+    path = tmp_path / "t" / "task.json"
+    content = json.loads(path.read_text())
+    del content["labels_are"]
+    path.write_text(json.dumps({**content, **about}))
+    assert read_task(tmp_path / "t").labels_are == stated
+
+
+def test_the_same_task_with_other_labels_changes_that_word_alone(tmp_path):
+    task = one_sided()
+    write_task(replace(task, labels_are="partial"), tmp_path / "t", {"command": "test"})
+    before = {path: path.read_bytes() for path in (tmp_path / "t").rglob("*") if path.is_file()}
+    assert read_task(tmp_path / "t").labels_are == "partial"
+    assert not write_task(task, tmp_path / "t", {"command": "another"})
+    assert read_task(tmp_path / "t").labels_are == "complete"
+    path = tmp_path / "t" / "task.json"
+    assert path.read_bytes() == before.pop(path).replace(b'"labels_are": "partial"', b'"labels_are": "complete"')
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+def test_other_words_for_labels_are_refused(tmp_path):
+    write_task(one_sided(), tmp_path / "t", {})
+    path = tmp_path / "t" / "task.json"
+    path.write_text(path.read_text().replace('"complete"', '"most"'))
+    with pytest.raises(BadFile, match="labels_are is 'most', not complete or partial"):
+        read_task(tmp_path / "t")

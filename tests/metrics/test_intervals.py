@@ -18,6 +18,7 @@ from al_ray.metrics.intervals import (
     false_positives_interval,
     gamma_quantile,
     precision_interval,
+    unreached_share,
 )
 
 
@@ -92,6 +93,7 @@ def test_fewer_than_ten_pairs_behind_an_estimate_are_warned_of():
     strata = [StratumSummary("random", 10**4, 10**6)]
     few = evaluate_counts("dev", counts_by([10, 20], [3, 40]), strata, None, np.random.default_rng(0))
     assert any(words.startswith("P@R20 is carried by 3.0 sampled pairs") for words in few.warnings)
+    assert any(words.endswith("not its value, which tends to be too high; sample more pairs") for words in few.warnings)
     many = evaluate_counts("dev", counts_by([10, 20], [30, 60]), strata, None, np.random.default_rng(0))
     assert many.warnings == []
     # Three pairs of 100 beside 10^6 that were counted: they carry nothing.
@@ -100,6 +102,14 @@ def test_fewer_than_ten_pairs_behind_an_estimate_are_warned_of():
         "dev", counts_by([10, 20], [10**6] * 2, [3, 3]), [near, *strata], None, np.random.default_rng(0)
     )
     assert counted.warnings == []
+
+
+def test_the_unreached_share_is_that_of_thresholds_above_the_first_sampled_pair():
+    # Precision 1 / (1 + 1) and 2 / (2 + 1 + 100), of half the positives each; a counted pair is no sampled one.
+    counts, near = counts_by([1, 2], [1, 1], [0, 1]), StratumSummary("near", 50, 50)
+    found = unreached_share(counts, [near, StratumSummary("random", 10, 1000)])
+    assert found == pytest.approx((1 / 2) / (1 / 2 + 2 / 103))
+    assert unreached_share(counts, [near, StratumSummary("random", 10, 10)]) == 0
 
 
 @dataclass(frozen=True)
@@ -174,14 +184,35 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def simulated(setting: Setting, draws: int) -> tuple[float, float, float]:
-    """Share of AP's intervals that hold the full count; their mean width; the estimates' own 95% spread."""
+# The first is like the case in which a user noticed the bias: the nearest 10^5 pairs are counted, and of 10^8 others
+# 3 * 10^5 are sampled.
+BIASED = {
+    "AP 20%": ranked(253, 4, (10**5, 10**5, 1.3), (HUGE, 3 * 10**5, 0)),
+    "constant low precision": SETTINGS["20 met, weight 10000, power 1"],
+}
+
+
+@pytest.mark.parametrize("name", BIASED)
+def test_an_estimate_that_is_too_high_on_average_has_a_warning_of_it_and_an_interval_that_holds(name, monkeypatch):
+    monkeypatch.setattr("al_ray.metrics.intervals.REPLICATES", 150)
+    setting, rng = BIASED[name], np.random.default_rng(1)
+    exact = average_precision(setting.truth, np.ones(len(setting.strata)))
+    found = [evaluate_counts("dev", setting.drawn(rng), setting.strata, None, rng) for _ in range(100)]
+    assert np.mean([each.average_precision.value for each in found]) > 1.15 * exact
+    assert np.mean([each.average_precision.low <= exact <= each.average_precision.high for each in found]) >= 0.9
+    too_high = [each for each in found if each.average_precision.value > 1.15 * exact]
+    assert np.mean([any("AP tends to be too high" in words for words in each.warnings) for each in too_high]) >= 0.95
+
+
+def simulated(setting: Setting, draws: int) -> tuple[float, float, float, str]:
+    """Share of AP's intervals that hold the full count; their mean width; the estimates' own 95% spread; their bias."""
     rng = np.random.default_rng(1)
     exact = average_precision(setting.truth, np.ones(len(setting.strata)))
     found = [average_precision_interval(setting.drawn(rng), setting.strata, rng) for _ in range(draws)]
     held = np.mean([each.low <= exact <= each.high for each in found])
     low, high = np.quantile([each.value for each in found], (0.025, 0.975))
-    return float(held), float(np.mean([each.high - each.low for each in found])), float(high - low)
+    bias = f"full count {exact:.3f}, mean estimate {np.mean([each.value for each in found]):.3f}"
+    return float(held), float(np.mean([each.high - each.low for each in found])), float(high - low), bias
 
 
 QUICK = ("weight 1e3, good ranker", "near and random", "half the population, few hits", "1 met, weight 100, power 1")
@@ -190,7 +221,7 @@ QUICK = ("weight 1e3, good ranker", "near and random", "half the population, few
 @pytest.mark.parametrize("name", QUICK)
 def test_most_intervals_of_ap_hold_the_full_count_and_are_no_wider_than_need_be(name, monkeypatch):
     monkeypatch.setattr("al_ray.metrics.intervals.REPLICATES", 150)
-    held, width, spread = simulated(SETTINGS[name], 150)
+    held, width, spread, _ = simulated(SETTINGS[name], 150)
     assert held >= 0.9
     assert width <= 2 * spread
 
@@ -205,8 +236,8 @@ WIDE = {"near and random, few hits": 3, "0.5 met, weight 100, power 3": 3}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETTINGS)
 def test_in_every_setting_intervals_of_ap_hold_the_full_count(name):
-    held, width, spread = simulated(SETTINGS[name], 300)
-    print(f"{name}: {100 * held:.1f}% held, {width:.3f} wide, estimates spread {spread:.3f}, {width / spread:.2f}")
+    held, width, spread, bias = simulated(SETTINGS[name], 300)
+    print(f"{name}: {100 * held:.1f}% held, {width:.3f} wide, {spread:.3f} spread, {width / spread:.2f}; {bias}")
     assert held >= 0.9
     assert width <= WIDE.get(name, 2) * spread
 

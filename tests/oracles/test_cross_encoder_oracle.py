@@ -8,7 +8,6 @@ import torch
 
 from al_ray.cli._run.options import parse_arguments
 from al_ray.cli._run.pipeline import run
-from al_ray.core.config.oracle import names_oracle
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, OPEN, YES, Batch, Model
@@ -76,10 +75,3 @@ def test_a_run_buys_its_labels_from_a_cross_encoder(model, make_task, tmp_path, 
 def test_a_folder_without_a_cross_encoder_is_refused(tmp_path, task):
     with pytest.raises(BadOption, match=r"holds no cross-encoder; make one: jobs.train --model concat"):
         CrossEncoderOracle(f"model:{tmp_path}", task, 1, no_progress)
-
-
-@pytest.mark.parametrize(
-    ("word", "fine"), [("model:a/b.c", True), ("model:s3://a/b", True), ("model:", False), ("model: ", False)]
-)
-def test_which_words_name_it(word, fine):
-    assert names_oracle(word) is fine

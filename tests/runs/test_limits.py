@@ -14,9 +14,9 @@ from al_ray.runs.limits import LIMITS, in_force, write_limits
 NO_COSTS = OracleConfig()
 
 
-def session(folder, calls=NO_COSTS, stop=NEVER):
+def session(folder, oracle_options=NO_COSTS, stop=NEVER):
     """One start of a run: its limits, as the options and the folder give them."""
-    limits = in_force(folder, calls, stop)
+    limits = in_force(folder, oracle_options, stop)
     write_limits(folder, *limits)
     return limits
 
@@ -29,8 +29,8 @@ def test_limits_hold_in_a_session_that_gives_none(tmp_path):
     assert session(tmp_path, OracleConfig(retries=1))[0] == OracleConfig(retries=1, cost_per_pair=0.5, max_cost=3.0)
     assert session(tmp_path, OracleConfig(max_cost=4.0))[0].max_cost == 4.0
     assert session(tmp_path)[0].max_cost == 4.0
-    calls, stop = session(tmp_path, OracleConfig(max_cost="none"), StopConfig(labels="none"))
-    assert (calls.max_cost, stop) == (None, StopConfig(hours=2.0))
+    oracle_options, stop = session(tmp_path, OracleConfig(max_cost="none"), StopConfig(labels="none"))
+    assert (oracle_options.max_cost, stop) == (None, StopConfig(hours=2.0))
     assert session(tmp_path) == (OracleConfig(cost_per_pair=0.5), StopConfig(hours=2.0))
 
 
@@ -48,8 +48,8 @@ def test_the_last_value_that_was_given_holds(tmp_path_factory, sessions):
     for new_cost, new_labels in sessions:
         cost = {None: cost, "none": None}.get(new_cost, new_cost)
         labels = {None: labels, "none": None}.get(new_labels, new_labels)
-        calls, stop = session(folder, OracleConfig(max_cost=new_cost), StopConfig(labels=new_labels))
-        assert (calls.max_cost, stop.labels) == (cost, labels)
+        oracle_options, stop = session(folder, OracleConfig(max_cost=new_cost), StopConfig(labels=new_labels))
+        assert (oracle_options.max_cost, stop.labels) == (cost, labels)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"other": 1}', '{"max_cost": "much"}', '{"max_cost": -1}'])

@@ -25,6 +25,7 @@ from al_ray.metrics.average_precision import Counts, StratumSummary, count_score
 from al_ray.metrics.evaluation import Evaluation, evaluate_counts
 from al_ray.runs.run_folder import RunFolder, bound_config, opened
 from al_ray.storage import files
+from al_ray.storage.pair_cosines import FIT, write_cosines
 
 RUN = RunConfig(task="task", rounds=2, first_batch=5)
 
@@ -105,6 +106,9 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
         "precision_at_recall_20": 1.0,
         "boundary": pytest.approx(10 / 22),
         "calibration_error": None,
+        # No training stored its cosines; the second and the fifth pair rank 4th and 1st: (1/1 + 2/4) / 2.
+        "agreement": None,
+        "prequential_average_precision": 0.75,
         "index_recall": None,
         "warnings": [],
         "seconds": {"train": 1.235},
@@ -115,6 +119,44 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
     curve = {"recall": [0.5, 1.0], "precision": [1.0, 0.5]}
     assert record["evaluations"]["test"] == {**evaluated("test").as_dict(), "curve": curve}
     assert record["model"] == {"digest": "dd", "weight": 22.0, "bias": -10.0, "loss": 0.25, "outcome": "fitted"}
+
+
+def test_a_round_is_compared_with_the_one_before_by_stored_cosines(folder):
+    first, second = (batch_of(folder.task, number).pairs for number in (1, 2))
+    # The boundaries are 10/21 and 10/22. Of the first five pairs, two cosines are on the two sides of their boundaries;
+    # those of the second five under the first model are in the batch: 0 to 4/7, of which one is above 10/21.
+    played(folder, 1)
+    write_cosines(folder.round(1) / FIT, first, np.array([0.1, 0.2, 0.6, 0.7, 0.8]))
+    both, now = np.concatenate([first, second]), np.array([0.9, 0.3, 0.1, 0.6, 0.9, *np.arange(5) / 7])
+    write_cosines(folder.round(2) / FIT, both, now)
+    played(folder, 2)
+    assert folder.metrics()[0]["agreement"] is None
+    line = folder.metrics()[1]
+    assert line["agreement"] == pytest.approx(8 / 10)
+    assert format_round(line).splitlines()[2] == (
+        "compared with round 1: both models agree on 80.0% of the labelled pairs; AP of the earlier model on the pairs "
+        "labelled since, 2 of them matches, is 75.0%"
+    )
+    # A fall since then is a warning of the next round, if no split is measured.
+    more = np.concatenate([both, batch_of(folder.task, 3).pairs])
+    write_cosines(folder.round(3) / FIT, more, np.concatenate([1 - now, np.zeros(5)]))
+    (*_, last) = played(folder, 3)
+    assert folder.metrics()[2]["warnings"] == []
+    folder.record_round(last, {})
+    assert "agree on fewer of the labelled pairs" in folder.metrics()[2]["warnings"][0]
+
+
+def test_pairs_that_no_model_chose_are_compared_by_the_cosines_of_the_trainings_alone(folder):
+    pairs = batch_of(folder.task, 1).pairs
+    played(folder, 1)
+    # Known cosines of another encoder, such as those of static: they are no scores of the model before.
+    buy(folder, 2, replace(batch_of(folder.task, 2), source="static"), np.array([0, 1, 0, 0, 1], dtype=np.uint8))
+    for number in (1, 2):
+        write_cosines(folder.round(number) / FIT, pairs, np.array([0.1, 0.2, 0.3, 0.4, 0.46 + number / 100]))
+    played(folder, 2)
+    line = folder.metrics()[1]
+    # The last cosine is below 10/21 in the first round and above 10/22 in the second.
+    assert (line["agreement"], line["prequential_average_precision"]) == (pytest.approx(4 / 5), None)
 
 
 def test_what_few_sampled_pairs_carry_is_told_with_the_round(folder):
@@ -128,7 +170,9 @@ def test_what_few_sampled_pairs_carry_is_told_with_the_round(folder):
     (line,) = folder.metrics()
     first, *others = line["warnings"]
     assert first.startswith("labels: all 5 are yes, so the model cannot learn what no match looks like; label more")
-    assert [text.partition(" is carried by ")[0] for text in others] == ["dev: AP", "dev: P@R20"]
+    assert [text.partition(" is carried by ")[0] for text in others[:2]] == ["dev: AP", "dev: P@R20"]
+    # Four of ten positives are above both: 4 of 4 + 5 / 455 + 6 / 456 + 7 / 907 + 8 / 908 + 9 / 909 + 10 / 910.
+    assert [text.partition("thresholds")[0] for text in others[2:]] == ["dev: 98% of AP comes from "]
     assert format_round(line).splitlines()[2:] == [f"warning: {said}" for said in line["warnings"]]
 
 
@@ -181,7 +225,7 @@ def test_events_hold_the_figures_of_each_round(folder):
     played(folder, 2)
     events = b"".join(path.read_bytes() for path in (folder.path / "events").glob("events.out.tfevents.*"))
     # Names stand in the clear, as often in each round.
-    assert events.count(b"average_precision") == events.count(b"boundary") > 0
+    assert events.count(b"precision_at_recall_20") == events.count(b"boundary") > 0
     assert b"calibration_error" not in events
 
 

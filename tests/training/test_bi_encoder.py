@@ -17,6 +17,7 @@ from al_ray.core.pairs import as_pairs
 from al_ray.core.task import Task
 from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
+from al_ray.storage.pair_cosines import FIT, read_cosines
 from al_ray.training.bi_encoder import batch_cosines, fit_scorer, pair_cosines, train
 from al_ray.training.head import Head
 from al_ray.training.optimizer import Optimiser, thin_gradients, whole_gradients
@@ -269,7 +270,13 @@ def test_a_trainer_trains_a_model_once_and_again_for_other_labels(pool_folder, l
     assert isinstance(other, Model)
     assert other.digest != first.digest
     assert read_model(folder) == other
-    assert [path.name for path in folder.parent.iterdir()] == ["model"], "what was written aside is gone"
+    assert {path.name for path in folder.parent.iterdir()} == {"model", FIT}, "what was written aside is gone"
+    # The cosines to which the scorer was fitted.
+    pairs, cosines = read_cosines(folder.parent / FIT)
+    assert np.array_equal(pairs, labelled(task).pairs)
+    assert other.scorer is not None
+    refitted, _ = fit_scorer(cosines, labelled(task, flipped=3).labels, trainer.spec.training)
+    assert refitted == other.scorer
     for spec in (replace(trainer.spec, seed=1), replace(trainer.spec, training=replace(FAST, worst_loss=8.0))):
         assert len(list(Trainer(spec).train(labelled(task, flipped=3), 1, None, str(folder)))) > 1
 

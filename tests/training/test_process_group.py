@@ -182,7 +182,7 @@ def test_resumed_workers_end_with_the_weights_of_uninterrupted_ones(pool_folder,
     assert begun + rest[5:] == unbroken
     assert model.digest == wanted.digest
     assert scorer == fitted
-    assert [path.name for path in folder.parent.iterdir()] == ["model"]
+    assert {path.name for path in folder.parent.iterdir()} == {"model", "fit.parquet"}
 
 
 def test_workers_repeat_a_training_together_and_fail_with_the_same_error(pool_folder, letters, small, tmp_path):

@@ -14,10 +14,11 @@ import numpy as np
 from al_ray.apps.audit.calibration import format_bins, reliability_bins
 from al_ray.apps.audit.folder import Record
 from al_ray.apps.audit.printout import Result, count_answers, percent
-from al_ray.apps.audit.score_bands import AtThreshold, BandAudit
 from al_ray.core.labels import YES
 from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.text_table import format_columns
+from al_ray.metrics.audit.ranking_quality import average_precision
+from al_ray.metrics.audit.score_bands import AtThreshold, BandAudit
 from al_ray.metrics.average_precision import Estimate
 
 UNKNOWN = "unknown"
@@ -30,7 +31,7 @@ def format_bands(
     scorer, counts = record.scorer, count_answers(audit.labels)
     known = {"known_pairs": len(audit.known_labels), "known_matches": int((audit.known_labels == YES).sum())}
     # Streams of their own, so that the figures at the thresholds depend on nothing else that is printed.
-    of_bands, of_bins = rng.spawn(2)
+    of_bands, of_bins, of_ranking = rng.spawn(3)
     table, figures, measured = _threshold_table(audit, scorer, thresholds, rng)
     matches = [audit.matches_in(band, of_bands) for band in audit.bands]
     content: dict[str, Any] = {
@@ -41,6 +42,12 @@ def format_bands(
         "thresholds": figures,
     }
     lines = [_band_table(audit, matches), "", table, *_beyond(audit, matches)]
+    of_reach, over_all = (average_precision(audit, cosines, of_ranking, everything) for everything in (False, True))
+    content["average_precision"] = {
+        "of_reach": None if of_reach is None else of_reach.as_dict(),
+        "over_all": None if over_all is None else over_all.as_dict(),
+    }
+    lines.append(f"average precision of these pairs: {percent(of_reach)}; over all pairs: {_range(over_all)}")
     if counts["unsure"] or counts["open"]:
         lines.append(f"{counts['unsure']:,} pairs are unsure and {counts['open']:,} not answered; they are not counted")
     if known["known_pairs"]:
@@ -144,7 +151,10 @@ def _as_dict(threshold: float, at: AtThreshold | None) -> dict[str, Any]:
 
 def _range(number: Estimate | None) -> str:
     """Format the ends of a share without its value, which says nothing where the interval is wide."""
-    return UNKNOWN if number is None else f"{100 * number.low:.2g}% to {100 * number.high:.3g}%"
+    if number is None:
+        return UNKNOWN
+    low = 100 * number.low
+    return f"{low:.{2 if low < 10 else 3}g}% to {100 * number.high:.3g}%"
 
 
 def _count(number: Estimate | None) -> str:

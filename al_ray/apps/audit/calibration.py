@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from al_ray.apps.audit.folder import Record
-from al_ray.apps.audit.score_bands import BandAudit
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
 from al_ray.core.scorer import Floats, Scorer, refit
 from al_ray.core.text_table import format_columns
+from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.calibration import Bin
 from al_ray.metrics.thresholds import Rule, parse_rule
 

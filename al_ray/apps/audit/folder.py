@@ -14,15 +14,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from al_ray.apps.audit.false_positives import FalsePositiveSample
-from al_ray.apps.audit.score_bands import BandAudit
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.core.labels import NO, UNSURE, YES
-from al_ray.core.pairs import Pairs
-from al_ray.core.scorer import Floats, Labels, Scorer
+from al_ray.core.labels import NO, YES
+from al_ray.core.scorer import Labels, Scorer
 from al_ray.core.task import Task
-from al_ray.metrics.average_precision import Ints, StratumSummary
+from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
+from al_ray.metrics.audit.false_positives import FalsePositiveSample
+from al_ray.metrics.audit.score_bands import BandAudit
+from al_ray.metrics.average_precision import StratumSummary
+from al_ray.runs.dev_labels import read_band_scores, write_band_scores
 from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
 
 KEY, RECORD, SCORES, STEM = "audit-key.parquet", "audit-key.json", "audit-scores.parquet", "audit"
@@ -32,7 +33,6 @@ SCHEMA = pa.schema(
         *(("right_id", pa.string()), ("stratum", pa.string()), ("rank", pa.int64()), ("cosine", pa.float64())),
     ]
 )
-SCORED = pa.schema([("cosine", pa.float64()), ("label", pa.uint8())])
 
 
 @dataclass(frozen=True)
@@ -90,31 +90,6 @@ class Record:
         return None if self.weight is None or self.bias is None else Scorer(self.weight, self.bias)
 
 
-@dataclass(frozen=True)
-class SheetPairs:
-    """The drawn pairs in the order of the sheet: (n, 2) rows, (n,) strata, ranks (-1: none), cosines (NaN: unknown)."""
-
-    pairs: Pairs
-    strata: tuple[str, ...]
-    ranks: Ints
-    cosines: Floats
-
-    def shuffled(self, rng: np.random.Generator) -> "SheetPairs":
-        """Shuffle the pairs, so that their order does not reveal the strata."""
-        order = rng.permutation(len(self.ranks))
-        strata = tuple(self.strata[place] for place in order.tolist())
-        return SheetPairs(self.pairs[order], strata, self.ranks[order], self.cosines[order])
-
-
-@dataclass(frozen=True)
-class BandScores:
-    """Scores of an audit by score: (reach,) cosines by rank, and (k,) cosines and labels of pairs labelled before."""
-
-    cosines: Floats
-    known_cosines: Floats
-    known_labels: Labels
-
-
 class AuditFolder:
     """Read and write the files of an audit."""
 
@@ -137,7 +112,7 @@ class AuditFolder:
             raise WrongFolder(f"{self.path} is an audit with other options ({'; '.join(other)}); give another --out")
         return True
 
-    def keep(self, record: Record, pairs: SheetPairs, scored: BandScores | None, task: Task) -> None:
+    def keep(self, record: Record, pairs: DrawnPairs, scored: BandScores | None, task: Task) -> None:
         """Write a new audit, its record last."""
         left, right = pairs.pairs.T.tolist()
         columns: dict[str, Any] = {
@@ -151,10 +126,7 @@ class AuditFolder:
             "cosine": pairs.cosines,
         }
         if scored is not None:
-            label = np.concatenate([np.full(len(scored.cosines), UNSURE, dtype=np.uint8), scored.known_labels])
-            cosines = np.concatenate([scored.cosines, scored.known_cosines])
-            both = [pa.array(cosines), pa.array(label, mask=label == UNSURE)]
-            write_parquet(self.path / SCORES, pa.table(both, schema=SCORED))
+            write_band_scores(self.path / SCORES, scored)
         write_parquet(self.path / KEY, pa.table(columns, schema=SCHEMA))
         write_json(self.path / RECORD, {**as_dict(record), "strata": [as_dict(stratum) for stratum in record.strata]})
 
@@ -174,26 +146,21 @@ class AuditFolder:
             raise BadFile(f"{path} holds impossible counts; restore it")
         return record
 
-    def key(self) -> tuple[list[str], list[tuple[str, str]], SheetPairs]:
+    def key(self) -> tuple[list[str], list[tuple[str, str]], DrawnPairs]:
         """Read (n,) codes, (n,) ids of both texts, and the drawn pairs, in the order of the sheet."""
         table = read_parquet(self.path / KEY, SCHEMA)
         pairs = np.stack([table["left"].to_numpy(), table["right"].to_numpy()], axis=1)
         strata = tuple(table["stratum"].to_pylist())
         ids = list(zip(table["left_id"].to_pylist(), table["right_id"].to_pylist(), strict=True))
-        sheet = SheetPairs(pairs, strata, table["rank"].to_numpy(), table["cosine"].to_numpy())
+        sheet = DrawnPairs(pairs, strata, table["rank"].to_numpy(), table["cosine"].to_numpy())
         return table["code"].to_pylist(), ids, sheet
 
     def scored(self) -> BandScores:
         """Read the scores of an audit by score."""
-        table = read_parquet(self.path / SCORES, SCORED)
-        cosines, known = table["cosine"].to_numpy(), table["label"].is_valid().to_numpy()
-        labels = table["label"].drop_null().to_numpy().astype(np.uint8)
-        if (np.diff(cosines[~known]) > 0).any():
-            raise BadFile(f"{self.path / SCORES} is out of order; restore it")
-        return BandScores(cosines[~known], cosines[known], labels)
+        return read_band_scores(self.path / SCORES)
 
 
-def putative(record: Record, sheet: SheetPairs, labels: Labels) -> tuple[FalsePositiveSample, ...]:
+def putative(record: Record, sheet: DrawnPairs, labels: Labels) -> tuple[FalsePositiveSample, ...]:
     """Count the labels (n,) of the drawn pairs, NO, YES, UNSURE or OPEN, by stratum."""
     strata = np.array(sheet.strata, dtype=object)
     samples: list[FalsePositiveSample] = []
@@ -207,7 +174,7 @@ def putative(record: Record, sheet: SheetPairs, labels: Labels) -> tuple[FalsePo
     return tuple(samples)
 
 
-def band_audit(record: Record, sheet: SheetPairs, scored: BandScores, labels: Labels) -> BandAudit:
+def band_audit(record: Record, sheet: DrawnPairs, scored: BandScores, labels: Labels) -> BandAudit:
     """Join the bands of score with the labels (n,) of the drawn pairs."""
     total, reach = record.total_pairs - len(scored.known_labels), len(scored.cosines)
     if total < reach or ((sheet.ranks < 0) | (sheet.ranks > min(reach, total - 1))).any():

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -14,11 +14,9 @@ MOST = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
-    """Draw pairs to label."""
+class AuditConfig:
+    """The pairs that an audit draws."""
 
-    run: Path
-    """Run folder."""
     split: Literal["train", "dev", "test"] = "dev"
     """Split whose pairs to draw."""
     round: int | None = None
@@ -38,9 +36,6 @@ class Sample:
     all others are one band. 100,000 when not given."""
     seed: Seed = 0
     """Random seed."""
-    out: Path | None = None
-    """Audit folder; RUN/audit-SPLIT or RUN/audit-SPLIT-by-score when not given."""
-    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
 
     def __post_init__(self) -> None:
         """Validate options."""
@@ -54,6 +49,19 @@ class Sample:
         check_bounds(self)
         if (self.near, self.rand) == (0, 0):
             raise BadOption("--near and --rand are both 0; draw at least one pair of one of them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(AuditConfig):
+    """Draw pairs to label."""
+
+    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
+
+    run: Path
+    """Run folder."""
+    out: Path | None = None
+    """Audit folder; RUN/audit-SPLIT or RUN/audit-SPLIT-by-score when not given."""
+    cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
 
 
 @dataclass(frozen=True, kw_only=True)

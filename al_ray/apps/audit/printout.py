@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.apps.audit.false_positives import FalsePositiveSample, corrected_precision, error_share, matching_share
 from al_ray.apps.audit.folder import STEM, Record
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.scorer import Labels
 from al_ray.core.text_table import format_columns
+from al_ray.metrics.audit.false_positives import FalsePositiveSample, corrected_precision, error_share, matching_share
 from al_ray.metrics.average_precision import Estimate
 from al_ray.oracles.answer_files import EXPORT
 

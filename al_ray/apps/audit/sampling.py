@@ -1,7 +1,7 @@
 """Sample the pairs that people label: putative false positives (paper, A.3), or pairs of bands of score."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,15 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.audit.false_positives import draw_above, threshold_at
-from al_ray.apps.audit.folder import AuditOptions, BandScores, Record, SheetPairs, StratumCounts
-from al_ray.apps.audit.score_bands import Band, allotted, bands, draw_ranks, ranked
+from al_ray.apps.audit.folder import AuditOptions, Record, StratumCounts
+from al_ray.cluster.score_sample import BandDraw, draw_by_score
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.sharded_evaluator import make_evaluator
 from al_ray.cluster.sharded_pool import ShardedPool
-from al_ray.cluster.sharded_retriever import PoolSearch
 from al_ray.cluster.token_store import pool_folder
-from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys
@@ -25,20 +22,20 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels, Scorer
 from al_ray.core.task import Split
+from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
+from al_ray.metrics.audit.false_positives import draw_above, threshold_at
 from al_ray.metrics.strata import EvaluationSet
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED
 
-# Ranks among which the model's boundary is looked for, if it lies below --top.
-BOUNDARY_WITHIN = 100_000
 logger = logging.getLogger(__name__)
 
 
 def sample_false_positives(
     config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
-) -> tuple[Record, SheetPairs]:
+) -> tuple[Record, DrawnPairs]:
     """Draw putative false positives of each stratum at the threshold of a recall, shuffled."""
-    split = folder.task.measurable(options.split)
+    split = folder.task.with_positives(options.split)
     scorer, evalset, scores = _scored_set(config, cluster, folder, options, watch)
     assert options.at_recall is not None
     threshold = threshold_at(scores[0], options.at_recall)
@@ -53,7 +50,7 @@ def sample_false_positives(
         cosines.append(own[rows])
     names = tuple(stratum.name for stratum in strata for _ in range(stratum.drawn))
     pairs, above = split.space.pairs(np.concatenate(keys)), int((scores[0] >= threshold).sum())
-    sheet = SheetPairs(pairs, names, np.full(len(pairs), -1, dtype=np.int64), np.concatenate(cosines))
+    sheet = DrawnPairs(pairs, names, np.full(len(pairs), -1, dtype=np.int64), np.concatenate(cosines))
     counts = threshold, above / len(scores[0]), len(scores[0]), above, tuple(strata)
     record = Record(options, split.space.total, *_scale(scorer), *counts)
     return record, sheet.shuffled(generator(options.seed, "audit-order"))
@@ -61,50 +58,15 @@ def sample_false_positives(
 
 def sample_bands(
     config: RunConfig, cluster: ClusterConfig, folder: RunFolder, options: AuditOptions, watch: OnProgress
-) -> tuple[Record, SheetPairs, BandScores]:
+) -> tuple[Record, DrawnPairs, BandScores]:
     """Draw pairs from bands of score, shuffled; pairs that the run has labelled are known, and not drawn."""
-    # An exact search, however the run searched: ranks must be among all pairs, not among candidates.
-    config = replace(config, search=replace(config.search, kind="exact", ordered_pairs=False))
     split = folder.task.split(options.split)
-    known, labels = _known(folder, split)
     assert options.top is not None
     assert options.budget is not None
     with _deploy_pool(config, cluster, folder, options, watch) as (pool, model):
-        total, boundary = split.space.total - len(known), None
-        if model.scorer is not None and np.isfinite(model.scorer.boundary):
-            boundary = model.scorer.boundary
-        count = min(max(options.top, BOUNDARY_WITHIN), total)
-        first = PoolSearch(pool, split).least(model, HIGHEST, count, known)
-        reach = ranked(first.cosines, options.top, total, boundary)
-        first = Candidates(first.keys[:reach], first.cosines[:reach])
-        cut = bands(reach, total, options.top)
-        drawn = _draw_bands(split, cut, first, known, options)
-        of_rest = np.flatnonzero(drawn.ranks == reach)
-        if len(of_rest):
-            drawn.cosines[of_rest] = pool.cosines(model, split, drawn.pairs[of_rest])
-        # With no pair, blocks would still be in flight when the shards end.
-        of_known = pool.cosines(model, split, split.space.pairs(known)) if len(known) else np.empty(0)
-    record = Record(options, split.space.total, *_scale(model.scorer))
-    return record, drawn.shuffled(generator(options.seed, "audit-order")), BandScores(first.cosines, of_known, labels)
-
-
-def _draw_bands(split: Split, cut: Sequence[Band], first: Candidates, known: Keys, options: AuditOptions) -> SheetPairs:
-    """Draw pairs of each band. Those of the rest have the rank `reach`, the number of ranked pairs, and no cosine."""
-    reach, keys, ranks, names = len(first), [NO_KEYS], [NO_KEYS], list[str]()
-    counts = allotted(options.budget or 0, [stop - start for start, stop in cut])
-    for band, count in zip(cut, counts, strict=True):
-        rng = generator(options.seed, f"audit-band-{band[0]}")
-        if band[0] < reach:
-            own = draw_ranks(band, count, rng)
-            keys.append(first.keys[own])
-        else:
-            keys.append(split.space.draw(count, np.sort(np.concatenate([known, first.keys])), rng))
-            own = np.full(count, reach, dtype=np.int64)
-        ranks.append(own)
-        names += [f"{band[0] + 1}-{band[1]}"] * count
-    every = np.concatenate(ranks)
-    cosines = np.concatenate([first.cosines, [np.nan]])[every]
-    return SheetPairs(split.space.pairs(np.concatenate(keys)), tuple(names), every, cosines)
+        draw = BandDraw(options.budget, options.top, options.seed)
+        drawn, scores = draw_by_score(pool, model, split, _known(folder, split), draw)
+    return Record(options, split.space.total, *_scale(model.scorer)), drawn, scores
 
 
 def _scored_set(

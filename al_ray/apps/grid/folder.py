@@ -19,7 +19,7 @@ from al_ray.apps.reporting.export import write_summary
 from al_ray.apps.reporting.run_records import Run
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.runs.tensorboard import add_events
+from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.storage.files import read_json, write_json, write_text
 from al_ray.storage.uri import StoragePath
 

@@ -22,12 +22,12 @@ from al_ray.apps.grid.progress import logged_progress, poll_progress, reporter
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells
 from al_ray.apps.grid.trackers import FIELDS, round_metrics, trackers
 from al_ray.cluster.run import RunSpec, run
-from al_ray.cluster.session import refuse_lost
 from al_ray.cluster.trial import Trial, bundles_of
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.other_runs import bought_by
+from al_ray.runs.place import refuse_lost
 from al_ray.runs.run_folder import RunFolder, last_round
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, Uri, storage_path
@@ -71,7 +71,7 @@ class Grid:
     @property
     def digest(self) -> str:
         """Return the digest of all that Tune stores of the grid; with another one, Tune starts a fresh experiment."""
-        blocks = self.work.cluster, self.work.asking, self.work.stop, self.how
+        blocks = self.work.cluster, self.work.oracle_options, self.work.stop, self.how
         names = [cell.name for cell in self.cells]
         return hashlib.sha256(json.dumps([LAYOUT, names, *map(as_dict, blocks)]).encode()).hexdigest()[:12]
 

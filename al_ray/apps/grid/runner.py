@@ -27,9 +27,11 @@ from al_ray.core.errors import MissingSplit, NoPlacement
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
+from al_ray.encoders.encoder import refuse_prompts
 from al_ray.runs.limits import in_force
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder, at_its_end, last_round
+from al_ray.runs.trackers.mlflow import tracking
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
 
@@ -44,7 +46,7 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
 
     NoPlacement if the cluster has no room for even one run.
     """
-    task = validate(grid)
+    task, track = validate(grid), tracking(grid.how.mlflow)
     grid = replace(grid, how=replace(grid.how, concurrent=concurrency(grid)))
     folder, cells, stages = GridFolder(grid.out), grid.cells, 0.0
     named, known = {cell.name: cell for cell in cells}, set[tuple[str, int]]()
@@ -58,6 +60,7 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
         stages += sum(line["seconds"].values())
         folder.add_events(named[name], line)
         on_round(named[name], line)
+        track(RunFolder(folder.run(named[name]), task))
 
     with locked(grid.out):
         folder.bind(grid.axes, grid.work.config, cells)
@@ -78,6 +81,8 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
                         ends |= run_phase(grid, str(number), part, count_round)
             wall = time.monotonic() - started
             folder.add_session(GridSession(wall, shared, stages, min(grid.how.concurrent or room, room, len(left))))
+        for cell in cells:
+            track(RunFolder(folder.run(cell), task))
         return read_grid(grid.out, {name: (error, last_round(folder.run(named[name]))) for name, error in ends.items()})
 
 
@@ -91,6 +96,8 @@ def validate(grid: Grid) -> Task:
     task = read_task(texts)
     for name in config.evaluation.splits:
         task.measurable(name)
+    for encoder in grid.axes.encoders:
+        refuse_prompts(replace(config, encoder=encoder).encoding, task.symmetric)
     of_stated = [name for name in grid.axes.strategies if STRATEGIES[name].takes_all_stated]
     if (of_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         cure = f"leave out --strategies {','.join(of_stated)}" if of_stated else "leave out --seeding stated"
@@ -102,7 +109,7 @@ def complete(grid: Grid, cell: Cell, task: Task) -> bool:
     """Return whether a cell's run has all its rounds, or ended at a stop option that still applies."""
     folder = RunFolder(GridFolder(grid.out).run(cell), task)
     lines = folder.complete_rounds()
-    _, stop = in_force(folder.path, grid.work.asking, grid.work.stop)
+    _, stop = in_force(folder.path, grid.work.oracle_options, grid.work.stop)
     stopped = at_its_end(folder.path, cell.config) and limit_reached(stop, lines) is not None
     return stopped or len(lines) == len(cell.config.batches)
 

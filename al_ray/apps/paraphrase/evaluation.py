@@ -81,7 +81,7 @@ def evaluate_search(run: Path, split: str, timed: int) -> dict[str, Any]:
 def _metrics(task: Task, split: str, questions: QuestionSearch, corpus: Corpus, timed: int) -> dict[str, Any]:
     pairs = np.concatenate([one.positives for one in task.splits.values()])
     component, same = components(len(corpus), pairs), same_text(corpus.texts)
-    rows = ranking.queries_with_matches(component, same, task.measurable(split).space.left)
+    rows = ranking.queries_with_matches(component, same, task.with_positives(split).space.left)
     if not len(rows):
         raise BadOption(f"no {split} question has a paraphrase in other words; prepare a task that has")
     texts = [corpus.texts[row] for row in rows]

@@ -23,7 +23,7 @@ def one_sided(task: Task) -> Task:
 
 def known_of(task: Task, config: ParaphraseConfig) -> Paraphrases:
     """Return the positives of train, and of dev the positives and random pairs of different clusters."""
-    pairs, dev = task.measurable("train").positives, task.measurable("dev")
+    pairs, dev = task.with_positives("train").positives, task.with_positives("dev")
     component = components(len(task.left), np.concatenate([pairs, dev.positives]))
     rows, count = dev.space.left, config.negatives * len(dev.positives)
     negatives = random_negative_pairs(component[rows], count, generator(config.seed, "paraphrase-dev"))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -26,6 +26,11 @@ NO_TASK = "none"
 @dataclass(frozen=True, kw_only=True)
 class Options(RunConfig):
     """Memory, time and cost of a run, before anything starts. Sizes are numbers of texts."""
+
+    UNUSED: ClassVar[tuple[str, ...]] = (
+        *("search.least_recall", "search.ordered_pairs", "training.worst_loss", "training.tries"),
+        *("evaluation.near_pairs", "evaluation.examples", "dev_labels"),
+    )
 
     task: str = NO_TASK
     """Task folder, whose numbers of texts are used; or none: they are given by --texts and the like."""

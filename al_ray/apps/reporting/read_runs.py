@@ -12,6 +12,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.apps.reporting.labelled_examples import labelled_examples
 from al_ray.apps.reporting.run_records import LABELLED, ExamplePair, Round, Run, SplitEvaluation, TaskSummary
+from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import AlRayError, BadFile, BadOption, WrongFolder
 from al_ray.core.scorer import Scorer
@@ -19,6 +20,7 @@ from al_ray.core.task import SPLITS
 from al_ray.datasets.task_folder import read_about
 from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.calibration import Bin
+from al_ray.metrics.round_comparison import AGREEMENT, PREQUENTIAL
 from al_ray.runs.error_examples import read_examples
 from al_ray.runs.run_folder import at_its_end, bound_config, last_round
 from al_ray.storage.files import read_json, read_parquet
@@ -47,7 +49,7 @@ def read_run(folder: StoragePath, name: str) -> Run:
     """
     config = bound_config(folder)
     run = Run(name, config, _task_of(config, str(read_json(folder / CONFIG, ["task_digest"])["task_digest"])))
-    rounds, planned = list[Round](), len(config.batches)
+    rounds = list[Round]()
     try:
         for number in range(1, last_round(folder) + 1):
             rounds.append(_round(folder, number, config, rounds))
@@ -55,10 +57,21 @@ def read_run(folder: StoragePath, name: str) -> Run:
             rounds[-1] = _with_labelled_examples(folder, run, rounds[-1])
     except AlRayError as error:
         return replace(run, rounds=tuple(rounds), trouble=f"{UNREADABLE} after round {len(rounds)}: {error}")
-    if not rounds:
-        return replace(run, trouble="no round is complete")
-    trouble = "" if at_its_end(folder, config) else f"ended after round {len(rounds)} of {planned}"
-    return replace(run, rounds=tuple(rounds), trouble=trouble)
+    return replace(run, rounds=tuple(rounds), trouble=_progress(folder, config, len(rounds)))
+
+
+def _progress(folder: StoragePath, config: RunConfig, complete: int) -> str:
+    """Return what a run with this many complete rounds lacks or waits for; "" if it is at its end."""
+    if at_its_end(folder, config):
+        return ""
+    planned, home = len(config.batches), folder / f"round-{complete + 1:03d}"
+    if (
+        oracle_kind(config.oracle).people
+        and (home / "batch.parquet").exists()
+        and not (home / "labels.parquet").exists()
+    ):
+        return f"waits for the labels of round {complete + 1} of {planned}"
+    return f"ended after round {complete} of {planned}" if complete else "no round is complete"
 
 
 def read_grid(folder: StoragePath, failures: Mapping[str, tuple[str, int]]) -> list[Run]:
@@ -162,6 +175,8 @@ def _round(folder: StoragePath, number: int, config: RunConfig, before: Sequence
             batch_p=_batch_p(folder, number) if number > 1 and STRATEGIES[config.strategy].uses_model else None,
             boundary=_number(record.get("boundary")),
             index_recall=_number(record.get("index_recall")),
+            agreement=_number(record.get(AGREEMENT)),
+            prequential=_number(record.get(PREQUENTIAL)),
             examples=tuple(ExamplePair(**{k: v for k, v in row.items() if k != "split"}) for row in examples),
             examples_of=examples[0]["split"] if examples else "",
         )

@@ -7,7 +7,7 @@ from statistics import fmean
 from al_ray.apps.reporting.plots import paper_figures as curves
 from al_ray.apps.reporting.plots.learning_curves import Picture
 from al_ray.apps.reporting.run_records import Run, Setting, last_evaluation, settings
-from al_ray.apps.reporting.tables.by_round import batches, by_labels, recall, seconds
+from al_ray.apps.reporting.tables.by_round import batches, by_labels, recall, seconds, stability
 from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
 from al_ray.apps.reporting.tables.error_examples import ErrorExamples, error_examples
 from al_ray.apps.reporting.tables.results import positives, results, stratified, task_sizes
@@ -79,6 +79,7 @@ def _section(setting: Setting, tag: str, examples: int) -> Section:
         ],
         "Positives collected": [
             positives(setting, tag),
+            stability(setting, tag),
             curves.positives(setting, f"{tag}-positives"),
             curves.positive_share(setting, f"{tag}-share"),
         ],

@@ -68,8 +68,8 @@ class Round:
     """Figures of a complete round.
 
     labels, positives: of all rounds so far; batch, batch_positives: of this round. seconds: by stage. batch_p: mean p
-    of the batch under the model that chose it, None if no trained model did. examples_of: the split of the examples,
-    or LABELLED.
+    of the batch under the model that chose it, None if no trained model did. agreement, prequential: see
+    metrics/round_comparison.py. examples_of: the split of the examples, or LABELLED.
     """
 
     number: int
@@ -82,6 +82,8 @@ class Round:
     batch_p: float | None = None
     boundary: float | None = None
     index_recall: float | None = None
+    agreement: float | None = None
+    prequential: float | None = None
     examples: tuple[ExamplePair, ...] = ()
     examples_of: str = ""
 
@@ -162,6 +164,11 @@ class Setting:
         """Return the splits that any run was evaluated on: dev first, then test."""
         evaluated = {split for run in self.runs for one in run.rounds for split in one.splits}
         return tuple(sorted(evaluated, key=("dev", "test", "train").index))
+
+    @property
+    def name_of_p(self) -> str:
+        """Return "p" if an evaluated split shows how often pairs of a p match; before that it is a "score"."""
+        return "p" if self.splits else "score"
 
     @property
     def reference(self) -> Method | None:

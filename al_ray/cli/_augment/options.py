@@ -1,6 +1,7 @@
 """Options of the command augment."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import tyro
 
@@ -13,6 +14,9 @@ from al_ray.core.config.serialization import part
 @dataclass(frozen=True, kw_only=True)
 class Options(AugmentConfig):
     """Train on gold and silver labels; rerun the same command to resume."""
+
+    # It holds no pool of texts.
+    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.mapped_above", "cluster.keep_vectors", "cluster.shared_storage")
 
     out: PathOrUri
     """Folder of the models. If it holds this augmentation, it is resumed."""

@@ -12,7 +12,7 @@ from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
 from al_ray.apps.augmentation.word_replacement import Masked
 from al_ray.cli._augment.options import Options
 from al_ray.cli._shared.progress import Progress
-from al_ray.cluster.session import refuse_lost, session
+from al_ray.cluster.session import session
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
@@ -25,7 +25,6 @@ from al_ray.storage.uri import storage_path
 
 def run_command(options: Options) -> None:
     """Train teacher and students, print and write, continuing from the folder."""
-    refuse_lost(options.out)
     config = options.config
     check_models(config)
     gold = gold_of(config).subset(config.gold_pairs, config.pool == "all", config.seed)

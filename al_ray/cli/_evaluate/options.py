@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -16,6 +16,8 @@ SCORES = Group("scores")
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Evaluate a round of a run, or your own scores."""
+
+    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
 
     run: PathOrUri | None = None
     """Run folder, or the folder of a cross-encoder (command train)."""

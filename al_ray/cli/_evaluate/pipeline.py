@@ -12,7 +12,7 @@ from al_ray.cli._evaluate.options import Options
 from al_ray.cli._evaluate.printout import print_difference, print_evaluation, print_metrics
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster.measurement import evaluate_labelled_pairs
-from al_ray.cluster.session import refuse_lost, session
+from al_ray.cluster.session import session
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.rng import generator
@@ -69,7 +69,6 @@ def check_options(options: Options) -> None:
     if options.scores is not None and options.against is not None:
         raise BadOption("--against goes with --run; leave it out with --scores")
     if options.out is not None:
-        refuse_lost(options.out)
         refuse_folder("--out", options.out)
     if options.threshold_for and (options.run is None or options.heuristic or options.against is not None):
         raise BadOption("--threshold-for goes with --run RUN, and not with --heuristic or --against")

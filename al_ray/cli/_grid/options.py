@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
@@ -37,6 +37,9 @@ Numbers = Annotated[tuple[int, ...], values_of(int, "N")]
 class Options(RunConfig):
     """A grid of runs; rerun the same command to resume."""
 
+    # A run of stratified-match draws as many as another run of the grid.
+    UNUSED: ClassVar[tuple[str, ...]] = ("matched",)
+
     out: PathOrUri
     """Grid folder, a path or a URI such as s3://bucket/grid. If it holds this grid, it is resumed."""
     strategies: Words = ()
@@ -48,7 +51,9 @@ class Options(RunConfig):
     budgets: Numbers = ()
     """Axis: total labels of a run. --first-batch is then the largest with which all rounds stay within it."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    calls: tyro.conf.OmitArgPrefixes[OracleConfig] = field(default_factory=OracleConfig, metadata={"heading": "oracle"})
+    oracle_options: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
+        default_factory=OracleConfig, metadata={"heading": "oracle"}
+    )
     stop: StopConfig = NEVER
     scheduling: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
     dry_run: bool = False

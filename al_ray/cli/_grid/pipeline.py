@@ -37,7 +37,7 @@ def grid_of(options: Options) -> Grid:
     config = part(options, RunConfig)
     strategies, seeds = options.strategies or (config.strategy,), options.seeds or (config.seed,)
     axes = Axes(strategies, seeds, options.encoders or (config.encoder,), options.budgets)
-    spec = RunSpec(config, options.cluster, options.calls, options.stop)
+    spec = RunSpec(config, options.cluster, options.oracle_options, options.stop)
     return Grid(axes, spec, options.scheduling, grid_folder(options.out))
 
 

@@ -32,6 +32,8 @@ class Export(OfRun):
     """File to write: .parquet, .csv or .jsonl."""
     every_column: bool = False
     """Also write ids, answer, round and source, and the pairs labelled unsure."""
+    split: Literal["train", "dev"] = "train"
+    """dev: the drawn pairs of dev (jobs.run --dev-labels), by which models were measured."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """The options of jobs.prepare: one class for each subcommand."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import tyro
 
@@ -51,6 +52,8 @@ class Logs(QuestionLogs, Out):
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(EncoderConfig):
     """Evaluation sets: near and random negatives of a task's splits, shared by runs with the same options."""
+
+    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds", "evaluation.examples")
 
     task: PathOrUri
     """Task folder; the sets are written into its folder evaluation/."""

@@ -27,8 +27,11 @@ def advice(task: Task) -> Iterator[str]:
     unmeasured = [name for name in ("dev", "test") if not len(task.splits[name].positives)]
     if not any(len(split.positives) + len(split.stated_negatives) for split in task.splits.values()):
         yield "no pair is labelled: pairs can be chosen and labelled; evaluation needs labels of dev pairs or an audit"
-    elif unmeasured:
+        return
+    if unmeasured:
         yield f"no match is known in {' or '.join(unmeasured)}: evaluation there needs labels of its pairs or an audit"
+    if task.labels_are == "partial" and len(unmeasured) < 2:
+        yield "labels are partial: a pair without a label is unknown; if every match is labelled: --labels-are complete"
 
 
 def table(splits: Mapping[str, Mapping[str, int]]) -> str:

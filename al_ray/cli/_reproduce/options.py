@@ -1,7 +1,7 @@
 """Options of the command reproduce."""
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -38,6 +38,9 @@ class ConcatConfig:
 @dataclass(frozen=True, kw_only=True)
 class Options(RunConfig):
     """A table or figure of the paper, of any task; rerun the same command to resume."""
+
+    # The table decides them.
+    UNUSED: ClassVar[tuple[str, ...]] = ("strategy", "seeding", "matched", "oracle")
 
     target: tyro.conf.Positional[Target]
     """Which: table2 (models of stated pairs), table3 (strategies), table4 (positives found), table5 (stratified),

@@ -1,6 +1,5 @@
 """Run what a table or figure of the paper lacks, print it and write it."""
 
-from al_ray.active_learning.config import RunConfig
 from al_ray.apps.reporting.markdown import page
 from al_ray.apps.reporting.plots import paper_figures as curves
 from al_ray.apps.reporting.plots.learning_curves import Picture
@@ -16,7 +15,6 @@ from al_ray.apps.reproduction.targets import TARGETS, Part, parts
 from al_ray.cli._grid.pipeline import run_and_print, runs_table
 from al_ray.cli._reproduce.options import Options
 from al_ray.cli._shared.progress import Progress
-from al_ray.cluster.session import refuse_lost
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
@@ -61,10 +59,6 @@ def announce(name: str) -> None:
 
 def check_options(options: Options) -> None:
     """Raise BadOption for options that do not go together, before anything is read."""
-    refuse_lost(options.out)
-    for name in ("strategy", "seeding", "matched", "oracle"):
-        if getattr(options, name) != getattr(RunConfig(task=options.task), name):
-            raise BadOption(f"--{name} is {getattr(options, name)}; the table decides it: leave it out")
     if SPLIT not in options.evaluation.splits:
         raise BadOption(f"--evaluation.splits lacks {SPLIT}, which the paper's tables are of; add it")
 

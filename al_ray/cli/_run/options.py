@@ -8,6 +8,7 @@ import tyro
 from al_ray.active_learning.config import PAPER, RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
+from al_ray.core.config.bounds import Group
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.serialization import part
@@ -21,10 +22,15 @@ class Options(RunConfig):
     out: PathOrUri
     """Run folder, a path or a URI such as s3://bucket/run. If it holds a run, the run is resumed."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
-    calls: tyro.conf.OmitArgPrefixes[OracleConfig] = field(default_factory=OracleConfig, metadata={"heading": "oracle"})
+    oracle_options: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
+        default_factory=OracleConfig, metadata={"heading": "oracle"}
+    )
     stop: StopConfig = NEVER
     match: Annotated[PathOrUri | None, PAPER] = None
     """For stratified-match: a complete run; this one draws as many positives and negatives as that one labelled."""
+    mlflow: Annotated[str | None, Group("tracking")] = None
+    """URI of an MLflow tracking server, such as http://127.0.0.1:5000, that gets the options, the metrics of each round
+    and the last model. A resumed run continues its MLflow run."""
     config: PathOrUri | None = None
     """Folder of an earlier run, or its config.json, whose options become the defaults of this run."""
 

@@ -6,12 +6,16 @@ from typing import Any
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
-from al_ray.api import runs as api
+from al_ray.api.runs import ORACLE
 from al_ray.cli._run.options import Options
 from al_ray.cli._shared.progress import Progress
+from al_ray.cluster import run as cluster_run
+from al_ray.cluster.run import RunSpec
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.oracle import MODEL, OracleConfig
+from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.text_table import format_columns
+from al_ray.metrics.round_comparison import AGREEMENT, PREQUENTIAL
+from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import StoragePath
@@ -23,8 +27,10 @@ PACE = 20
 def run_command(options: Options) -> None:
     """Run to the end, and print a table of all rounds."""
     config = options.run if options.match is None else replace(options.run, matched=bought_by(options.match))
-    folder = run(config, options.cluster, options.out, options.calls, options.stop)
+    folder = run(config, options.cluster, options.out, options.oracle_options, options.stop, options.mlflow)
     print(table(folder.metrics()))
+    for figures in folder.dev_labels.estimates():
+        print(format_estimate(figures))
     print(f"results: {folder.path}")
 
 
@@ -32,11 +38,12 @@ def run(
     config: RunConfig,
     cluster: ClusterConfig,
     out: StoragePath,
-    oracle: OracleConfig = api.ORACLE,
+    oracle_options: OracleConfig = ORACLE,
     stop: StopConfig = NEVER,
+    mlflow: str | None = None,
 ) -> RunFolder:
     """Run to the end, continuing from the folder, with progress and a line for each round."""
-    progress, plan = Progress(), list(labelling_plan(config, oracle))
+    progress, plan = Progress(), list(labelling_plan(config, oracle_options))
 
     def on_progress(stage: str, done: int, total: int) -> None:
         # The first stage: the options are valid, and the first pair of a new run is not chosen yet.
@@ -49,29 +56,45 @@ def run(
         progress.close()
         print(format_round(line), flush=True)
 
-    result = api.run(config, out, cluster=cluster, oracle=oracle, stop=stop, on_round=on_round, on_progress=on_progress)
-    if result.stopped is not None:
-        print(result.stopped)
-    return result.folder
+    spec = RunSpec(config, cluster, oracle_options, stop, mlflow)
+    folder = cluster_run.run(spec, out, on_progress, on_round)
+    if folder.end_reason is not None:
+        print(folder.end_reason)
+    return folder
 
 
-def labelling_plan(config: RunConfig, calls: OracleConfig) -> Iterator[str]:
+def labelling_plan(config: RunConfig, oracle_options: OracleConfig) -> Iterator[str]:
     """Yield the plan of a run whose labels people or a function give; nothing if they are free."""
-    sizes = config.batches
-    if config.oracle == "simulated" or config.oracle.startswith(MODEL):
+    sizes, kind = config.batches, oracle_kind(config.oracle)
+    if kind.free:
         return
     rounds = f"{len(sizes)} round{'s' * (len(sizes) > 1)} of {', '.join(f'{size:,}' for size in sizes[:6])}"
-    yield f"plan: {rounds}{', ...' * (len(sizes) > 6)} pairs, {sum(sizes):,} labels in all"
-    if config.oracle == "file":
-        yield f"at {PACE} seconds a pair that is {sum(sizes) * PACE / 3600:,.1f} hours of labelling"
-    elif calls.cost_per_pair is not None:
-        yield f"at --cost-per-pair {calls.cost_per_pair:,.6g} they cost {sum(sizes) * calls.cost_per_pair:,.6g}"
-    yield "--rounds, --first-batch and --growth change it, also later"
+    every, dev = sum(sizes) + len(sizes) * config.dev_labels, ""
+    if config.dev_labels:
+        dev = f", and {config.dev_labels:,} of dev after each"
+    yield f"plan: {rounds}{', ...' * (len(sizes) > 6)} pairs{dev}, {every:,} labels in all"
+    if kind.people:
+        yield f"at {PACE} seconds a pair that is {every * PACE / 3600:,.1f} hours of labelling"
+    elif (price := oracle_options.cost_per_pair) is not None:
+        yield f"at --cost-per-pair {price:,.6g} they cost {every * price:,.6g}"
+    yield f"--rounds, --first-batch{', --dev-labels' * bool(config.dev_labels)} and --growth change it, also later"
 
 
 def format_round(line: dict[str, Any]) -> str:
-    """Format the metrics of a round, and its warnings."""
-    return "\n".join([table([line]), *(f"warning: {warning}" for warning in line["warnings"])])
+    """Format the metrics of a round, its comparison with the round before, and its warnings."""
+    return "\n".join([table([line]), *comparison(line), *(f"warning: {warning}" for warning in line["warnings"])])
+
+
+def comparison(line: dict[str, Any]) -> Iterator[str]:
+    """Yield a line about the models of this round and of the round before, if they can be compared."""
+    new = f"the pairs labelled since, {line['batch_positives']:,} of them matches,"
+    figures = {
+        "both models agree on {}% of the labelled pairs": line.get(AGREEMENT),
+        f"AP of the earlier model on {new} is {{}}%": line.get(PREQUENTIAL),
+    }
+    known = [words.format(f"{100 * value:.1f}") for words, value in figures.items() if value is not None]
+    if known:
+        yield f"compared with round {line['round'] - 1}: {'; '.join(known)}"
 
 
 def table(lines: list[dict[str, Any]]) -> str:

@@ -19,6 +19,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from al_ray.cli._shared.help import from_tyro, to_tyro
 from al_ray.core.config.bounds import check_bounds
 from al_ray.core.errors import AlRayError, LabelsAwaited
+from al_ray.runs.place import refuse_lost
 from al_ray.storage.uri import StoragePath, Uri, storage_path
 
 COMMANDS = Path(__file__).parents[1]
@@ -139,6 +140,8 @@ def parse_options(
         raise
     value = from_tyro(parsed)
     check_bounds(value)
+    if getattr(value, "out", None) is not None:
+        refuse_lost(value.out)
     return value
 
 

@@ -3,7 +3,7 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass
 from functools import cache, reduce
 from itertools import pairwise
@@ -20,22 +20,28 @@ from al_ray.core.config.encoder import EncoderOptions
 GROUP = "group_"
 
 
-def to_tyro(kind: Any, default: Any = None) -> Any:
+def to_tyro(kind: Any, default: Any = None, unused: Sequence[str] = ()) -> Any:
     """Return the type to give to tyro for a dataclass, or for a union of dataclasses that are subcommands.
 
     It has the flags of `kind`, required ones first. tyro puts each dataclass in a box of its own, so the options of a
     base class with a HEADING, and fields with a Group, move into generated dataclasses. default: a value of `kind`.
+    unused: fields that are no flags, as are those in UNUSED of `kind`, with dots for fields of fields: they belong to a
+    block of options that several commands share, and this one does not use them.
     """
     if get_origin(kind) in (Union, UnionType):
         return reduce(or_, (to_tyro(member) for member in get_args(kind)))
     if get_origin(kind) is Annotated:
         inner, *extras = get_args(kind)
         return Annotated[(to_tyro(inner), *extras)]
+    unused = (*unused, *getattr(kind, "UNUSED", ()))
+    left_out = {one.name: _initial(one, default) for one in fields(kind) if one.name in unused}
     groups: dict[str, list[Any]] = {"": []}
     hints, sentences = get_type_hints(kind, include_extras=True), documentation(kind)
-    for one in sorted(fields(kind), key=lambda one: not _is_required(one)):
+    shown = [one for one in fields(kind) if one.name not in left_out]
+    for one in sorted(shown, key=lambda one: not _is_required(one)):
         sentence = " ".join(one.metadata.get("help", sentences.get(one.name, "")).split())
-        row = _row(one, hints[one.name], sentence, _initial(one, default))
+        inner = [name.removeprefix(f"{one.name}.") for name in unused if name.startswith(f"{one.name}.")]
+        row = _row(one, hints[one.name], sentence, _initial(one, default), inner)
         groups.setdefault(_heading(kind, one.name), []).append(row)
     rows = groups.pop("")
     for heading, options in groups.items():
@@ -43,14 +49,17 @@ def to_tyro(kind: Any, default: Any = None) -> Any:
         box = (f"{GROUP}{heading}", Annotated[tyro.conf.OmitArgPrefixes[group], tyro.conf.arg(name=heading)])
         # The encoder comes before the sections; other groups are rarely needed: last.
         rows.insert(0 if heading == EncoderOptions.HEADING else len(rows), box)
-    return make_dataclass(kind.__name__, rows, kw_only=True, namespace={"__doc__": kind.__doc__, "ORIGINAL": kind})
+    namespace = {"__doc__": kind.__doc__, "ORIGINAL": kind, "LEFT_OUT": left_out}
+    return make_dataclass(kind.__name__, rows, kw_only=True, namespace=namespace)
 
 
 def from_tyro(value: Any) -> Any:
     """Convert a value of a type that `to_tyro` generated to the dataclass that it was generated from."""
     kind = value.ORIGINAL
-    content: dict[str, Any] = {}
+    content: dict[str, Any] = dict(value.LEFT_OUT)
     for one in fields(kind):
+        if one.name in content:
+            continue
         heading = _heading(kind, one.name)
         option = getattr(getattr(value, f"{GROUP}{heading}") if heading else value, one.name)
         content[one.name] = from_tyro(option) if hasattr(option, "ORIGINAL") else option
@@ -91,13 +100,13 @@ def _initial(one: Field[Any], default: Any) -> Any:
     return one.default_factory() if one.default_factory is not MISSING else one.default
 
 
-def _row(one: Field[Any], hint: Any, sentence: str, initial: Any) -> tuple[Any, ...]:
-    """Return the name, type and default of a field of the generated class."""
+def _row(one: Field[Any], hint: Any, sentence: str, initial: Any, unused: Sequence[str]) -> tuple[Any, ...]:
+    """Return the name, type and default of a field of the generated class. unused: fields of the field, see to_tyro."""
     inner, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if is_dataclass(inner):
         sentence = sentence or inspect.cleandoc(inner.__doc__ or "")
         heading = tyro.conf.arg(name=one.metadata.get("heading"), help=" ".join(sentence.split()))
-        return one.name, Annotated[(to_tyro(inner, None if initial is MISSING else initial), *extras, heading)]
+        return one.name, Annotated[(to_tyro(inner, None if initial is MISSING else initial, unused), *extras, heading)]
     if initial is None:
         # A default that the class itself replaces, such as the first batch of people.
         inner = inner | None

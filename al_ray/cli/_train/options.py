@@ -1,7 +1,7 @@
 """Options of the command train."""
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -16,6 +16,9 @@ from al_ray.datasets.tables.format_options import ColumnNames, TableOptions
 @dataclass(frozen=True, kw_only=True)
 class Options(TrainConfig, TableOptions):
     """Train a model on existing labels; rerun the same command to resume."""
+
+    # There is one round, whose pairs are given.
+    UNUSED: ClassVar[tuple[str, ...]] = ("training.start", "search.ordered_pairs")
 
     out: PathOrUri
     """Folder of the model. If it holds this training, the training is resumed. With cosine it is a run folder of one

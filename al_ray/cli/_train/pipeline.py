@@ -9,7 +9,6 @@ from al_ray.cli._evaluate.printout import print_difference, print_evaluation
 from al_ray.cli._run.pipeline import run, table
 from al_ray.cli._shared.progress import Progress
 from al_ray.cli._train.options import Options
-from al_ray.cluster.session import refuse_lost
 from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.labels import Labelled
 from al_ray.core.task import Task
@@ -51,7 +50,6 @@ def run_command(options: Options) -> None:
 
 def check_options(options: Options) -> None:
     """Raise BadOption for options that do not go together, before anything is read."""
-    refuse_lost(options.out)
     if options.model == "cosine" and (options.rerank is not None or options.like is not None):
         raise BadOption("--rerank and --like are for --model concat; leave them out with cosine")
     if options.rerank is not None and not options.evaluation.splits:

@@ -1,5 +1,10 @@
-"""Options of the oracle: the words that name one, and how a Python function is called for labels."""
+"""The kinds of oracles, by the words of --oracle that name one, and options of calls of a Python function.
 
+To add an oracle, write its module in al_ray/oracles, and add an entry to ORACLES here and one to MAKERS in
+al_ray/oracles/registry.py: options, help, errors and the contract tests read ORACLES.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -37,10 +42,74 @@ class OracleConfig:
         check_bounds(self)
 
 
-def names_oracle(word: str) -> bool:
-    """Return whether a word is simulated, file, model:PATH or module:function."""
-    if word.startswith(MODEL):
-        return bool(word.removeprefix(MODEL).strip()) and "\0" not in word
+@dataclass(frozen=True)
+class OracleKind:
+    """A kind of oracle: which words name it, and its properties on which other modules depend.
+
+    form: how it is written after --oracle. summary: who labels, in a few words, for --help.
+    is_named: whether a word names an oracle of this kind.
+    people: people label. Batches are small by default, and `label` raises LabelsAwaited until all pairs have answers.
+    by_split: answers depend on the split of the pairs, or are read from its files: each split has an oracle of its own.
+    free: labels cost neither money nor the time of people.
+    knows_positives: answers with the task's own positives, so that all of them are known.
+    """
+
+    form: str
+    summary: str
+    is_named: Callable[[str], bool]
+    people: bool = False
+    by_split: bool = False
+    free: bool = False
+    knows_positives: bool = False
+
+
+def _is_model(word: str) -> bool:
+    """Return whether a word is model:PATH."""
+    return word.startswith(MODEL) and bool(word.removeprefix(MODEL).strip()) and "\0" not in word
+
+
+def _is_function(word: str) -> bool:
+    """Return whether a word is module:function, where the module may be in packages."""
     module, _, function = word.partition(":")
-    dotted = all(part.isidentifier() for part in module.split("."))
-    return word in ("simulated", "file") or (dotted and function.isidentifier())
+    return all(part.isidentifier() for part in module.split(".")) and function.isidentifier()
+
+
+ORACLES: Mapping[str, OracleKind] = {
+    "simulated": OracleKind(
+        "simulated",
+        "the task's own positives",
+        lambda word: word == "simulated",
+        by_split=True,
+        free=True,
+        knows_positives=True,
+    ),
+    "file": OracleKind("file", "people", lambda word: word == "file", people=True, by_split=True),
+    "model": OracleKind("model:PATH", "a cross-encoder trained by the command train or augment", _is_model, free=True),
+    # Last, because a word such as model:label could name a function, too.
+    "function": OracleKind("module:function such as judge:label", "your function; docs/labels.md", _is_function),
+}
+"""All kinds of oracles by name, in the order of --help; a word names the first kind that it fits."""
+
+
+def oracle_name(word: str) -> str | None:
+    """Return the name of the kind of oracle that --oracle WORD names; None if it names none."""
+    return next((name for name, kind in ORACLES.items() if kind.is_named(word)), None)
+
+
+def oracle_kind(word: str) -> OracleKind:
+    """Return the kind of oracle that --oracle WORD names; RunConfig refuses a word that names none."""
+    name = oracle_name(word)
+    assert name is not None
+    return ORACLES[name]
+
+
+def oracle_forms() -> str:
+    """Return how each kind of oracle is written, for the error on a word that names none."""
+    *others, last = (kind.form for kind in ORACLES.values())
+    return f"{', '.join(others)}, or {last}"
+
+
+def oracles_help() -> str:
+    """Return the --help of --oracle: how each kind is written, and who labels."""
+    *others, last = (f"{kind.form} ({kind.summary})" for kind in ORACLES.values())
+    return f"Who labels: {', '.join(others)}, or {last}."

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from al_ray.core.errors import BadOption
+from al_ray.core.task import LabelsAre
 from al_ray.datasets.tables.format_options import ColumnNames, TableOptions
 
 LABEL_COLUMNS = "left,right,label"
@@ -29,11 +30,14 @@ class OwnTexts(TableOptions):
     right_id_column: str | None = None
     """Column of the ids in --right; --id-column when not given."""
     labels: Path | None = None
-    """Table of labels, complete or partial: two ids and 1/0, true/false, yes/no, match/non-match; empty: none."""
+    """Table of labels: two ids and 1/0, true/false, yes/no, match/non-match; empty: none."""
     label_columns: ColumnNames | None = None
     """Columns of --labels: two ids and a label (left,right,label when not given). Two columns: all match."""
     source: Path | None = None
     """Table with two texts in each row, instead of --left. Equal texts become one; ids are numbers from 0."""
+    labels_are: LabelsAre = "partial"
+    """complete: every match is labelled, so a pair without a label is a negative, and average precision over all pairs
+    can be measured. partial: a pair without a label is unknown."""
     label_column: str | None = None
     """Column of the label in --source; no pair is labelled when not given."""
     two_sided: bool = False

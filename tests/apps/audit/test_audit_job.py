@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.api import audits as api_of_audits
 from al_ray.api.runs import load_run
-from al_ray.apps.audit.folder import AuditFolder, SheetPairs
+from al_ray.apps.audit.folder import AuditFolder
 from al_ray.apps.audit.sampling import with_stored_vectors
 from al_ray.cli import audit
-from al_ray.cli._audit import pipeline as audit_pipeline
 from al_ray.cli._shared import entry
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig
@@ -30,6 +30,7 @@ from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task, sealed, write_task
 from al_ray.encoders.transformer import Encoder
+from al_ray.metrics.audit.drawn_pairs import DrawnPairs
 from al_ray.runs.run_folder import opened
 from al_ray.training.saved_model import write_model
 
@@ -160,7 +161,7 @@ def test_an_audit_is_never_written_over(asked: str, out: Path, monkeypatch, caps
     line = f"{asked} {out}"
     fill(out, lambda _: "unsure")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    monkeypatch.setattr(audit_pipeline, "session", lambda _: pytest.fail("it needs no Ray"))
+    monkeypatch.setattr(api_of_audits, "session", lambda _: pytest.fail("it needs no Ray"))
     do(monkeypatch, line)
     assert "holds this audit already" in capsys.readouterr().out
     (out / "audit.json").unlink()
@@ -288,7 +289,7 @@ def test_an_audit_with_nothing_to_label_goes_on_by_the_same_commands(
 ):
     record = AuditFolder(out).record()
     none = tuple(replace(stratum, above=0, drawn=0) for stratum in record.strata)
-    empty = SheetPairs(np.empty((0, 2), dtype=np.int64), (), np.empty(0, dtype=np.int64), np.empty(0))
+    empty = DrawnPairs(np.empty((0, 2), dtype=np.int64), (), np.empty(0, dtype=np.int64), np.empty(0))
     bare = tmp_path / "bare"
     AuditFolder(bare).keep(replace(record, strata=none), empty, None, read_task(ran.parent / "task"))
     do(monkeypatch, f"sample --run {ran} --at-recall 0.5 --near 30 --rand 500 --out {bare}")

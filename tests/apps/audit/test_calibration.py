@@ -9,11 +9,11 @@ import pytest
 from al_ray.apps.audit.band_printout import format_bands
 from al_ray.apps.audit.calibration import choose_threshold, fit_scorer, parse_precision_rules, reliability_bins
 from al_ray.apps.audit.folder import AuditOptions, Record
-from al_ray.apps.audit.score_bands import BandAudit, allotted, bands, draw_ranks
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels, Scorer, refit
+from al_ray.metrics.audit.score_bands import BandAudit, allotted, bands, draw_ranks
 
 NO_LABELS = np.empty(0, dtype=np.uint8)
 
@@ -150,7 +150,7 @@ def drawn(x: Floats, truth: Labels, reach: int, rng: np.random.Generator) -> tup
 def test_an_audit_of_a_small_run_makes_its_scores_probabilities(monkeypatch: pytest.MonkeyPatch):
     """Over 25 runs of 150 labels and audits of 300: how often pairs match where a score or p is high."""
     for module in ("false_positives", "score_bands"):
-        monkeypatch.setattr(f"al_ray.apps.audit.{module}.DRAWS", 1000)
+        monkeypatch.setattr(f"al_ray.metrics.audit.{module}.DRAWS", 1000)
     counts, inside, rows = np.zeros((2, 2, 2)), 0, 0
     for seed in range(25):
         rng = generator(seed, "people")

@@ -13,6 +13,7 @@ import pytest
 from al_ray.apps.reporting.export import write_summary
 from al_ray.apps.reporting.read_runs import read_runs
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.labels import Batch
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
@@ -50,6 +51,8 @@ def test_a_run_comes_with_the_figures_of_its_rounds(task, config, tmp_path):
     assert last.splits["dev"].near is None
     assert sum(row.weight for row in last.splits["dev"].reliability) == 3
     assert last.index_recall == 0.95
+    # All cosines of a batch are equal: two positives among 18 pairs.
+    assert (last.agreement, last.prequential) == (None, pytest.approx(2 / 18))
     assert last.boundary == 0.5
     assert last.seconds == {"train": 180.0, "evaluate": 6.0}
     # Chosen at cosine 1/2 by a model with w = 10 and b = -5; nothing had been trained before the first.
@@ -156,6 +159,18 @@ def test_a_run_that_is_not_through_says_how_far_it_is(task, config, tmp_path):
     assert (run.trouble, run.rounds) == ("no round is complete", ())
 
 
+def test_a_run_whose_pairs_people_have_yet_to_label_waits_for_labels(task, config, tmp_path):
+    people = replace(config, oracle="file")
+    for complete, above in enumerate(((), ((3, 9),), ((3, 9), (1, 4)))):
+        folder = folder_of(made_run(tmp_path / f"run{complete}", task, people, above=above), task)
+        assert "waits" not in read_runs(folder.path)[0].trouble
+        pairs = task.split("train").space.pairs(task.split("train").space.at(np.arange(2) + 90))
+        folder.ledger.add_batch(complete + 1, Batch(pairs, np.full(2, 0.5), "uncertainty"))
+        (run,) = read_runs(folder.path)
+        assert run.trouble == f"waits for the labels of round {complete + 1} of 3"
+        assert (run.status, len(run.rounds)) == ("incomplete", complete)
+
+
 def test_a_run_of_earlier_days_has_what_it_has(task, config, tmp_path):
     path = made_run(tmp_path / "old", task, config, examples=False)
     for number in (1, 2, 3):
@@ -163,7 +178,7 @@ def test_a_run_of_earlier_days_has_what_it_has(task, config, tmp_path):
         record = json.loads((home / "record.json").read_text())
         for name in ("curve", "reliability", "l2_calibration_error"):
             del record["evaluations"]["dev"][name]
-        del record["index_recall"]
+        del record["index_recall"], record["agreement"], record["prequential_average_precision"]
         (home / "record.json").write_text(json.dumps(record))
         table = pq.ParquetFile(home / "batch.parquet").read()
         write_parquet(home / "batch.parquet", table.drop_columns(["source"]))
@@ -172,6 +187,7 @@ def test_a_run_of_earlier_days_has_what_it_has(task, config, tmp_path):
     assert run.rounds[2].splits["dev"].reliability == run.rounds[2].splits["dev"].recall == ()
     assert run.rounds[2].batch_p == 0.5
     assert run.rounds[2].index_recall is None
+    assert (run.rounds[2].agreement, run.rounds[2].prequential) == (None, None)
     assert run.rounds[2].examples == ()
 
 

@@ -11,7 +11,7 @@ from al_ray.apps.reporting.markdown import markdown
 from al_ray.apps.reporting.published import PAPER, paper_results
 from al_ray.apps.reporting.report import Report, report
 from al_ray.apps.reporting.run_records import LABELLED, ExamplePair, Round, Run, SplitEvaluation, TaskSummary, settings
-from al_ray.apps.reporting.tables.by_round import by_labels, recall
+from al_ray.apps.reporting.tables.by_round import by_labels, recall, stability
 from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
 from al_ray.apps.reporting.tables.error_examples import error_examples
 from al_ray.apps.reporting.tables.results import positives, results, stratified, task_sizes
@@ -188,6 +188,20 @@ def test_an_index_that_nobody_measured_has_no_table():
     assert cells(recall(setting(known), "s1"))["uncertainty"] == ("2", "90.0", "90.0", "90.0")
 
 
+def test_what_a_round_says_of_the_model_before_has_a_table():
+    assert stability(setting(), "s1") is None
+    figures = {1: (None, None), 2: (0.9, 0.5), 3: (0.8, None)}
+
+    def compared(one: Run) -> Run:
+        changed = [(part, *figures[part.number]) for part in one.rounds]
+        rounds = [replace(part, agreement=alike, prequential=ap) for part, alike, ap in changed]
+        return replace(one, rounds=tuple(rounds))
+
+    table = stability(setting([compared(RUNS[2])]), "s1")
+    assert cells(table)["uncertainty"] == ("1", "90.0; 50.0", "80.0; -")
+    assert any(one.name == "s1-stability" for one in report([compared(RUNS[2])], 0).sections[0].chapters[1].tables)
+
+
 def test_small_shares_keep_a_digit_more():
     assert [percent(share) for share in (0.5, 0.01, 0.0012, 0.0, None)] == ["50.0", "1.0", "0.12", "0.0", "-"]
     assert percents([0.18, 0.182]) == "18.1 ± 0.1"
@@ -241,9 +255,14 @@ def test_labelled_pairs_say_what_the_label_was_and_by_whom_they_are_scored():
     made = report([replace(RUNS[2], rounds=(last,))], 10)
     (listed,) = made.sections[0].chapters[-2].examples
     assert listed.title == "uncertainty, seed 0, round 1, on its labelled pairs"
-    assert listed.groups[0].words == "p is that of the model that chose the pair, before it was labelled."
+    assert (
+        listed.groups[0].words
+        == "The score is by the model that chose the pair, before it was labelled; no measured probability."
+    )
     written = page(made)
-    assert "labelled no; p 0.9, cosine 0.900; rows 1 and 2" in written
+    assert "labelled no; score 0.9, cosine 0.900; rows 1 and 2" in written
+    assert "highest score first" in written
+    assert ", p 0.9" not in written
     assert "labelled no; cosine 0.700; rows 2 and 3" in written
     assert "not a known match" not in written
 

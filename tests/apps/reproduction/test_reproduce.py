@@ -138,9 +138,7 @@ def asked(tmp_path_factory) -> Options:
     )  # fmt: skip
 
 
-def test_what_a_table_decides_cannot_be_asked_for(asked):
-    with pytest.raises(BadOption, match=r"--strategy is static; the table decides it"):
-        reproduce(replace(asked, strategy="static"))
+def test_a_table_without_its_split_or_its_seeds_is_refused(asked):
     with pytest.raises(BadOption, match=r"--evaluation.splits lacks test"):
         reproduce(replace(asked, evaluation=EvaluationConfig(splits=("dev",))))
     with pytest.raises(BadOption, match=r"--seeds"):

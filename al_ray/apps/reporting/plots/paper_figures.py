@@ -49,7 +49,8 @@ def positive_share(setting: Setting, name: str) -> Picture | None:
 
 def batch_calibration(setting: Setting, name: str) -> Picture | None:
     """Return the share of positives in each batch by round, and the mean p that the model gave it (Figure 3b)."""
-    title = "Calibration of batches: share of positives and mean p"
+    mean = f"mean {setting.name_of_p}"
+    title = f"Calibration of batches: share of positives and {mean}"
     plot = Plot(name, title, "share of positives in the batch", by_round=True)
     drawing = Drawing("round", plot.ylabel)
     for method in setting.methods:
@@ -58,9 +59,9 @@ def batch_calibration(setting: Setting, name: str) -> Picture | None:
         if share:
             curves.draw(drawing.axes, share, method, words)
             means = [one.mean for one in p.values()]
-            drawing.axes.plot(list(p), means, ":", color=look(method)[0], label=f"mean p of {words}")
+            drawing.axes.plot(list(p), means, ":", color=look(method)[0], label=f"{mean} of {words}")
             ends = curves.describe(share, True), curves.describe(p, True)
-            drawing.descriptions.append(f"{words}: {ends[0]}; mean p {ends[1]}")
+            drawing.descriptions.append(f"{words}: {ends[0]}; {mean} {ends[1]}")
     plot.scale(drawing.axes)
     return drawing.picture(name, title, f"{title}, by round")
 

@@ -35,8 +35,11 @@ def batches(setting: Setting, tag: str) -> Table | None:
             cell = f"{percents(shares)} at {percents([one.batch_p for one in batch])}" if shares else NOTHING
             figures[method].append(cell)
     heads = [f"round {number}" for number in numbers]
-    notes = ("a at b: a% of the pairs in the batch are positive; the model that chose them gave them a mean p of b%.",)
-    title = "Calibration of batches: positives % at mean p %"
+    name = setting.name_of_p
+    notes = (
+        f"a at b: a% of the pairs in the batch are positive; the model that chose them gave them a mean {name} of b%.",
+    )
+    title = f"Calibration of batches: positives % at mean {name} %"
     return method_table(setting, f"{tag}-batches", title, heads, figures, notes)
 
 
@@ -64,6 +67,32 @@ def recall(setting: Setting, tag: str) -> Table | None:
     index = f"Search {setting.options.search.kind}, index {setting.options.search.index}. {SPREAD}"
     heads, title = [f"round {number}, %" for number in numbers], "Recall of the index against an exact search"
     return method_table(setting, f"{tag}-recall", title, heads, figures, [index])
+
+
+def stability(setting: Setting, tag: str) -> Table | None:
+    """Return what each round says of the model before it, on labelled pairs; None if no round can say it."""
+    compared = [one for run in setting.runs for one in run.rounds if (one.agreement, one.prequential) != (None, None)]
+    numbers = sorted({one.number for one in compared})
+    if not numbers:
+        return None
+    figures: dict[Method, list[str]] = {}
+    for method in setting.methods:
+        rounds = [one for run in setting.of(method, complete=None) for one in run.rounds]
+        known = {number: [one for one in rounds if one.number == number] for number in numbers}
+        agreements = (percents([one.agreement for one in ones if one.agreement is not None]) for ones in known.values())
+        precisions = (
+            percents([one.prequential for one in ones if one.prequential is not None]) for ones in known.values()
+        )
+        figures[method] = [f"{first}; {second}" for first, second in zip(agreements, precisions, strict=True)]
+    heads = [f"round {number}" for number in numbers]
+    notes = (
+        "a; b: the models of this round and of the round before agree on a% of the labelled pairs; the earlier model "
+        "ranks the pairs that were labelled in this round, whose labels it did not know, with an AP of b%. A strategy "
+        "chose these pairs, so this is no estimate over all pairs; it falls when the model became worse, and "
+        "also when the pairs became harder or fewer of them match.",
+    )
+    title = "Compared with the round before: agreement %; AP % on new labels (prequential)"
+    return method_table(setting, f"{tag}-stability", title, heads, figures, notes)
 
 
 def _at(runs: Sequence[Run], split: str, labels: int) -> str:

@@ -21,10 +21,10 @@ TITLES = {
     HIGH_NEGATIVE: "Confident false positives: not known matches with the highest p",
     LOW_POSITIVE: "Confident false negatives: matches with the lowest p",
     NEAR_BOUNDARY: "Least certain pairs: p closest to 1/2",
-    YES_TO_NO: "The model says yes, the label no: the highest p first",
-    NO_TO_YES: "The model says no, the label yes: the lowest p first",
-    UNCERTAIN: "Least certain labelled pairs: p closest to 1/2",
-    CONFIDENT: "Most certain labelled pairs: p closest to 0 or 1",
+    YES_TO_NO: "The model says yes, the label no: the highest score first",
+    NO_TO_YES: "The model says no, the label yes: the lowest score first",
+    UNCERTAIN: "Least certain labelled pairs: score closest to 1/2",
+    CONFIDENT: "Most certain labelled pairs: score closest to 0 or 1",
     SIMILAR_NO: "Most similar pairs labelled no",
     DIFFERENT_YES: "Least similar pairs labelled yes",
 }
@@ -97,7 +97,7 @@ def _group(kind: str, examples: Sequence[ExamplePair], before: Sequence[ExampleP
     elif kind in BY_ENCODER:
         words = "By the cosine of the untrained encoder, because no trained model chose a pair of this run."
     elif kind != NEAR_BOUNDARY:
-        words = "p is that of the model that chose the pair, before it was labelled."
+        words = "The score is by the model that chose the pair, before it was labelled; no measured probability."
     if there:
         words += f" Since the previous round: {sum(pair.new for pair in pairs)} new, {len(gone)} no longer in the list."
     return Group(TITLES[kind], words, pairs[:count], gone[:count])

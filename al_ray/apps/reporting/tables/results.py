@@ -11,6 +11,7 @@ from al_ray.apps.reporting.published import PaperResults, Result, paper_results
 from al_ray.apps.reporting.run_records import Setting, sizes
 from al_ray.apps.reporting.tables import table
 from al_ray.apps.reporting.tables.table import FIGURES, HEADS, NOTHING, SPREAD, Row, Table, counts, percent, percents
+from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.task import SPLITS
 
 
@@ -101,7 +102,7 @@ def positives(setting: Setting, tag: str) -> Table:
 
 def _known_words(setting: Setting, known: int) -> str:
     """Return how many positives of the training pool are known. known: those that the task states."""
-    if setting.options.oracle == "simulated":
+    if oracle_kind(setting.options.oracle).knows_positives:
         return f"The training pool has {known:,} positives."
     if not known:
         return "How many positives the training pool has is not known."

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, hypergeom
 
-from al_ray.apps.audit.false_positives import (
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.labels import NO, OPEN, UNSURE, YES
+from al_ray.core.rng import generator
+from al_ray.core.scorer import Labels
+from al_ray.metrics.audit.false_positives import (
     TAIL,
     FalsePositiveSample,
     corrected_precision,
@@ -18,11 +22,7 @@ from al_ray.apps.audit.false_positives import (
     possible,
     threshold_at,
 )
-from al_ray.apps.audit.score_bands import BandAudit, allotted, bands, draw_ranks, ranked
-from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.labels import NO, OPEN, UNSURE, YES
-from al_ray.core.rng import generator
-from al_ray.core.scorer import Labels
+from al_ray.metrics.audit.score_bands import BandAudit, allotted, bands, draw_ranks, ranked
 from al_ray.metrics.average_precision import Ints, StratumSummary
 
 NO_RANKS, NONE = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
@@ -39,7 +39,7 @@ def rand(above: int, errors: int, matches: int, silent: int = 0) -> FalsePositiv
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("false_positives", "score_bands"):
-        monkeypatch.setattr(f"al_ray.apps.audit.{module}.DRAWS", 1000)
+        monkeypatch.setattr(f"al_ray.metrics.audit.{module}.DRAWS", 1000)
 
 
 def test_the_precision_of_a_model_trained_on_uncertain_pairs_is_the_papers():

@@ -4,7 +4,7 @@ All pairs of a split are ordered by score, without those that are labelled alrea
 one, with their cosines; all others are one band, the rest. Bands end at ranks 100, 1,000, 10,000 and so on up to `top`,
 because matches are frequent at the top. If the model's boundary lies further down, one more band goes from there to the
 boundary. A threshold inside a band divides it in two parts; the labelled pairs in each part are still a uniform sample
-of it. For intervals see apps/audit/false_positives.py.
+of it. For intervals see metrics/audit/false_positives.py.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from math import ceil, isfinite, log
 
 import numpy as np
 
-from al_ray.apps.audit.false_positives import DRAWS, OPPOSITE, TAIL, End, estimate, possible
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
 from al_ray.core.scorer import Floats, Labels
+from al_ray.metrics.audit.false_positives import DRAWS, OPPOSITE, TAIL, End, estimate, possible
 from al_ray.metrics.average_precision import Estimate, Ints
 
 FIRST, GROWTH = 100, 10

@@ -1,0 +1,277 @@
+"""Audit a model: draw pairs for people to label, and estimate precision from their labels."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from al_ray.api.runs import CLUSTER, Run, load_run
+from al_ray.apps.audit.band_printout import format_bands
+from al_ray.apps.audit.calibration import (
+    choose_threshold,
+    fit_scorer,
+    format_bins,
+    format_recalibration,
+    format_threshold,
+    parse_precision_rules,
+    recalibration,
+    reliability_bins,
+)
+from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, Record, band_audit, putative
+from al_ray.apps.audit.options import AuditConfig
+from al_ray.apps.audit.printout import format_false_positives
+from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
+from al_ray.cluster.session import session
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.labels import OPEN
+from al_ray.core.progress import OnProgress, no_progress
+from al_ray.core.rng import generator
+from al_ray.core.scorer import Labels, Scorer
+from al_ray.metrics.audit.drawn_pairs import DrawnPairs
+from al_ray.metrics.audit.score_bands import BandAudit
+from al_ray.metrics.thresholds import Rule
+from al_ray.oracles.answer_files import answer_paths, read_answer_files
+from al_ray.oracles.people import write_sheets
+from al_ray.runs.place import refuse_inside, refuse_lost
+from al_ray.storage.uri import StoragePath, storage_path
+
+AUDIT = AuditConfig()
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The folder of an audit, its options and counts, and how many pairs were drawn. written: whether it is new."""
+
+    path: Path
+    record: Record
+    pairs: int
+    written: bool
+
+    @property
+    def sheet(self) -> Path:
+        """Return the path of the sheet that people fill in."""
+        return self.path / f"{STEM}.csv"
+
+
+@dataclass(frozen=True)
+class AuditEstimate:
+    """The estimate of an audit: figures with 95% intervals, as in estimate.json, and as tables of text.
+
+    scorer: the scorer.json that was calibrated, if any.
+    """
+
+    figures: Mapping[str, Any]
+    text: str
+    scorer: StoragePath | None = None
+
+
+def sample_audit(
+    run: Run,
+    config: AuditConfig = AUDIT,
+    out: str | Path | None = None,
+    *,
+    cluster: ClusterConfig = CLUSTER,
+    on_progress: OnProgress = no_progress,
+) -> Audit:
+    """Draw pairs of a split for people to label, and write their sheets, unless the folder holds this audit.
+
+    out: a local folder; audit-SPLIT or audit-SPLIT-by-score in the run folder by default. Sheets are never overwritten.
+    Starts a local Ray, unless Ray is running or RAY_ADDRESS names a cluster.
+
+    Examples:
+        >>> config = al_ray.AuditConfig(split="test", by_score=True, budget=10, top=100)
+        >>> audit = al_ray.sample_audit(al_ray.load_run(folder / "run"), config)
+        >>> audit.sheet.name, audit.pairs
+        ('audit.csv', 10)
+
+    Raises:
+        MissingSplit: if the task lacks the split, or without by_score a positive pair in it.
+        BadOption: if the round is not complete.
+        WrongFolder: if the folder holds another audit.
+    """
+    target = _folder_of(run, config) if out is None else Path(out)
+    refuse_lost(target)
+    refuse_inside(target, storage_path(run.config.task))
+    task = run.folder.task
+    (task.split if config.by_score else task.with_positives)(config.split)
+    request, folder = _request(config, run), AuditFolder(target)
+    exists = folder.holds(request)
+    if not exists:
+        run.folder.refuse_lost(request.round)
+        draw = sample_bands if config.by_score else sample_false_positives
+        with session(cluster):
+            record, pairs, *scored = draw(run.config, cluster, run.folder, request, on_progress)
+        folder.keep(record, pairs, scored[0] if scored else None, task)
+    codes, _, pairs = folder.key()
+    write_sheets(target, STEM, codes, pairs.pairs, task)
+    return Audit(target, folder.record(), len(codes), not exists)
+
+
+def estimate_audit(
+    audit: str | Path,
+    labels: str | Path | None = None,
+    *,
+    at_cosine: Sequence[float] = (),
+    at_p: Sequence[float] = (),
+    threshold_for: Sequence[str] = (),
+    update_scorer: bool = False,
+    run: Run | None = None,
+) -> AuditEstimate:
+    """Estimate precision from the labels of an audit folder; calibrate the scorer of the audited round, if so asked.
+
+    labels: the sheet, or an export of Label Studio; both files of the folder by default. The others are for audits by
+    score. at_cosine, at_p: thresholds to measure at; the ends of bands and the model's boundary by default.
+    threshold_for: "precision=P", which chooses a threshold. It and update_scorer, which fits w and b to the labels,
+    write to scorer.json of the round of `run`, by default the run folder that the audit lies in.
+
+    Examples:
+        >>> sheet = folder / "run" / "audit-test-by-score" / "audit.csv"
+        >>> _ = sheet.write_text(sheet.read_text(encoding="utf-8-sig").replace(",,", ",no,"))
+        >>> estimate = al_ray.estimate_audit(sheet.parent)
+        >>> estimate.figures["no"], estimate.figures["total_pairs"]
+        (10, 1378)
+
+    Raises:
+        WrongFolder: if the folder holds no audit.
+        BadFile: if an answer cannot be read, or there is none.
+        BadOption: if the labels do not determine a scorer, or the options are of another kind of audit.
+    """
+    by_score = bool(at_cosine or at_p or threshold_for or update_scorer)
+    labelled = _read(Path(audit), None if labels is None else Path(labels), by_score)
+    record, rng = labelled.record, generator(labelled.record.asked.seed, "audit-estimate")
+    if not record.asked.by_score:
+        strata = putative(record, labelled.pairs, labelled.labels)
+        lines, content = format_false_positives(record, strata, labelled.labels, rng)
+        return _estimate(record, lines, content)
+    bands, rules = labelled.bands, parse_precision_rules(threshold_for)
+    # All that can be refused comes before the scorer is written.
+    audited = _audited_run(run, record, labelled.path) if rules or update_scorer else None
+    scorer = fit_scorer(bands, labelled.pairs.cosines) if update_scorer else None
+    at = list(_thresholds(at_cosine, at_p, record, bands))
+    lines, content = format_bands(bands, record, labelled.pairs.cosines, at, rng)
+    if audited is None:
+        return _estimate(record, lines, content)
+    more, calibrated = _calibrate(labelled, bands, audited, scorer, rules)
+    path = audited.folder.round(record.asked.round) / "model" / "scorer.json"
+    return _estimate(record, [*lines, *more], {**content, **calibrated}, path)
+
+
+@dataclass(frozen=True)
+class _LabelledAudit:
+    """The folder, the record and the drawn pairs of an audit, and the labels (n,) of the pairs."""
+
+    path: Path
+    record: Record
+    pairs: DrawnPairs
+    labels: Labels
+
+    @property
+    def bands(self) -> BandAudit:
+        """Return the bands of an audit by score with the labels."""
+        return band_audit(self.record, self.pairs, AuditFolder(self.path).scored(), self.labels)
+
+
+def _estimate(
+    record: Record, lines: Sequence[str], content: Mapping[str, Any], scorer: StoragePath | None = None
+) -> AuditEstimate:
+    return AuditEstimate({"asked": vars(record.asked), **content}, "\n".join(lines), scorer)
+
+
+def _folder_of(run: Run, config: AuditConfig) -> Path:
+    """Return the default folder of an audit; BadOption for a run on an object store, where people cannot open files."""
+    if not isinstance(run.path, Path):
+        raise BadOption(f"{run.path} is a URI, where people cannot open files; give --out, a local folder")
+    return run.path / f"audit-{config.split}{'-by-score' if config.by_score else ''}"
+
+
+def _request(config: AuditConfig, run: Run) -> AuditOptions:
+    """Return the options that identify an audit, with the defaults filled in."""
+    number = run.complete_round(config.round)
+    model, task = run.folder.model(number).digest if number else "", run.folder.task.digest
+    if config.by_score:
+        budget, top = config.budget or 300, config.top or 100_000
+        return AuditOptions(config.split, number, config.seed, None, None, None, budget, top, model, task)
+    near, rand = (50 if value is None else value for value in (config.near, config.rand))
+    recall = config.at_recall or 0.2
+    return AuditOptions(config.split, number, config.seed, recall, near, rand, None, None, model, task)
+
+
+def _read(path: Path, sheet: Path | None, by_score: bool) -> _LabelledAudit:
+    """Read an audit and its labels; by_score: whether options are given that only an audit by score has."""
+    audit = AuditFolder(path)
+    record, (codes, ids, pairs) = audit.record(), audit.key()
+    if by_score and not record.asked.by_score:
+        raise BadOption(
+            "--at-cosine, --at-p, --threshold-for and --update-scorer go with audits by score, and "
+            f"{path} is not one; leave them out"
+        )
+    files = [sheet] if sheet is not None else answer_paths(path, STEM)
+    labels: Labels = read_answer_files(files, codes, ids) if codes else np.empty(0, dtype=np.uint8)
+    if codes and (labels == OPEN).all():
+        raise BadFile(
+            f"{files[0]} answers none of the {len(codes):,} pairs; fill its column label with yes, no or unsure"
+        )
+    return _LabelledAudit(path, record, pairs, labels)
+
+
+def _calibrate(
+    audit: _LabelledAudit, bands: BandAudit, run: Run, scorer: Scorer | None, rules: Sequence[Rule]
+) -> tuple[list[str], dict[str, Any]]:
+    """Write a fitted scorer and chosen thresholds to scorer.json; return them as lines and as part of estimate.json."""
+    record, seed, cosines = audit.record, audit.record.asked.seed, audit.pairs.cosines
+    lines, evidence = list[str](), dict[str, dict[str, Any]]()
+    if scorer is not None:
+        bins = reliability_bins(bands, scorer, cosines, generator(seed, "audit-recalibration"))
+        evidence = {"recalibration": recalibration(bands, record, scorer, bins)}
+        lines = ["", *format_recalibration(evidence["recalibration"], record), format_bins("p", bins)]
+    rng = generator(seed, "audit-threshold")
+    chosen = [choose_threshold(bands, record, rule, rng) for rule in rules]
+    run.folder.keep_calibration(record.asked.round, evidence, chosen)
+    return [*lines, *map(format_threshold, chosen)], {**evidence, "chosen_thresholds": chosen}
+
+
+def _audited_run(run: Run | None, record: Record, path: Path) -> Run:
+    """Return the run whose model was audited; BadOption if that cannot be found, or if its model is another."""
+    number = record.asked.round
+    if not number:
+        raise BadOption(
+            f"{path} is an audit of the untrained encoder, which has no scorer.json; leave out --update-scorer and "
+            "--threshold-for, or audit a trained round"
+        )
+    if run is None and not (path.resolve().parent / "config.json").is_file():
+        raise BadOption(f"{path} does not lie in a run folder; give --run, the run that was audited")
+    run = run or load_run(path.resolve().parent)
+    if number > run.rounds or run.folder.model(number).digest != record.asked.model:
+        raise BadOption(f"{path} is not an audit of round {number} of {run.path}; give --run, the run that was audited")
+    return run
+
+
+def _thresholds(at_cosine: Sequence[float], at_p: Sequence[float], record: Record, bands: BandAudit) -> Iterator[float]:
+    """Yield the cosines to measure at: those given, or else the ends of bands and the model's boundary."""
+    for cosine in at_cosine:
+        bands.refuse_unranked(cosine)
+        yield cosine
+    scorer = record.scorer
+    if at_p and (scorer is None or not scorer.weight):
+        raise BadOption("--at-p: this model gives no score that rises with the cosine; give --at-cosine")
+    for p in at_p:
+        if not 0 < p < 1:
+            raise BadOption(f"--at-p is {p}; give scores between 0 and 1")
+        assert scorer is not None
+        cosine = (log(p / (1 - p)) - scorer.bias) / scorer.weight
+        if not bands.reaches(cosine):
+            lowest, highest = (float(scorer.probability(np.array(end))) for end in (bands.floor, bands.cosines[0]))
+            raise BadOption(
+                f"--at-p is {p:g}, and the {bands.reach:,} ranked pairs reach from p = {highest:.3g} down to "
+                f"{lowest:.3g}: pairs below are not ranked; give a p above that, or draw another audit with a larger "
+                "--top and --out"
+            )
+        yield cosine
+    if not at_cosine and not at_p:
+        yield from bands.edges
+        if scorer is not None and isfinite(scorer.boundary):
+            yield scorer.boundary

@@ -1,0 +1,161 @@
+"""Take the labels of a run along, and add labels that were bought elsewhere."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.api.runs import Run
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.labels import OPEN, WORDS, YES, Batch, Labelled, make_answers
+from al_ray.core.pairs import Pairs
+from al_ray.datasets.tables.format_options import TableOptions
+from al_ray.datasets.tables.label_tables import labels_table, read_task_labels, write_labels
+from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names
+from al_ray.datasets.task_folder import read_task
+from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
+from al_ray.runs.ledger import Ledger
+from al_ray.runs.place import refuse_inside
+from al_ray.runs.run_folder import RunFolder, bound_config, opened
+from al_ray.storage.uri import StoragePath, storage_path
+
+SOURCE, TABLE = "imported", TableOptions()
+
+
+@dataclass(frozen=True)
+class LabelImport:
+    """Imported labels: their round, how many there are, how many of them match, and how many the run had before.
+
+    report: rows that were skipped or settled.
+    """
+
+    round: int
+    labels: int
+    matches: int
+    known: int
+    report: Report
+
+
+def export_labels(
+    run: Run, out: str | StoragePath, *, every_column: bool = False, split: Literal["train", "dev"] = "train"
+) -> Labelled:
+    """Write the labelled pairs of a run to a file, in the order bought, and return all labels, as `Run.labelled` does.
+
+    out: .parquet, .csv or .jsonl, with the columns sentence1, sentence2 and label (1 match, 0 no match), without unsure
+    pairs. every_column: also left_id, right_id, answer, round and source, and the unsure pairs, whose label is null.
+    split: dev for the drawn pairs by which models were measured (dev_labels).
+
+    Examples:
+        >>> len(al_ray.export_labels(al_ray.load_run(folder / "run"), folder / "labels.csv", every_column=True))
+        40
+
+    Raises:
+        BadFile: if the run has no label yet.
+        BadOption: if `out` has another extension.
+    """
+    labelled = (run.folder.ledger if split == "train" else run.folder.dev_labels.ledger).labelled()
+    if not len(labelled):
+        raise BadFile(f"{run.path} has no label of {split} yet; label a batch first (python -m jobs.labels status)")
+    write_labels(storage_path(str(out)), labels_table(labelled, run.folder.task, every_column))
+    return labelled
+
+
+def import_labels(
+    run: str | StoragePath,
+    labels: str | Path,
+    *,
+    task: str | StoragePath | None = None,
+    columns: str = LABEL_COLUMNS,
+    table: TableOptions = TABLE,
+) -> LabelImport:
+    """Add the labels of a table that a run lacks as its next round; `al_ray.run` with as many rounds trains on them.
+
+    run: a run folder, or a new folder, which needs the task. columns: two ids and the label (1/0, yes/no, unsure), or
+    two ids of matches. table: the format of the table, and what to do with bad rows. A label that contradicts the run's
+    is a bad row.
+
+    Examples:
+        >>> labels, columns = folder / "labels.csv", "left_id,right_id,answer"
+        >>> al_ray.import_labels(folder / "moved", labels, task=folder / "task", columns=columns).labels
+        40
+
+    Raises:
+        BadOption: if the strategy of the run trains only on pairs that it chooses, or a new folder has no task.
+        BadFile: if the table has a bad row, which the message names, or no label that the run lacks.
+        WrongFolder: if a round of the run waits for answers.
+    """
+    path, source = storage_path(str(run)), Path(labels)
+    with writing(path, None if task is None else storage_path(str(task))) as folder:
+        _refuse_unused(path)
+        ledger, faults = folder.ledger, BadRowLog(table.bad_rows, OR_SKIP)
+        names = label_column_names("--columns", columns)
+        content = read_task_labels(source, names, table.reading, folder.task, faults)
+        known = ledger.labels_of(content.pairs)
+        content.sheet.reject(
+            (known != OPEN) & (known != content.labels),
+            lambda row: f"the run has the label {WORDS[known[row]]} for this pair (python -m jobs.labels correct)",
+            faults,
+        )
+        fresh = known == OPEN
+        if not fresh.any():
+            raise BadFile(f"{source} holds no label that {path} lacks; there is nothing to import")
+        number = _round_of(content.pairs[fresh], path, ledger)
+        # A path may hold bytes that are not UTF-8.
+        by = os.fsencode(source).decode("utf-8", "backslashreplace")
+        answers = make_answers(np.arange(int(fresh.sum())), content.labels[fresh], by)
+        ledger.add_answers(number, answers)
+        ledger.seal(number)
+    matches, repeated = int((answers.labels == YES).sum()), int((known == content.labels).sum())
+    return LabelImport(number, len(answers.rows), matches, repeated, Report(tuple(faults.skipped), content.settled))
+
+
+@contextmanager
+def writing(path: StoragePath, task: StoragePath | None) -> Iterator[RunFolder]:
+    """Open a run folder for writing, with no other writer at the same time; task: of a new folder."""
+    texts = task_of(path, task)
+    refuse_inside(path, texts)
+    with opened(path, read_task(texts)) as folder:
+        yield folder
+
+
+def task_of(path: StoragePath, task: StoragePath | None) -> StoragePath:
+    """Return the task folder of a run folder: the one in its config.json, or for a new folder the one given."""
+    if (path / "config.json").exists():
+        bound = storage_path(bound_config(path).task)
+        if task is not None and task.resolve() != bound.resolve():
+            raise BadOption(f"--task {task}: {path} is a run of {bound}; leave --task out, or give another --run")
+        return bound
+    if task is None:
+        raise BadOption(f"{path} holds no config.json: give a run folder, or for a new one the --task to import into")
+    return task
+
+
+def _refuse_unused(run: StoragePath) -> None:
+    """Raise BadOption for a run whose strategy chooses all of its pairs without a model: it trains on no other."""
+    if (run / "config.json").exists():
+        strategy = bound_config(run).strategy
+        if not STRATEGIES[strategy].uses_model:
+            raise BadOption(
+                f"{run} is a run of the strategy {strategy}, which trains on the pairs that it chooses alone; import "
+                "the labels into another run (--run)"
+            )
+
+
+def _round_of(pairs: Pairs, run: StoragePath, ledger: Ledger) -> int:
+    """Return the round of these imported pairs: a new one, or that of an import that was interrupted."""
+    number = ledger.rounds
+    if not number or ledger.sealed(number):
+        ledger.add_batch(number + 1, Batch(pairs, np.full(len(pairs), np.nan), SOURCE))
+        return number + 1
+    batch = ledger.batch(number)
+    assert batch is not None
+    if batch.source != SOURCE:
+        raise WrongFolder(f"round {number} of {run} waits for answers; answer it first, then import")
+    if not np.array_equal(batch.pairs, pairs):
+        raise WrongFolder(f"round {number} of {run} is an import that was interrupted; import the same table again")
+    return number

@@ -1,0 +1,107 @@
+"""Draw pairs of a split by the score of a model, from bands of ranks (metrics/audit/score_bands.py)."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.ports import Oracle
+from al_ray.cluster.sharded_pool import ShardedPool
+from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.core.candidates import HIGHEST, Candidates
+from al_ray.core.labels import Model
+from al_ray.core.pairs import NO_KEYS, Keys
+from al_ray.core.rng import generator
+from al_ray.core.scorer import Labels
+from al_ray.core.task import Split
+from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
+from al_ray.metrics.audit.score_bands import Band, allotted, bands, draw_ranks, ranked
+from al_ray.runs.dev_labels import SPLIT, format_estimate
+from al_ray.runs.ledger import Ledger
+from al_ray.runs.run_folder import RunFolder
+
+logger = logging.getLogger(__name__)
+
+# Ranks among which the model's boundary is looked for, if it lies below `top`.
+BOUNDARY_WITHIN = 100_000
+
+
+@dataclass(frozen=True)
+class BandDraw:
+    """How many pairs to draw, the rank up to which bands grow tenfold, and the seed and number of the draw."""
+
+    count: int
+    top: int
+    seed: int
+    number: int = 0
+
+
+def draw_by_score(
+    pool: ShardedPool, model: Model, split: Split, known: tuple[Keys, Labels], draw: BandDraw
+) -> tuple[DrawnPairs, BandScores]:
+    """Draw pairs of a split, shuffled, spread evenly over bands of rank and the rest of the pairs.
+
+    known: sorted keys (k,) and labels (k,) of pairs that are neither ranked nor drawn. The search is exact, however the
+    pool searches: ranks are among all pairs, not among candidates.
+    """
+    keys, labels = known
+    total, boundary = split.space.total - len(keys), None
+    if model.scorer is not None and np.isfinite(model.scorer.boundary):
+        boundary = model.scorer.boundary
+    search = PoolSearch(pool, split, config=replace(pool.search, kind="exact", ordered_pairs=False))
+    first = search.least(model, HIGHEST, min(max(draw.top, BOUNDARY_WITHIN), total), keys)
+    reach = ranked(first.cosines, draw.top, total, boundary)
+    first = Candidates(first.keys[:reach], first.cosines[:reach])
+    drawn = _draw_bands(split, bands(reach, total, draw.top), first, keys, draw)
+    of_rest = np.flatnonzero(drawn.ranks == reach)
+    if len(of_rest):
+        drawn.cosines[of_rest] = pool.cosines(model, split, drawn.pairs[of_rest])
+    # With no pair, blocks would still be in flight when the shards end.
+    of_known = pool.cosines(model, split, split.space.pairs(keys)) if len(keys) else np.empty(0)
+    return drawn.shuffled(generator(draw.seed, "audit-order", draw.number)), BandScores(first.cosines, of_known, labels)
+
+
+class ShardedDevSampler:
+    """The DevSampler of the loop, on a pool."""
+
+    def __init__(self, config: RunConfig, journal: RunFolder, oracle: Oracle, pool: ShardedPool | None) -> None:
+        """oracle: labels pairs of dev. pool: None while nothing is to be drawn."""
+        self.config, self.labels, self.oracle, self.pool = config, journal.dev_labels, oracle, pool
+
+    @property
+    def ledger(self) -> Ledger:
+        """The drawn pairs and their labels."""
+        return self.labels.ledger
+
+    def draw(self, number: int, model: Model) -> None:
+        """Draw config.dev_labels pairs by the score of the model of a round."""
+        assert self.pool is not None
+        labels, draw = self.labels, BandDraw(self.config.dev_labels, self.labels.top, self.config.seed, number)
+        drawn, scores = draw_by_score(self.pool, model, labels.task.split(SPLIT), labels.known(number), draw)
+        labels.add(number, drawn, scores)
+
+    def estimate(self, number: int, model: Model) -> None:
+        """Write the estimate of a round, unless it is there, and log it."""
+        assert model.scorer is not None
+        if not self.labels.estimated(number):
+            logger.info("%s", format_estimate(self.labels.estimate(number, model.scorer, self.config.seed)))
+
+
+def _draw_bands(split: Split, cut: Sequence[Band], first: Candidates, known: Keys, draw: BandDraw) -> DrawnPairs:
+    """Draw pairs of each band. Those of the rest have the rank `reach`, the number of ranked pairs, and no cosine."""
+    reach, keys, ranks, names = len(first), [NO_KEYS], [NO_KEYS], list[str]()
+    for band, share in zip(cut, allotted(draw.count, [stop - start for start, stop in cut]), strict=True):
+        rng = generator(draw.seed, f"audit-band-{band[0]}", draw.number)
+        if band[0] < reach:
+            own = draw_ranks(band, share, rng)
+            keys.append(first.keys[own])
+        else:
+            keys.append(split.space.draw(share, np.sort(np.concatenate([known, first.keys])), rng))
+            own = np.full(share, reach, dtype=np.int64)
+        ranks.append(own)
+        names += [f"{band[0] + 1}-{band[1]}"] * share
+    every = np.concatenate(ranks)
+    cosines = np.concatenate([first.cosines, [np.nan]])[every]
+    return DrawnPairs(split.space.pairs(np.concatenate(keys)), tuple(names), every, cosines)

@@ -1,0 +1,65 @@
+"""Make the oracle of a run, of any kind in ORACLES (core/config/oracle.py)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.ports import Oracle
+from al_ray.core.config.oracle import OracleConfig, oracle_kind, oracle_name
+from al_ray.core.progress import OnProgress
+from al_ray.oracles.cross_encoder import CrossEncoderOracle
+from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.people import FileOracle
+from al_ray.oracles.simulated import SimulatedOracle
+from al_ray.runs.ledger import Ledger
+from al_ray.runs.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class OracleRequest:
+    """What an oracle may be made from: the options and the folder of its run, and the callback for its progress."""
+
+    config: RunConfig
+    oracle_options: OracleConfig
+    journal: RunFolder
+    watch: OnProgress
+    split: Literal["train", "dev"] = "train"
+
+    @property
+    def ledger(self) -> Ledger:
+        """Return the ledger of the split."""
+        return self.journal.ledger if self.split == "train" else self.journal.dev_labels.ledger
+
+
+MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {
+    "simulated": lambda request: SimulatedOracle(request.journal.task.measurable(request.split)),
+    "file": lambda request: FileOracle(request.ledger),
+    "model": lambda request: CrossEncoderOracle(
+        request.config.oracle, request.journal.task, request.config.threads, request.watch
+    ),
+    "function": lambda request: CallableOracle(
+        request.config.oracle,
+        request.journal.task,
+        request.oracle_options,
+        request.config.seed,
+        request.journal.cost,
+        request.watch,
+    ),
+}
+"""How the oracle of each kind is made, by the names of ORACLES."""
+
+
+def make_oracle(request: OracleRequest) -> Oracle:
+    """Make the oracle that the options of a run name; BadOption or BadFile if it cannot be loaded."""
+    name = oracle_name(request.config.oracle)
+    assert name is not None
+    return MAKERS[name](request)
+
+
+def make_dev_oracle(request: OracleRequest, oracle: Oracle) -> Oracle:
+    """Make the oracle of dev pairs of a run whose training pairs `oracle` labels: the same, unless it is for one split.
+
+    The same one, because it counts what all calls of the run cost.
+    """
+    return make_oracle(replace(request, split="dev")) if oracle_kind(request.config.oracle).by_split else oracle

@@ -1,0 +1,62 @@
+"""Metrics of a round: those of the main split, and the comparison with the round before."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.core.labels import UNSURE, State
+from al_ray.core.scorer import Scorer
+from al_ray.metrics.error_examples import main_split
+from al_ray.metrics.evaluation import Evaluation
+from al_ray.metrics.round_comparison import (
+    AGREEMENT,
+    PREQUENTIAL,
+    agreement,
+    look_up,
+    prequential_average_precision,
+)
+from al_ray.runs.ledger import Ledger
+from al_ray.storage.pair_cosines import FIT, read_cosines
+
+
+def headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
+    """Return the metrics of dev if it was evaluated, else of the first split, else nulls."""
+    split = main_split(evaluations)
+    if split is None:
+        return {"average_precision": None, "precision_at_recall_20": None, "calibration_error": None}
+    first = evaluations[split]
+    return {
+        "average_precision": first.average_precision.value,
+        "precision_at_recall_20": first.precision_at_recall_20.value,
+        "calibration_error": first.calibration_error,
+    }
+
+
+def compare_with_round_before(ledger: Ledger, state: State, before: Scorer | None) -> dict[str, float | None]:
+    """Compare the models of a round and of the round before, by cosines that the run has stored.
+
+    before: the scorer of the round before, None in the first round. Figures that need a cosine that is not stored, as
+    in a round whose pairs no model chose, are None.
+    """
+    batch, labelled = ledger.batch(state.round), state.labelled
+    assert batch is not None
+    assert state.model is not None
+    if before is None or state.model.scorer is None:
+        return {AGREEMENT: None, PREQUENTIAL: None}
+    keys = ledger.space.keys
+    strategy = STRATEGIES.get(batch.source)
+    chosen_by_model = strategy is not None and strategy.uses_model
+    cosines = batch.cosines if chosen_by_model else np.full(len(batch.pairs), np.nan)
+    new = labelled.pairs[(labelled.rounds == state.round) & (labelled.labels != UNSURE)]
+    labels = labelled.labels[(labelled.rounds == state.round) & (labelled.labels != UNSURE)]
+    earlier, earlier_cosines = read_cosines(ledger.round(state.round - 1) / FIT)
+    fitted, now = read_cosines(ledger.round(state.round) / FIT)
+    known = np.concatenate([keys(batch.pairs), keys(earlier)])
+    known, first = np.unique(known, return_index=True)
+    then = look_up(keys(fitted), known, np.concatenate([cosines, earlier_cosines])[first])
+    return {
+        AGREEMENT: agreement(then, before.boundary, now, state.model.scorer.boundary),
+        PREQUENTIAL: prequential_average_precision(look_up(keys(new), keys(batch.pairs), cosines), labels),
+    }

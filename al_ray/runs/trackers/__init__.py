@@ -1,0 +1,1 @@
+"""Trackers of runs: where the metrics of each round are also written."""

@@ -1,0 +1,176 @@
+"""Labels of drawn dev pairs on a real Ray: bought once, by the same labellers, and estimates that hold the truth."""
+
+import csv
+import json
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from al_ray.cli import labels, run
+from al_ray.cli._shared import entry
+from al_ray.core.labels import UNSURE, YES
+from al_ray.datasets.task_folder import read_task, sealed, write_task
+from al_ray.runs.dev_labels import DevLabels
+from al_ray.runs.run_folder import RunFolder
+
+# Answers by the truth; every eleventh pair is one of which nothing can be said.
+JUDGE = """
+import json
+from pathlib import Path
+
+TRUTH = {tuple(pair) for pair in json.loads(Path("truth.json").read_text())}
+
+
+def label(left, right):
+    with open("asked.txt", "a") as file:
+        file.writelines(f"{pair}\\n" for pair in zip(left, right))
+    asked = [(a, b) in TRUTH or (b, a) in TRUTH for a, b in zip(left, right)]
+    return [None if sum(map(ord, a + b)) % 11 == 0 else match for a, b, match in zip(left, right, asked)]
+"""
+OPTIONS = (
+    "--task task --out out --rounds 2 --first-batch 8 --growth 1 --dev-labels 24 --encoder random-bert "
+    "--encoder-layers 1 --max-length 24 --encoder-batch 8 --threads 1 --search.neighbours 5 --training.epochs 1 "
+    "--training.batch 4 --training.worst-loss 100 --evaluation.splits "
+)
+
+
+@pytest.fixture
+def truth(make_task, tmp_path, monkeypatch):
+    """A folder with a task of which two matches of dev are stated, and all matches of its texts."""
+    task = make_task(True)
+    dev = task.splits["dev"]
+    matches = np.concatenate([split.positives for split in task.splits.values()])
+    stated = {**task.splits, "dev": replace(dev, positives=dev.positives[:2])}
+    monkeypatch.chdir(tmp_path)
+    partial = sealed(task.name, task.symmetric, task.left, task.right, stated)
+    write_task(replace(partial, labels_are="partial"), tmp_path / "task", {})
+    Path("truth.json").write_text(json.dumps([[task.left.texts[row] for row in pair] for pair in matches.tolist()]))
+    Path("judge.py").write_text(JUDGE)
+    return {frozenset(pair) for pair in matches.tolist()}
+
+
+@pytest.fixture
+def do(local_ray, truth, tmp_path, monkeypatch, capsys):
+    """Run a command there, and return its exit code and what it prints."""
+    monkeypatch.delitem(sys.modules, "judge", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+
+    def call(module, line: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", [f"al-ray {module.__name__.rpartition('.')[2]}", *shlex.split(line)])
+        try:
+            entry.job(module.main)
+        except SystemExit as stop:
+            return int(stop.code or 0), capsys.readouterr().err
+        return 0, capsys.readouterr().out
+
+    return call
+
+
+def asked() -> list[str]:
+    return Path("asked.txt").read_text().splitlines()
+
+
+def estimates() -> list[dict]:
+    return [dict(one) for one in DevLabels(Path("out"), read_task(Path("task"))).estimates()]
+
+
+def fill(truth) -> list[str]:
+    """A person fills in all open rows of all sheets."""
+    task, filled = read_task(Path("task")), list[str]()
+    row_of = {text: row for row, text in enumerate(task.left.texts)}
+    for sheet in sorted(Path("out").rglob("batch.csv")):
+        with sheet.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+        for row in rows:
+            if not row["label"]:
+                filled.append(row["pair"])
+                pair = frozenset((row_of[row["left_text"]], row_of[row["right_text"]]))
+                row["label"] = "yes" if pair in truth else "no"
+        with sheet.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    return filled
+
+
+def test_a_function_labels_dev_pairs_once_and_their_cost_counts(do, truth):
+    code, printed = do(run, f"{OPTIONS} --oracle judge:label --pairs-per-call 5 --cost-per-pair 1")
+    assert code == 0, printed
+    assert "plan: 2 rounds of 8, 8 pairs, and 24 of dev after each, 64 labels in all" in printed
+    assert "at --cost-per-pair 1 they cost 64" in printed
+    first, second = estimates()
+    assert (first["labels"], second["labels"]) == (24, 48)
+    assert len(asked()) == len(set(asked())) == 64
+    folder = RunFolder(Path("out"), read_task(Path("task")))
+    assert folder.cost == 64
+    # Unsure pairs are neither matches nor not, and none is asked again: 24 were drawn from what was left.
+    dev = folder.dev_labels
+    assert (dev.ledger.labels(1) == UNSURE).any()
+    keys, known = dev.known(2)
+    assert second["known"] == (known != UNSURE).sum()
+    audit, _ = dev.audit(2)
+    assert audit.total == folder.task.split("dev").space.total - len(keys)
+    assert first["average_precision"]["low"] < first["average_precision"]["high"]
+    assert f"round 2: 48 dev labels drawn; average precision of the {second['ranked']:,} pairs" in printed
+
+    # Nothing is bought again, and the labels can be taken along.
+    assert do(run, "--out out --config out")[0] == 0
+    assert len(asked()) == 64
+    assert "dev-labels" in do(labels, "status --run out")[1]
+    assert do(labels, "export --run out --out dev.csv --split dev --every-column")[0] == 0
+    assert len(Path("dev.csv").read_text().splitlines()) == 1 + 48
+
+
+def test_a_limit_of_cost_counts_labels_of_dev_and_goes_on_where_it_stopped(do, truth):
+    line = f"{OPTIONS} --oracle judge:label --pairs-per-call 4 --cost-per-pair 1"
+    code, printed = do(run, f"{line} --max-cost 20")
+    assert (code, len(asked())) == (0, 20)
+    assert "stopped by --max-cost 20" in printed
+    code, printed = do(run, f"{line} --max-cost none")
+    assert code == 0
+    assert len(asked()) == len(set(asked())) == 64
+    assert [one["labels"] for one in estimates()] == [24, 48]
+
+
+def test_people_get_the_pairs_of_dev_beside_the_next_batch(do, truth):
+    line = f"{OPTIONS} --oracle file"
+    assert "round 1: 8 of 8 pairs wait" in do(run, line)[1]
+    assert len(fill(truth)) == 8
+    printed = do(run, line)[1]
+    assert "round 1, dev: 24 of 24 pairs wait" in printed
+    assert "round 2: 8 of 8 pairs wait" in printed
+    # Only the sheet of the round is filled in: the run waits for the other.
+    dev = Path("out/dev-labels/round-001/batch.csv")
+    empty = dev.read_bytes()
+    codes = fill(truth)
+    assert sorted({code[0] for code in codes}) == ["d", "r"]
+    filled, _ = dev.read_bytes(), dev.write_bytes(empty)
+    printed = do(run, line)[1]
+    assert "round 1, dev: 24 of 24 pairs wait" in printed
+    assert "round 2: " not in printed
+    assert not estimates()
+    dev.write_bytes(filled)
+    assert "round 2, dev: 24 of 24 pairs wait" in do(run, line)[1]
+    assert len(estimates()) == 1
+    assert len(fill(truth)) == 24
+    code, printed = do(run, line)
+    assert (code, "wait for an answer" in printed) == (0, False)
+    assert [one["labels"] for one in estimates()] == [24, 48]
+    found = DevLabels(Path("out"), read_task(Path("task")))
+    labelled = found.ledger.labelled()
+    assert [label == YES for label in labelled.labels.tolist()] == [
+        frozenset(pair) in truth for pair in labelled.pairs.tolist()
+    ]
+
+
+def test_dev_labels_may_begin_at_a_later_round(do, truth):
+    line = f"{OPTIONS} --oracle judge:label"
+    assert do(run, line.replace("--dev-labels 24", "").replace("--rounds 2", "--rounds 1"))[0] == 0
+    assert not estimates()
+    assert do(run, line)[0] == 0
+    assert [one["round"] for one in estimates()] == [1, 2]
+    assert len(asked()) == len(set(asked())) == 64
