@@ -11,7 +11,7 @@ from al_ray.active_learning.ports import DevSampler, Ledger, Oracle, RunServices
 from al_ray.active_learning.round_request import RoundRequest
 from al_ray.active_learning.strategies import STRATEGIES, stated_seed, static
 from al_ray.core.candidates import Candidates, Order
-from al_ray.core.errors import LabelsAwaited, TrainingFailed
+from al_ray.core.errors import CostReached, LabelsAwaited, TrainingFailed
 from al_ray.core.labels import OPEN, Batch, Model, State
 from al_ray.core.pairs import Keys, distinct, is_in
 from al_ray.core.rng import generator
@@ -120,7 +120,10 @@ def measure_last(services: RunServices, state: State) -> None:
 
 def measure(dev: DevSampler, number: int, model: Model) -> None:
     """Buy the labels of the dev pairs drawn for the model of round `number`, and estimate how good it is."""
-    buy_labels(number, dev.ledger, dev.oracle)
+    try:
+        buy_labels(number, dev.ledger, dev.oracle)
+    except CostReached as limit:
+        raise CostReached(f"{limit} (these pairs are of dev; jobs.run --dev-labels 0 goes on without them)") from limit
     dev.estimate(number, model)
 
 

@@ -87,7 +87,8 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
                         track(journal)
                         if limit_reached(stop, lines) is not None:
                             break
-                    loop.measure_last(world, journal.state())
+                    if dev is not None:
+                        loop.measure_last(world, journal.state())
         except CostReached as limit:
             early = str(limit)
         journal.end(early or end_reason(config, stop, journal.complete_rounds()))
@@ -114,8 +115,11 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
     """Raise MissingSplit or BadOption if the task lacks what the options need."""
     for name in config.evaluation.splits:
         task.measurable(name)
-    if config.dev_labels:
-        task.split("dev")
+    if config.dev_labels and ("dev" not in task.splits or not task.splits["dev"].space.total):
+        raise MissingSplit(
+            f"task {task.name!r} has no dev pairs to label; leave out --dev-labels, or prepare the task with a share "
+            "for dev (jobs.prepare --split)"
+        )
     refuse_prompts(config.encoding, task.symmetric)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):

@@ -123,11 +123,12 @@ class Task:
         if self.labels_are == "partial":
             other = "let people or a program label (jobs.run --oracle file)"
             if name != "train":
-                other = f"label a sample (jobs.run --dev-labels, jobs.audit sample --by-score), or {UNMEASURED}"
+                sample = "jobs.run --dev-labels, " * (name == "dev") + "jobs.audit sample --by-score"
+                other = f"label a sample ({sample}), or {UNMEASURED}"
             raise MissingSplit(
                 f"the labels of task {self.name!r} are partial: a pair of {name} without a label is unknown and cannot "
                 f"count as a negative; {other}; if every match is labelled, prepare the task again with jobs.prepare "
-                f"pairs --labels-are complete"
+                f"--labels-are complete"
             )
         return split
 

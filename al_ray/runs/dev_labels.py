@@ -72,7 +72,7 @@ class DevLabels:
 
         Labels of people replace those stated in the task. They are NO, YES or UNSURE: no pair is asked again.
         """
-        split, before = self.task.split(SPLIT), self.ledger.labelled(number - 1)
+        split, before = self.task.split(SPLIT), self.ledger.labelled(min(number - 1, self.ledger.rounds))
         keys = split.space.keys(np.concatenate([before.pairs[::-1], split.positives, split.stated_negatives]))
         stated = np.repeat(np.array([YES, NO], np.uint8), [len(split.positives), len(split.stated_negatives)])
         keys, first = np.unique(keys, return_index=True)
@@ -105,15 +105,17 @@ class DevLabels:
         audit, cosines = self.audit(number)
         of_ranking, of_boundary = generator(seed, "dev-labels", number).spawn(2)
         reach, over_all = (average_precision(audit, cosines, of_ranking, every) for every in (False, True))
+        rest = audit.part(audit.bands[-1], audit.bands[-1]) if audit.total > audit.reach else None
         at = audit.at(scorer.boundary, of_boundary) if _within(audit, scorer) else None
         figures: dict[str, Any] = {
             "round": number,
             "labels": len(self.ledger.labelled(number)),
             "known": len(audit.known_labels),
-            "ranked": audit.reach + len(audit.known_labels),
+            "ranked": audit.reach,
             "total_pairs": audit.total + len(audit.known_labels),
             "average_precision_of_ranked": _as_dict(reach),
-            "average_precision": _as_dict(over_all),
+            # Where no match of the rest was drawn, only an interval is known.
+            "average_precision": _as_dict(over_all, rest is None or rest.matches > 0),
             "boundary": scorer.boundary if at is not None else None,
             "precision_at_boundary": _as_dict(at and at.precision),
             "recall_of_ranked_at_boundary": _as_dict(at and at.recall_of_reach),
@@ -136,7 +138,7 @@ def format_estimate(figures: Mapping[str, Any]) -> str:
     """Format an estimate as a line: shares with 95% intervals, those over all pairs as intervals alone."""
     texts = [
         f"round {figures['round']}: {figures['labels']:,} dev labels drawn",
-        f"average precision of the {figures['ranked']:,} pairs of highest score "
+        f"average precision of the {figures['ranked']:,} pairs of highest score and {figures['known']:,} known before "
         f"{_percent(figures['average_precision_of_ranked'])}, over all pairs {_range(figures['average_precision'])}",
     ]
     if figures["boundary"] is not None:
@@ -160,5 +162,5 @@ def _within(audit: BandAudit, scorer: Scorer) -> bool:
     return math.isfinite(scorer.boundary) and audit.reaches(scorer.boundary)
 
 
-def _as_dict(estimate: Estimate | None) -> dict[str, Any] | None:
-    return None if estimate is None else asdict(estimate)
+def _as_dict(estimate: Estimate | None, known: bool = True) -> dict[str, Any] | None:
+    return None if estimate is None else {**asdict(estimate), **({} if known else {"value": None})}

@@ -115,7 +115,7 @@ def test_a_function_labels_dev_pairs_once_and_their_cost_counts(do, truth):
     audit, _ = dev.audit(2)
     assert audit.total == folder.task.split("dev").space.total - len(keys)
     assert first["average_precision"]["low"] < first["average_precision"]["high"]
-    assert f"round 2: 48 dev labels drawn; average precision of the {second['ranked']:,} pairs" in printed
+    assert f"round 2: 48 dev labels drawn; average precision of the {second['ranked']:,} pairs of highest" in printed
 
     # Nothing is bought again, and the labels can be taken along.
     assert do(run, "--out out --config out")[0] == 0
@@ -169,8 +169,20 @@ def test_people_get_the_pairs_of_dev_beside_the_next_batch(do, truth):
 
 def test_dev_labels_may_begin_at_a_later_round(do, truth):
     line = f"{OPTIONS} --oracle judge:label"
-    assert do(run, line.replace("--dev-labels 24", "").replace("--rounds 2", "--rounds 1"))[0] == 0
+    assert do(run, line.replace("--dev-labels 24", ""))[0] == 0
     assert not estimates()
-    assert do(run, line)[0] == 0
-    assert [one["round"] for one in estimates()] == [1, 2]
-    assert len(asked()) == len(set(asked())) == 64
+    assert do(run, line.replace("--rounds 2", "--rounds 3"))[0] == 0
+    assert [one["round"] for one in estimates()] == [2, 3]
+    assert len(asked()) == len(set(asked())) == 24 + 48
+
+
+def test_a_task_without_dev_pairs_is_told_so_and_its_labels_are_counted(do, make_task):
+    task = make_task(True)
+    bare = sealed(task.name, task.symmetric, task.left, task.right, {"train": task.splits["train"]})
+    write_task(bare, Path("bare"), {})
+    line = OPTIONS.replace("--task task", "--task bare")
+    code, said = do(run, f"{line} --oracle judge:label")
+    assert code == 2
+    assert "has no dev pairs to label; leave out --dev-labels" in said
+    assert do(run, f"{line.replace('--dev-labels 24', '')} --oracle judge:label")[0] == 0
+    assert "complete rounds: 2" in do(labels, "status --run out")[1]

@@ -41,4 +41,4 @@ def test_a_pair_without_a_label_is_no_negative_where_labels_are_partial(task, na
         partial.measurable(name)
     assert f"a pair of {name} without a label is unknown and cannot count as a negative" in str(error.value)
     assert cure in str(error.value)
-    assert str(error.value).endswith("jobs.prepare pairs --labels-are complete")
+    assert str(error.value).endswith("jobs.prepare --labels-are complete")

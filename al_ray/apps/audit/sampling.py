@@ -113,13 +113,14 @@ def with_stored_vectors(
 
 
 def _known(folder: RunFolder, split: Split) -> tuple[Keys, Labels]:
-    """Return the sorted keys of a split's pairs that the run's complete rounds label yes or no, and the labels.
+    """Return the sorted keys of a split's pairs that the run labels yes or no, and the labels.
 
-    A run labels pairs of its training split only.
+    Of train those of complete rounds; of dev the drawn ones (--dev-labels). Other splits have none.
     """
-    if split.name != "train":
+    if split.name == "test":
         return NO_KEYS, np.empty(0, dtype=np.uint8)
-    labelled = folder.state().labelled.decided
+    of_dev = folder.dev_labels.ledger
+    labelled = (folder.state().labelled if split.name == "train" else of_dev.labelled()).decided
     keys, first = np.unique(split.space.keys(labelled.pairs), return_index=True)
     return keys, labelled.labels[first]
 

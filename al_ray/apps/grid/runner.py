@@ -111,7 +111,8 @@ def complete(grid: Grid, cell: Cell, task: Task) -> bool:
     lines = folder.complete_rounds()
     _, stop = in_force(folder.path, grid.work.oracle_options, grid.work.stop)
     stopped = at_its_end(folder.path, cell.config) and limit_reached(stop, lines) is not None
-    return stopped or len(lines) == len(cell.config.batches)
+    measured = not (cell.config.dev_labels and lines) or folder.dev_labels.estimated(len(lines))
+    return measured and (stopped or len(lines) == len(cell.config.batches))
 
 
 def count_concurrent(grid: Grid) -> int:

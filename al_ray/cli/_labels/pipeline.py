@@ -40,12 +40,13 @@ def status(options: Status) -> None:
     rows: list[tuple[str, ...]] = [
         ("round", "chosen by", "pairs", "yes", "no", "unsure", "open", "answered by", "cost")
     ]
-    rows += [*_counts(ledger), *_counts(dev)]
+    rows += [*_counts(ledger), *(_counts(dev) if dev.rounds else ())]
     print(format_columns(rows))
     print(f"corrections: {sum(map(len, ledger.corrections())):,}; complete rounds: {last}; cost: {folder.cost:,.6g}")
     for option, limit in stored_limits(options.run).items():
         print(f"limit: {option} {limit:,.6g}")
-    if ledger.rounds > last or (dev.rounds and not dev.sealed(dev.rounds)):
+    dev_open = dev.rounds and not dev.sealed(dev.rounds) and bound_config(options.run).dev_labels
+    if ledger.rounds > last or dev_open:
         print(f"to resume: {run_line(options.run, ledger.rounds, None)}")
 
 

@@ -24,6 +24,8 @@ from al_ray.metrics.average_precision import Estimate, Ints
 PLACES = 8
 # Numbers at a time in the draws.
 CELLS = 4_000_000
+# Of a normal distribution, at TAIL.
+Z = 1.959964
 
 
 @dataclass(frozen=True)
@@ -57,32 +59,83 @@ def average_precision(
     cosines: (n,) of the drawn pairs. None if a band has no answer, or if no pair was labelled a match. Over all pairs,
     the value is that of the labelled pairs: if none of the rest matched, only the interval says what may be missing.
     """
-    ends = audit.bands if over_all else [band for band in audit.bands if band[1] <= audit.reach]
-    found = [_matches(audit, band, cosines) for band in ends]
-    if any(band is None for band in found):
-        return None
-    bands = [_known(audit), *(band for band in found if band is not None)]
-    value = _estimate(bands)
-    if value is None:
+    cut = audit.bands if over_all else tuple(band for band in audit.bands if band[1] <= audit.reach)
+    of_rest = cosines[audit.ranks == audit.reach] if over_all else None
+    bands = _bands(_Ranks(audit, of_rest), cut, cosines)
+    value = None if bands is None else _estimate(bands)
+    if bands is None or value is None:
         return None
     signs = [_raises(bands, number) for number in range(len(bands))]
 
     def figure(end: End) -> Floats:
+        found = _bands(_Ranks(audit, of_rest, end), cut, cosines)
+        assert found is not None
         # Where matches were labelled, those at other places only lower average precision.
-        rivals = [replace(one, places=one.places[:0]) if end == "high" and len(one.ranks) else one for one in bands]
+        rivals = [replace(one, places=one.places[:0]) if end == "high" and len(one.ranks) else one for one in found]
         return _draws(rivals, [end if sign else OPPOSITE[end] for sign in signs], 1 if end == "low" else np.inf, rng)
 
     return estimate(value, figure)
 
 
-def _known(audit: BandAudit) -> BandMatches:
-    """Return the matches known before the audit, as a band that is labelled completely."""
-    ranks = np.sort(_ranks_of(audit, audit.known_cosines[audit.known_labels == YES]))
-    return BandMatches(max(1, len(audit.known_labels)), max(1, len(audit.known_labels)), ranks, np.empty(0))
+@dataclass(frozen=True)
+class _Ranks:
+    """Ranks of pairs by cosine, the last of equal ones: among the ranked and the known pairs, or among all pairs.
+
+    of_rest: (n,) cosines of the drawn pairs of the rest, if ranks are among all pairs. How many of the rest reach a
+    cosine is estimated from them. end: which end of average precision a limit of that number is for, if not the value.
+    """
+
+    audit: BandAudit
+    of_rest: Floats | None
+    end: End | None = None
+
+    def of(self, cosines: Floats, own: int = 0) -> Floats:
+        """Return the rank of each cosine; own: 1 if they are those of drawn pairs of the rest, else 0."""
+        audit = self.audit
+        ranked = np.searchsorted(-audit.cosines, -cosines, side="right")
+        known = np.searchsorted(np.sort(-audit.known_cosines), -cosines, side="right")
+        if self.of_rest is None or not len(self.of_rest):
+            return (ranked + known).astype(np.float64)
+        above = np.searchsorted(np.sort(-self.of_rest), -cosines, side="right") - own
+        size = audit.total - audit.reach
+        # All pairs above the last ranked one are ranked.
+        beyond = np.where(cosines < audit.floor, np.clip(self._share(above, size), 0, 1) * size, 0)
+        return (ranked + known + beyond + own).astype(np.float64)
+
+    def _share(self, above: Ints, size: int) -> Floats:
+        """Return the share of the `size` pairs of the rest that reach a cosine which `above` drawn ones reach."""
+        assert self.of_rest is not None
+        n = len(self.of_rest)
+        if n == size:
+            return np.divide(above, n, dtype=np.float64)
+        if self.end is None:
+            return (above + 0.5) / (n + 1)
+        # Wilson's limits.
+        centre = (above + Z**2 / 2) / (n + Z**2)
+        half = Z * np.sqrt(above * (n - above) / n + Z**2 / 4) / (n + Z**2)
+        return centre + half if self.end == "low" else centre - half
 
 
-def _matches(audit: BandAudit, band: Band, cosines: Floats) -> BandMatches | None:
+def _bands(ranks: _Ranks, cut: Sequence[Band], cosines: Floats) -> list[BandMatches] | None:
+    """Return the matches known before, as a band that is labelled completely, and those of each band.
+
+    None if a band has no answer.
+    """
+    audit = ranks.audit
+    known = ranks.of(audit.known_cosines[audit.known_labels == YES])
+    every = max(1, len(audit.known_labels))
+    bands = [BandMatches(every, every, np.sort(known), np.empty(0))]
+    for band in cut:
+        found = _matches(ranks, band, cosines)
+        if found is None:
+            return None
+        bands.append(found)
+    return bands
+
+
+def _matches(ranks: _Ranks, band: Band, cosines: Floats) -> BandMatches | None:
     """Return the labelled matches of a band; None without an answer."""
+    audit = ranks.audit
     inside = (audit.ranks >= band[0]) & (audit.ranks < band[1])
     answered = inside & np.isin(audit.labels, (NO, YES))
     size, count = band[1] - band[0], int(answered.sum())
@@ -90,22 +143,14 @@ def _matches(audit: BandAudit, band: Band, cosines: Floats) -> BandMatches | Non
         return None
     matches = answered & (audit.labels == YES)
     share = (np.arange(PLACES) + 0.5) / PLACES
-    if band[1] <= audit.reach:
-        ranks = _ranks_of(audit, cosines[matches])
-        places = _ranks_of(audit, audit.cosines[(band[0] + share * size).astype(np.int64)])
-    else:
-        # Of the rest ranks are not counted: the share of its drawn pairs at or above gives them.
-        above = (cosines[inside] >= cosines[matches, None]).sum(axis=1)
-        ranks = audit.reach + len(audit.known_cosines) + (above - 0.5) / inside.sum() * size
+    rest = band[0] >= audit.reach
+    if rest:
         places = audit.reach + len(audit.known_cosines) + share * size
-    return BandMatches(size, count, np.sort(ranks), places if count < size else places[:0])
-
-
-def _ranks_of(audit: BandAudit, cosines: Floats) -> Floats:
-    """Return how many ranked and known pairs have at least each cosine: its rank, the last of equal ones."""
-    ranked = np.searchsorted(-audit.cosines, -cosines, side="right")
-    known = np.searchsorted(np.sort(-audit.known_cosines), -cosines, side="right")
-    return (ranked + known).astype(np.float64)
+    else:
+        places = ranks.of(audit.cosines[(band[0] + share * size).astype(np.int64)])
+    return BandMatches(
+        size, count, np.sort(ranks.of(cosines[matches], int(rest))), places if count < size else places[:0]
+    )
 
 
 def _estimate(bands: Sequence[BandMatches]) -> float | None:

@@ -97,7 +97,11 @@ def test_over_all_pairs_nothing_is_known_where_few_of_the_rest_were_labelled():
 
 @pytest.mark.parametrize(
     ("kind", "top", "budget", "known"),
-    [((0.8, 400, 1.2), 1000, 300, 0), ((0.8, 300, 3), 1000, 300, 60), ((0.3, 1000, 1), 10_000, 120, 0)],
+    [
+        *[((0.8, 400, 1.2), 1000, 300, 0), ((0.8, 300, 3), 1000, 300, 60), ((0.3, 1000, 1), 10_000, 120, 0)],
+        # Most of the known matches rank below those that are ranked one by one.
+        *[((0.3, 1000, 1), 1000, 300, 300), ((0.5, 300, 0.6), 1000, 300, 300)],
+    ],
 )
 def test_over_many_audits_the_estimate_leans_little_and_the_interval_holds_the_truth(quick, kind, top, budget, known):
     values = []
