@@ -20,6 +20,7 @@ from al_ray.core.errors import AlRayError
 from al_ray.core.scorer import Scorer
 from al_ray.datasets.task_folder import write_task
 from al_ray.encoders.transformer import Encoder
+from al_ray.runs import run_folder
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder
 from al_ray.training.saved_model import write_model
@@ -34,7 +35,7 @@ MOMENTS = {
     "round-001/labels.parquet": (Ledger, "seal"),
     "round-001/fit.parquet": (world.TrainerActor, "train"),
     "round-001/examples.parquet": (RunFolder, "record_round"),
-    "metrics.jsonl": (RunFolder, "_keep_figures"),
+    "metrics.jsonl": (run_folder, "write_text"),
 }
 LINE = (
     "--task task --out disk/run --rounds 1 --first-batch 16 --encoder random-bert --encoder-layers 1 --max-length 24 "
