@@ -43,7 +43,7 @@ class RunConfig(EncoderConfig):
     when a run is resumed."""
     dev_labels: Annotated[int, Between(0, 1_000_000)] = 0
     """Pairs of dev to draw and label after each round, by the same oracle, to measure the model where not all matches
-    of dev are known. They are bought beside those of the rounds. It may change when a run is resumed."""
+    of dev are known. These labels come on top of those of the rounds. It may change when a run is resumed."""
     oracle: str = field(default="simulated", metadata={"help": oracles_help()})
     seeding: Annotated[Literal["retrieval", "stated"], PAPER] = "retrieval"
     """Seed set, the first batch: the most similar pairs (4.2.3), or a random sample of the stated pairs (5.7)."""

@@ -35,7 +35,7 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
         # 2. Ask the oracle for their labels, and for those of dev pairs that measure the model of the round before.
         draw_dev(services, state)
         with services.stage("label"):
-            batch, labels = label(number, ledger, services.oracle, services.dev, state.model)
+            batch, labels = buy_with_dev(number, ledger, services.oracle, services.dev, state.model)
         if not len(labels):
             return
         labelled = state.labelled.extended(batch.pairs, labels, number, batch.source)
@@ -80,12 +80,12 @@ def choose_batch(config: RunConfig, split: Split, services: RunServices, state: 
     return Batch(split.space.pairs(chosen.keys), chosen.cosines, source)
 
 
-def label(
+def buy_with_dev(
     number: int, ledger: Ledger, oracle: Oracle, dev: DevSampler | None, model: Model | None
 ) -> tuple[Batch, Labels]:
     """Buy the labels of round `number`, and those of dev pairs for the model of the round before.
 
-    dev pairs are asked if they are drawn. LabelsAwaited if either waits for people; both have been asked then.
+    dev: asked only if its pairs are drawn. LabelsAwaited if people have yet to answer either; both are asked first.
     """
     waits = list[str]()
     if dev is not None and model is not None and dev.ledger.batch(number - 1) is not None:

@@ -104,7 +104,7 @@ class Journal(Protocol):
 
 
 class DevSampler(Protocol):
-    """Draws pairs of dev for labels, and estimates from them how good a model is (cluster/services.py)."""
+    """Draws pairs of dev for labels, and estimates from them how good a model is (cluster/score_sample.py)."""
 
     @property
     def ledger(self) -> Ledger:

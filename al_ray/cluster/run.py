@@ -106,7 +106,7 @@ def ask_pending(config: RunConfig, journal: RunFolder, oracle: Oracle | None, de
     if oracle is not None and pending is not None:
         if not STRATEGIES[config.strategy].uses_model and pending.source != config.strategy:
             raise WrongFolder(f"{journal.path} has imported labels, and --strategy {config.strategy} takes no seed set")
-        loop.label(number, journal.ledger, oracle, sampler, state.model)
+        loop.buy_with_dev(number, journal.ledger, oracle, sampler, state.model)
     elif sampler is not None and state.model is not None and sampler.ledger.batch(state.round) is not None:
         loop.measure(sampler, state.round, state.model)
 

@@ -2,8 +2,6 @@
 
 import csv
 import json
-import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 
 from al_ray.cli import labels, run
-from al_ray.cli._shared import entry
 from al_ray.core.labels import UNSURE, YES
 from al_ray.datasets.task_folder import read_task, sealed, write_task
 from al_ray.runs.dev_labels import DevLabels
@@ -54,19 +51,8 @@ def truth(make_task, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def do(local_ray, truth, tmp_path, monkeypatch, capsys):
-    """Run a command there, and return its exit code and what it prints."""
-    monkeypatch.delitem(sys.modules, "judge", raising=False)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-
-    def call(module, line: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", [f"al-ray {module.__name__.rpartition('.')[2]}", *shlex.split(line)])
-        try:
-            entry.job(module.main)
-        except SystemExit as stop:
-            return int(stop.code or 0), capsys.readouterr().err
-        return 0, capsys.readouterr().out
-
+def do(call, truth):
+    """Run a command beside the task of which little is known."""
     return call
 
 

@@ -1,8 +1,6 @@
 """A limit of cost on a real Ray: it holds until it is raised, ends a run in order, and an open round can be closed."""
 
 import json
-import shlex
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.cli import labels, run
-from al_ray.cli._shared import entry
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.limits import LIMITS
 from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config
@@ -30,22 +27,10 @@ RESUMED = "--out out --config out"
 
 
 @pytest.fixture
-def do(local_ray, make_task, tmp_path, monkeypatch, capsys):
-    """Run a command in a folder with a task, and return what it prints and its exit code."""
-    monkeypatch.chdir(tmp_path)
+def do(call, make_task, tmp_path):
+    """Run a command in a folder with a task and a judge."""
     (tmp_path / "judge.py").write_text(JUDGE)
-    monkeypatch.delitem(sys.modules, "judge", raising=False)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     write_task(make_task(True), tmp_path / "task", {})
-
-    def call(module, line: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", [f"al-ray {module.__name__.rpartition('.')[2]}", *shlex.split(line)])
-        try:
-            entry.job(module.main)
-        except SystemExit as stop:
-            return int(stop.code or 0), capsys.readouterr().err
-        return 0, capsys.readouterr().out
-
     return call
 
 

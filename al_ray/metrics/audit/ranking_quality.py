@@ -1,9 +1,9 @@
 """Average precision from the labels of bands of score (metrics/audit/score_bands.py).
 
 The precision at a match is the number of matches that rank at or above it over its rank, and average precision is the
-mean of that over all matches. Ranks are counted exactly. Matches are known among the labelled pairs only, each of which
-stands for w pairs of its band; but in the precision at itself a match counts once, not w times, or average precision
-would be far too high.
+mean of that over all matches. Ranks are counted exactly among the ranked and the known pairs, and estimated from the
+drawn ones beyond. Matches are known among the labelled pairs only, each of which stands for w pairs of its band; but in
+the precision at itself a match counts once, not w times, or average precision would be far too high.
 
 The interval is that of metrics/audit/false_positives.py: it draws how many pairs of each band match, from the end
 that lowers (or raises) average precision, and where in the band they rank.
@@ -148,13 +148,12 @@ def _matches(ranks: _Ranks, band: Band, cosines: Floats) -> BandMatches | None:
         places = audit.reach + len(audit.known_cosines) + share * size
     else:
         places = ranks.of(audit.cosines[(band[0] + share * size).astype(np.int64)])
-    return BandMatches(
-        size, count, np.sort(ranks.of(cosines[matches], int(rest))), places if count < size else places[:0]
-    )
+    labelled = np.sort(ranks.of(cosines[matches], int(rest)))
+    return BandMatches(size, count, labelled, places if count < size else places[:0])
 
 
 def _estimate(bands: Sequence[BandMatches]) -> float | None:
-    """Return the estimate; None without a labelled match. Its numerator is unbiased."""
+    """Return the estimate; None without a labelled match. No precision is above 1, which lowers it a little."""
     total = sum(len(band.ranks) * band.weight for band in bands)
     if not total:
         return None
