@@ -4,6 +4,7 @@ import importlib.util
 import logging
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,7 @@ import ray
 from hypothesis import settings
 
 from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.task import Corpus, Split, Task
 from al_ray.datasets.splitting import symmetric_task
@@ -127,6 +129,27 @@ def small_task(symmetric: bool, clusters: int = 15, members: int = 4, twins: int
         negatives = as_pairs(np.arange(len(texts) - members), np.arange(members, len(texts)))
         return symmetric_task("small", corpus, component, negatives, split_of)
     return _two_sided(corpus, component, split_of)
+
+
+@pytest.fixture(scope="session")
+def make_ruled(make_task: MakeTask) -> MakeTask:
+    """The function that makes a small task some of whose pairs cannot match: `make_ruled(symmetric)`."""
+    return lambda *arguments, **options: ruled(make_task(*arguments, **options))
+
+
+def ruled(task: Task) -> Task:
+    """The same texts, of which those can match that are in one group of two, ten by ten, and in two of three."""
+
+    def codes(column: str, group: Callable[[Rows], Rows]) -> GroupCodes:
+        left = group(np.arange(len(task.left))).astype(np.int32)
+        return GroupCodes((column,), left, left if task.symmetric else group(np.arange(len(task.right))).astype("i4"))
+
+    rule = PairRule(codes("country", lambda row: row // 10 % 2), codes("source", lambda row: row % 3))
+    splits = {}
+    for name, split in task.splits.items():
+        known = (pairs[rule.allows(pairs)] for pairs in (split.positives, split.stated_negatives))
+        splits[name] = Split(name, replace(split.space, rule=rule), *known)
+    return sealed(task.name, task.symmetric, task.left, task.right, splits, rule)
 
 
 def _two_sided(corpus: Corpus, component: Rows, split_of: Rows) -> Task:

@@ -12,6 +12,7 @@ from al_ray.active_learning.strategies import STRATEGIES, stated
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.services import deploy_services
 from al_ray.cluster.session import session
+from al_ray.cluster.sharded_retriever import refuse_index
 from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
@@ -121,6 +122,7 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
             "for dev (jobs.prepare --split)"
         )
     refuse_prompts(config.encoding, task.symmetric)
+    refuse_index(config.search, task)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")

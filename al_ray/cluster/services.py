@@ -12,7 +12,7 @@ from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.sharded_evaluator import make_evaluator
 from al_ray.cluster.sharded_pool import ShardedPool
-from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.cluster.sharded_retriever import PoolSearch, refuse_index
 from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool
 from al_ray.cluster.training_group import Training, deploy_training, model_of
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, trial_slots
@@ -109,6 +109,7 @@ def deploy_pool(
     """Start the shards of a run on the Ray of this process; they end with the context."""
     texts, search = storage_path(config.task), config.search
     refuse_unshared((texts, out), cluster)
+    refuse_index(search, task)
     if cluster.gpus_per_shard and search.kind == "knn" and search.neighbours > WIDEST - SPARE - 1:
         raise BadOption(
             f"Faiss on a GPU gives {WIDEST - SPARE - 1:,} neighbours at most, and the run searches "

@@ -12,9 +12,10 @@ from al_ray.cluster.actors import get_results
 from al_ray.cluster.sharded_pool import QueryBlock, ShardedPool
 from al_ray.core.candidates import HIGHEST, MARGIN, NO_CANDIDATES, BestCandidates, Candidates, Order
 from al_ray.core.config.sections import SearchConfig
+from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, distinct
-from al_ray.core.task import Split
+from al_ray.core.task import Split, Task
 from al_ray.search.exact_join import JoinQuery, hosts
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.search.merge import merge_neighbors, recall
@@ -26,6 +27,15 @@ logger = logging.getLogger(__name__)
 RECALL_QUERIES = 256
 # Their answers depend on how the texts are dealt out: HNSW's graph is a shard's own, and codes blur what is near a cut.
 OF_A_SHARD = ("HNSW", "NSG", "PQ", "SQ", "LSH")
+
+
+def refuse_index(config: SearchConfig, task: Task) -> None:
+    """Raise BadOption for an index that cannot leave out the pairs that cannot match."""
+    if task.rule is not None and config.index != "Flat":
+        raise BadOption(
+            f"--search.index {config.index}: task {task.name!r} has pairs that cannot match ({task.rule.describe()}), "
+            "which an index of this kind cannot leave out; give --search.index Flat"
+        )
 
 
 class PoolSearch:

@@ -16,6 +16,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import WriteErrors
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus, Task
+from al_ray.datasets.pair_rules import write_rule
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.encoder import learn_words, refuse_prompts, untrained
 from al_ray.encoders.prompts import Side
@@ -99,6 +100,8 @@ def _write(task: Task, encoder: EncoderConfig, aside: Path) -> None:
         full = int((tokens.lengths(np.arange(len(tokens))) >= limit).sum())
         logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(tokens), full, limit)
         tokens.write(aside / side)
+    if task.rule is not None:
+        write_rule(task.rule, aside, task.symmetric)
     for (split, side), part in parts_of(task).items():
         space = task.splits[split].space
         np.save(aside / f"{part}.npy", space.left if side == "left" else space.right)

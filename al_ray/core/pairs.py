@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.errors import BadOption
+from al_ray.core.pair_rule import AllowedPairs, PairRule
 
 Rows = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.int64]
@@ -46,16 +47,20 @@ class PairSpace:
 
     left, right: sorted distinct rows of the task's texts; the same array when symmetric.
     width: number of right texts of the whole task.
+    rule: which of the pairs can match, and so belong to the pool; None for all.
     """
 
     left: Rows
     right: Rows
     width: int
     symmetric: bool
+    rule: PairRule | None = None
 
     @cached_property
     def total(self) -> int:
         """Number of pairs."""
+        if self._allowed is not None:
+            return self._allowed.total
         count = len(self.left)
         return count * (count - 1) // 2 if self.symmetric else count * len(self.right)
 
@@ -72,10 +77,16 @@ class PairSpace:
     def holds(self, pairs: Pairs) -> Mask:
         """(n, 2) pairs -> (n,) whether each belongs to this space."""
         inside = is_in(pairs[:, 0], self.left) & is_in(pairs[:, 1], self.right)
-        return inside & (pairs[:, 0] != pairs[:, 1]) if self.symmetric else inside
+        inside &= (pairs[:, 0] != pairs[:, 1]) | (not self.symmetric)
+        if self.rule is not None:
+            # Rows of no text have no group.
+            inside[inside] = self.rule.allows(pairs[inside])
+        return inside
 
     def at(self, index: npt.NDArray[np.int64]) -> Keys:
         """(n,) distinct positions in [0, total) -> (n,) distinct keys: enumerates the space in a fixed order."""
+        if self._allowed is not None:
+            return self.keys(self._allowed.at(index))
         if not self.symmetric:
             left, right = np.divmod(index, max(1, len(self.right)))
             return self.keys(as_pairs(self.left[left], self.right[right]))
@@ -85,6 +96,10 @@ class PairSpace:
         high -= high * (high - 1) // 2 > index
         low = index - high * (high - 1) // 2
         return self.keys(as_pairs(self.left[low], self.left[high]))
+
+    @cached_property
+    def _allowed(self) -> AllowedPairs | None:
+        return None if self.rule is None else AllowedPairs(self.left, self.right, self.rule, self.symmetric)
 
     def draw(self, count: int, excluded: Keys, rng: np.random.Generator) -> Keys:
         """Sample `count` distinct keys uniformly from the pairs that are not `excluded`; they come in random order.

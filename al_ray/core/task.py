@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from al_ray.core.errors import MissingSplit
+from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows
 
 SPLITS = ("train", "dev", "test")
@@ -86,6 +87,7 @@ class Task:
     digest: hash of the contents of all tables. A run refuses a task of another digest.
     labels_are: complete if the positives are all matching pairs; partial if pairs without a label are unknown. It is a
     statement of whoever prepared the task, and not part of the digest.
+    rule: which pairs can match; None if all can. The spaces of the splits have it too.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Task:
     splits: Mapping[str, Split]
     digest: str
     labels_are: LabelsAre = "complete"
+    rule: PairRule | None = None
 
     def split(self, name: str) -> Split:
         """Return a split; MissingSplit if it has no pairs."""
@@ -156,4 +159,4 @@ class Task:
 
     def space(self, left: Rows, right: Rows) -> PairSpace:
         """Return the space of all pairs of sorted left rows (l,) with sorted right rows (r,) of this task."""
-        return PairSpace(left=left, right=right, width=len(self.right), symmetric=self.symmetric)
+        return PairSpace(left, right, len(self.right), self.symmetric, self.rule)

@@ -1,6 +1,7 @@
 """Draw splits that keep components of a graph of pairs together, and build the splits of a task."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -94,13 +95,13 @@ def build_splits(space: PairSpace, split_of: Numbers, positives: Pairs, negative
     """Return the splits of a task; split_of: (left,) numbers of SPLITS, -1 for a text in no split.
 
     A pair is in the split of its texts; with two sides, in that of its left text, as every right text is in every
-    split. Pairs that cross splits are in none.
+    split. Pairs that cross splits are in none. All pairs given must be of the space.
     """
     splits: dict[str, Split] = {}
     for number, name in enumerate(SPLITS):
         inside = split_of == number
         rows: Rows = np.flatnonzero(inside).astype(np.int64)
-        part = PairSpace(rows, rows if space.symmetric else space.right, space.width, space.symmetric)
+        part = replace(space, left=rows, right=rows if space.symmetric else space.right)
         members = (
             pairs[inside[pairs].all(axis=1) if space.symmetric else inside[pairs[:, 0]]]
             for pairs in (positives, negatives)

@@ -4,6 +4,7 @@ task.json                            name, symmetric, digest, labels_are, splits
 left.parquet right.parquet           id, text (no right.parquet when symmetric)
 left-fields.parquet right-fields...  a column per field: characters of its cell in each text (only if several columns
                                      were joined to the texts; for people who label, not part of the digest)
+rule.json *-groups.parquet           which pairs can match (only if not all can; datasets/pair_rules.py)
 SPLIT/left.parquet right.parquet     row: the texts of the split, by their row above (no right.parquet when symmetric)
 SPLIT/positives.parquet              left, right: rows of the task's texts, in order of key
 SPLIT/stated_negatives.parquet       the same columns
@@ -25,8 +26,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadFile, WriteErrors, WrongFolder
+from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.task import SPLITS, Corpus, Fields, LabelsAre, Split, Task
+from al_ray.datasets.pair_rules import add_rule, read_rule, write_rule
 from al_ray.storage.files import make_table, read_json, read_parquet, write_json, write_parquet
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
@@ -41,9 +44,16 @@ PARTIAL = ("prepare pairs", "prepare logs")
 log = logging.getLogger(__name__)
 
 
-def sealed(name: str, symmetric: bool, left: Corpus, right: Corpus, splits: Mapping[str, Split]) -> Task:
+def sealed(
+    name: str,
+    symmetric: bool,
+    left: Corpus,
+    right: Corpus,
+    splits: Mapping[str, Split],
+    rule: PairRule | None = None,
+) -> Task:
     """Return a task with its digest. All tasks are made here."""
-    return Task(name, symmetric, left, right, splits, _digest(symmetric, left, right, splits))
+    return Task(name, symmetric, left, right, splits, _digest(symmetric, left, right, splits, rule), rule=rule)
 
 
 def counts(split: Split) -> dict[str, int]:
@@ -96,9 +106,11 @@ def read_task(folder: StoragePath) -> Task:
     about = read_about(folder)
     left = _read_side(folder, "left")
     right = left if about["symmetric"] else _read_side(folder, "right")
-    bare = Task(about["name"], about["symmetric"], left, right, {}, about["digest"])
+    rule = read_rule(folder, about["symmetric"], (len(left), len(right)), _cure(folder))
+    bare = Task(about["name"], about["symmetric"], left, right, {}, about["digest"], rule=rule)
     splits = {name: _read_split(folder / name, name, bare) for name in SPLITS if name in about["splits"]}
-    task = replace(sealed(bare.name, bare.symmetric, left, right, splits), labels_are=_labels_are(about, folder))
+    task = sealed(bare.name, bare.symmetric, left, right, splits, rule)
+    task = replace(task, labels_are=_labels_are(about, folder))
     if task.digest != about["digest"]:
         raise BadFile(f"{folder}: its tables do not match the digest in task.json; {_cure(folder)}")
     return task
@@ -167,6 +179,8 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
     for side, corpus in _sides(task):
         write_corpus(corpus, folder / f"{side}.parquet")
     _write_fields(task, folder)
+    if task.rule is not None:
+        write_rule(task.rule, folder, task.symmetric)
     for name, split in task.splits.items():
         _write(ROWS, [split.space.left], folder / name / "left.parquet")
         if not task.symmetric:
@@ -258,7 +272,7 @@ def _cure(place: StoragePath) -> str:
     return f"move {folder} away and make the task again with python -m jobs.prepare"
 
 
-def _digest(symmetric: bool, left: Corpus, right: Corpus, splits: Mapping[str, Split]) -> str:
+def _digest(symmetric: bool, left: Corpus, right: Corpus, splits: Mapping[str, Split], rule: PairRule | None) -> str:
     """Return the sha256 of all values in a fixed order, which does not depend on the Parquet encoding."""
     digest = hashlib.sha256(b"symmetric" if symmetric else b"two sides")
     for corpus in (left,) if symmetric else (left, right):
@@ -270,6 +284,8 @@ def _digest(symmetric: bool, left: Corpus, right: Corpus, splits: Mapping[str, S
             for rows in (split.space.left, split.space.right, split.positives, split.stated_negatives):
                 digest.update(f"{name} {rows.shape}".encode())
                 digest.update(rows.astype("<i8").tobytes())
+    if rule is not None:
+        add_rule(digest, rule)
     return digest.hexdigest()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from al_ray.core.candidates import MARGIN
+from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows
 from al_ray.core.scorer import Floats, Scorer, refuse_nan
 from al_ray.core.vectors import Block, Vectors, paired_scores
@@ -13,6 +14,7 @@ from al_ray.metrics.average_precision import Ints, counts_above
 from al_ray.metrics.bootstrap import REPLICATES, cumulate_counts
 from al_ray.metrics.calibration import reliability
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
+from al_ray.search.merge import reachable_block
 from al_ray.search.vector_files import single
 
 COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 8 MB an array.
@@ -30,15 +32,21 @@ class SampleWeights:
 
 
 def count_block(
-    queries: Block, held: Block, hidden: Pairs, request: CountRequest, scorer: Scorer | None
+    queries: Block,
+    held: Block,
+    hidden: Pairs,
+    request: CountRequest,
+    scorer: Scorer | None,
+    rule: PairRule | None = None,
 ) -> NegativeCounts:
-    """Count every pair of two blocks except the `hidden` (k, 2).
+    """Count every pair of two blocks that the rule allows, except the `hidden` (k, 2).
 
     Pairs whose float32 product is within MARGIN of a threshold are settled in float64, so that the count does not
     depend on blocks or shards. In a symmetric task only pairs left < right are counted. The reliability takes each
     probability from the middle of an interval of cosines CELL wide: a logit is moved by at most w * CELL / 2.
     """
     counter, rows = _BlockCounter(queries, request), single(queries.vectors)
+    held = reachable_block(queries, held, rule)
     symmetric = request.bootstrap.symmetric
     # In a symmetric task no text on the right comes before the first on the left.
     first = np.searchsorted(held.rows, queries.rows[:1]).sum() if symmetric else 0
@@ -46,6 +54,8 @@ def count_block(
         columns = Block(held.rows[start : start + COLUMNS], held.vectors[start : start + COLUMNS])
         product = rows @ single(columns.vectors).T
         _hide(product.numpy(), queries.rows, columns.rows, hidden, symmetric)
+        if rule is not None:
+            product.numpy()[~rule.table(queries.rows, columns.rows)] = -REACH
         counter.add(product, columns)
     return counter.counts(scorer)
 

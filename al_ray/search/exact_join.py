@@ -22,9 +22,11 @@ import numpy.typing as npt
 import torch
 
 from al_ray.core.candidates import NO_CANDIDATES, Candidates, Order
+from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, dots
+from al_ray.search.merge import reachable_block
 from al_ray.search.vector_files import single
 
 FIRST = (256, 1024)  # Left and right texts of one product while there is no bound, and all of it is looked at again.
@@ -111,9 +113,19 @@ class LeastPairs:
     `bound` is a cost that at least `count` unlabelled pairs of the pool do not exceed: what costs more is not wanted.
     """
 
-    def __init__(self, wanted: JoinQuery, labelled: Keys, device: str = "cpu", half: bool = False) -> None:
-        """Start with nothing. labelled: sorted keys, never chosen; half: rough products from 16 bits, for GPUs."""
-        self.wanted, self.labelled = wanted, labelled
+    def __init__(
+        self,
+        wanted: JoinQuery,
+        labelled: Keys,
+        device: str = "cpu",
+        half: bool = False,
+        rule: PairRule | None = None,
+    ) -> None:
+        """Start with nothing. labelled: sorted keys, never chosen; half: rough products from 16 bits, for GPUs.
+
+        rule: which pairs can match, None for all.
+        """
+        self.wanted, self.labelled, self.rule = wanted, labelled, rule
         self.device, self.half = torch.device(device), half
         self.bound = np.inf
         self._kept, self._held = [NO_CANDIDATES], 0
@@ -134,9 +146,11 @@ class LeastPairs:
         """
         if not self.wanted.count or not len(left.rows) or not len(right.rows):
             return
+        diagonal = self.wanted.unordered and np.array_equal(left.rows, right.rows)
+        if not diagonal:
+            right = reachable_block(left, right, self.rule)
         ours, theirs = self._load(left), self._load(right)
         self._loaded = [ours, theirs]
-        diagonal = self.wanted.unordered and np.array_equal(left.rows, right.rows)
         top = 0
         while top < len(left.rows):
             usual = TILE if self.device.type == "cpu" else GPU_TILE
@@ -192,6 +206,8 @@ class LeastPairs:
             cells = cells.where(cells.left < cells.right)
         if self.wanted.symmetric:
             cells = cells.where(ours.rows[cells.left] != theirs.rows[cells.right])
+        if self.rule is not None:
+            cells = cells.where(self.rule.allows(as_pairs(ours.rows[cells.left], theirs.rows[cells.right])))
         keys = self.wanted.keys(ours.rows[cells.left], theirs.rows[cells.right])
         fresh = ~is_in(keys, self.labelled)
         cells, keys = cells.where(fresh), keys[fresh]

@@ -65,6 +65,10 @@ class CosineIndex:
             places = np.pad(places, ((0, 0), (0, short)), constant_values=NONE)
         return np.where(places == NONE, -np.inf, cosines).astype(np.float32), places
 
+    def nearest_to(self, queries: Block, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
+        """Return `nearest` of the vectors of a block of queries."""
+        return self.nearest(queries.vectors, count)
+
 
 class DistanceIndex:
     """An index by squared Euclidean distance; a `place` in it is the number that each vector was given."""

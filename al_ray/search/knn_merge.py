@@ -6,6 +6,7 @@ the right text. So the answer depends neither on shards nor on blocks.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,8 @@ import numpy.typing as npt
 from al_ray.core.candidates import MARGIN, Candidates, Order, unlabelled_candidates
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, PairSpace, Rows, as_pairs, is_in
 from al_ray.core.scorer import Floats
-from al_ray.core.vectors import Block, Vectors, paired_scores
-from al_ray.search.faiss_index import NONE, CosineIndex
+from al_ray.core.vectors import Block, paired_scores
+from al_ray.search.faiss_index import NONE
 from al_ray.search.merge import Neighbors
 
 SPARE = 8  # Neighbours beyond those wanted: enough, but for many texts at one cosine, to see what is near the cut.
@@ -51,28 +52,40 @@ class Shortlist:
     room: npt.NDArray[np.int64]
 
 
-def nearest(index: CosineIndex, held: Block, queries: Vectors, count: int) -> Neighbors:
+class PairIndex(Protocol):
+    """Finds the nearest of a shard's texts: a CosineIndex, or a RuledIndex."""
+
+    size: int
+    plain: bool
+
+    def nearest_to(self, queries: Block, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
+        """(q,) queries -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
+        ...
+
+
+def nearest(index: PairIndex, held: Block, queries: Block, count: int) -> Neighbors:
     """At least the `count` nearest of the texts held, and all that are too near the last of them to say.
 
     The cosines are within MARGIN of the true ones; those of an index that keeps codes are settled at once.
     """
-    cosines, places = index.nearest(queries, count + SPARE)
+    cosines, places = index.nearest_to(queries, count + SPARE)
     width = cosines.shape[1]
     while width < min(WIDEST, index.size):
         unclear = np.flatnonzero((places[:, -1] != NONE) & (cosines[:, -1] >= cosines[:, count - 1] - 2 * MARGIN))
         if not len(unclear):
             break
         width = min(4 * width, WIDEST)
-        wider = np.full((len(queries), width), -np.inf, dtype=np.float32), np.full((len(queries), width), NONE)
+        shape, some = (len(queries.rows), width), Block(queries.rows[unclear], queries.vectors[unclear])
+        wider = np.full(shape, -np.inf, dtype=np.float32), np.full(shape, NONE)
         wider[0][:, : cosines.shape[1]], wider[1][:, : places.shape[1]] = cosines, places
-        wider[0][unclear], wider[1][unclear] = index.nearest(queries[unclear], width)
+        wider[0][unclear], wider[1][unclear] = index.nearest_to(some, width)
         cosines, places = wider
     rows = np.where(places == NONE, NONE, held.rows[places])
     if index.plain:
         return cosines, rows
     exact = np.full(rows.shape, -np.inf)
     lines, columns = np.nonzero(places != NONE)
-    exact[lines, columns] = paired_scores(queries, lines, held.vectors, places[lines, columns])
+    exact[lines, columns] = paired_scores(queries.vectors, lines, held.vectors, places[lines, columns])
     best = np.lexsort((rows, -exact), axis=1)[:, :count]
     return np.take_along_axis(exact, best, axis=1), np.take_along_axis(rows, best, axis=1)
 

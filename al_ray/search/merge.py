@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block
@@ -33,6 +34,15 @@ def join_blocks(blocks: Sequence[Block]) -> Block:
     rows = np.concatenate([block.rows for block in blocks])
     order = np.argsort(rows)
     return Block(rows[order], np.concatenate([block.vectors for block in blocks])[order])
+
+
+def reachable_block(queries: Block, held: Block, rule: PairRule | None) -> Block:
+    """Return the held texts that share a group of --same with a query: all of them if the rule has no such condition.
+
+    The vectors are not copied where all texts are reachable.
+    """
+    places = None if rule is None else rule.reachable(queries.rows, held.rows)
+    return held if places is None or len(places) == len(held.rows) else Block(held.rows[places], held.vectors[places])
 
 
 def recall(found: Scores, truth: Scores, margin: float | Floats) -> float:

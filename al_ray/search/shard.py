@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +19,20 @@ from al_ray.core.candidates import Candidates
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
+from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
+from al_ray.datasets.pair_rules import read_rule
 from al_ray.encoders.encoder import TextEncoder, embed_batches, load, sorted_rows, untrained
 from al_ray.encoders.tokens import Tokens, batches
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
 from al_ray.search.counting import SampleWeights, count_block, keys_of_left, score_pairs
 from al_ray.search.exact_join import JoinQuery, LeastPairs
 from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
-from al_ray.search.knn_merge import KnnRequest, Shortlist, members, nearest, select, shortlist
+from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, members, nearest, select, shortlist
 from al_ray.search.merge import Neighbors, join_blocks
+from al_ray.search.ruled_index import RuledIndex
 from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import storage_path
@@ -39,7 +43,8 @@ class ShardSpec:
     """All that a shard is made from; small, so that a restarted actor rebuilds itself from storage.
 
     folder, a path or URI: token ids (`left/`, `right/`), rows (`NAME.npy`) of each part; its name begins with its side;
-    and `vectors/`, if they are kept, which of a URI lie in the node's copy.
+    the rule of which pairs can match, if there is one; `vectors/`, if they are kept, which of a URI lie in the node's
+    copy.
     mapped_above, keep_vectors: as in ClusterConfig.
     sharer: the name of the run, where several share the folder: vectors of the untrained encoder are kept for all of
     them, and those of its models, if they are kept, are its own.
@@ -75,7 +80,7 @@ class PoolShard:
         self._digest = ""
         self._encoder: TextEncoder | None = None
         self._vectors: dict[str, Block] = {}
-        self._indexes: dict[str, CosineIndex] = {}
+        self._indexes: dict[str, PairIndex] = {}
         self._store = VectorStore(spec.encoder.vectors, spec.mapped_above, spec.vector_folders, spec.shard, spec.shards)
 
     def untrained(self) -> Model:
@@ -146,9 +151,8 @@ class PoolShard:
         if not len(held.rows):
             return np.full((len(queries.rows), count), -np.inf), np.full((len(queries.rows), count), NONE)
         if part not in self._indexes:
-            search = self.spec.search
-            self._indexes[part] = CosineIndex(held.vectors, search.index, search.nprobe, self.spec.device, trained)
-        return nearest(self._indexes[part], held, queries.vectors, count)
+            self._indexes[part] = self._index(held, trained)
+        return nearest(self._indexes[part], held, queries, count)
 
     def exact_nearest(self, model: Model, part: str, queries: Block, count: int) -> Neighbors:
         """Return the `count` nearest by comparison with every text: the truth for the recall of an index."""
@@ -176,7 +180,8 @@ class PoolShard:
         """The least pairs of the visitor with blocks of the shard's texts: at most `count`, none above the bound."""
         held = self._part(model, visit.part)
         # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
-        found = LeastPairs(visit.wanted, labelled, self.spec.device, half=self.spec.device != "cpu")
+        half = self.spec.device != "cpu"
+        found = LeastPairs(visit.wanted, labelled, self.spec.device, half, self._rule)
         found.tighten(visit.bound)
         for start, stop in visit.blocks:
             found.add(visitor, Block(held.rows[start:stop], held.vectors[start:stop]))
@@ -200,7 +205,7 @@ class PoolShard:
         does not depend on blocks or shards. In a symmetric task only pairs left < right, each of which is met once.
         """
         held = self._part(model, part)
-        return count_block(queries, held, hidden, request, model.scorer)
+        return count_block(queries, held, hidden, request, model.scorer, self._rule)
 
     def count_sampled_negatives(
         self, model: Model, part: str, queries: Block, request: CountRequest, weights: SampleWeights, *samples: Keys
@@ -218,6 +223,18 @@ class PoolShard:
             logits = None if model.scorer is None else model.scorer.logit(cosines)
             found.append(count_sample(request, own, pairs, cosines, logits, weight))
         return found
+
+    @cached_property
+    def _rule(self) -> PairRule | None:
+        """Which pairs of the task can match."""
+        folder = fetched(storage_path(self.spec.folder))
+        return read_rule(folder, symmetric=not (folder / "right").exists())
+
+    def _index(self, held: Block, trained: Bytes | None) -> PairIndex:
+        if self._rule is not None:
+            return RuledIndex(held, self._rule, self.spec.device)
+        search = self.spec.search
+        return CosineIndex(held.vectors, search.index, search.nprobe, self.spec.device, trained)
 
     def _part(self, model: Model, part: str) -> Block:
         self._use(model)

@@ -151,6 +151,12 @@ BAD_OPTIONS = [
     (f"{SOUND} --label-columns left,right,label", "--label-columns is without --labels"),
     (f"{SOUND} --label-column t", "--label-column goes with --source"),
     (f"{SOUND} --two-sided", "--two-sided goes with --source"),
+    (f"{SOURCE} --same part", "--same and --different go with --left; leave them out with --source"),
+    (f"{SOURCE} --different part", "--same and --different go with --left"),
+    (f"{SOUND} --same fold", "t.csv:1 has no column 'fold'; it has: 'id', 't', 'u', 'part'"),
+    (f"{SOUND} --same part,part", "--same names 'part' twice"),
+    (f"{SOUND} --different fold", "t.csv:1 has no column 'fold'"),
+    (f"{SOUND} --right p.csv --right-text-columns one --same u", "p.csv:1 has no column 'u'"),
     (f"{SOUND} --right t.csv", "--right is the same file as --left"),
     (f"{SOUND} --right-id-column id", "are without --right FILE"),
     (

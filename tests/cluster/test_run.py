@@ -313,6 +313,39 @@ def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided, tmp_pa
         assert measured.calibration_error == pytest.approx(summed.error, rel=1e-4)
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_run_buys_and_counts_only_pairs_that_can_match(local_ray, make_ruled, tmp_path, symmetric):
+    task = make_ruled(symmetric)
+    write_task(task, tmp_path / "task", {})
+    asked = config(tmp_path / "task", evaluation=EvaluationConfig(near_neighbours=3, random_pairs=10**6))
+    journal = run(asked, replace(CPUS, shards=2), tmp_path / "out")
+    bought, space = journal.state().labelled.pairs, task.split("train").space
+    assert len(bought) == 16 + 24 < len(every_pair_of(task)) == space.total
+    assert {tuple(pair) for pair in bought.tolist()} <= every_pair_of(task)
+    # Every pair of dev is counted, or all are in the sample: average precision is that of a list of them.
+    with deploy_pool(asked, CPUS, task, tmp_path / "out", quiet) as pool:
+        model, split = journal.model(2), task.split("dev")
+        keys = np.sort(split.space.at(np.arange(split.space.total)))
+        wanted = average_precision_score(
+            np.isin(keys, split.positive_keys), pool.cosines(model, split, split.space.pairs(keys))
+        )
+        for mode in ("exact", "estimate"):
+            evaluation = replace(asked.evaluation, mode=mode)
+            evaluator = PoolEvaluator(pool, task, replace(asked, evaluation=evaluation), EvaluationSets([tmp_path]))
+            assert evaluator.evaluate(model, "dev").average_precision.value == pytest.approx(wanted, rel=1e-12)
+
+
+def every_pair_of(task: Task) -> set[tuple[int, int]]:
+    """The pairs of train that can match by `make_ruled`: of one ten in two, and not of one of three."""
+    space = task.split("train").space
+    return {
+        (a, b)
+        for a in space.left.tolist()
+        for b in space.right.tolist()
+        if (a < b or not task.symmetric) and a // 10 % 2 == b // 10 % 2 and a % 3 != b % 3
+    }
+
+
 def refused(arguments: list[str], monkeypatch, capsys) -> str:
     """What a job says on stderr as it refuses."""
     monkeypatch.setattr(sys, "argv", ["run", *arguments])

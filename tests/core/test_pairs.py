@@ -1,5 +1,7 @@
 """Pairs, keys and the space of all pairs: laws, small spaces in full, huge spaces at chosen places."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, chisquare
 
 from al_ray.core.errors import BadOption
+from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import NO_KEYS, PairSpace, as_pairs, distinct, is_in
 
 KEYS = st.lists(st.integers(0, 60), max_size=40).map(lambda keys: np.array(keys, dtype=np.int64))
@@ -22,10 +25,25 @@ def crossed(left, right, width: int = 50) -> PairSpace:
 
 
 @st.composite
+def rules(draw, is_symmetric: bool, texts: int = 50):
+    """Rules of a few groups, or none."""
+
+    def codes(column: str):
+        if not draw(st.booleans()):
+            return None
+        left, right = np.random.default_rng(draw(st.integers(0, 999))).integers(0, 4, (2, texts)).astype(np.int32)
+        return GroupCodes((column,), left, left if is_symmetric else right)
+
+    rule = PairRule(codes("country"), codes("source"))
+    return rule if rule.conditions else None
+
+
+@st.composite
 def spaces(draw):
-    """Spaces of a few of 50 rows, some of them empty."""
+    """Spaces of a few of 50 rows, some of them empty, of all pairs or of those that a rule allows."""
     rows = st.sets(st.integers(0, 49), max_size=12).map(sorted)
-    return symmetric(draw(rows)) if draw(st.booleans()) else crossed(draw(rows), draw(rows))
+    space = symmetric(draw(rows)) if draw(st.booleans()) else crossed(draw(rows), draw(rows))
+    return replace(space, rule=draw(rules(space.symmetric)))
 
 
 class AllRows(np.ndarray):
@@ -51,8 +69,16 @@ def every_pair(space: PairSpace) -> set[tuple[int, int]]:
         (left, right)
         for left in space.left.tolist()
         for right in space.right.tolist()
-        if left < right or not space.symmetric
+        if (left < right or not space.symmetric) and can_match(space.rule, left, right)
     }
+
+
+def can_match(rule: PairRule | None, left: int, right: int) -> bool:
+    """The slow, obvious twin of a rule."""
+    same, different = (None, None) if rule is None else (rule.same, rule.different)
+    return (same is None or same.left[left] == same.right[right]) and (
+        different is None or different.left[left] != different.right[right]
+    )
 
 
 def as_set(pairs) -> set[tuple[int, int]]:
@@ -86,6 +112,21 @@ def test_a_space_holds_its_pairs_and_no_others(space):
     grid = as_pairs(*np.divmod(np.arange(50 * 50), 50))
     wanted = every_pair(space) | {(b, a) for a, b in every_pair(space) if space.symmetric}
     assert as_set(grid[space.holds(grid)]) == wanted
+
+
+@given(st.data(), st.booleans())
+def test_a_rule_says_the_same_of_pairs_and_of_a_table(data, is_symmetric):
+    rule = data.draw(rules(is_symmetric))
+    if rule is None:
+        return
+    left, right = np.arange(3, 20), np.arange(10, 50)
+    table = rule.table(left, right)
+    assert table.tolist() == [[can_match(rule, a, b) for b in right.tolist()] for a in left.tolist()]
+    assert (
+        rule.allows(as_pairs(np.repeat(left, len(right)), np.tile(right, len(left)))).tolist() == table.ravel().tolist()
+    )
+    unreachable = np.setdiff1d(np.arange(len(right)), rule.reachable(left, right))
+    assert not table[:, unreachable].any()
 
 
 @pytest.mark.parametrize("texts", [2_000_000_000, 100_000_001, 141_422, 3, 2])

@@ -29,11 +29,14 @@ def asked(task: Path, vectors: Precision = "fp32", **search) -> RunConfig:
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["symmetric", "two-sided"])
-def place(request, make_task, tmp_path_factory) -> Path:
+KINDS = ["symmetric", "two-sided", "symmetric, ruled", "two-sided, ruled"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def place(request, make_task, make_ruled, tmp_path_factory) -> Path:
     """A task folder; one text stands in it nine times, so that many pairs have one cosine."""
-    folder = tmp_path_factory.mktemp("task")
-    write_task(make_task(request.param, twins=9) if request.param else make_task(False), folder / "task", {})
+    folder, make = tmp_path_factory.mktemp("task"), make_ruled if "ruled" in request.param else make_task
+    write_task(make(True, twins=9) if "symmetric" in request.param else make(False), folder / "task", {})
     return folder / "task"
 
 
@@ -75,6 +78,10 @@ def test_exact_finds_what_a_double_loop_finds(local_ray, place, tmp_path):
     ids=["exact and knn", "ivf", "exact-fp16"],
 )
 def test_the_same_pairs_whatever_the_shards_blocks_and_vectors(local_ray, place, tmp_path, vectors, index, kinds):
+    if index and read_task(place).rule is not None:
+        with pytest.raises(BadOption, match=r"cannot match \(--same country --different source\), which an index"):
+            pool_of(asked(place, vectors, **index), 1, tmp_path).__enter__()
+        return
     found: dict[tuple[str, str], list[tuple[list[int], list[float]]]] = {}
     # And wherever vectors are: in memory, mapped, kept.
     for shards, block, where in ((1, 1024, {}), (2, 16, {"mapped_above": 0}), (3, 7, {"keep_vectors": True})):
@@ -105,6 +112,7 @@ def test_auto_is_decided_by_the_size_of_the_pool_alone(pairs, kind):
     assert RunConfig(task="task").settled(pairs) == RunConfig(task="task")
 
 
+@pytest.mark.parametrize("place", ["symmetric", "two-sided"], indirect=True)
 def test_an_index_is_measured_and_a_bad_one_told_of(local_ray, place, tmp_path, caplog):
     found = {}
     for nprobe in (4, 1):

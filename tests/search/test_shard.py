@@ -102,6 +102,8 @@ def least_by_loops(pool: Pool, split: Split, space: PairSpace, order: Order, cou
     cosines, candidates = pool.cosines(split.name), {}
     for left in split.space.left.tolist():
         others = [right for right in split.space.right.tolist() if not (pool.task.symmetric and left == right)]
+        if pool.task.rule is not None:
+            others = [right for right in others if pool.task.rule.allows(as_pairs([left], [right]))[0]]
         others.sort(key=lambda right: (-cosines[left, right], right))
         for right in others[: pool.search.neighbours]:
             key = int(space.keys(as_pairs([left], [right]))[0])
@@ -115,11 +117,12 @@ def least_by_loops(pool: Pool, split: Split, space: PairSpace, order: Order, cou
 @pytest.mark.parametrize("twins", [0, 30])
 @pytest.mark.parametrize("centre", CENTRES)
 @pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("make", ["make_task", "make_ruled"])
 def test_the_least_are_those_of_a_double_loop_whatever_the_shards(
-    tmp_path, letters, make_task, symmetric, centre, twins
+    tmp_path, letters, request, make, symmetric, centre, twins
 ):
     # 30 texts are one and the same: more at cosine 1 than a text's neighbours and than the spare ones.
-    task = make_task(symmetric, twins=twins)
+    task = request.getfixturevalue(make)(symmetric, twins=twins)
     split, order = task.split("train"), Order(centre)
     pools = [pool(task, tmp_path, letters, shards) for shards in (1, 2, 3)]
     labelled = np.sort(np.concatenate([split.positive_keys[::2], split.space.keys(split.stated_negatives)]))
@@ -190,7 +193,7 @@ def nearest_of(vectors: np.ndarray, queries: Block, count: int, index: str, part
     space = PairSpace(queries.rows, rows, 10_000, symmetric=False)
     request = KnnRequest(space, False, count, Order(inf), 10**9)
     helds = [Block(rows[part::parts], vectors[part::parts]) for part in range(parts)]
-    answers = [nearest(CosineIndex(held.vectors, index, nprobe=1), held, queries.vectors, count) for held in helds]
+    answers = [nearest(CosineIndex(held.vectors, index, nprobe=1), held, queries, count) for held in helds]
     certain, listed = members(request, queries.rows, answers)
     known = []
     for held in helds:
@@ -228,7 +231,7 @@ def test_what_an_index_of_codes_says_is_never_taken_for_a_cosine():
     queries = Block(np.arange(10), vectors[90:100])
     held = Block(np.arange(400), vectors)
     for factory in ("SQ4", "PCA8,Flat", "IVF2,SQ8"):
-        cosines, rows = nearest(CosineIndex(vectors, factory, nprobe=2), held, queries.vectors, 20)
+        cosines, rows = nearest(CosineIndex(vectors, factory, nprobe=2), held, queries, 20)
         exact = dots(np.repeat(queries.vectors, rows.shape[1], axis=0), vectors[rows.ravel()]).reshape(rows.shape)
         assert cosines.tolist() == exact.tolist()
         assert (np.diff(cosines, axis=1) <= 0).all()
@@ -245,11 +248,17 @@ def test_cosines_are_a_shards_own_and_nan_elsewhere(tmp_path, letters, task):
 
 
 @pytest.mark.parametrize("columns", [8192, 5])
-def test_negative_counts_are_those_of_every_negative_whatever_the_shards(tmp_path, letters, task, columns, monkeypatch):
+@pytest.mark.parametrize("make", ["make_task", "make_ruled"])
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_negative_counts_are_those_of_every_negative_whatever_the_shards(
+    tmp_path, letters, request, make, symmetric, columns, monkeypatch
+):
     monkeypatch.setattr(count_module, "COLUMNS", columns)
+    task = request.getfixturevalue(make)(symmetric)
     pools = [pool(task, tmp_path, letters, shards) for shards in (1, 2, 3)]
     split, cosines = task.split("train"), pools[0].cosines("train")
     positives = {tuple(pair) for pair in split.positives.tolist()}
+    cosines = {pair: cosine for pair, cosine in cosines.items() if split.space.holds(as_pairs([pair[0]], [pair[1]]))[0]}
     negatives = np.array(
         [cosine for (a, b), cosine in cosines.items() if (a, b) not in positives and (not task.symmetric or a < b)]
     )

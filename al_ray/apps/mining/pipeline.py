@@ -90,8 +90,9 @@ def mine_by(job: MiningJob, name: str) -> dict[str, FalseNegatives]:
     vectors = job.untrained if name == "neighbours" else job.current if name == "model" else None
     miner = build_miner(name, pool, vectors, config.sample, generator(config.seed, "mined"))
     chance = Random(pool, generator(config.seed, "chance"))
-    candidates = miner.mine(negatives.depth)
-    best = deduplicate(choose_negatives(miner, candidates, chance, pool, mine.known, negatives), pool)
+    candidates = mine.that_can_match(miner.mine(negatives.depth))
+    chosen = mine.that_can_match(choose_negatives(miner, candidates, chance, pool, mine.known, negatives))
+    best = deduplicate(chosen, pool)
     if config.out is not None:
         write_negatives(mine, best, config.out / f"{name}.parquet")
     return count_false_negatives(candidates, best, pool, mine.known, negatives.per_text, (mine.positives, mine.stated))

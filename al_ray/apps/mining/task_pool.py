@@ -30,10 +30,19 @@ class MiningTask:
     positives: Keys
     stated: Keys
 
+    @property
+    def shift(self) -> int:
+        """Return the row of the pool that is the first right text."""
+        return 0 if self.task.symmetric else len(self.task.left)
+
+    def that_can_match(self, mined: MinedPairs) -> MinedPairs:
+        """Return the mined pairs that the task's rule allows: all if it has none."""
+        rule = self.task.rule
+        return mined if rule is None else mined.select(rule.allows(mined.pairs - np.array([0, self.shift])))
+
     def ids(self, pairs: Pairs) -> tuple[list[str], list[str]]:
         """Return the left and the right ids of (n, 2) pairs."""
-        shift = 0 if self.task.symmetric else len(self.task.left)
-        left, right = pairs[:, 0].tolist(), (pairs[:, 1] - shift).tolist()
+        left, right = pairs[:, 0].tolist(), (pairs[:, 1] - self.shift).tolist()
         return [self.task.left.ids[row] for row in left], [self.task.right.ids[row] for row in right]
 
 

@@ -95,13 +95,16 @@ def read_label_table(
         reason = _unknown_id(sheet.cells[cell], names[cell], sides[number], hint)
         sheet, pairs = sheet.reject(unknown, reason, faults), pairs[~unknown]
     outside, ids, itself = ~space.holds(pairs), sheet.cells["left"], space.symmetric & (pairs[:, 0] == pairs[:, 1])
-    sheet = sheet.reject(
-        outside,
-        lambda row: (
-            f"it pairs {quote_cell(ids, row)} with itself" if itself[row] else "its pair is not in the training split"
-        ),
-        faults,
-    )
+    apart = np.zeros(len(pairs), dtype=np.bool_) if space.rule is None else ~space.rule.allows(pairs)
+
+    def reason(row: int) -> str:
+        if itself[row]:
+            return f"it pairs {quote_cell(ids, row)} with itself"
+        if apart[row] and space.rule is not None:
+            return f"the task says that its texts cannot match ({space.rule.describe()})"
+        return "its pair is not in the training split"
+
+    sheet = sheet.reject(outside, reason, faults)
     table = label_rows(sheet, pairs[~outside], space, faults)
     return replace(table, rows=rows, empty=rows - int(labelled.sum()))
 

@@ -40,6 +40,10 @@ class OwnTexts(TableOptions):
     can be measured. partial: a pair without a label is unknown."""
     label_column: str | None = None
     """Column of the label in --source; no pair is labelled when not given."""
+    same: ColumnNames | None = None
+    """With --left: pair only texts with equal values in all of these columns, such as country; --right has them too."""
+    different: str | None = None
+    """With --left: pair only texts with two values in this column, such as source; an empty value differs from all."""
     two_sided: bool = False
     """With --source: pair first texts with second texts, as questions with answers, not all with each other."""
     closure: bool = True
@@ -64,6 +68,10 @@ class OwnTexts(TableOptions):
             (pairs and self.id_column is not None, "--id-column goes with --left; leave it out with --source"),
             (not pairs and self.label_column is not None, "--label-column goes with --source; give --label-columns"),
             (not pairs and self.two_sided, "--two-sided goes with --source; with --left give --right FILE"),
+            (
+                pairs and (self.same or self.different) is not None,
+                "--same and --different go with --left; leave them out with --source",
+            ),
             (self.label_columns is not None and not label_files, "--label-columns is without --labels FILE"),
             (
                 self.right is None and (self.right_id_column or self.right_text_columns) is not None,
@@ -93,6 +101,7 @@ class OwnTexts(TableOptions):
             column_names("--right-text-columns", self.right_text_columns)
         if self.labels is not None:
             self.columns_of_labels()
+        self.columns_of_rule()
 
     def _check_files(self) -> None:
         files = [path for path in (self.left, self.right, self.labels, self.source) if path is not None]
@@ -103,6 +112,11 @@ class OwnTexts(TableOptions):
             )
         if self.right is not None and self.left == self.right and self.right_text_columns is None:
             raise BadOption("--right is the same file as --left; leave it out to pair a collection with itself")
+
+    def columns_of_rule(self) -> dict[str, tuple[str, ...]]:
+        """Return the columns of each condition that is given, "same" or "different"."""
+        same = {} if self.same is None else {"same": column_names("--same", self.same)}
+        return same if self.different is None else {**same, "different": (self.different,)}
 
     def columns_of_labels(self) -> tuple[str, ...]:
         """Return two columns of ids, and that of the label if there is one."""

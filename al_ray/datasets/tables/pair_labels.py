@@ -88,13 +88,20 @@ def build_task(
         _refuse_avalanche(matched)
         positives, inside = pairs_within(matched), matched[negatives[:, 0]] == matched[negatives[:, 1]]
         negatives, denied = negatives[~inside], int(inside.sum())
-    splits = build_splits(space, split_of, positives, negatives)
+    kept, apart = [positives, negatives], [0, 0]
+    if space.rule is not None:
+        can_match = [space.rule.allows(pairs) for pairs in kept]
+        kept = [pairs[allowed] for pairs, allowed in zip(kept, can_match, strict=True)]
+        apart = [int((~allowed).sum()) for allowed in can_match]
+    splits = build_splits(space, split_of, *kept)
     included = sum(len(split.positives) + len(split.stated_negatives) for split in splits.values())
     settled = {
+        "MATCHES that --same or --different exclude (no search can find them)": apart[0],
+        "stated negatives that --same or --different exclude": apart[1],
         "stated negatives inside a component of positives (the closure wins)": denied,
-        "known pairs that cross the given splits (they belong to none)": len(positives) + len(negatives) - included,
+        "known pairs that cross the given splits (they belong to none)": sum(map(len, kept)) - included,
     }
-    return sealed(name, space.symmetric, left, right, splits), settled
+    return sealed(name, space.symmetric, left, right, splits, space.rule), settled
 
 
 def _refuse_avalanche(matched: Numbers) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
+from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus, Fields
 from al_ray.datasets.splitting import Numbers
@@ -54,7 +55,7 @@ class SideTexts:
 class ParsedTables:
     """Texts and labels of a user's tables; both sides are the same object if the task is symmetric.
 
-    split_of: (left,) numbers of SPLITS if a column names them. read: lines of the report.
+    split_of: (left,) numbers of SPLITS if a column names them. read: lines of the report. rule: which pairs can match.
     """
 
     left: SideTexts
@@ -62,6 +63,7 @@ class ParsedTables:
     known: PairLabels
     split_of: Numbers | None
     read: tuple[str, ...]
+    rule: PairRule | None = None
 
 
 def as_ids(cells: Cells) -> Cells:

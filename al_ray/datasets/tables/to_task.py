@@ -13,6 +13,7 @@ from al_ray.core.pairs import Pairs, PairSpace, Rows, as_pairs
 from al_ray.core.task import SPLITS, Task
 from al_ray.datasets.splitting import Numbers, Shares, whole_space
 from al_ray.datasets.tables.columns import TableRows, as_mask, compute
+from al_ray.datasets.tables.groups import describe_groups, group_cells, pair_rule, require_groups
 from al_ray.datasets.tables.label_tables import LabelTable, label_rows, read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
 from al_ray.datasets.tables.pair_labels import (
@@ -52,28 +53,32 @@ def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
     symmetric = texts.left is texts.right
     if symmetric and len(texts.left) < 2:
         raise BadFile(f"{tables[0]} holds one text, and a pair needs two; give more")
-    space = whole_space(len(texts.left), len(texts.right), symmetric)
+    every = whole_space(len(texts.left), len(texts.right), symmetric)
+    space = replace(every, rule=texts.rule)
     split_of = deal_splits(space, texts.known, shares, options.seed) if texts.split_of is None else texts.split_of
     left = texts.left.corpus()
     right = left if symmetric else texts.right.corpus()
     name = " x ".join(path.stem for path in tables)
     task, settled = build_task(name, left, right, texts.known, split_of, space, options.closure)
-    return task, Report(tuple(faults.skipped), {**texts.known.settled, **settled}, texts.read)
+    read = (*texts.read, *describe_groups(space, every.total))
+    return task, Report(tuple(faults.skipped), {**texts.known.settled, **settled}, read)
 
 
 def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTables:
     """Read one or two tables of texts, and the table of labels."""
-    columns = column_names("--text-columns", options.text_columns)
+    columns, conditions = column_names("--text-columns", options.text_columns), options.columns_of_rule()
     sheet, split_of = _collection(options, path, options.id_column, columns, faults), None
     if options.split_column is not None:
         sheet, split_of = read_splits(sheet, options.split_column, faults)
-    left = right = _side(sheet, columns)
+    left, rule = _side(sheet, columns), pair_rule(conditions, sheet, sheet)
+    right = left
     read = list(describe_texts(left, options.max_length))
     if options.right is not None:
         if options.right_text_columns is not None:
             columns = column_names("--right-text-columns", options.right_text_columns)
         ids = options.right_id_column or options.id_column
-        right = _side(_collection(options, options.right, ids, columns, faults), columns)
+        others = _collection(options, options.right, ids, columns, faults)
+        right, rule = _side(others, columns), pair_rule(conditions, sheet, others)
         read += describe_texts(right, options.max_length)
     known = UNLABELLED
     if options.labels is not None:
@@ -86,24 +91,29 @@ def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTabl
         table = read_label_table(options.labels, columns, reading, (left, right), space, faults, hint)
         known = _pair_labels(table, space)
         read.append(f"{options.labels}: {table.rows:,} rows of labels")
-    return ParsedTables(left, right, known, split_of, tuple(read))
+    return ParsedTables(left, right, known, split_of, tuple(read), rule)
 
 
 def _collection(
     options: OwnTexts, path: Path, id_column: str | None, columns: Sequence[str], faults: BadRowLog
 ) -> TableRows:
-    """Read a table of texts: cells `id`, each once, `text`, its `measure_cells`, and `split` if --left has one."""
-    split = options.split_column if path == options.left else None
-    names = [*columns, *(name for name in (id_column, split) if name is not None)]
+    """Read a table of texts: cells `id`, each once, `text`, its `measure_cells`, and `split` if --left has one.
+
+    Also its `group_cells`, if only some pairs can match.
+    """
+    split, conditions = options.split_column if path == options.left else None, options.columns_of_rule()
+    names = [*columns, *(name for name in (id_column, split) if name is not None), *sum(conditions.values(), ())]
     sheet = read_table(path, names, options.reading, faults)
     numbers = pa.array(sheet.numbers).cast(pa.large_string())
     cells = {
         "id": numbers if id_column is None else as_ids(sheet.cells[id_column]),
         "text": sheet.join_columns(columns),
         **measure_cells(sheet, columns),
+        **group_cells(sheet, conditions),
         **({} if split is None else {"split": sheet.cells[split]}),
     }
-    return require_ids(require_texts(sheet.with_cells(**cells), "text", columns, faults), id_column, faults)
+    sheet = require_ids(require_texts(sheet.with_cells(**cells), "text", columns, faults), id_column, faults)
+    return require_groups(sheet, conditions, faults)
 
 
 def _side(sheet: TableRows, columns: Sequence[str]) -> SideTexts:

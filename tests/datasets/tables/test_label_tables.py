@@ -1,5 +1,6 @@
 """A table of labels means the same to jobs.prepare, which makes a task of it, and to jobs.labels, which imports it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
+from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import PairSpace
 from al_ray.core.task import Corpus, Split, Task
 from al_ray.datasets.tables.label_tables import LabelTable, read_task_labels
@@ -36,6 +38,16 @@ def write(folder: Path, *rows: str) -> Path:
 
 def read(path: Path, faults: BadRowLog | None = None) -> LabelTable:
     return read_task_labels(path, COLUMNS, TableFormat(), TASK, faults or BadRowLog("fail", OR_SKIP))
+
+
+def test_a_pair_that_cannot_match_is_a_bad_row(tmp_path):
+    codes = np.array([0, 0, 1, 1], dtype=np.int32)
+    space = replace(TASK.split("train").space, rule=PairRule(same=GroupCodes(("country",), codes, codes)))
+    task = replace(TASK, splits={"train": replace(TASK.split("train"), space=space)})
+    faults = BadRowLog("skip")
+    path = write(tmp_path, "a,b,yes", "a,c,no")
+    assert said(read_task_labels(path, COLUMNS, TableFormat(), task, faults)) == [("ab", YES)]
+    assert "labels.csv:3: the task says that its texts cannot match (--same country)" in faults.skipped[0]
 
 
 def said(table: LabelTable) -> list[tuple[str, int]]:

@@ -22,6 +22,7 @@ from al_ray.datasets.qqp import read_qqp
 from al_ray.datasets.tables import pair_labels as stated
 from al_ray.datasets.tables.options import OwnTexts, column_names
 from al_ray.datasets.tables.to_task import read_own
+from al_ray.datasets.task_folder import read_task, write_task
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet")
 ALL_TRAIN, SHARED = (1.0, 0.0, 0.0), (0.5, 0.25, 0.25)
@@ -435,3 +436,91 @@ def test_the_data_sets_come_out_as_by_their_own_readers(real_data):
     # The published counts are 1,040 and 19,320; two of the rows repeat a question with the same sentence.
     assert [len(found) for found in pairs(task)] == [1040, 19_318]
     assert report.settled["rows that repeat a pair"] == 2
+
+
+OFFERS = [
+    ("A1", "Trail shoe", "de", "shop"),
+    ("A2", "Shoe for trails", "de", "feed"),
+    ("B7", "Rain jacket", "de", "shop"),
+    ("B8", "Rain coat", "fr", "feed"),
+    ("C3", "Wool socks", "fr", None),
+    ("C4", "Socks of wool", "fr", None),
+]
+OFFER_COLUMNS = ("sku", "title", "country", "source")
+
+
+def offers(path: Path, rows=OFFERS, **options):
+    """The task of the offers in one table, with labels, and its report."""
+    table = write(path / "offers.csv", OFFER_COLUMNS, rows)
+    labels = write(path / "labels.csv", ("left", "right", "label"), [("A1", "A2", "yes"), ("B7", "B8", "yes")])
+    task, report = own(left=table, id_column="sku", text_columns="title", labels=labels, **options)
+    return task, "\n".join(report.lines())
+
+
+def pairs_of(task) -> set[str]:
+    space = task.split("train").space
+    left, right = task.ids_of(space.pairs(space.at(np.arange(space.total))))
+    return {f"{a} {b}" for a, b in zip(left, right, strict=True)}
+
+
+def test_pairs_of_two_countries_or_of_one_source_are_no_part_of_the_pool(tmp_path):
+    every = {"A1 A2", "A1 B7", "A2 B7", "B8 C3", "B8 C4", "C3 C4"}
+    task, report = offers(tmp_path, same="country")
+    assert pairs_of(task) == every
+    assert "--same country: 6 of 15 pairs can match (40.00%)" in report
+    # A1 and A2 match, and so would B7 and B8, if not for their countries.
+    assert task.ids_of(task.split("train").positives) == (["A1"], ["A2"])
+    assert "MATCHES that --same or --different exclude (no search can find them): 1" in report
+    # A source that is not known may be any: C3 and C4 can match each other and B8.
+    task, report = offers(tmp_path, same="country", different="source")
+    assert pairs_of(task) == every - {"A1 B7"}
+    assert "--same country --different source: 5 of 15 pairs can match (33.33%)" in report
+    assert len(pairs_of(offers(tmp_path, different="source")[0])) == 15 - 2
+    with_source = [row for row in OFFERS if row[3] is not None]
+    assert pairs_of(offers(tmp_path, with_source, same="country,source")[0]) == {"A1 B7"}
+
+
+def test_the_rules_of_two_tables_compare_their_values(tmp_path):
+    left = write(tmp_path / "ours.csv", OFFER_COLUMNS, OFFERS[:3])
+    right = write(
+        tmp_path / "theirs.parquet", OFFER_COLUMNS, [OFFERS[3], ("D1", "Trail shoes", "de", "feed"), OFFERS[4]]
+    )
+    task, _ = own(left=left, right=right, id_column="sku", text_columns="title", same="country", different="source")
+    assert pairs_of(task) == {"A1 D1", "B7 D1"}
+
+
+def test_a_text_without_a_value_to_be_the_same_is_a_bad_row(tmp_path):
+    rows = [*OFFERS[:5], ("C4", "Socks of wool", None, "shop")]
+    with pytest.raises(BadFile, match=r"offers.csv:7: its 'country' is empty, so it is unknown .* \(--same country\)"):
+        offers(tmp_path, rows, same="country")
+    assert len(offers(tmp_path, rows, same="country", bad_rows="skip")[0].left) == 5
+
+
+def test_a_rule_is_part_of_the_task_and_survives_its_folder(tmp_path):
+    plain_task, same, different = (
+        offers(tmp_path, **rule)[0] for rule in ({}, {"same": "country"}, {"different": "source"})
+    )
+    assert len({plain_task.digest, same.digest, different.digest}) == 3
+    for task in (same, different):
+        write_task(task, tmp_path / task.digest[:8], {})
+        read = read_task(tmp_path / task.digest[:8])
+        assert read.rule is not None
+        assert task.rule is not None
+        assert pairs_of(read) == pairs_of(task)
+        assert read.rule.describe() == task.rule.describe()
+    groups = tmp_path / same.digest[:8] / "left-groups.parquet"
+    for damage, words in (
+        (pa.table({"same": pa.array([0, 0, 0, 0, 0, 1], pa.int32())}), "do not match the digest"),
+        (pa.table({"same": pa.array([0, 0], pa.int32())}), "does not have a group for each text"),
+        (pa.table({"same": pa.array([0, 0, 0, 1, 1, None], pa.int32())}), "does not have a group for each text"),
+        (pa.table({"other": pa.array([0], pa.int32())}), "holds other"),
+    ):
+        pq.write_table(damage, groups)
+        with pytest.raises(BadFile, match=words):
+            read_task(groups.parent)
+    groups.unlink()
+    with pytest.raises(BadFile, match="left-groups"):
+        read_task(groups.parent)
+    (groups.parent / "rule.json").write_text('{"like": ["country"]}')
+    with pytest.raises(BadFile, match="holds other conditions than same and different"):
+        read_task(groups.parent)

@@ -1,0 +1,66 @@
+"""The groups of a user's texts by which pairs can match: the columns of --same and --different."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from al_ray.core.pair_rule import Codes, GroupCodes, PairRule
+from al_ray.core.pairs import PairSpace
+from al_ray.datasets.tables.columns import Cells, TableRows
+from al_ray.datasets.tsv import BadRowLog
+
+Conditions = Mapping[str, Sequence[str]]
+"""The columns of "same" and of "different", where these are given."""
+
+
+def group_cells(sheet: TableRows, conditions: Conditions) -> dict[str, Cells]:
+    """Return the cells (n,) of the columns of a table, under names that no other cells have."""
+    return {_cell(name): sheet.cells[name] for columns in conditions.values() for name in columns}
+
+
+def require_groups(sheet: TableRows, conditions: Conditions, faults: BadRowLog) -> TableRows:
+    """Return the rows that have a value in each column of `same`: without one it is unknown what they can match."""
+    for name in conditions.get("same", ()):
+        empty = ~sheet.cells[_cell(name)].is_valid().to_numpy(zero_copy_only=False)
+        reason = f"its {name!r} is empty, so it is unknown with which texts it can match (--same {name}): give a value"
+        sheet = sheet.reject(empty, lambda _, reason=reason: reason, faults)
+    return sheet
+
+
+def pair_rule(conditions: Conditions, left: TableRows, right: TableRows) -> PairRule | None:
+    """Return the rule of two tables, or of one that is given twice; None without conditions."""
+    if not conditions:
+        return None
+    groups = {}
+    for condition, names in conditions.items():
+        sides = [[sheet.cells[_cell(name)] for name in names] for sheet in (left, right)]
+        codes = _codes(sides[:1] if left is right else sides)
+        groups[condition] = GroupCodes(tuple(names), codes[: len(left)], codes[-len(right) :])
+    if left is right:
+        groups = {name: replace(codes, right=codes.left) for name, codes in groups.items()}
+    return PairRule(**groups)
+
+
+def describe_groups(space: PairSpace, all_pairs: int) -> Iterator[str]:
+    """Yield the line of the report on the pairs of a space that can match, of so many in all; none without a rule."""
+    if space.rule is not None:
+        share = space.total / max(1, all_pairs)
+        yield f"{space.rule.describe()}: {space.total:,} of {all_pairs:,} pairs can match ({share:.2%})"
+
+
+def _codes(sides: Sequence[Sequence[Cells]]) -> Codes:
+    """Return the numbers (n,) of the groups of all sides' rows, one after the other; an empty cell is its own group."""
+    columns = []
+    for cells in zip(*sides, strict=True):
+        numbers = pa.concat_arrays(cells).dictionary_encode().indices
+        empty = ~numbers.is_valid().to_numpy(zero_copy_only=False)
+        codes = numbers.fill_null(0).to_numpy().astype(np.int64)
+        codes[empty] = codes.max(initial=0) + 1 + np.arange(empty.sum())
+        columns.append(codes)
+    return np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)[1].astype(np.int32)
+
+
+def _cell(name: str) -> str:
+    return f"group of {name}"
