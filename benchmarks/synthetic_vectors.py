@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.cluster.actors import deploy
+from al_ray.cluster.pool_actor import GROUPS, pool_actor
 from al_ray.cluster.sharded_pool import ShardedPool
 from al_ray.cluster.sharded_retriever import PoolSearch
 from al_ray.cluster.token_store import parts_of
@@ -85,7 +86,8 @@ def synthetic_pool(
     known = np.sort(split.space.draw(labelled, NO_KEYS, generator(0, "bench-labelled")))
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / FILE, vectors)
-        with deploy(SyntheticShard, [ShardSpec(folder, encoder, search, 0, 1)], cluster) as shards:
+        spec = ShardSpec(folder, encoder, search, 0, 1)
+        with deploy(pool_actor(SyntheticShard), [spec], cluster, groups=GROUPS) as shards:
             pool = ShardedPool(shards, parts_of(task), task, search, no_progress)
             yield SyntheticPool(vectors, pool, split, PoolSearch(pool, split), known)
 

@@ -7,7 +7,7 @@ restarts, and its state can be queried while every actor is busy.
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -117,11 +117,19 @@ def placement(
 
 @contextmanager
 def deploy(
-    plain: type, specs: Sequence[Any], config: ClusterConfig, room: BundleSlots | None = None
+    plain: type,
+    specs: Sequence[Any],
+    config: ClusterConfig,
+    room: BundleSlots | None = None,
+    groups: Mapping[str, int] | None = None,
 ) -> Iterator[list[Any]]:
-    """Start one actor of a plain class for each spec; they end with the context. NoPlacement after the timeout."""
+    """Start one actor of a plain class for each spec; they end with the context. NoPlacement after the timeout.
+
+    groups: Ray's concurrency groups of an actor, with their numbers of threads; other calls run one after the other.
+    """
     with placement(plain.__name__, len(specs), config, room=room) as places:
-        remote, bounds = ray.remote(actor_class(plain)), {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+        bounds = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+        remote = ray.remote(concurrency_groups=dict(groups or {}))(actor_class(plain))
         actors = [remote.options(**bounds, **places.options(number)).remote(spec) for number, spec in enumerate(specs)]
         try:
             places.await_start([actor.check_device.remote(config.device) for actor in actors])
@@ -232,13 +240,3 @@ def actor_class(plain: type) -> type:
             )
 
     return type(plain.__name__, (exiting_when_out_of_memory(plain),), {"check_device": check_device})
-
-
-def count_texts(shard: type) -> type:
-    """Return the class of a shard that counts the texts it embeds."""
-    return type(shard.__name__, (shard,), {"on_embedded": _on_embedded})
-
-
-def _on_embedded(_: Any, count: int) -> None:
-    # A module function, so that an actor, whose class is pickled by value, uses the TEXTS of its own process.
-    TEXTS.inc(count)

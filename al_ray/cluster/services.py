@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
-from al_ray.cluster.actors import LABELS, SECONDS, count_texts, deploy
+from al_ray.cluster.actors import LABELS, SECONDS, deploy
+from al_ray.cluster.pool_actor import GROUPS, pool_actor
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.sharded_evaluator import make_evaluator
@@ -122,7 +123,8 @@ def deploy_pool(
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
-    with deploy(count_texts(PoolShard), specs, cluster, trial_slots(trial, 0, cluster.shards)) as shards:
+    room = trial_slots(trial, 0, cluster.shards)
+    with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:
         yield ShardedPool(shards, parts_of(task), task, config.search, watch)
 
 

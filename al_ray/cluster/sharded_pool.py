@@ -10,6 +10,7 @@ import numpy as np
 import ray
 
 from al_ray.cluster.actors import PAIRS, get_results, stream_results
+from al_ray.cluster.pool_actor import Ring
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Pairs, Rows
@@ -48,6 +49,7 @@ class ShardedPool:
         """
         self.shards, self.parts, self.task, self.search, self.watch = list(shards), parts, task, search, watch
         self._rows: dict[str, list[Rows]] = {}
+        self._sizes: dict[str, tuple[int, ...]] = {}
         self._untrained: Model | None = None
         self._embedded_by, self._embedded = "", frozenset[str]()
         self.embedding_seconds = 0.0
@@ -76,7 +78,7 @@ class ShardedPool:
             self.embedding_seconds += time.monotonic() - started
 
     def _embed_part(self, model: Model, part: str) -> None:
-        total, done = sum(len(rows) for rows in self.rows(part)), 0
+        total, done = sum(self.sizes(part)), 0
         streams = [shard.embed.options(num_returns="streaming").remote(model, part) for shard in self.shards]
         for count in round_robin([stream_results(stream) for stream in streams]):
             done += count
@@ -84,58 +86,50 @@ class ShardedPool:
 
     def cosines(self, model: Model, split: Split, pairs: Pairs) -> Floats:
         """(n, 2) pairs of a split -> (n,) cosines in float64, each a sum in one fixed order."""
-        right = self.parts[split.name, "right"]
         cosines = np.full(len(pairs), np.nan)
-        order = np.argsort(pairs[:, 0], kind="stable")
-        sorted_left = pairs[order, 0]
-
-        def ask(place: QueryBlock, block: Any) -> tuple[Rows, list[Any]] | None:
-            begin = np.searchsorted(sorted_left, place.rows)
-            end = np.searchsorted(sorted_left, place.rows, side="right")
-            here = order[np.concatenate([np.arange(b, e) for b, e in zip(begin, end, strict=True)])]
-            if not len(here):
-                return None
-            asked = ray.put(pairs[here])
-            return here, [shard.cosines.remote(model, right, block, asked) for shard in self.shards]
-
-        for here, answers in self.over_blocks(model, split, ask, "score"):
-            for answer in answers:
-                own = ~np.isnan(answer)
-                cosines[here[own]] = answer[own]
+        for own, of_shard in self._on_all(model, split, "score", "score_pairs", ray.put(pairs)) if len(pairs) else ():
+            cosines[own] = of_shard
         return cosines
 
     def count_negatives(self, model: Model, split: Split, request: CountRequest) -> NegativeCounts:
         """Count every negative of a split."""
-        right, sent = self.parts[split.name, "right"], ray.put(request)
-
-        def ask(place: QueryBlock, block: Any) -> tuple[None, list[Any]]:
-            hidden = np.isin(split.positives, place.rows)
-            hidden = split.positives[hidden.any(axis=1) if self.task.symmetric else hidden[:, 0]]
-            return None, [shard.count_negatives.remote(model, right, block, hidden, sent) for shard in self.shards]
-
-        counts = NegativeCounts.zero(request)
-        for _, answers in self.over_blocks(model, split, ask, "count"):
-            counts = sum(answers, counts)
-        return counts
+        arguments = ray.put(split.positives), ray.put(request)
+        return sum(self._on_all(model, split, "count", "count_pool", *arguments), NegativeCounts.zero(request))
 
     def count_sampled_negatives(
         self, model: Model, split: Split, strata: Sequence[Stratum], request: CountRequest
     ) -> list[NegativeCounts]:
         """Count the sampled negatives of each stratum: a shard answers for the pairs whose right text it has."""
-        right, sent = self.parts[split.name, "right"], ray.put(request)
-        keys = [ray.put(stratum.keys) for stratum in strata]
         weights = SampleWeights(split.space.width, tuple(stratum.weight for stratum in strata))
-
-        def ask(place: QueryBlock, block: Any) -> tuple[None, list[Any]]:
-            return None, [
-                shard.count_sampled_negatives.remote(model, right, block, sent, weights, *keys) for shard in self.shards
-            ]
-
+        keys = [ray.put(stratum.keys) for stratum in strata]
         counts = [NegativeCounts.zero(request) for _ in strata]
-        for _, answers in self.over_blocks(model, split, ask, "score"):
-            for of_strata in answers:
-                counts = [one + other for one, other in zip(counts, of_strata, strict=True)]
+        for of_shard in self._on_all(model, split, "score", "count_sample", ray.put(request), weights, *keys):
+            counts = [one + other for one, other in zip(counts, of_shard, strict=True)]
         return counts
+
+    def _on_all(self, model: Model, split: Split, stage: str, method: str, *arguments: Any) -> list[Any]:
+        """Embed the split and call a method of PullsFromPeers on every shard; return their answers."""
+        self.embed(model, [split.name])
+        left, right = self.parts[split.name, "left"], self.parts[split.name, "right"]
+        ring = Ring(self.shards, left, right, self.sizes(left), self.search.block)
+        streams = [
+            getattr(shard, method).options(num_returns="streaming").remote(model, ring, *arguments)
+            for shard in self.shards
+        ]
+        answers, done = [None] * len(streams), 0
+        for number, word in round_robin([_numbered(number, stream) for number, stream in enumerate(streams)]):
+            if isinstance(word, int):
+                done += word
+                self.watch(stage, done // len(streams), sum(ring.sizes))
+            else:
+                answers[number] = word
+        return answers
+
+    def sizes(self, part: str) -> tuple[int, ...]:
+        """How many texts of a part each shard has."""
+        if part not in self._sizes:
+            self._sizes[part] = tuple(get_results([shard.size.remote(part) for shard in self.shards]))
+        return self._sizes[part]
 
     def rows(self, part: str) -> list[Rows]:
         """The rows that each shard has of a part."""
@@ -152,7 +146,7 @@ class ShardedPool:
         """
         self.embed(model, [split.name])
         part, ahead = self.parts[split.name, "left"], 2 * len(self.shards) + 2
-        total, done = sum(len(rows) for rows in self.rows(part)), 0
+        total, done = sum(self.sizes(part)), 0
         waiting: deque[tuple[int, Any]] = deque()
         for place in self.places(part):
             block = self.shards[place.shard].block.remote(model, part, place.start, place.stop)
@@ -186,7 +180,12 @@ def _results_of(asked: tuple[Any, list[Any]] | None) -> Iterator[tuple[Any, list
         yield asked[0], get_results(asked[1])
 
 
-def round_robin(streams: list[Iterator[int]]) -> Iterator[int]:
+def _numbered(number: int, stream: Any) -> Iterator[tuple[int, Any]]:
+    """Yield the values of a streaming call with a number."""
+    return ((number, value) for value in stream_results(stream))
+
+
+def round_robin(streams: list[Iterator[Any]]) -> Iterator[Any]:
     """The values of several streams, one of each in turn, until all have ended."""
     while streams:
         for stream in list(streams):

@@ -156,7 +156,7 @@ BAD_OPTIONS = [
     (f"{SOUND} --same fold", "t.csv:1 has no column 'fold'; it has: 'id', 't', 'u', 'part'"),
     (f"{SOUND} --same part,part", "--same names 'part' twice"),
     (f"{SOUND} --different fold", "t.csv:1 has no column 'fold'"),
-    (f"{SOUND} --right p.csv --right-text-columns one --same u", "p.csv:1 has no column 'u'"),
+    (f"{SOUND} --right p.csv --right-text-columns one --right-id-column two --same u", "p.csv:1 has no column 'u'"),
     (f"{SOUND} --right t.csv", "--right is the same file as --left"),
     (f"{SOUND} --right-id-column id", "are without --right FILE"),
     (

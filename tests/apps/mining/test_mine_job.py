@@ -51,11 +51,10 @@ def test_pairs_that_cannot_match_are_not_mined(small, make_ruled, tmp_path, symm
     assert task.rule is not None
     run_command(replace(small, task=str(tmp_path / "ruled")))
     left, right = ({name: row for row, name in enumerate(corpus.ids)} for corpus in (task.left, task.right))
-    for name in ("random", "bm25", "tfidf", "neighbours", "model"):
-        mined = pq.read_table(small.out / f"{name}.parquet").to_pylist()
-        pairs = np.array([(left[row["left_id"]], right[row["right_id"]]) for row in mined if not row["label"]])
-        assert len(pairs)
-        assert task.rule.allows(pairs).all()
+    mined = [row for file in small.out.glob("*.parquet") for row in pq.read_table(file).to_pylist()]
+    pairs = np.array([(left[row["left_id"]], right[row["right_id"]]) for row in mined if not row["label"]])
+    assert len(pairs) > 10
+    assert task.rule.allows(pairs).all()
 
 
 def test_every_miner_is_evaluated_and_its_table_has_the_labels_for_training(small, task, capsys):

@@ -1,0 +1,166 @@
+"""What the driver sends and receives in a stage grows with the shards, and not with the texts."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import ray
+
+from al_ray.cluster import sharded_pool
+from al_ray.cluster.actors import deploy, stream_results
+from al_ray.cluster.pool_actor import GROUPS, WORDS, pool_actor
+from al_ray.cluster.sharded_pool import ShardedPool
+from al_ray.cluster.token_store import parts_of
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.sections import SearchConfig
+from al_ray.core.labels import Model
+from al_ray.core.progress import no_progress
+from al_ray.core.scorer import Scorer
+from al_ray.core.task import Corpus, Task
+from al_ray.core.vectors import Block
+from al_ray.datasets.splitting import symmetric_task
+from al_ray.metrics.estimator import request_counts
+from al_ray.metrics.strata import make_evaluation_set
+from al_ray.search.shard import PoolShard, ShardSpec
+
+MODEL = Model("", "drawn", Scorer(9.0, -5.0))
+
+
+class DrawnVectors(PoolShard):
+    """A shard whose vectors are drawn: row i has those of seed i."""
+
+    def rows(self, part: str) -> np.ndarray:
+        """Every `shards`-th of the texts."""
+        return np.arange(self.spec.shard, int(self.spec.folder), self.spec.shards)
+
+    def embed(self, model: Model, part: str):
+        """Draw the vectors."""
+        self._use(model)
+        rows = self.rows(part)
+        angles = rows[:, None] * np.array([1.0, 0.7, 0.3, 0.11])
+        vectors = np.concatenate([np.sin(angles), np.cos(angles)], axis=1) / 2
+        self._vectors[part] = Block(rows, vectors.astype(np.float32))
+        yield len(rows)
+
+    _rule = None
+
+
+@dataclass
+class Counted:
+    """A handle of an actor that counts the calls that the driver makes; others get the handle itself."""
+
+    actor: Any
+    calls: Counter = field(default_factory=Counter)
+
+    def __reduce__(self):
+        return _itself, (self.actor,)
+
+    def __getattr__(self, name: str) -> Any:
+        return _Method(self, name, getattr(self.actor, name))
+
+
+def _itself(actor: Any) -> Any:
+    return actor
+
+
+@dataclass
+class _Method:
+    handle: Counted
+    name: str
+    method: Any
+
+    def options(self, **options: Any) -> "_Method":
+        return _Method(self.handle, self.name, self.method.options(**options))
+
+    def remote(self, *arguments: Any) -> Any:
+        self.handle.calls[self.name] += 1
+        return self.method.remote(*arguments)
+
+
+def task_of(texts: int) -> Task:
+    """Texts of which eight and eight match."""
+    names = tuple(map(str, range(texts)))
+    negatives, split_of = np.empty((0, 2), dtype=np.int64), np.zeros(texts, dtype=np.int64)
+    return symmetric_task("drawn", Corpus(names, names), np.arange(texts) // 2 % 500, negatives, split_of)
+
+
+@contextmanager
+def pool_of(task: Task, shards: int):
+    encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256)
+    specs = [ShardSpec(str(len(task.left)), encoder, search, number, shards) for number in range(shards)]
+    with deploy(pool_actor(DrawnVectors), specs, ClusterConfig(shards=shards, timeout=120), groups=GROUPS) as actors:
+        counted = [Counted(actor) for actor in actors]
+        pool = ShardedPool(counted, parts_of(task), task, search, no_progress)
+        pool.embed(MODEL, ["train"])
+        pool.sizes(pool.parts["train", "left"])
+        yield pool, counted
+
+
+def stages(pool: ShardedPool) -> dict[str, Any]:
+    """The stages of an evaluation, at as many positives and sampled pairs whatever the number of texts."""
+    split = pool.task.split("train")
+    positives = split.positives[:: len(split.positives) // 400][:400]
+    scores = pool.cosines(MODEL, split, positives)
+    request = request_counts(split, scores)
+    drawn = make_evaluation_set(split, {}, None, 1000, np.random.default_rng(0))
+    return {
+        "score": lambda: pool.cosines(MODEL, split, positives).sum(),
+        "sample": lambda: pool.count_sampled_negatives(MODEL, split, drawn.strata, request)[0].above[-1],
+        "count": lambda: pool.count_negatives(MODEL, split, request).above[-1],
+    }
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a stage made the driver do: calls by name, words and bytes that it received; and the result."""
+
+    calls: dict[str, int]
+    words: int
+    received: int
+    result: float
+
+
+def traffic(texts: int, shards: int) -> dict[str, Traffic]:
+    """The traffic of each stage."""
+    measured, values = {}, list[Any]()
+
+    def noted(stream: Any) -> Iterator[Any]:
+        for value in stream_results(stream):
+            values.append(value)
+            yield value
+
+    with pool_of(task_of(texts), shards) as (pool, handles), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sharded_pool, "stream_results", noted)
+        for name, stage in stages(pool).items():
+            values.clear()
+            for handle in handles:
+                handle.calls.clear()
+            result = float(stage())
+            calls = sum((handle.calls for handle in handles), Counter())
+            received = sum(len(ray.cloudpickle.dumps(value)) for value in values)
+            measured[name] = Traffic(dict(calls), len(values), received, result)
+    return measured
+
+
+@pytest.fixture(scope="module")
+def measured(local_ray) -> dict[tuple[int, int], dict[str, Traffic]]:
+    return {(texts, shards): traffic(texts, shards) for texts in (1000, 4000) for shards in (2, 4)}
+
+
+@pytest.mark.parametrize("stage", ["score", "sample", "count"])
+def test_calls_and_bytes_grow_with_shards_and_not_with_texts(measured, stage):
+    for shards in (2, 4):
+        few, many = (measured[texts, shards][stage] for texts in (1000, 4000))
+        assert few.calls == many.calls
+        assert sum(many.calls.values()) == shards
+        assert many.words <= shards * (WORDS + 1)
+        # Words are a few bytes each.
+        assert many.received <= 1.05 * few.received + 100 * many.words
+    assert measured[4000, 4][stage].received <= 2.1 * measured[4000, 2][stage].received
+    for texts in (1000, 4000):
+        assert measured[texts, 2][stage].result == pytest.approx(measured[texts, 4][stage].result, rel=1e-12)
