@@ -125,7 +125,7 @@ def labelled(split: Split, count: int) -> Labelled:
 def data_size(config: RunConfig, services: RayRunServices, model: Model) -> float:
     """Return the MB of the vectors and token ids of a shard."""
     parts = {services.pool.parts[split, side] for split in ("train", "dev") for side in ("left", "right")}
-    vectors = sum(len(rows) for part in parts for rows in services.pool.rows(part))
+    vectors = sum(sum(services.pool.sizes(part)) for part in parts)
     first = get_results(services.pool.shards[0].block.remote(model, min(parts), 0, 1)).vectors
     tokens = Path(str(pool_folder(services.journal.task, config.encoding, services.journal.path))).glob("*/*.npy")
     return (vectors * first[0].nbytes + sum(path.stat().st_size for path in tokens)) / MB

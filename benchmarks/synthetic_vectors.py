@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.cluster.actors import deploy
-from al_ray.cluster.pool_actor import GROUPS, pool_actor
+from al_ray.cluster.pool_actor import pool_actor
+from al_ray.cluster.ring import GROUPS
 from al_ray.cluster.sharded_pool import ShardedPool
 from al_ray.cluster.sharded_retriever import PoolSearch
 from al_ray.cluster.token_store import parts_of
@@ -52,8 +53,9 @@ class SyntheticPool:
 
     def blocks(self) -> list[Block]:
         """Return the blocks of texts that the search compares."""
-        part = self.pool.parts[self.split.name, "left"]
-        return [Block(place.rows, self.vectors[place.rows]) for place in self.pool.places(part)]
+        size, rows = self.pool.search.block, np.arange(len(self.vectors), dtype=np.int64)
+        starts = range(0, len(rows), size)
+        return [Block(rows[start : start + size], self.vectors[start : start + size]) for start in starts]
 
 
 class SyntheticShard(PoolShard):

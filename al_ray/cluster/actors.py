@@ -128,8 +128,9 @@ def deploy(
     groups: Ray's concurrency groups of an actor, with their numbers of threads; other calls run one after the other.
     """
     with placement(plain.__name__, len(specs), config, room=room) as places:
-        bounds = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
-        remote = ray.remote(concurrency_groups=dict(groups or {}))(actor_class(plain))
+        # A type checker does not know the groups.
+        make: Any = ray.remote(concurrency_groups=dict(groups)) if groups else ray.remote
+        remote, bounds = make(actor_class(plain)), {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
         actors = [remote.options(**bounds, **places.options(number)).remote(spec) for number, spec in enumerate(specs)]
         try:
             places.await_start([actor.check_device.remote(config.device) for actor in actors])

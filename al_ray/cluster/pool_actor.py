@@ -1,34 +1,42 @@
-"""A shard of a pool as an actor that works through the whole pool by itself: it pulls the texts of its peers.
+"""A shard of a pool as an actor that works through the whole pool by itself.
 
-A stage is one call to each shard. The shard goes round the ring of shards, beginning with its own texts, asks for the
-next blocks while it computes, and returns one value: so what the driver does and receives grows with the number of
-shards, not with the number of texts. A stage changes nothing in a shard, so Ray may call it again on one that restarts.
+A stage is one call to each shard, which asks its peers for what it needs and returns one value: so what the driver does
+and receives grows with the number of shards, not with the number of texts. There are two kinds of stages:
 
-While a shard computes it serves its peers in other threads (the concurrency group SERVE).
+- All left texts visit a shard's right ones: it goes round the ring of shards, beginning with its own texts, and asks
+  for the next blocks while it computes (exact search, counts).
+- A shard's own left texts are asked about: all shards say which of their texts are the nearest, and the shard that has
+  the left texts merges (search by neighbours).
+
+A stage changes nothing that an answer depends on, so Ray may call it again on a shard that restarts. While a shard is
+in a stage, it answers its peers in other threads, which are Ray's concurrency groups.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import ray
 
 from al_ray.cluster.actors import TEXTS
+from al_ray.cluster.ring import COMPUTE, SERVE, Place, Ring
+from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
-from al_ray.core.pairs import Keys, Mask, Pairs, is_in
+from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, distinct, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.counting import SampleWeights
-from al_ray.search.merge import join_blocks
-from al_ray.search.shard import PoolShard
+from al_ray.search.exact_join import JoinQuery, LeastPairs, hosts
+from al_ray.search.faiss_index import Bytes, set_threads
+from al_ray.search.knn_merge import KnnRequest, members, select, shortlist
+from al_ray.search.merge import Neighbors, join_blocks
+from al_ray.search.shard import PoolShard, ShardSpec
 
-SERVE = "serve"
-# Threads that serve; two, so that a short question need not wait for a block.
-GROUPS = {SERVE: 2}
 AHEAD = 2  # Blocks asked for before they are needed.
 WORDS = 100  # A shard says at most so many times in a stage how far it is.
 Answer = TypeVar("Answer")
@@ -37,24 +45,13 @@ Stage: TypeAlias = Iterator[int | Answer]
 
 
 @dataclass(frozen=True)
-class Ring:
-    """The parts of a split on all shards, and where a shard finds them.
+class _Neighborhood:
+    """A block of left texts, its reference, the nearest that each shard has (s,), and what there is to say, if any."""
 
-    shards: the actors (s,). left, right: parts. sizes: (s,) how many left texts each has. block: texts in a block.
-    """
-
-    shards: Sequence[Any]
-    left: str
-    right: str
-    sizes: tuple[int, ...]
-    block: int
-
-    def places(self, first: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (shard, start, stop) of every block of left texts, those of shard `first` first."""
-        for step in range(len(self.shards)):
-            number = (first + step) % len(self.shards)
-            for start in range(0, self.sizes[number], self.block):
-                yield number, start, min(start + self.block, self.sizes[number])
+    block: Block
+    put: Any
+    answers: list[Neighbors]
+    word: int | None
 
 
 if TYPE_CHECKING:
@@ -66,10 +63,11 @@ else:
 class PullsFromPeers(Base):
     """What an actor adds to a shard; `pool_actor` joins the two."""
 
-    def __init__(self, spec: Any) -> None:
+    def __init__(self, spec: ShardSpec) -> None:
         """Make the shard."""
         super().__init__(spec)
-        self._lock = threading.RLock()
+        self._embedding, self._indexing = threading.RLock(), threading.Lock()
+        self._searching: tuple[int, LeastPairs] | None = None
 
     def on_embedded(self, count: int) -> None:
         """Count the texts that are embedded."""
@@ -83,13 +81,13 @@ class PullsFromPeers(Base):
         """Count the pairs of all left texts with this shard's right ones, except the positives (p, 2)."""
         counts, symmetric = NegativeCounts.zero(request), request.bootstrap.symmetric
 
-        def count(queries: Block) -> None:
+        def count(queries: Block, _: Place) -> None:
             nonlocal counts
             hidden = np.isin(positives, queries.rows)
             own = positives[hidden.any(axis=1) if symmetric else hidden[:, 0]]
             counts += self.count_negatives(model, ring.right, queries, own, request)
 
-        yield from self._with_each(model, ring, count)
+        yield from self._with_visitors(model, ring, count)
         yield counts
 
     def count_sample(
@@ -98,11 +96,11 @@ class PullsFromPeers(Base):
         """Count the sampled pairs of each stratum whose right text is this shard's. samples: sorted keys of each."""
         counts = [NegativeCounts.zero(request) for _ in samples]
 
-        def count(queries: Block) -> None:
+        def count(queries: Block, _: Place) -> None:
             of_block = self.count_sampled_negatives(model, ring.right, queries, request, weights, *samples)
             counts[:] = [one + other for one, other in zip(counts, of_block, strict=True)]
 
-        yield from self._with_each(model, ring, count)
+        yield from self._with_visitors(model, ring, count)
         yield counts
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Mask, Floats]]:
@@ -114,47 +112,150 @@ class PullsFromPeers(Base):
         for start in range(0, len(order), ring.block):
             here = order[start : start + ring.block]
             rows = np.unique(of_shard[here, 0])
-            queries = join_blocks(ray.get(ask(ring.shards, "vectors_of", model, ring.left, rows)))
+            queries = join_blocks(ray.get(ring.ask("vectors_of", SERVE, model, ring.left, rows)))
             left, right = (np.searchsorted(x.rows, of_shard[here, side]) for side, x in enumerate((queries, held)))
             cosines[here] = paired_scores(queries.vectors, left, held.vectors, right)
         yield own, cosines
 
-    def _with_each(self, model: Model, ring: Ring, work: Callable[[Block], None]) -> Iterator[int]:
-        """Do the work with each block of left texts; yield the texts done since the last word, WORDS times at most.
+    def least_of_all(self, model: Model, ring: Ring, query: JoinQuery, labelled: Keys) -> Stage[Candidates]:
+        """The least pairs of all left texts with this shard's right ones: at most `count`, in order.
+
+        Where pairs are unordered, two blocks meet in one place (exact_join.hosts). Shards learn each other's bounds
+        with the blocks: one that knows an old bound returns more pairs, not others.
+        """
+        held, places = self._part(model, ring.right), ring.places("right")
+        own = [place for place in places if place.shard == self.spec.shard]
+        # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
+        found = LeastPairs(query, labelled, self.spec.device, self.spec.device != "cpu", self._rule)
+        self._searching = ring.stage, found
+
+        def meets(visitor: Place) -> list[Place]:
+            met = set(hosts(visitor.number, len(places)).tolist()) if query.unordered else None
+            return [place for place in own if met is None or place.number in met]
+
+        def visit(queries: Block, visitor: Place) -> None:
+            for place in meets(visitor):
+                here = slice(place.start, place.stop)
+                found.add(queries, Block(held.rows[here], held.vectors[here]))
+
+        yield from self._with_visitors(model, ring, visit, lambda visitor: bool(meets(visitor)))
+        yield found.result()
+
+    def least_of_nearest(
+        self, model: Model, ring: Ring, request: KnnRequest, labelled: Keys, trained: tuple[Any]
+    ) -> Stage[Candidates]:
+        """The least pairs of this shard's left texts with the nearest of all right ones. trained: see `nearest`."""
+        found = BestCandidates(request.order, request.count)
+        for near in self._with_neighbors(model, ring, request, trained):
+            listed = shortlist(request, found.bound, near.block.rows, labelled, near.answers)
+            cosines = ray.get(ring.ask("rescore", SERVE, model, ring.right, near.put, listed))
+            found.add(select(request, listed, cosines))
+            if near.word is not None:
+                yield near.word
+        yield found.result()
+
+    def near(self, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]) -> Stage[Keys]:
+        """Sorted keys of the pairs of this shard's left texts with the nearest of all right ones."""
+        found = [NO_KEYS]
+        for near in self._with_neighbors(model, ring, request, trained):
+            certain, listed = members(request, near.block.rows, near.answers)
+            cosines = ray.get(ring.ask("rescore", SERVE, model, ring.right, near.put, listed))
+            found += [certain, select(request, listed, cosines).keys]
+            if near.word is not None:
+                yield near.word
+        yield distinct(np.concatenate(found))
+
+    def nearest(self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None) -> Neighbors:
+        """As PoolShard.nearest; one call at a time, with the threads of this shard."""
+        with self._indexing:
+            # A setting of each thread.
+            set_threads(self.spec.encoder.threads)
+            return super().nearest(model, part, queries, count, trained)
+
+    def block_and_bound(self, model: Model, part: str, start: int, stop: int, stage: int) -> tuple[Block, float]:
+        """A block for a peer, and the bound of this shard's search if it is in that stage."""
+        searching = self._searching
+        bound = searching[1].bound if searching is not None and searching[0] == stage else np.inf
+        return self.block(model, part, start, stop), bound
+
+    def _with_visitors(
+        self,
+        model: Model,
+        ring: Ring,
+        work: Callable[[Block, Place], None],
+        needed: Callable[[Place], bool] = lambda _: True,
+    ) -> Iterator[int]:
+        """Do the work with each block of left texts that is needed; yield the texts done, WORDS times at most.
 
         A stream that Ray asks for again must be as long, so how many words it has depends on the ring alone.
         """
-        places = list(ring.places(self.spec.shard))
-        said, done, coming = 0, 0, deque[Any]()
-        # Without a right text there is nothing to do; the words are said all the same.
-        nothing = not len(self._part(model, ring.right).rows)
-        for number, (_, start, stop) in enumerate(places):
-            if not nothing:
-                while len(coming) <= min(AHEAD, len(places) - number - 1):
-                    coming.append(self._ask_for_block(model, ring, places[number + len(coming)]))
-                block = coming.popleft()
-                work(block if isinstance(block, Block) else ray.get(block))
-            done += stop - start
-            if (number + 1) * WORDS // len(places) > number * WORDS // len(places):
-                yield done - said
-                said = done
+        places = ring.places("left", first=self.spec.shard)
+        there, done = len(self._part(model, ring.right).rows) > 0, 0
+        visits = [there and needed(place) for place in places]
+        blocks = self._pull(model, ring, list(compress(places, visits)))
+        for step, (place, visit) in enumerate(zip(places, visits, strict=True)):
+            if visit:
+                work(next(blocks), place)
+            done += place.stop - place.start
+            if _is_due(step, len(places)):
+                yield done
+                done = 0
 
-    def _ask_for_block(self, model: Model, ring: Ring, place: tuple[int, int, int]) -> Any:
-        """Return a block of this shard, or the reference of one of a peer's."""
-        number, start, stop = place
-        if number == self.spec.shard:
-            return self.block(model, ring.left, start, stop)
-        return ask([ring.shards[number]], "block", model, ring.left, start, stop)[0]
+    def _pull(self, model: Model, ring: Ring, places: Sequence[Place]) -> Iterator[Block]:
+        """Yield blocks of left texts, asking for a few ahead."""
+        coming = deque[Any]()
+        for place in places:
+            where = model, ring.left, place.start, place.stop
+            own = place.shard == self.spec.shard
+            coming.append(
+                self.block(*where) if own else ring.ask_one(place.shard, "block_and_bound", *where, ring.stage)
+            )
+            if len(coming) > AHEAD:
+                yield self._take(coming)
+        while coming:
+            yield self._take(coming)
+
+    def _take(self, coming: deque[Any]) -> Block:
+        first = coming.popleft()
+        if isinstance(first, Block):
+            return first
+        block, bound = ray.get(first)
+        if self._searching is not None:
+            self._searching[1].tighten(bound)
+        return block
+
+    def _with_neighbors(
+        self, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]
+    ) -> Iterator[_Neighborhood]:
+        """Yield each block of this shard's left texts with the answers of all shards, a few of which are on their way.
+
+        trained: the reference of what `train_index` returned, or None, in a tuple, so that it travels as a reference.
+        """
+        own = [place for place in ring.places("left") if place.shard == self.spec.shard]
+        count, coming, done = request.neighbours + request.symmetric, deque[tuple[Place, Block, Any, list[Any]]](), 0
+        for step in range(len(own) + AHEAD):
+            if step < len(own):
+                place = own[step]
+                block = self.block(model, ring.left, place.start, place.stop)
+                put = ray.put(block)
+                calls = ring.ask("nearest", COMPUTE, model, ring.right, put, count, *trained)
+                coming.append((place, block, put, calls))
+            if step >= AHEAD:
+                place, block, put, calls = coming.popleft()
+                done += place.stop - place.start
+                due = _is_due(step - AHEAD, len(own))
+                yield _Neighborhood(block, put, ray.get(calls), done if due else None)
+                done = 0 if due else done
 
     def _part(self, model: Model, part: str) -> Block:
         # A shard that restarts is asked by its peers while it begins its own stage: it embeds once.
-        with self._lock:
+        with self._embedding:
             return super()._part(model, part)
 
 
-def ask(shards: Sequence[Any], method: str, *arguments: Any) -> list[Any]:
-    """Call a method of some shards in the threads that serve; return the references of the answers."""
-    return [getattr(shard, method).options(concurrency_group=SERVE).remote(*arguments) for shard in shards]
+def _is_due(step: int, steps: int) -> bool:
+    """Return whether there is a word after this step: after WORDS of all steps, evenly, the last among them."""
+    return (step + 1) * WORDS // steps > step * WORDS // steps
 
 
 def pool_actor(shard: type) -> type:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
 from al_ray.cluster.actors import LABELS, SECONDS, deploy
-from al_ray.cluster.pool_actor import GROUPS, pool_actor
+from al_ray.cluster.pool_actor import pool_actor
+from al_ray.cluster.ring import GROUPS
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.sharded_evaluator import make_evaluator

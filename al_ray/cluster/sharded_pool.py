@@ -1,19 +1,18 @@
-"""The pool over shards: blocks of left texts travel, right texts stay; the driver sees counts and the best pairs."""
+"""The pool over shards, as the driver sees it: a stage is one call to each shard (cluster/pool_actor.py)."""
 
+import itertools
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import ray
 
 from al_ray.cluster.actors import PAIRS, get_results, stream_results
-from al_ray.cluster.pool_actor import Ring
+from al_ray.cluster.ring import Ring
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
-from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.pairs import Pairs
 from al_ray.core.progress import OnProgress
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
@@ -21,15 +20,8 @@ from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.metrics.strata import Stratum
 from al_ray.search.counting import SampleWeights
 
-
-@dataclass(frozen=True)
-class QueryBlock:
-    """A block of left texts: which shard has it, from which to which of its texts, and their rows."""
-
-    shard: int
-    start: int
-    stop: int
-    rows: Rows
+# Stages in which a shard works on its own left texts; in all others it works on all.
+OF_OWN_TEXTS = ("least_of_nearest", "near")
 
 
 class ShardedPool:
@@ -48,8 +40,8 @@ class ShardedPool:
         embedding_seconds: the time spent in `embed` so far; a stage that queries the pool subtracts its share.
         """
         self.shards, self.parts, self.task, self.search, self.watch = list(shards), parts, task, search, watch
-        self._rows: dict[str, list[Rows]] = {}
         self._sizes: dict[str, tuple[int, ...]] = {}
+        self._stages = itertools.count(1)
         self._untrained: Model | None = None
         self._embedded_by, self._embedded = "", frozenset[str]()
         self.embedding_seconds = 0.0
@@ -87,14 +79,14 @@ class ShardedPool:
     def cosines(self, model: Model, split: Split, pairs: Pairs) -> Floats:
         """(n, 2) pairs of a split -> (n,) cosines in float64, each a sum in one fixed order."""
         cosines = np.full(len(pairs), np.nan)
-        for own, of_shard in self._on_all(model, split, "score", "score_pairs", ray.put(pairs)) if len(pairs) else ():
+        for own, of_shard in self.on_all(model, split, "score", "score_pairs", ray.put(pairs)) if len(pairs) else ():
             cosines[own] = of_shard
         return cosines
 
     def count_negatives(self, model: Model, split: Split, request: CountRequest) -> NegativeCounts:
         """Count every negative of a split."""
         arguments = ray.put(split.positives), ray.put(request)
-        return sum(self._on_all(model, split, "count", "count_pool", *arguments), NegativeCounts.zero(request))
+        return sum(self.on_all(model, split, "count", "count_pool", *arguments), NegativeCounts.zero(request))
 
     def count_sampled_negatives(
         self, model: Model, split: Split, strata: Sequence[Stratum], request: CountRequest
@@ -103,26 +95,32 @@ class ShardedPool:
         weights = SampleWeights(split.space.width, tuple(stratum.weight for stratum in strata))
         keys = [ray.put(stratum.keys) for stratum in strata]
         counts = [NegativeCounts.zero(request) for _ in strata]
-        for of_shard in self._on_all(model, split, "score", "count_sample", ray.put(request), weights, *keys):
+        for of_shard in self.on_all(model, split, "score", "count_sample", ray.put(request), weights, *keys):
             counts = [one + other for one, other in zip(counts, of_shard, strict=True)]
         return counts
 
-    def _on_all(self, model: Model, split: Split, stage: str, method: str, *arguments: Any) -> list[Any]:
-        """Embed the split and call a method of PullsFromPeers on every shard; return their answers."""
+    def on_all(self, model: Model, split: Split, stage: str, method: str, *arguments: Any) -> list[Any]:
+        """Embed the split, call a method of PullsFromPeers on every shard, and return their answers."""
         self.embed(model, [split.name])
         left, right = self.parts[split.name, "left"], self.parts[split.name, "right"]
-        ring = Ring(self.shards, left, right, self.sizes(left), self.search.block)
+        ring = Ring(
+            self.shards, next(self._stages), left, right, self.sizes(left), self.sizes(right), self.search.block
+        )
         streams = [
             getattr(shard, method).options(num_returns="streaming").remote(model, ring, *arguments)
             for shard in self.shards
         ]
-        answers, done = [None] * len(streams), 0
+        answers, texts = [None] * len(streams), sum(ring.left_sizes)
+        # All left texts visit each shard, or each shard has some of them.
+        done, whole = 0, texts if method in OF_OWN_TEXTS else texts * len(streams)
         for number, word in round_robin([_numbered(number, stream) for number, stream in enumerate(streams)]):
-            if isinstance(word, int):
-                done += word
-                self.watch(stage, done // len(streams), sum(ring.sizes))
-            else:
+            if not isinstance(word, int):
                 answers[number] = word
+                continue
+            done += word
+            if stage == "search":
+                PAIRS.inc(split.space.total * word / whole)
+            self.watch(stage, texts * done // whole, texts)
         return answers
 
     def sizes(self, part: str) -> tuple[int, ...]:
@@ -130,54 +128,6 @@ class ShardedPool:
         if part not in self._sizes:
             self._sizes[part] = tuple(get_results([shard.size.remote(part) for shard in self.shards]))
         return self._sizes[part]
-
-    def rows(self, part: str) -> list[Rows]:
-        """The rows that each shard has of a part."""
-        if part not in self._rows:
-            self._rows[part] = get_results([shard.rows.remote(part) for shard in self.shards])
-        return self._rows[part]
-
-    def over_blocks(
-        self, model: Model, split: Split, ask: Callable[[QueryBlock, Any], Any], stage: str, first_alone: bool = False
-    ) -> Iterator[tuple[Any, list[Any]]]:
-        """Embed the split, ask for every block of left texts, a few ahead of the answers, and give those in order.
-
-        first_alone: nothing more is asked for before the first block's answer is taken, which bounds all others.
-        """
-        self.embed(model, [split.name])
-        part, ahead = self.parts[split.name, "left"], 2 * len(self.shards) + 2
-        total, done = sum(self.sizes(part)), 0
-        waiting: deque[tuple[int, Any]] = deque()
-        for place in self.places(part):
-            block = self.shards[place.shard].block.remote(model, part, place.start, place.stop)
-            waiting.append((len(place.rows), ask(place, block)))
-            while len(waiting) > (0 if first_alone and not done else ahead):
-                size, asked = waiting.popleft()
-                done += size
-                yield from _results_of(asked)
-                self._tell(stage, split, size, done, total)
-        while waiting:
-            size, asked = waiting.popleft()
-            done += size
-            yield from _results_of(asked)
-            self._tell(stage, split, size, done, total)
-
-    def _tell(self, stage: str, split: Split, size: int, done: int, total: int) -> None:
-        if stage == "search":
-            PAIRS.inc(split.space.total * size / total)
-        self.watch(stage, done, total)
-
-    def places(self, part: str) -> Iterator[QueryBlock]:
-        """The blocks of a part."""
-        for shard, rows in enumerate(self.rows(part)):
-            for start in range(0, len(rows), self.search.block):
-                stop = min(start + self.search.block, len(rows))
-                yield QueryBlock(shard, start, stop, rows[start:stop])
-
-
-def _results_of(asked: tuple[Any, list[Any]] | None) -> Iterator[tuple[Any, list[Any]]]:
-    if asked is not None:
-        yield asked[0], get_results(asked[1])
 
 
 def _numbered(number: int, stream: Any) -> Iterator[tuple[int, Any]]:

@@ -1,6 +1,5 @@
 """The search over shards, of both kinds: the pairs of least cost, however many shards there are."""
 
-import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -9,17 +8,16 @@ import numpy as np
 import ray
 
 from al_ray.cluster.actors import get_results
-from al_ray.cluster.sharded_pool import QueryBlock, ShardedPool
+from al_ray.cluster.sharded_pool import ShardedPool
 from al_ray.core.candidates import HIGHEST, MARGIN, NO_CANDIDATES, BestCandidates, Candidates, Order
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, distinct
 from al_ray.core.task import Split, Task
-from al_ray.search.exact_join import JoinQuery, hosts
+from al_ray.search.exact_join import JoinQuery
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.search.merge import merge_neighbors, recall
-from al_ray.search.shard import JoinRequest
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +34,11 @@ def refuse_index(config: SearchConfig, task: Task) -> None:
             f"--search.index {config.index}: task {task.name!r} has pairs that cannot match ({task.rule.describe()}), "
             "which an index of this kind cannot leave out; give --search.index Flat"
         )
+
+
+def _keys_of(space: PairSpace) -> PairSpace:
+    """Return a space that numbers pairs as another one does, without its rows."""
+    return PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
 
 
 class PoolSearch:
@@ -74,9 +77,9 @@ class PoolSearch:
         space = self.split.space
         if self.config.ordered_pairs:
             space = PairSpace(space.left, space.right, space.width, symmetric=False)
-        request = KnnRequest(space, self.pool.task.symmetric, self.config.neighbours, order, count)
+        request = KnnRequest(_keys_of(space), self.pool.task.symmetric, self.config.neighbours, order, count)
         trained = self._train_index(model)
-        found = self._of_nearest(model, request, labelled, trained)
+        found = self._search("least_of_nearest", model, order, count, ray.put(request), ray.put(labelled), (trained,))
         if self.on_recall is not None:
             self.on_recall(1.0 if self.config.index == "Flat" else self._recall(model, trained))
         return found
@@ -84,68 +87,20 @@ class PoolSearch:
     def near(self, model: Model, neighbours: int) -> Keys:
         """Sorted keys of the pairs of every left text with its nearest right texts."""
         space = self.split.space
-        request = KnnRequest(space, self.pool.task.symmetric, neighbours, HIGHEST, space.total)
-        shards, wanted, trained, found = self.pool.shards, ray.put(request), self._train_index(model), [NO_KEYS]
-
-        def ask(place: QueryBlock, block: Any) -> tuple[None, list[Any]]:
-            answers = self._nearest(model, request, block, trained)
-            members = shards[place.shard].members.options(num_returns=2).remote(wanted, block, *answers)
-            return None, [members[0], self._selected(model, wanted, place, block, members[1])]
-
-        for _, (certain, close) in self.pool.over_blocks(model, self.split, ask, "search"):
-            found += [certain, close.keys]
-        return distinct(np.concatenate(found))
+        request = KnnRequest(_keys_of(space), self.pool.task.symmetric, neighbours, HIGHEST, space.total)
+        arguments = ray.put(request), (self._train_index(model),)
+        return distinct(np.concatenate(self.pool.on_all(model, self.split, "search", "near", *arguments)))
 
     def _of_all(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
-        """Blocks of left texts visit blocks of right texts, each two once; what was found bounds what is sent.
+        symmetric = self.pool.task.symmetric
+        query = JoinQuery(order, count, self.split.space.width, symmetric, self.config.ordered_pairs)
+        return self._search("least_of_all", model, order, count, query, ray.put(labelled))
 
-        The driver holds `count` pairs and what a few visits bring. A visit that knows an old bound brings more, not
-        others, so neither the order of answers nor a restart changes anything.
-        """
-        shards, places = self.pool.shards, list(self.pool.places(self.right))
-        wanted = JoinQuery(order, count, self.split.space.width, self.pool.task.symmetric, self.config.ordered_pairs)
-        known, numbers, found = ray.put(labelled), itertools.count(), BestCandidates(order, count)
-
-        def ask(place: QueryBlock, block: Any) -> tuple[None, list[Any]]:
-            number = next(numbers)
-            met = hosts(number, len(places)).tolist() if wanted.unordered else range(len(places))
-            of_shard: dict[int, list[tuple[int, int]]] = {}
-            for host in met:
-                of_shard.setdefault(places[host].shard, []).append((places[host].start, places[host].stop))
-            return None, [
-                shards[shard].least.remote(
-                    model, JoinRequest(self.right, wanted, tuple(blocks), found.bound), block, known
-                )
-                for shard, blocks in of_shard.items()
-            ]
-
-        for _, answers in self.pool.over_blocks(model, self.split, ask, "search", first_alone=True):
-            found.add(*answers)
+    def _search(self, method: str, model: Model, order: Order, count: int, *arguments: Any) -> Candidates:
+        """Return the `count` least of what all shards find."""
+        found = BestCandidates(order, count)
+        found.add(*self.pool.on_all(model, self.split, "search", method, *arguments))
         return found.result()
-
-    def _of_nearest(self, model: Model, request: KnnRequest, labelled: Keys, trained: Any) -> Candidates:
-        """The least of the candidates of all left texts. What was found bounds what is looked at again, as above."""
-        shards, known, wanted = self.pool.shards, ray.put(labelled), ray.put(request)
-        found = BestCandidates(request.order, request.count)
-
-        def ask(place: QueryBlock, block: Any) -> tuple[None, list[Any]]:
-            answers = self._nearest(model, request, block, trained)
-            listed = shards[place.shard].shortlist.remote(wanted, found.bound, block, known, *answers)
-            return None, [self._selected(model, wanted, place, block, listed)]
-
-        for _, candidates in self.pool.over_blocks(model, self.split, ask, "search", first_alone=True):
-            found.add(*candidates)
-        return found.result()
-
-    def _nearest(self, model: Model, request: KnnRequest, block: Any, trained: Any) -> list[Any]:
-        """Every shard's nearest of a block, one more where a text may find itself."""
-        count = request.neighbours + request.symmetric
-        return [shard.nearest.remote(model, self.right, block, count, trained) for shard in self.pool.shards]
-
-    def _selected(self, model: Model, wanted: Any, place: QueryBlock, block: Any, listed: Any) -> Any:
-        """The candidates of a block, once every shard has looked again at those of the shortlist that it has."""
-        cosines = [shard.rescore.remote(model, self.right, block, listed) for shard in self.pool.shards]
-        return self.pool.shards[place.shard].select.remote(wanted, listed, *cosines)
 
     def _train_index(self, model: Model) -> Any:
         """What all shards' indexes are made from, trained once from evenly spaced texts; None when nothing is."""
@@ -155,7 +110,7 @@ class PoolSearch:
         size = get_results(shards[0].sample_size.remote(model, self.right))
         if not size:
             return None
-        rows = np.sort(np.concatenate(self.pool.rows(self.right)))
+        rows = self.split.space.right
         rows = ray.put(rows[:: max(1, len(rows) // size)])
         sample = [shard.vectors_of.remote(model, self.right, rows) for shard in shards]
         # The driver keeps it: what a shard made is lost with its node.
@@ -164,7 +119,7 @@ class PoolSearch:
     def _recall(self, model: Model, trained: Any) -> float:
         """The share of the truly nearest that the index finds, on a sample of queries; a warning below the floor."""
         shards, left = self.pool.shards, self.pool.parts[self.split.name, "left"]
-        rows = np.sort(np.concatenate(self.pool.rows(left)))
+        rows = self.split.space.left
         asked = ray.put(rows[:: max(1, len(rows) // RECALL_QUERIES)][:RECALL_QUERIES])
         query = shards[0].join.remote(*[shard.vectors_of.remote(model, left, asked) for shard in shards])
         count = self.config.neighbours + self.pool.task.symmetric

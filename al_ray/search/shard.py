@@ -28,7 +28,6 @@ from al_ray.encoders.encoder import TextEncoder, embed_batches, load, sorted_row
 from al_ray.encoders.tokens import Tokens, batches
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
 from al_ray.search.counting import SampleWeights, count_block, keys_of_left, score_pairs
-from al_ray.search.exact_join import JoinQuery, LeastPairs
 from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
 from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, members, nearest, select, shortlist
 from al_ray.search.merge import Neighbors, join_blocks
@@ -176,17 +175,6 @@ class PoolShard:
         """The candidates of a block, from the cosines that all shards have for its shortlist."""
         return select(request, listed, list(answers))
 
-    def least(self, model: Model, visit: "JoinRequest", visitor: Block, labelled: Keys) -> Candidates:
-        """The least pairs of the visitor with blocks of the shard's texts: at most `count`, none above the bound."""
-        held = self._part(model, visit.part)
-        # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
-        half = self.spec.device != "cpu"
-        found = LeastPairs(visit.wanted, labelled, self.spec.device, half, self._rule)
-        found.tighten(visit.bound)
-        for start, stop in visit.blocks:
-            found.add(visitor, Block(held.rows[start:stop], held.vectors[start:stop]))
-        return found.result()
-
     def cosines(self, model: Model, part: str, queries: Block, pairs: Pairs) -> Floats:
         """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is not here."""
         held = self._part(model, part)
@@ -271,16 +259,3 @@ class PoolShard:
         rows = np.load(fetched(storage_path(self.spec.folder)) / f"{part}.npy")
         every = batches(self._tokens(part), rows, self.spec.encoder.encoder_batch)
         return every[self.spec.shard :: self.spec.shards]
-
-
-@dataclass(frozen=True)
-class JoinRequest:
-    """What a block of texts looks for in a shard: see PoolShard.least.
-
-    blocks: from which to which of the shard's texts of a part; bound: a cost that is not too dear to be wanted.
-    """
-
-    part: str
-    wanted: JoinQuery
-    blocks: tuple[tuple[int, int], ...]
-    bound: float

@@ -1,24 +1,28 @@
 """What the driver sends and receives in a stage grows with the shards, and not with the texts."""
 
+import pickle
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
-import ray
 
 from al_ray.cluster import sharded_pool
 from al_ray.cluster.actors import deploy, stream_results
-from al_ray.cluster.pool_actor import GROUPS, WORDS, pool_actor
+from al_ray.cluster.pool_actor import WORDS, pool_actor
+from al_ray.cluster.ring import GROUPS
 from al_ray.cluster.sharded_pool import ShardedPool
+from al_ray.cluster.sharded_retriever import PoolSearch
 from al_ray.cluster.token_store import parts_of
+from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
+from al_ray.core.pairs import NO_KEYS
 from al_ray.core.progress import no_progress
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Corpus, Task
@@ -46,8 +50,6 @@ class DrawnVectors(PoolShard):
         vectors = np.concatenate([np.sin(angles), np.cos(angles)], axis=1) / 2
         self._vectors[part] = Block(rows, vectors.astype(np.float32))
         yield len(rows)
-
-    _rule = None
 
 
 @dataclass
@@ -91,7 +93,7 @@ def task_of(texts: int) -> Task:
 
 @contextmanager
 def pool_of(task: Task, shards: int):
-    encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256)
+    encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=4)
     specs = [ShardSpec(str(len(task.left)), encoder, search, number, shards) for number in range(shards)]
     with deploy(pool_actor(DrawnVectors), specs, ClusterConfig(shards=shards, timeout=120), groups=GROUPS) as actors:
         counted = [Counted(actor) for actor in actors]
@@ -102,13 +104,18 @@ def pool_of(task: Task, shards: int):
 
 
 def stages(pool: ShardedPool) -> dict[str, Any]:
-    """The stages of an evaluation, at as many positives and sampled pairs whatever the number of texts."""
+    """Searches, and an evaluation at as many positives and sampled pairs whatever the number of texts."""
     split = pool.task.split("train")
     positives = split.positives[:: len(split.positives) // 400][:400]
     scores = pool.cosines(MODEL, split, positives)
     request = request_counts(split, scores)
     drawn = make_evaluation_set(split, {}, None, 1000, np.random.default_rng(0))
+    searches = {kind: PoolSearch(pool, split, config=replace(pool.search, kind=kind)) for kind in ("exact", "knn")}
+    found = {kind: search.least(MODEL, HIGHEST, 300, NO_KEYS) for kind, search in searches.items()}
+    assert all(len(candidates) == 300 for candidates in found.values())
     return {
+        "exact": lambda: searches["exact"].least(MODEL, HIGHEST, 300, NO_KEYS).cosines.sum(),
+        "knn": lambda: searches["knn"].least(MODEL, HIGHEST, 300, NO_KEYS).cosines.sum(),
         "score": lambda: pool.cosines(MODEL, split, positives).sum(),
         "sample": lambda: pool.count_sampled_negatives(MODEL, split, drawn.strata, request)[0].above[-1],
         "count": lambda: pool.count_negatives(MODEL, split, request).above[-1],
@@ -142,7 +149,7 @@ def traffic(texts: int, shards: int) -> dict[str, Traffic]:
                 handle.calls.clear()
             result = float(stage())
             calls = sum((handle.calls for handle in handles), Counter())
-            received = sum(len(ray.cloudpickle.dumps(value)) for value in values)
+            received = sum(len(pickle.dumps(value)) for value in values)
             measured[name] = Traffic(dict(calls), len(values), received, result)
     return measured
 
@@ -152,12 +159,13 @@ def measured(local_ray) -> dict[tuple[int, int], dict[str, Traffic]]:
     return {(texts, shards): traffic(texts, shards) for texts in (1000, 4000) for shards in (2, 4)}
 
 
-@pytest.mark.parametrize("stage", ["score", "sample", "count"])
+@pytest.mark.parametrize("stage", ["exact", "knn", "score", "sample", "count"])
 def test_calls_and_bytes_grow_with_shards_and_not_with_texts(measured, stage):
     for shards in (2, 4):
         few, many = (measured[texts, shards][stage] for texts in (1000, 4000))
         assert few.calls == many.calls
-        assert sum(many.calls.values()) == shards
+        # A search by neighbours asks one shard whether the index must be trained.
+        assert sum(many.calls.values()) == shards + (stage == "knn")
         assert many.words <= shards * (WORDS + 1)
         # Words are a few bytes each.
         assert many.received <= 1.05 * few.received + 100 * many.words

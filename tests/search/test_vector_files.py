@@ -23,9 +23,9 @@ from al_ray.encoders.transformer import Encoder
 from al_ray.metrics.average_precision import counts_above, thresholds_of
 from al_ray.metrics.bootstrap import QueryBootstrap
 from al_ray.metrics.estimator import CountRequest
-from al_ray.search.exact_join import UNIT, JoinQuery, hosts
+from al_ray.search.exact_join import UNIT, JoinQuery, LeastPairs, hosts
 from al_ray.search.knn_merge import KnnRequest
-from al_ray.search.shard import JoinRequest, PoolShard
+from al_ray.search.shard import PoolShard
 from al_ray.search.vector_files import GIB, VectorStore, single
 from tests.search.test_shard import Pool, pool
 
@@ -57,14 +57,13 @@ def joined(made: Pool) -> list:
     """The least pairs of all."""
     model, left, right = made.model, made.part("train", "left"), made.part("train", "right")
     wanted = JoinQuery(ORDER, COUNT, made.task.split("train").space.width, made.task.symmetric)
-    sizes, found = [len(shard.rows(right)) for shard in made.shards], []
+    blocks = [shard.block(model, right, 0, len(shard.rows(right))) for shard in made.shards]
+    workers = [LeastPairs(wanted, NO_KEYS) for _ in made.shards]
     for number, own in enumerate(made.shards):
         visitor = own.block(model, left, 0, len(own.rows(left)))
-        for host in hosts(number, len(sizes)).tolist() if made.task.symmetric else range(len(sizes)):
-            visit = JoinRequest(right, wanted, ((0, sizes[host] // 2), (sizes[host] // 2, sizes[host])), inf)
-            # The diagonal of a symmetric pool is one block with itself.
-            visit = replace(visit, blocks=((0, sizes[host]),)) if made.task.symmetric else visit
-            found.append(made.shards[host].least(model, visit, visitor, NO_KEYS))
+        for host in hosts(number, len(blocks)).tolist() if made.task.symmetric else range(len(blocks)):
+            workers[host].add(visitor, blocks[host])
+    found = [worker.result() for worker in workers]
     best = NO_CANDIDATES.joined(*found).least(ORDER, COUNT)
     return list(zip(best.keys.tolist(), best.cosines.tolist(), strict=True))
 

@@ -1,0 +1,53 @@
+"""The shards of a pool as they see each other in a stage: where the blocks of a split are, and how to ask for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+# Concurrency groups of a shard actor: COMPUTE asks an index, SERVE hands over vectors. A stage runs beside them.
+COMPUTE, SERVE = "compute", "serve"
+GROUPS = {COMPUTE: 1, SERVE: 2}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A block of texts: its number in the ring, the shard that has it, and from which to which of its texts."""
+
+    number: int
+    shard: int
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Ring:
+    """What a shard needs to know of the others in a stage.
+
+    shards: the actors (s,). stage: a number that no other stage has. left, right: parts of the split. left_sizes,
+    right_sizes: (s,) how many of their texts each shard has. block: texts in a block.
+    """
+
+    shards: Sequence[Any]
+    stage: int
+    left: str
+    right: str
+    left_sizes: tuple[int, ...]
+    right_sizes: tuple[int, ...]
+    block: int
+
+    def places(self, side: Literal["left", "right"], first: int = 0) -> list[Place]:
+        """Return the blocks of a side, in the order of the ring from shard `first` on."""
+        sizes, found = self.left_sizes if side == "left" else self.right_sizes, list[Place]()
+        for shard, size in enumerate(sizes):
+            for start in range(0, size, self.block):
+                found.append(Place(len(found), shard, start, min(start + self.block, size)))
+        turn = sum(place.shard < first for place in found)
+        return found[turn:] + found[:turn]
+
+    def ask(self, method: str, group: str, *arguments: Any) -> list[Any]:
+        """Call a method of every shard in a concurrency group; return the references of the answers."""
+        return [getattr(shard, method).options(concurrency_group=group).remote(*arguments) for shard in self.shards]
+
+    def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
+        """Call a method of a shard in the group that serves; return the reference of the answer."""
+        return getattr(self.shards[shard], method).options(concurrency_group=SERVE).remote(*arguments)
