@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
-from al_ray.cluster.sharded_retriever import PoolSearch
 from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.config.cluster import ClusterConfig

@@ -34,8 +34,8 @@ from al_ray.apps.mining.negatives import KnownMatches, NegativesConfig
 from al_ray.apps.paraphrase.batching import separate_batches
 from al_ray.apps.paraphrase.options import ParaphraseConfig
 from al_ray.apps.paraphrase.training import MetricTraining, Paraphrases
+from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.run import RunSpec
-from al_ray.cluster.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.token_store import parts_of, pool_folder
 from al_ray.cluster.trial import seed_provenance
 from al_ray.core.candidates import Candidates

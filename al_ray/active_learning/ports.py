@@ -13,7 +13,7 @@ from al_ray.metrics.evaluation import Evaluation
 
 
 class Retriever(Protocol):
-    """Searches the training pool for candidates (cluster/sharded_retriever.py)."""
+    """Searches the training pool for candidates (cluster/pool/sharded_retriever.py)."""
 
     def least(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
         """Return the `count` pairs of least cost that are not in `labelled`.
@@ -39,7 +39,7 @@ class Trainer(Protocol):
 
 
 class Evaluator(Protocol):
-    """Evaluates a model over all pairs of a split (cluster/sharded_evaluator.py)."""
+    """Evaluates a model over all pairs of a split (cluster/pool/sharded_evaluator.py)."""
 
     def evaluate(self, model: Model, split: str) -> Evaluation:
         """Compute or estimate average precision and the other metrics of a split."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator, make_evaluator
 from al_ray.cluster.services import deploy_pool
-from al_ray.cluster.sharded_evaluator import PoolEvaluator, make_evaluator
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.pairs import Pairs
 from al_ray.core.progress import OnProgress

@@ -9,10 +9,10 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle
 from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason, limit_reached
 from al_ray.active_learning.strategies import STRATEGIES, stated
+from al_ray.cluster.pool.sharded_retriever import refuse_index
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.services import deploy_services
 from al_ray.cluster.session import session
-from al_ray.cluster.sharded_retriever import refuse_index
 from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig

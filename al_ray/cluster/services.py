@@ -8,13 +8,13 @@ from dataclasses import replace
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
 from al_ray.cluster.actors import LABELS, SECONDS, deploy
-from al_ray.cluster.pool_actor import pool_actor
-from al_ray.cluster.ring import GROUPS
+from al_ray.cluster.pool.actor import pool_actor
+from al_ray.cluster.pool.ring import GROUPS
+from al_ray.cluster.pool.sharded_evaluator import make_evaluator
+from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_index
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
-from al_ray.cluster.sharded_evaluator import make_evaluator
-from al_ray.cluster.sharded_pool import ShardedPool
-from al_ray.cluster.sharded_retriever import PoolSearch, refuse_index
 from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool
 from al_ray.cluster.training_group import Training, deploy_training, model_of
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, trial_slots

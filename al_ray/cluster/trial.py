@@ -7,7 +7,7 @@ from ray.util.placement_group import PlacementGroup
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.actors import BundleSlots, bundle_of
-from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.serialization import as_dict

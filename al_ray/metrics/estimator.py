@@ -6,7 +6,7 @@ The path of AP from scores to an Evaluation:
                             or count_sample (a weighted sample) -> NegativeCounts; those of parts add
     NegativeCounts + PositiveScores -> build_evaluation -> Evaluation, by evaluate_counts (metrics/evaluation.py)
 
-PoolEvaluator (cluster/sharded_evaluator.py) takes this path over shards, and evaluate_on_sample with any PairScorer.
+PoolEvaluator (cluster/pool) takes this path over shards, and evaluate_on_sample with any PairScorer.
 """
 
 from collections.abc import Sequence

@@ -19,10 +19,10 @@ from al_ray.apps.reporting.read_runs import read_runs
 from al_ray.cli import run as run_job
 from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.entry import job
+from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
+from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.services import RayRunServices, TrainerActor, deploy_pool, deploy_services
-from al_ray.cluster.sharded_evaluator import PoolEvaluator
-from al_ray.cluster.sharded_pool import ShardedPool
-from al_ray.cluster.sharded_retriever import PoolSearch
 from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig

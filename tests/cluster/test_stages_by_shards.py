@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from al_ray.cluster import sharded_pool
 from al_ray.cluster.actors import deploy, stream_results
-from al_ray.cluster.pool_actor import WORDS, pool_actor
-from al_ray.cluster.ring import GROUPS
-from al_ray.cluster.sharded_pool import ShardedPool
-from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.cluster.pool import sharded_pool
+from al_ray.cluster.pool.actor import WORDS, pool_actor
+from al_ray.cluster.pool.ring import GROUPS
+from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.token_store import parts_of
 from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.cluster import ClusterConfig

@@ -10,10 +10,10 @@ import numpy as np
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.audit.folder import AuditOptions, Record, StratumCounts
+from al_ray.cluster.pool.sharded_evaluator import make_evaluator
+from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.score_sample import BandDraw, draw_by_score
 from al_ray.cluster.services import deploy_pool
-from al_ray.cluster.sharded_evaluator import make_evaluator
-from al_ray.cluster.sharded_pool import ShardedPool
 from al_ray.cluster.token_store import pool_folder
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Model

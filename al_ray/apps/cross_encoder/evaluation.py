@@ -8,8 +8,8 @@ from al_ray.apps.cross_encoder import sharded_scorer
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, deploy_scorer
 from al_ray.cluster.measurement import labelled_pair_metrics, score_stated, splits_to_score
+from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.services import deploy_pool
-from al_ray.cluster.sharded_evaluator import PoolEvaluator
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress

@@ -10,10 +10,10 @@ from al_ray.apps.cross_encoder import sharded_scorer
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer
+from al_ray.cluster.pool.sharded_evaluator import make_evaluator
+from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
-from al_ray.cluster.sharded_evaluator import make_evaluator
-from al_ray.cluster.sharded_retriever import PoolSearch
 from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Labelled

@@ -12,8 +12,8 @@ import numpy as np
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.cluster.actors import deploy, get_results, stream_results
+from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.services import deploy_pool
-from al_ray.cluster.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.training_group import model_of
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile

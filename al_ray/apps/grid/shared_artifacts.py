@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.apps.grid.spec import Cell
+from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
+from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.services import deploy_pool
-from al_ray.cluster.sharded_evaluator import PoolEvaluator
-from al_ray.cluster.sharded_pool import ShardedPool
-from al_ray.cluster.sharded_retriever import PoolSearch
 from al_ray.cluster.trial import Trial, seed_provenance
 from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.cluster import ClusterConfig

@@ -1,6 +1,6 @@
 """Time of each stage of a round: formulas over sizes and measured speeds, with their assumptions.
 
-They model search/shard.py, search/exact_join.py, training/trainer.py and cluster/sharded_pool.py; change them together.
+They model search/shard.py, search/exact_join.py, training/trainer.py and cluster/pool; change them together.
 """
 
 import math

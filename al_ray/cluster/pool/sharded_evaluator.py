@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.sharded_pool import ShardedPool
-from al_ray.cluster.sharded_retriever import PoolSearch
+from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS

@@ -8,7 +8,7 @@ import numpy as np
 import ray
 
 from al_ray.cluster.actors import get_results
-from al_ray.cluster.sharded_pool import ShardedPool
+from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.core.candidates import HIGHEST, MARGIN, NO_CANDIDATES, BestCandidates, Candidates, Order
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadOption

@@ -1,4 +1,4 @@
-"""The pool over shards, as the driver sees it: a stage is one call to each shard (cluster/pool_actor.py)."""
+"""The pool over shards, as the driver sees it: a stage is one call to each shard (cluster/pool/actor.py)."""
 
 import itertools
 import time
@@ -9,7 +9,7 @@ import numpy as np
 import ray
 
 from al_ray.cluster.actors import PAIRS, get_results, stream_results
-from al_ray.cluster.ring import Ring
+from al_ray.cluster.pool.ring import Ring
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Pairs

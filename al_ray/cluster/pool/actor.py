@@ -23,7 +23,7 @@ import numpy as np
 import ray
 
 from al_ray.cluster.actors import TEXTS
-from al_ray.cluster.ring import COMPUTE, SERVE, Place, Ring
+from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, distinct, is_in
