@@ -12,8 +12,8 @@ import ray
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.actors import count_texts
 from al_ray.cluster.out_of_memory import exiting_when_out_of_memory
+from al_ray.cluster.pool.actor import pool_actor
 from al_ray.cluster.services import RayRunServices, deploy_services
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
@@ -92,6 +92,6 @@ def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp
 
 
 def test_a_counting_shard_still_spares_memory_and_bears_its_name():
-    shard = count_texts(PoolShard)
+    shard = pool_actor(PoolShard)
     assert shard.__name__ == "PoolShard"
     assert exiting_when_out_of_memory(shard).embed.__wrapped__ is PoolShard.embed

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from al_ray.apps.planning.hardware import CUDA
 from al_ray.apps.planning.stage_times import SPARE, Setting, cells_of, scored_pairs
+from al_ray.cluster.pool.actor import AHEAD
 
 HOST, GPU, DISK = "host", "GPU", "disk"
 STATES = 10  # Hidden states of a batch in memory at once in a forward pass; the inner layer counts as four.
@@ -105,9 +106,11 @@ def _blocks(run: Setting) -> float:
 
 
 def _answers(run: Setting) -> float:
-    """Return the bytes of all shards' answers to a block: 12 for a neighbour, and 44 while merging; exact has none."""
+    """Return the bytes of all shards' answers to a shard's blocks: 12 for a neighbour of AHEAD blocks and of the one
+    that is merged, and 44 while merging; exact has none.
+    """  # fmt: skip
     search = run.config.search
-    return 0 if run.kind == "exact" else run.shards * search.block * (search.neighbours + 1) * 56
+    return 0 if run.kind == "exact" else run.shards * search.block * (search.neighbours + 1) * (12 * (AHEAD + 1) + 44)
 
 
 def _activations(run: Setting, batch: int) -> float:
@@ -134,18 +137,15 @@ def _trainer(run: Setting, device: str) -> list[Memory]:
 
 
 def _driver(run: Setting) -> list[Memory]:
-    """Return the memory of the driver: the task's texts and ids as Python strings; the best pairs so far and those of a
-    few blocks (32 bytes for a pair); labels; and, if AP is estimated, evaluation sets (48 bytes for a pair in scoring).
+    """Return the memory of the driver: the task's texts and ids as Python strings; the best pairs of each shard (32
+    bytes for a pair while they are merged); labels; and, if AP is estimated, evaluation sets (48 bytes for a pair).
     """  # fmt: skip
-    sizes, search, splits = run.sizes, run.config.search, len(run.config.evaluation.splits)
+    sizes, splits = run.sizes, len(run.config.evaluation.splits)
     texts = sizes.texts + (sizes.right or 0) + splits * (sizes.evaluation + (sizes.evaluation_right or 0))
-    most = max(run.config.batches)
-    block = min(most, search.block * search.neighbours) if run.kind == "knn" else most
-    waiting = 2 * run.shards + 2 if run.kind == "knn" else run.shards
     sets = 0 if run.counted else scored_pairs(run) * (8 * splits + 48)
     return [
         Memory("driver", "texts and their ids", HOST, texts * (2 * STRING + 8 + LETTERS * sizes.tokens + 16)),
-        Memory("driver", "chosen pairs", HOST, 32 * (2 * most + block) + 16 * waiting * block),
+        Memory("driver", "chosen pairs", HOST, 32 * (run.shards + 2) * max(run.config.batches)),
         Memory("driver", "labels", HOST, 40 * run.labels[-1]),
         Memory("driver", "evaluation sets", HOST, sets),
         Memory("driver", "libraries", HOST, run.constants.libraries.value),

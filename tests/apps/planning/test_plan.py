@@ -221,8 +221,8 @@ def test_memory_is_as_worked_by_hand():
     assert of(made(knn), "shard", "index") == 4 * 9 + 2 * 2 * 4
     halves = replace(knn, search=replace(knn.search, index="SQfp16"))
     assert of(made(halves), "shard", "index") == 4 * 2 * 2
-    # 1 shard x 2 queries x 4 neighbours of 56 bytes.
-    assert of(made(knn), "shard", "answers") == 2 * 4 * 56
+    # 1 shard x 2 queries x 4 neighbours of 80 bytes.
+    assert of(made(knn), "shard", "answers") == 2 * 4 * 80
 
 
 def test_minilm_has_its_parameters():
