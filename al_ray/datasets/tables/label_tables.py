@@ -62,12 +62,12 @@ class LabelTable:
 
 
 def read_task_labels(
-    path: Path, columns: Sequence[str], reading: TableFormat, task: Task, faults: BadRowLog
+    path: Path, columns: Sequence[str], reading: TableFormat, task: Task, faults: BadRowLog, split: str = "train"
 ) -> LabelTable:
-    """Read labels of pairs of a task's training split; see `read_label_table`."""
+    """Read labels of pairs of a task's split; see `read_label_table`."""
     left = _side("left", task.left)
     sides = left, left if task.symmetric else _side("right", task.right)
-    return read_label_table(path, columns, reading, sides, task.split("train").space, faults)
+    return read_label_table(path, columns, reading, sides, task.split(split).space, faults)
 
 
 def read_label_table(
@@ -98,7 +98,9 @@ def read_label_table(
     sheet = sheet.reject(
         outside,
         lambda row: (
-            f"it pairs {quote_cell(ids, row)} with itself" if itself[row] else "its pair is not in the training split"
+            f"it pairs {quote_cell(ids, row)} with itself"
+            if itself[row]
+            else "its pair is not in the split of these labels"
         ),
         faults,
     )
