@@ -35,7 +35,7 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
         # 2. Ask the oracle for their labels, and for those of dev pairs that measure the model of the round before.
         draw_dev(services, state)
         with services.stage("label"):
-            batch, labels = buy_with_dev(number, ledger, services.oracle, services.dev, state.model)
+            batch, labels = buy_with_dev(number, ledger, services.oracle, services.dev)
         if not len(labels):
             return
         labelled = state.labelled.extended(batch.pairs, labels, number, batch.source)
@@ -80,17 +80,15 @@ def choose_batch(config: RunConfig, split: Split, services: RunServices, state: 
     return Batch(split.space.pairs(chosen.keys), chosen.cosines, source)
 
 
-def buy_with_dev(
-    number: int, ledger: Ledger, oracle: Oracle, dev: DevSampler | None, model: Model | None
-) -> tuple[Batch, Labels]:
+def buy_with_dev(number: int, ledger: Ledger, oracle: Oracle, dev: DevSampler | None) -> tuple[Batch, Labels]:
     """Buy the labels of round `number`, and those of dev pairs for the model of the round before.
 
     dev: asked only if its pairs are drawn. LabelsAwaited if people have yet to answer either; both are asked first.
     """
     waits = list[str]()
-    if dev is not None and model is not None and dev.ledger.batch(number - 1) is not None:
+    if dev is not None and number > 1 and dev.ledger.batch(number - 1) is not None:
         try:
-            measure(dev, number - 1, model)
+            measure(dev, number - 1)
         except LabelsAwaited as wait:
             waits.append(str(wait))
     try:
@@ -115,16 +113,16 @@ def measure_last(services: RunServices, state: State) -> None:
     draw_dev(services, state)
     if services.dev is not None and state.model is not None:
         with services.stage("label"):
-            measure(services.dev, state.round, state.model)
+            measure(services.dev, state.round)
 
 
-def measure(dev: DevSampler, number: int, model: Model) -> None:
+def measure(dev: DevSampler, number: int) -> None:
     """Buy the labels of the dev pairs drawn for the model of round `number`, and estimate how good it is."""
     try:
         buy_labels(number, dev.ledger, dev.oracle)
     except CostReached as limit:
         raise CostReached(f"{limit} (these pairs are of dev; jobs.run --dev-labels 0 goes on without them)") from limit
-    dev.estimate(number, model)
+    dev.estimate()
 
 
 def buy_labels(number: int, ledger: Ledger, oracle: Oracle) -> tuple[Batch, Labels]:

@@ -120,8 +120,8 @@ class DevSampler(Protocol):
         """Draw the pairs for the model of a complete round, and store them as the round's batch of the ledger."""
         ...
 
-    def estimate(self, number: int, model: Model) -> None:
-        """Store the estimate from all labels up to this round's."""
+    def estimate(self) -> None:
+        """Store the estimates that are missing of rounds whose drawn pairs all have labels."""
         ...
 
 

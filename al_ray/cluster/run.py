@@ -1,7 +1,10 @@
 """Run active learning on Ray from the state of its folder to the end: jobs.run, and each trial of a grid."""
 
+import logging
+import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from al_ray.active_learning import loop
@@ -15,9 +18,9 @@ from al_ray.cluster.services import deploy_services
 from al_ray.cluster.session import session
 from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.oracle import OracleConfig
-from al_ray.core.errors import BadOption, CostReached, MissingSplit, WrongFolder
-from al_ray.core.labels import State
+from al_ray.core.config.oracle import OracleConfig, oracle_kind
+from al_ray.core.errors import BadOption, CostReached, LabelsAwaited, MissingSplit, WrongFolder
+from al_ray.core.labels import OPEN, State
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
@@ -31,6 +34,7 @@ from al_ray.storage.uri import StoragePath, storage_path
 
 OnRound = Callable[[dict[str, Any]], None]
 """Callback that receives the metrics of each completed round."""
+logger = logging.getLogger(__name__)
 PATIENCE = 60.0  # Seconds that a restarted trial waits for the run's lock while its former process ends.
 
 
@@ -76,7 +80,7 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
             if more:
                 journal.end(None)
             # Before any actor is started, because people may not have labelled yet.
-            ask_pending(config, journal, oracle if more else None, dev, state)
+            ask_pending(request, oracle if more else None, dev, state)
             if more or (dev is not None and state.round and not journal.dev_labels.estimated(state.round)):
                 with (
                     session(cluster, config.training.workers),
@@ -91,25 +95,67 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
                     if dev is not None:
                         loop.measure_last(world, journal.state())
         except CostReached as limit:
-            early = str(limit)
+            early = f"{limit}{close_command(config, journal)}"
         journal.end(early or end_reason(config, stop, journal.complete_rounds()))
         track(journal)
     return journal
 
 
-def ask_pending(config: RunConfig, journal: RunFolder, oracle: Oracle | None, dev: Oracle | None, state: State) -> None:
+def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | None, state: State) -> None:
     """Buy the labels of pairs that an earlier session chose; LabelsAwaited if people have yet to answer.
 
     oracle, dev: label pairs of a round and of dev; None if no more of them are to be labelled.
     """
-    number, sampler = state.round + 1, None if dev is None else ShardedDevSampler(config, journal, dev, None)
+    config, journal, number = request.config, request.journal, state.round + 1
+    finish_earlier_dev(request, state)
+    sampler = None if dev is None else ShardedDevSampler(config, journal, dev, None)
     pending = journal.ledger.batch(number) if oracle is not None else None
     if oracle is not None and pending is not None:
         if not STRATEGIES[config.strategy].uses_model and pending.source != config.strategy:
             raise WrongFolder(f"{journal.path} has imported labels, and --strategy {config.strategy} takes no seed set")
-        loop.buy_with_dev(number, journal.ledger, oracle, sampler, state.model)
+        loop.buy_with_dev(number, journal.ledger, oracle, sampler)
     elif sampler is not None and state.model is not None and sampler.ledger.batch(state.round) is not None:
-        loop.measure(sampler, state.round, state.model)
+        loop.measure(sampler, state.round)
+
+
+def finish_earlier_dev(request: OracleRequest, state: State) -> None:
+    """Read answers of people to drawn dev pairs that this session does not ask for, and log what remains open.
+
+    They are the last ones that were drawn, and --dev-labels is 0, or pairs will be drawn for a later round. In the
+    latter case their round is closed: its other pairs may be drawn again.
+    """
+    config, journal, dev = request.config, request.journal, request.journal.dev_labels
+    ledger, number = dev.ledger, dev.ledger.rounds
+    if not number or ledger.sealed(number) or (config.dev_labels and number == state.round):
+        return
+    sheet = ""
+    if oracle_kind(config.oracle).people:
+        sheet = f"; answers in {ledger.round(number) / 'batch.csv'} are read when the run is resumed"
+        sampler = ShardedDevSampler(config, journal, make_oracle(replace(request, split="dev")), None)
+        with suppress(LabelsAwaited):
+            loop.measure(sampler, number)
+            return
+    labels = ledger.labels(number)
+    known = f"round {number}, dev: {int((labels != OPEN).sum()):,} of {len(labels):,} pairs have a label"
+    if not config.dev_labels:
+        logger.info("%s; they are stored, and --dev-labels counts them%s", known, sheet)
+        return
+    if (labels != OPEN).any():
+        ledger.close(number)
+    logger.info("%s; the others leave it, because pairs are drawn for the model of round %d", known, state.round)
+
+
+def close_command(config: RunConfig, journal: RunFolder) -> str:
+    """Return how to train on the labels of an open round, for the message of a cost limit; "" if it has none.
+
+    Nor if dev pairs have no label yet: the run would ask for these first.
+    """
+    number, dev = journal.last + 1, journal.dev_labels.ledger
+    open_dev = config.dev_labels and dev.rounds and not dev.sealed(dev.rounds)
+    if open_dev or journal.ledger.batch(number) is None or not (journal.ledger.labels(number) != OPEN).any():
+        return ""
+    run = shlex.quote(str(journal.path))
+    return f", or first close the round to train on what is labelled: python -m jobs.labels close --run {run}"
 
 
 def refuse_unfit(config: RunConfig, task: Task) -> None:

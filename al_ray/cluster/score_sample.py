@@ -68,7 +68,8 @@ class ShardedDevSampler:
 
     def __init__(self, config: RunConfig, journal: RunFolder, oracle: Oracle, pool: ShardedPool | None) -> None:
         """oracle: labels pairs of dev. pool: None while nothing is to be drawn."""
-        self.config, self.labels, self.oracle, self.pool = config, journal.dev_labels, oracle, pool
+        self.config, self.journal, self.labels, self.oracle = config, journal, journal.dev_labels, oracle
+        self.pool = pool
 
     @property
     def ledger(self) -> Ledger:
@@ -82,11 +83,10 @@ class ShardedDevSampler:
         drawn, scores = draw_by_score(self.pool, model, labels.task.split(SPLIT), labels.known(number), draw)
         labels.add(number, drawn, scores)
 
-    def estimate(self, number: int, model: Model) -> None:
-        """Write the estimate of a round, unless it is there, and log it."""
-        assert model.scorer is not None
-        if not self.labels.estimated(number):
-            logger.info("%s", format_estimate(self.labels.estimate(number, model.scorer, self.config.seed)))
+    def estimate(self) -> None:
+        """Write the estimates that are missing, and log them."""
+        for figures in self.labels.estimate_missing(self.journal.model, self.config.seed):
+            logger.info("%s", format_estimate(figures))
 
 
 def _draw_bands(split: Split, cut: Sequence[Band], first: Candidates, known: Keys, draw: BandDraw) -> DrawnPairs:

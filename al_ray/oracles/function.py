@@ -122,8 +122,7 @@ class CallableOracle:
         if isinstance(limit, int | float) and (self.spent >= limit or due > limit * (1 + SLACK)):
             raise CostReached(
                 f"stopped by --max-cost {limit:,.6g}: labels cost {self.spent:,.6g} so far, and the next {pairs:,} "
-                f"would make it {due:,.6g}; {state}. Rerun the command with a higher --max-cost to buy them, or "
-                "first close the round to train on what is labelled: python -m jobs.labels close --run RUN"
+                f"would make it {due:,.6g}; {state}. Rerun the command with a higher --max-cost to buy them"
             )
 
     def _call(self, batch: Batch, rows: Rows) -> "Outcome":

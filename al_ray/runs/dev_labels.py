@@ -12,16 +12,16 @@ figures rest on all labels so far, and on chances that are known.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import NO, UNSURE, YES, Batch
-from al_ray.core.pairs import Keys
+from al_ray.core.labels import NO, UNSURE, YES, Batch, Model
+from al_ray.core.pairs import Keys, Pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels, Scorer
 from al_ray.core.task import Task
@@ -30,19 +30,35 @@ from al_ray.metrics.audit.ranking_quality import average_precision
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.average_precision import Estimate
 from al_ray.runs.ledger import Ledger
+from al_ray.runs.ledger_files import open_pairs
 from al_ray.storage.files import make_table, read_json, read_parquet, write_json, write_parquet
 from al_ray.storage.uri import StoragePath
 
-SPLIT, SOURCE = "dev", "dev-labels"
+SPLIT, SOURCE, ESTIMATE = "dev", "dev-labels", "estimate.json"
 SCORED = pa.schema([("cosine", pa.float64()), ("label", pa.uint8())])
 DRAWN = pa.schema([("rank", pa.int64()), ("stratum", pa.string())])
+
+
+def round_of(run: StoragePath, number: int) -> StoragePath:
+    """Return the folder of a round's dev labels in a run folder."""
+    return run / SOURCE / f"round-{number:03d}"
+
+
+def missing_labels(run: StoragePath, number: int) -> int | None:
+    """Return how many of a round's drawn dev pairs have no label; None if the round has its estimate."""
+    folder = round_of(run, number)
+    if (folder / ESTIMATE).exists():
+        return None
+    drawn, sealed = (folder / "batch.parquet").exists(), (folder / "labels.parquet").exists()
+    return open_pairs(folder) if drawn and not sealed else 0
 
 
 def write_band_scores(path: StoragePath, scores: BandScores) -> None:
     """Write the scores of bands."""
     label = np.concatenate([np.full(len(scores.cosines), UNSURE, dtype=np.uint8), scores.known_labels])
     cosines = np.concatenate([scores.cosines, scores.known_cosines])
-    write_parquet(path, make_table(SCORED, (cosines, pa.array(label, mask=label == UNSURE))))
+    ranked = np.arange(len(label)) < len(scores.cosines)
+    write_parquet(path, make_table(SCORED, (cosines, pa.array(label, mask=ranked))))
 
 
 def read_band_scores(path: StoragePath) -> BandScores:
@@ -85,7 +101,7 @@ class DevLabels:
             self.ledger.add_batch(earlier, Batch(drawn.pairs[:0], drawn.cosines[:0], SOURCE))
             self.ledger.seal(earlier)
         folder = self.ledger.round(number)
-        write_band_scores(folder / "scores.parquet", scores.decided)
+        write_band_scores(folder / "scores.parquet", scores)
         write_parquet(folder / "drawn.parquet", make_table(DRAWN, (drawn.ranks, drawn.strata)))
         self.ledger.add_batch(number, Batch(drawn.pairs, drawn.cosines, SOURCE))
 
@@ -94,9 +110,16 @@ class DevLabels:
         folder, batch = self.ledger.round(number), self.ledger.batch(number)
         assert batch is not None
         scores, drawn = read_band_scores(folder / "scores.parquet"), read_parquet(folder / "drawn.parquet", DRAWN)
-        ranks, total = drawn["rank"].to_numpy(), self.task.split(SPLIT).space.total - len(self.known(number)[0])
-        if len(ranks) != len(batch.pairs) or ((ranks < 0) | (ranks > min(len(scores.cosines), total - 1))).any():
+        keys, labels = self.known(number)
+        ranks, total = drawn["rank"].to_numpy(), self.task.split(SPLIT).space.total - len(keys)
+        if (
+            len(ranks) != len(batch.pairs)
+            or len(keys) != len(scores.known_labels)
+            or ((ranks < 0) | (ranks > min(len(scores.cosines), total - 1))).any()
+        ):
             raise BadFile(f"{folder}: drawn.parquet, scores.parquet and batch.parquet do not agree; restore all three")
+        # Labels may have been corrected since the pairs were drawn.
+        scores = replace(scores, known_labels=labels).decided
         known = scores.known_cosines, scores.known_labels
         return BandAudit(scores.cosines, total, *known, ranks, self.ledger.labels(number), self.top), batch.cosines
 
@@ -126,12 +149,33 @@ class DevLabels:
 
     def estimated(self, number: int) -> bool:
         """Return whether a round has an estimate."""
-        return (self.ledger.round(number) / "estimate.json").exists()
+        return (self.ledger.round(number) / ESTIMATE).exists()
+
+    def estimate_missing(self, model: Callable[[int], Model], seed: int) -> list[dict[str, Any]]:
+        """Write the estimates that rounds with all their labels lack, and return them; model: that of a round."""
+        figures = list[dict[str, Any]]()
+        for number in range(1, self.ledger.rounds + 1):
+            drawn = self.ledger.sealed(number) and (self.ledger.round(number) / "drawn.parquet").exists()
+            if drawn and not self.estimated(number):
+                scorer = model(number).scorer
+                assert scorer is not None
+                figures.append(self.estimate(number, scorer, seed))
+        return figures
+
+    def correct(self, pairs: Pairs, labels: Labels, model: Callable[[int], Model], seed: int) -> int:
+        """Correct labels as Ledger.correct does, and write all estimates anew; see `estimate_missing`."""
+        # Removed first, so that a crash leaves no estimate of labels that were wrong.
+        for number in filter(self.estimated, range(1, self.ledger.rounds + 1)):
+            (self.ledger.round(number) / ESTIMATE).unlink()
+        try:
+            return self.ledger.correct(pairs, labels)
+        finally:
+            self.estimate_missing(model, seed)
 
     def estimates(self) -> list[Mapping[str, Any]]:
         """Return the estimates of all rounds that have one, in order."""
         rounds = filter(self.estimated, range(1, self.ledger.rounds + 1))
-        return [read_json(self.ledger.round(number) / "estimate.json", ["round"]) for number in rounds]
+        return [read_json(self.ledger.round(number) / ESTIMATE, ["round"]) for number in rounds]
 
 
 def format_estimate(figures: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
+from al_ray.core.labels import OPEN, WORDS
 from al_ray.storage.files import read_parquet
 from al_ray.storage.uri import StoragePath
 
@@ -44,6 +45,16 @@ def pieces_of(folder: StoragePath, kind: str) -> list[StoragePath]:
             later = max(there.difference(names))
             raise BadFile(f"{folder} has {later} and no {name}; restore {name}, or remove {later}")
     return [folder / name for name in names]
+
+
+def open_pairs(folder: StoragePath) -> int:
+    """Count the pairs of a round's batch that have no answer in the ledger, without the texts of the task."""
+    answered = set[int]()
+    for path in pieces_of(folder, "answers"):
+        table = read_table(path, ANSWERS)
+        words = zip(table["row"].to_pylist(), table["answer"].to_pylist(), strict=True)
+        answered.update(row for row, word in words if word != WORDS[OPEN])
+    return len(read_table(folder / "batch.parquet", BATCH)) - len(answered)
 
 
 def read_table(path: StoragePath, schema: pa.Schema, lacking: str = "") -> pa.Table:

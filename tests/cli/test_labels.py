@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,18 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.cli import labels as job_of_labels
 from al_ray.cli._run.options import parse_arguments
 from al_ray.cli._shared.entry import job
+from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import WrongFolder
-from al_ray.core.labels import NO, UNSURE, YES, Batch, make_answers
+from al_ray.core.labels import NO, UNSURE, YES, Batch, Model, make_answers
 from al_ray.core.pairs import Pairs
+from al_ray.core.scorer import Scorer
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.task_folder import read_task, sealed, write_task
+from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import opened
+from tests.apps.reporting.made_runs import CONFIG, made_run
+from tests.runs.made_dev_labels import answer, draw, labels_of
 
 SAID = [YES, NO, UNSURE, YES]
 
@@ -142,6 +148,34 @@ def test_a_correction_is_kept_beside_what_it_corrects(begun, monkeypatch, capsys
     history = [row for part in ledger.corrections() for row in part.to_pylist()]
     assert [(row["was"], row["label"], row["after"]) for row in history] == [(YES, NO, 2), (NO, UNSURE, 2)]
     assert "corrections: 2;" in labels(monkeypatch, capsys, "status", "--run", begun / "run")
+
+
+def test_labels_of_dev_are_corrected_and_measured_again(place, monkeypatch, capsys):
+    task = read_task(place / "task")
+    home, unmeasured = str(place / "task"), EvaluationConfig(splits=())
+    config = replace(CONFIG, task=home, oracle="file", dev_labels=12, evaluation=unmeasured)
+    run = made_run(place / "run", task, config, splits=())
+    dev = DevLabels(run, task)
+    draw(dev, 3)
+    assert "round 3 waits for 12 dev labels" in labels(monkeypatch, capsys, "status", "--run", run)
+    answer(dev, 3, labels_of("ynnnnnnnnnnn"))
+    dev.estimate_missing(lambda _: Model("-", "d", Scorer(10.0, -5.0, 0.1, "fitted")), config.seed)
+    (before,) = dev.estimates()
+    batch = dev.ledger.batch(3)
+    assert batch is not None
+    rows = ids(task, batch.pairs[[1, 2]])
+    one = ("--left-id", rows[0][0], "--right-id", rows[0][1], "--label", "yes")
+    printed = labels(monkeypatch, capsys, "correct", "--run", run, "--split", "dev", *one)
+    assert "corrected 1 labels of dev, 0 were correct\nround 3: 12 dev labels drawn; average precision" in printed
+    (after,) = dev.estimates()
+    assert after != before
+    file = table(place / "new.csv", [[*rows[0], "no"], [*rows[1], "no"]])
+    printed = labels(monkeypatch, capsys, "correct", "--run", run, "--split", "dev", "--labels", file)
+    assert "corrected 1 labels of dev, 1 were correct" in printed
+    assert dev.estimates() == [before]
+    assert "corrections: 2;" in labels(monkeypatch, capsys, "status", "--run", run)
+    error = refused(monkeypatch, capsys, "correct", "--run", run, "--labels", file)
+    assert "its pair is not in the split of these labels" in error
 
 
 def test_corrections_come_as_a_table_either_way_round(begun, monkeypatch, capsys):
@@ -286,7 +320,7 @@ BAD = {
     "strange label": (["correct", "--run", "RUN", "--labels", "maybe.csv"], "maybe.csv:2: its label is 'maybe'"),
     "strange id": (["correct", "--run", "RUN", "--labels", "stranger.csv"], "stranger.csv:2: its 'left' is 'zz'"),
     "two labels": (["correct", "--run", "RUN", "--labels", "odd.csv"], "odd.csv:3: its label is no, but"),
-    "other split": (["correct", "--run", "RUN", "--labels", "dev.csv"], "not in the training split"),
+    "other split": (["correct", "--run", "RUN", "--labels", "dev.csv"], "not in the split of these labels"),
 }  # fmt: skip
 
 

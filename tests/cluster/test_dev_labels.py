@@ -172,3 +172,28 @@ def test_a_task_without_dev_pairs_is_told_so_and_its_labels_are_counted(do, make
     assert "has no dev pairs to label; leave out --dev-labels" in said
     assert do(run, f"{line.replace('--dev-labels 24', '')} --oracle judge:label")[0] == 0
     assert "complete rounds: 2" in do(labels, "status --run out")[1]
+
+
+def test_answers_are_stored_though_dev_labels_are_off_and_count_when_they_are_on_again(do, truth, caplog):
+    caplog.set_level("INFO")
+    line = f"{OPTIONS} --oracle file"
+    off = line.replace("--dev-labels 24", "--dev-labels 0")
+    do(run, line)
+    fill(truth)
+    do(run, line)
+    # The batch of round 2 and half of the dev pairs are answered.
+    dev = Path("out/dev-labels/round-001/batch.csv")
+    empty = dev.read_text(encoding="utf-8-sig").splitlines()
+    fill(truth)
+    dev.write_text("\n".join([*dev.read_text().splitlines()[:13], *empty[13:]]))
+    code, printed = do(run, off)
+    assert (code, "wait for an answer" in printed) == (0, False)
+    assert "round 1, dev: 12 of 24 pairs have a label; they are stored" in caplog.text
+    printed = do(run, line)[1]
+    assert "the others leave it, because pairs are drawn for the model of round 2" in caplog.text
+    assert "round 2, dev: 24 of 24 pairs wait" in printed
+    status = do(labels, "status --run out")[1]
+    assert "round 2 waits for 24 dev labels" in status
+    fill(truth)
+    assert do(run, line)[0] == 0
+    assert [(one["round"], one["labels"]) for one in estimates()] == [(1, 12), (2, 36)]

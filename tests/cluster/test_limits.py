@@ -44,6 +44,7 @@ def test_a_limit_of_cost_holds_until_it_is_raised_and_a_stop_is_no_error(do):
     assert "plan: 2 rounds of 8, 8 pairs, 16 labels in all" in printed
     assert "at --cost-per-pair 0.1 they cost 1.6" in printed
     assert "stopped by --max-cost 1.3: labels cost 1.2 so far" in printed
+    assert "to train on what is labelled: python -m jobs.labels close --run out\n" in printed
     # The printed way to resume, and the same without an option, buy nothing: 12 pairs were bought for 1.2.
     for _ in range(2):
         code, printed = do(run, RESUMED)

@@ -10,15 +10,16 @@ import pyarrow.compute as pc
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.apps.reporting.dev_estimates import missing_estimate, read_dev_estimate
 from al_ray.apps.reporting.labelled_examples import labelled_examples
 from al_ray.apps.reporting.run_records import LABELLED, ExamplePair, Round, Run, SplitEvaluation, TaskSummary
+from al_ray.apps.reporting.stored_figures import estimate_of, finite, finite_or_none
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import AlRayError, BadFile, BadOption, WrongFolder
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import SPLITS
 from al_ray.datasets.task_folder import read_about
-from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.calibration import Bin
 from al_ray.metrics.round_comparison import AGREEMENT, PREQUENTIAL
 from al_ray.runs.error_examples import read_examples
@@ -55,22 +56,28 @@ def read_run(folder: StoragePath, name: str) -> Run:
             rounds.append(_round(folder, number, config, rounds))
         if rounds and not rounds[-1].splits:
             rounds[-1] = _with_labelled_examples(folder, run, rounds[-1])
+        trouble = _progress(folder, config, len(rounds))
     except AlRayError as error:
         return replace(run, rounds=tuple(rounds), trouble=f"{UNREADABLE} after round {len(rounds)}: {error}")
-    return replace(run, rounds=tuple(rounds), trouble=_progress(folder, config, len(rounds)))
+    return replace(run, rounds=tuple(rounds), trouble=trouble)
 
 
 def _progress(folder: StoragePath, config: RunConfig, complete: int) -> str:
     """Return what a run with this many complete rounds lacks or waits for; "" if it is at its end."""
-    if at_its_end(folder, config):
-        return ""
+    ended, (dev, of_people) = at_its_end(folder, config), missing_estimate(folder, config, complete)
     planned, home = len(config.batches), folder / f"round-{complete + 1:03d}"
+    awaited = [dev] if of_people else []
     if (
-        oracle_kind(config.oracle).people
+        not ended
+        and oracle_kind(config.oracle).people
         and (home / "batch.parquet").exists()
         and not (home / "labels.parquet").exists()
     ):
-        return f"waits for the labels of round {complete + 1} of {planned}"
+        awaited.insert(0, f"the labels of round {complete + 1} of {planned}")
+    if awaited:
+        return f"waits for {' and '.join(awaited)}"
+    if ended:
+        return f"lacks {dev}" if dev else ""
     return f"ended after round {complete} of {planned}" if complete else "no round is complete"
 
 
@@ -170,15 +177,16 @@ def _round(folder: StoragePath, number: int, config: RunConfig, before: Sequence
             positives=int(record["positives"]),
             batch=int(record["labels"]) - (before[-1].labels if before else 0),
             batch_positives=int(record["batch_positives"]),
-            seconds={str(stage): _finite(seconds) for stage, seconds in record["seconds"].items()},
+            seconds={str(stage): finite(seconds) for stage, seconds in record["seconds"].items()},
             splits={SPLITS[SPLITS.index(split)]: _evaluation(one) for split, one in record["evaluations"].items()},
             batch_p=_batch_p(folder, number) if number > 1 and STRATEGIES[config.strategy].uses_model else None,
-            boundary=_number(record.get("boundary")),
-            index_recall=_number(record.get("index_recall")),
-            agreement=_number(record.get(AGREEMENT)),
-            prequential=_number(record.get(PREQUENTIAL)),
+            boundary=finite_or_none(record.get("boundary")),
+            index_recall=finite_or_none(record.get("index_recall")),
+            agreement=finite_or_none(record.get(AGREEMENT)),
+            prequential=finite_or_none(record.get(PREQUENTIAL)),
             examples=tuple(ExamplePair(**{k: v for k, v in row.items() if k != "split"}) for row in examples),
             examples_of=examples[0]["split"] if examples else "",
+            dev=read_dev_estimate(folder, number),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFile(f"{path} is not the record of a round ({error!r}); restore it") from error
@@ -199,31 +207,23 @@ def _with_labelled_examples(folder: StoragePath, run: Run, last: Round) -> Round
 def _evaluation(content: Mapping[str, Any]) -> SplitEvaluation:
     curve = content.get("curve") or {"recall": [], "precision": []}
     return SplitEvaluation(
-        average_precision=_estimate(content["average_precision"]),
-        precision_at_recall_20=_estimate(content["precision_at_recall_20"]),
+        average_precision=estimate_of(content["average_precision"]),
+        precision_at_recall_20=estimate_of(content["precision_at_recall_20"]),
         positives=int(content["positives"]),
         total_pairs=int(content["total_pairs"]),
         exact=bool(content["exact"]),
         near=sum(near) if (near := [one["population"] for one in content["strata"] if "near" in one["name"]]) else None,
-        calibration_error=_number(content.get("calibration_error")),
+        calibration_error=finite_or_none(content.get("calibration_error")),
         reliability=tuple(_bin(row) for row in content.get("reliability") or ()),
-        recall=tuple(map(_finite, curve["recall"])),
-        precision=tuple(map(_finite, curve["precision"])),
+        recall=tuple(map(finite, curve["recall"])),
+        precision=tuple(map(finite, curve["precision"])),
     )
 
 
-def _estimate(content: Mapping[str, float]) -> Estimate:
-    return Estimate(_finite(content["value"]), _finite(content["low"]), _finite(content["high"]))
-
-
 def _bin(row: Mapping[str, Any]) -> Bin:
-    share = _estimate(row["share"])
-    low, high, weight, mean_p = (_finite(row[name]) for name in ("low", "high", "weight", "mean_p"))
+    share = estimate_of(row["share"])
+    low, high, weight, mean_p = (finite(row[name]) for name in ("low", "high", "weight", "mean_p"))
     return Bin(low, high, weight, mean_p, share.value, share.low, share.high)
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else _finite(value)
 
 
 def _batch_p(folder: StoragePath, number: int) -> float | None:
@@ -234,11 +234,3 @@ def _batch_p(folder: StoragePath, number: int) -> float | None:
     cosines = pc.fill_null(table["cosine"], math.nan).to_numpy()
     known = cosines[~np.isnan(cosines)]
     return float(Scorer(model["weight"], model["bias"]).probability(known).mean()) if len(known) else None
-
-
-def _finite(value: Any) -> float:
-    """Return the value as a finite float; ValueError otherwise, as it could not be plotted."""
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{value} is not a finite number")
-    return number

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from al_ray.apps.reporting.plots import paper_figures as curves
+from al_ray.apps.reporting.plots.dev_estimates import dev_average_precision
 from al_ray.apps.reporting.plots.learning_curves import Picture
 from al_ray.apps.reporting.run_records import Run, Setting, last_evaluation, settings
 from al_ray.apps.reporting.tables.by_round import batches, by_labels, recall, seconds, stability
 from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
+from al_ray.apps.reporting.tables.dev_estimates import dev_estimates, dev_words
 from al_ray.apps.reporting.tables.error_examples import ErrorExamples, error_examples
 from al_ray.apps.reporting.tables.results import positives, results, stratified, task_sizes
-from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, percent
+from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, estimate_words, percent
 
 Part = Table | Picture | ErrorExamples
 
@@ -69,11 +71,13 @@ def _section(setting: Setting, tag: str, examples: int) -> Section:
     contents: dict[str, list[Part | None]] = {
         "Results": [
             results(setting, tag),
+            dev_estimates(setting, tag),
             stratified(setting, tag),
             against_reference(setting, tag),
             efficiency(setting, tag),
             *(by_labels(setting, tag, split) for split in splits),
             *(curves.average_precision(setting, split, f"{tag}-ap-{split}") for split in splits),
+            dev_average_precision(setting, f"{tag}-ap-dev-labels"),
             *(curves.seeding(setting, split, f"{tag}-seeding-{split}") for split in first),
             *(curves.precision_recall(setting, split, f"{tag}-pr-{split}") for split in splits),
         ],
@@ -117,7 +121,8 @@ def in_short(setting: Setting) -> str:
     if not any(run.rounds for run in setting.runs):
         return f"{words} None has a complete round."
     if not setting.splits:
-        return f"{words} No run was evaluated (jobs.run --evaluation.splits), so there is no average precision."
+        none = "No run was evaluated (jobs.run --evaluation.splits), so there is no average precision."
+        return f"{words} {dev_words(setting) if setting.has_dev else none}"
     split, means = setting.splits[0], dict[str, float]()
     for method in setting.methods:
         evaluations = setting.evaluations(method, split)
@@ -139,16 +144,19 @@ def in_short(setting: Setting) -> str:
 def _every_run(parts: Sequence[Setting]) -> Table:
     """Return a row for each run, incomplete ones included, with the figures of its last complete round."""
     splits = tuple(split for split in ("dev", "test", "train") if any(split in part.splits for part in parts))
+    has_dev = any(part.has_dev for part in parts)
     rows: list[Row] = []
     for number, part in enumerate(parts, start=1):
         for run in (run for method in part.methods for run in part.of(method, complete=None)):
             last = run.last
             figures = (str(last.number), f"{last.labels:,}", f"{last.positives:,}") if last else ("0", NOTHING, NOTHING)
             words = (run.name, run.trouble or "complete", str(number), part.name(run.method), str(run.config.seed))
-            rows.append(Row((*words, *figures, *(_estimate(run, split) for split in splits)), bool(run.trouble)))
+            aps = [_estimate(run, split) for split in splits] + [_of_dev_labels(run)] * has_dev
+            rows.append(Row((*words, *figures, *aps), bool(run.trouble)))
     heads = ("run", "status", "section", "method", "seed", "round", "labels", "positives")
+    ap_heads = [f"{split} AP %" for split in splits] + ["AP % of ranked dev pairs"] * has_dev
     notes = ("AP after the last complete round. If it was estimated from a sample, its 95% interval is in brackets.",)
-    return Table("runs", "All runs", (*heads, *(f"{split} AP %" for split in splits)), tuple(rows), notes, words=5)
+    return Table("runs", "All runs", (*heads, *ap_heads), tuple(rows), notes, words=5)
 
 
 def _estimate(run: Run, split: str) -> str:
@@ -157,3 +165,8 @@ def _estimate(run: Run, split: str) -> str:
         return NOTHING
     ap = one.average_precision
     return percent(ap.value) + ("" if one.exact else f" ({percent(ap.low)} to {percent(ap.high)})")
+
+
+def _of_dev_labels(run: Run) -> str:
+    """Return AP of the ranked dev pairs after the last round, as estimated from dev labels."""
+    return estimate_words(run.last.dev.average_precision if run.last and run.last.dev else None)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.method import Method
 from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.apps.reporting.dev_estimates import DevEstimate
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.task import SPLITS
 from al_ray.metrics.average_precision import Estimate
@@ -69,7 +70,7 @@ class Round:
 
     labels, positives: of all rounds so far; batch, batch_positives: of this round. seconds: by stage. batch_p: mean p
     of the batch under the model that chose it, None if no trained model did. agreement, prequential: see
-    metrics/round_comparison.py. examples_of: the split of the examples, or LABELLED.
+    metrics/round_comparison.py. examples_of: the split of the examples, or LABELLED. dev: estimates from dev labels.
     """
 
     number: int
@@ -86,6 +87,7 @@ class Round:
     prequential: float | None = None
     examples: tuple[ExamplePair, ...] = ()
     examples_of: str = ""
+    dev: DevEstimate | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,11 @@ class Setting:
         """Return the splits that any run was evaluated on: dev first, then test."""
         evaluated = {split for run in self.runs for one in run.rounds for split in one.splits}
         return tuple(sorted(evaluated, key=("dev", "test", "train").index))
+
+    @property
+    def has_dev(self) -> bool:
+        """Return whether any run has estimates from dev labels."""
+        return any(one.dev is not None for run in self.runs for one in run.rounds)
 
     @property
     def name_of_p(self) -> str:

@@ -10,6 +10,8 @@ from al_ray.datasets.tables.format_options import ColumnNames, TableOptions
 from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names
 from al_ray.datasets.tables.reader import TableFormat
 
+SplitName = Literal["train", "dev"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class OfRun:
@@ -32,7 +34,7 @@ class Export(OfRun):
     """File to write: .parquet, .csv or .jsonl."""
     every_column: bool = False
     """Also write ids, answer, round and source, and the pairs labelled unsure."""
-    split: Literal["train", "dev"] = "train"
+    split: SplitName = "train"
     """dev: the drawn pairs of dev (jobs.run --dev-labels), by which models were measured."""
 
 
@@ -76,6 +78,8 @@ class Correct(Table):
     """Id of the right text."""
     label: Literal["yes", "no", "unsure"] | None = None
     """The correct label."""
+    split: SplitName = "train"
+    """dev: the drawn pairs of dev (jobs.run --dev-labels), whose estimates are computed again."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from al_ray.datasets.tables.label_tables import read_task_labels
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog
 from al_ray.oracles.registry import OracleRequest, make_oracle
+from al_ray.runs.dev_labels import format_estimate, missing_labels
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.limits import stored_limits
 from al_ray.runs.run_folder import RunFolder, bound_config
@@ -42,11 +43,14 @@ def status(options: Status) -> None:
     ]
     rows += [*_counts(ledger), *(_counts(dev) if dev.rounds else ())]
     print(format_columns(rows))
-    print(f"corrections: {sum(map(len, ledger.corrections())):,}; complete rounds: {last}; cost: {folder.cost:,.6g}")
+    corrected = sum(len(table) for one in (ledger, dev) for table in one.corrections())
+    print(f"corrections: {corrected:,}; complete rounds: {last}; cost: {folder.cost:,.6g}")
     for option, limit in stored_limits(options.run).items():
         print(f"limit: {option} {limit:,.6g}")
-    dev_open = dev.rounds and not dev.sealed(dev.rounds) and bound_config(options.run).dev_labels
-    if ledger.rounds > last or dev_open:
+    missing = missing_labels(options.run, last) if last and bound_config(options.run).dev_labels else None
+    if missing:
+        print(f"round {last} waits for {missing:,} dev labels, which say how good its model is")
+    if ledger.rounds > last or missing is not None:
         print(f"to resume: {run_line(options.run, ledger.rounds, None)}")
 
 
@@ -92,6 +96,12 @@ def correct(options: Correct) -> None:
     """Correct the label of one pair, or those in a table."""
     with writing(options.run, None) as folder:
         pairs, labels = corrections(options, folder)
+        if options.split == "dev":
+            changed = folder.dev_labels.correct(pairs, labels, folder.model, bound_config(options.run).seed)
+            print(f"corrected {changed:,} labels of dev, {len(pairs) - changed:,} were correct")
+            for figures in folder.dev_labels.estimates():
+                print(format_estimate(figures))
+            return
         changed = folder.ledger.correct(pairs, labels)
         print(f"corrected {changed:,} labels, {len(pairs) - changed:,} were correct; the next training uses them")
 
@@ -101,7 +111,7 @@ def corrections(options: Correct, folder: RunFolder) -> tuple[Pairs, Labels]:
     left, right, label = options.left_id, options.right_id, options.label
     if options.labels is not None and (left, right, label) == (None, None, None):
         faults = BadRowLog(options.bad_rows, OR_SKIP)
-        table = read_task_labels(options.labels, options.names, options.reading, folder.task, faults)
+        table = read_task_labels(options.labels, options.names, options.reading, folder.task, faults, options.split)
         return table.pairs, table.labels
     if options.labels is not None or left is None or right is None or label is None:
         raise BadOption("give --labels FILE, or one pair by --left-id, --right-id and --label")

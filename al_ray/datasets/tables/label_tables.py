@@ -62,12 +62,12 @@ class LabelTable:
 
 
 def read_task_labels(
-    path: Path, columns: Sequence[str], reading: TableFormat, task: Task, faults: BadRowLog
+    path: Path, columns: Sequence[str], reading: TableFormat, task: Task, faults: BadRowLog, split: str = "train"
 ) -> LabelTable:
-    """Read labels of pairs of a task's training split; see `read_label_table`."""
+    """Read labels of pairs of a task's split; see `read_label_table`."""
     left = _side("left", task.left)
     sides = left, left if task.symmetric else _side("right", task.right)
-    return read_label_table(path, columns, reading, sides, task.split("train").space, faults)
+    return read_label_table(path, columns, reading, sides, task.split(split).space, faults)
 
 
 def read_label_table(
@@ -102,7 +102,7 @@ def read_label_table(
             return f"it pairs {quote_cell(ids, row)} with itself"
         if apart[row] and space.rule is not None:
             return f"the task says that its texts cannot match ({space.rule.describe()})"
-        return "its pair is not in the training split"
+        return "its pair is not in the split of these labels"
 
     sheet = sheet.reject(outside, reason, faults)
     table = label_rows(sheet, pairs[~outside], space, faults)

@@ -98,7 +98,7 @@ def test_a_row_without_a_label_is_not_looked_at_further(tmp_path):
         ("a,nobody,yes", "its 'right' is 'nobody', which is not an id of the task's left texts"),
         (",b,yes", "its 'left' is empty"),
         ("b,b,yes", "it pairs 'b' with itself"),
-        ("a,d,yes", "its pair is not in the training split"),
+        ("a,d,yes", "its pair is not in the split of these labels"),
         ("a,b,perhaps", "its label is 'perhaps', not 1 or 0, yes, no or unsure"),
     ],
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from al_ray.active_learning.method import Method
 from al_ray.apps.reporting.run_records import Run, Setting
 from al_ray.apps.reporting.seed_statistics import spread
+from al_ray.metrics.average_precision import Estimate
 
 NOTHING = "-"
 SPREAD = "Mean ± standard deviation over the seeds with a complete run."
@@ -93,6 +94,11 @@ def left_out(runs: Sequence[Run]) -> tuple[str, ...]:
 def percent(value: float | None) -> str:
     """Return a share in percent."""
     return NOTHING if value is None else f"{100 * value:.{_digits(value)}f}"
+
+
+def estimate_words(one: Estimate | None) -> str:
+    """Return an estimated share in percent with its interval."""
+    return NOTHING if one is None else f"{percent(one.value)} ({percent(one.low)} to {percent(one.high)})"
 
 
 def percents(values: Sequence[float | None]) -> str:
