@@ -85,7 +85,9 @@ class SimulateAudits:
         def drawn(name: str) -> Iterator[tuple[Ranking, np.random.Generator]]:
             for seed in range(self.draws):
                 rng = generator(seed, "simulated-audit")
-                yield KINDS[name].ranking(self.pairs, rng) if name in KINDS else wikiqa, rng
+                ranking = KINDS[name].ranking(self.pairs, rng) if name in KINDS else wikiqa
+                assert ranking is not None
+                yield ranking, rng
 
         results: dict[str, list[Row]] = {table: [] for table in self.tables}
         for name, top, known in COVERAGE if "coverage" in self.tables else ():

@@ -133,8 +133,8 @@ def _newton(x: Floats, labels: Labels, weights: Floats, steps: int) -> tuple[flo
     the loss no longer improves.
     """
     design = np.stack([x, np.ones_like(x)], axis=1)
-    n = weights.sum()
-    share = (weights * labels).sum() / n
+    n = float(weights.sum())
+    share = float((weights * labels).sum()) / n
     at = np.array([0.0, np.log(share / (1 - share))])
     loss = cross_entropy(design @ at, labels, weights)
     for _ in range(steps):

@@ -76,11 +76,14 @@ def world(rng):
 def of_a_small_run(x, matches):
     """w and b fitted to the 50 first pairs and twice the 50 nearest to the boundary, which training has moved apart."""
     chosen = np.arange(50)
-    for _ in range(3):
-        scorer = refit(x[chosen] + 0.08 * (2.0 * matches[chosen] - 1), matches[chosen].astype(np.uint8))
-        nearest = np.setdiff1d(np.argsort(np.abs(x - scorer.boundary))[:200], chosen, assume_unique=True)[:50]
-        chosen = np.append(chosen, nearest)
-    return scorer
+
+    def fitted():
+        return refit(x[chosen] + 0.08 * (2.0 * matches[chosen] - 1), matches[chosen].astype(np.uint8))
+
+    for _ in range(2):
+        nearest = np.argsort(np.abs(x - fitted().boundary))[:200]
+        chosen = np.append(chosen, np.setdiff1d(nearest, chosen, assume_unique=True)[:50])
+    return fitted()
 
 
 def round_of(x, matches, order, known, count, rng):
