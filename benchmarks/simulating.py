@@ -131,8 +131,9 @@ def calibrate(ranking: Ranking, rng: np.random.Generator) -> dict[str, Row]:
         known = draw_earlier(ranking, labels, rounds, TOP, rng) if rounds else none
         audit, cosines, _ = draw_audit(ranking, labels, TOP, rng, known)
         scorer = refit_to_bands(audit, cosines)
-        rows[name] = {"fitted": scorer is not None}
-        if scorer is not None:
+        # As runs/dev_labels.py has it.
+        rows[name] = {"fitted": scorer is not None and scorer.outcome != "separable"}
+        if scorer is not None and scorer.outcome != "separable":
             rows[name] |= shares(ranking, scorer) | bins_held(ranking, audit, scorer, cosines, rng)
     return rows
 

@@ -166,9 +166,13 @@ def _range(share: Mapping[str, float] | None) -> str:
 
 
 def _recalibrated(audit: BandAudit, cosines: Floats, rng: np.random.Generator) -> dict[str, Any] | None:
-    """Return w and b fitted to the labels of a round with their reliability; None if the labels determine none."""
+    """Return w and b fitted to the labels of a round with their reliability; None if the labels determine none.
+
+    If no "no" ranks above a "yes", they do not say how steeply p rises: in simulations of 15 labels 55 to 83% of the
+    pairs matched to which such a fit gave p >= 0.9.
+    """
     scorer = refit_to_bands(audit, cosines)
-    if scorer is None:
+    if scorer is None or scorer.outcome == "separable":
         return None
     return recalibration(audit, SOURCE, SPLIT, scorer, reliability_bins(audit, scorer, cosines, rng))
 

@@ -45,6 +45,25 @@ def test_a_ranking_of_real_pairs_is_read_from_its_cache(tmp_path):
     assert (ranking.cosines.tolist(), ranking.matches.tolist()) == ([0.5, 0.25], [True, False])
 
 
+def test_wikiqa_is_ranked_by_the_cosines_of_the_untrained_encoder(tmp_path, minilm):
+    header = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel"
+    texts = {"how are glaciers formed": "A glacier is formed by snow", "who wrote hamlet": "Hamlet is by Shakespeare"}
+    for number, name in enumerate(("train", "dev", "test")):
+        rows = [
+            f"Q{number}{row}\t{question}\tD{row}\tTitle\tS{number}{row}\t{answer}\t1"
+            for row, (question, answer) in enumerate(texts.items())
+        ]
+        (tmp_path / f"WikiQA-{name}.tsv").write_text("\r\n".join([header, *rows]) + "\r\n")
+    ranking = wikiqa_ranking(tmp_path, tmp_path / "w.npz", 1)
+    # Two questions of dev and six sentences, of which those of the other splits are no match although they are equal.
+    assert len(ranking.cosines) == 12
+    assert ranking.matches[:6].sum() == ranking.matches.sum() == 2
+    assert (np.diff(ranking.cosines) <= 0).all()
+    assert ranking.cosines[0] == pytest.approx(ranking.cosines[2], abs=1e-5)
+    assert ranking.cosines[5] > 0.5 > ranking.cosines[6]
+    assert wikiqa_ranking(tmp_path, tmp_path / "w.npz", 1).cosines.tolist() == ranking.cosines.tolist()
+
+
 def test_the_tables_have_a_row_for_each_ranking_and_fit(tmp_path, monkeypatch, capsys):
     contents = []
     for name in ("a", "b"):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from al_ray.core.labels import NO, YES, make_answers
+from al_ray.core.labels import NO, make_answers
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
 from al_ray.datasets.task_folder import sealed
@@ -80,11 +80,12 @@ def test_an_estimate_fits_w_and_b_to_the_labels_and_again_gives_the_same_file(fo
     assert "recalibration" not in scorer_json(labels)
 
 
-@pytest.mark.parametrize("label", [NO, YES])
-def test_labels_of_one_class_are_no_evidence(folder, label):
+@pytest.mark.parametrize("matches", [0, 20, None])
+def test_labels_of_one_class_or_without_an_overlap_are_no_evidence(folder, matches):
     labels, truth = folder
     before = (labels.run / "round-001" / "model" / "scorer.json").read_bytes()
-    answer(labels, np.full(len(truth), label))
+    # Drawn pairs are in the order of their cosines.
+    answer(labels, np.arange(len(truth)) < (len(truth) if matches is None else matches))
     figures = labels.estimate(1, TRAINED, 7)
     assert figures["labels"] == len(truth)
     assert (labels.run / "round-001" / "model" / "scorer.json").read_bytes() == before
