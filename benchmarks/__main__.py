@@ -1,6 +1,7 @@
 """Measure speed and memory, as ratios within one run to cancel a machine's noise: python -m benchmarks search
 
-A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them.
+A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. One measures
+statistics instead: `simulate-audits` prints tables of its own.
 """
 
 import os
@@ -17,18 +18,25 @@ from benchmarks.encoding import Encode
 from benchmarks.evaluating import Evaluate
 from benchmarks.memory import Memory
 from benchmarks.searching import Search
+from benchmarks.simulating import SimulateAudits, format_tables
 from benchmarks.timing import Figure
 
-KINDS = Encode | Search | Memory | Evaluate
+KINDS = Encode | Search | Memory | Evaluate | SimulateAudits
 
 
 def main() -> None:
     """Run a benchmark, print its figures, and write them to --out."""
-    benchmark: Encode | Search | Memory | Evaluate = parse_options(
-        KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run."
+    benchmark: Encode | Search | Memory | Evaluate | SimulateAudits = parse_options(
+        KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run; simulated audits."
     )
     if benchmark.out is not None:
         refuse_folder("--out", benchmark.out)
+    if isinstance(benchmark, SimulateAudits):
+        results = benchmark.results()
+        print(format_tables(results))
+        if benchmark.out is not None:
+            write_json(benchmark.out, results)
+        return
     figures = benchmark.figures()
     print(table(figures))
     if benchmark.out is not None:

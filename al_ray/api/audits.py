@@ -17,8 +17,6 @@ from al_ray.apps.audit.calibration import (
     format_recalibration,
     format_threshold,
     parse_precision_rules,
-    recalibration,
-    reliability_bins,
 )
 from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, Record, band_audit, putative
 from al_ray.apps.audit.options import AuditConfig
@@ -32,6 +30,7 @@ from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels, Scorer
 from al_ray.metrics.audit.drawn_pairs import DrawnPairs
+from al_ray.metrics.audit.recalibration import recalibration, reliability_bins
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule
 from al_ray.oracles.answer_files import answer_paths, read_answer_files
@@ -225,8 +224,9 @@ def _calibrate(
     record, seed, cosines = audit.record, audit.record.asked.seed, audit.pairs.cosines
     lines, evidence = list[str](), dict[str, dict[str, Any]]()
     if scorer is not None:
-        bins = reliability_bins(bands, scorer, cosines, generator(seed, "audit-recalibration"))
-        evidence = {"recalibration": recalibration(bands, record, scorer, bins)}
+        drawn = bands.without_known
+        bins = reliability_bins(drawn, scorer, cosines, generator(seed, "audit-recalibration"))
+        evidence = {"recalibration": recalibration(drawn, "audit", record.asked.split, scorer, bins)}
         lines = ["", *format_recalibration(evidence["recalibration"], record), format_bins("p", bins)]
     rng = generator(seed, "audit-threshold")
     chosen = [choose_threshold(bands, record, rule, rng) for rule in rules]

@@ -24,8 +24,9 @@ from al_ray.training.saved_model import SCORER, read_model
 class PairModel:
     """A trained bi-encoder and its scorer, p = sigmoid(w * cosine + b) (paper, Eq. 7).
 
-    calibrated_on: what p was checked on, "audit" (w and b were also fitted to it) or "dev"; None if on nothing. Then p
-    is a score that ranks pairs, and not a probability: w and b were fitted to pairs that a strategy chose.
+    calibrated_on: what p was checked on, "audit" or "dev-labels" (w and b were also fitted to these labels) or "dev";
+    None if on nothing. Then p is a score that ranks pairs, and not a probability: w and b were fitted to pairs that a
+    strategy chose.
     """
 
     encoder: TextEncoder
@@ -114,7 +115,7 @@ def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
 
 
 def _calibrated(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str | None]:
-    """Return the scorer that was fitted to an audit, or else the trained one, and what its p was checked on."""
+    """Return the scorer that was fitted to drawn pairs, or else the trained one, and what its p was checked on."""
     content = read_json(folder / SCORER, [])
     recalibration: dict[str, Any] | None = content.get("recalibration")
     calibration: dict[str, Any] | None = content.get("calibration")

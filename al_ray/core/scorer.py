@@ -59,13 +59,16 @@ def refuse_nan(scores: Cosines) -> None:
         )
 
 
-def cross_entropy(logits: Floats, labels: Labels) -> float:
-    """Compute the mean binary cross-entropy, in nats, of (n,) log-odds and (n,) labels in {0, 1}."""
-    return float(np.mean(np.logaddexp(0.0, logits) - labels * logits))
+def cross_entropy(logits: Floats, labels: Labels, weights: Floats | float = 1.0) -> float:
+    """Compute the mean binary cross-entropy, in nats, of (n,) log-odds and (n,) labels in {0, 1}; weights: (n,)."""
+    losses = np.logaddexp(0.0, logits) - labels * logits
+    return float(np.sum(weights * losses) / np.sum(np.broadcast_to(weights, losses.shape)))
 
 
-def refit(cosines: Cosines, labels: Labels, steps: int = 100) -> Scorer:
+def refit(cosines: Cosines, labels: Labels, steps: int = 100, weights: Floats | None = None) -> Scorer:
     """Fit the logistic regression of (n,) labels on (n,) cosines to convergence (paper, A.1; docs/departures.md, 6).
+
+    weights: (n,) positive ones, how many pairs each one counts as; 1 by default.
 
     Newton's method on standardised cosines; a step is halved until the loss falls. The outcome names the case:
 
@@ -83,31 +86,37 @@ def refit(cosines: Cosines, labels: Labels, steps: int = 100) -> Scorer:
     Shares of positives also follow the rule of succession, so that no p is 0 or 1.
     """
     x = np.asarray(cosines, dtype=np.float64)
-    n, positives = len(x), int(labels.sum())
+    data = labels, np.ones(len(x)) if weights is None else weights
     if not np.isfinite(x).all():
-        return replace(_flat(positives, n, labels, "diverged"), loss=float("inf"))
+        return replace(_flat(*data, "diverged"), loss=float("inf"))
     mean, spread = float(x.mean()), float(x.std())
     if spread <= 1e-12:
-        return _flat(positives, n, labels, "no-variance")
-    if positives in (0, n):
-        bias = float(np.log((positives + 1) / (n - positives + 1)))
-        return _scorer(1 / spread, bias - mean / spread, x, labels, "one-class")
+        return _flat(*data, "no-variance")
+    if labels.all() or not labels.any():
+        return _scorer(1 / spread, _log_odds(*data) - mean / spread, x, *data, "one-class")
     if x[labels == 0].max() <= x[labels == 1].min():
-        return _scorer(*_steep(x, labels), x, labels, "separable")
-    slope, intercept = _newton((x - mean) / spread, labels, steps)
+        return _scorer(*_steep(x, *data), x, *data, "separable")
+    slope, intercept = _newton((x - mean) / spread, *data, steps)
     if slope < 1e-6:
-        return _flat(positives, n, labels, "falling")
-    return _scorer(slope / spread, intercept - slope * mean / spread, x, labels, "fitted")
+        return _flat(*data, "falling")
+    return _scorer(slope / spread, intercept - slope * mean / spread, x, *data, "fitted")
 
 
-def _steep(x: Floats, labels: Labels) -> tuple[float, float]:
+def _log_odds(labels: Labels, weights: Floats) -> float:
+    """Return the log-odds of the share of positives, by the rule of succession."""
+    n, positives = float(weights.sum()), float((weights * labels).sum())
+    return float(np.log((positives + 1) / (n - positives + 1)))
+
+
+def _steep(x: Floats, labels: Labels, weights: Floats) -> tuple[float, float]:
     """Return w and b for the separable case of `refit`."""
     below, above = float(x[labels == 0].max()), float(x[labels == 1].min())
-    certain = float(np.log(len(x) + 1))
+    certain = float(np.log(weights.sum() + 1))
     if below < above:
         weight = 2 * certain / (above - below)
         return weight, -weight * (below + above) / 2
-    share = float(labels[x == below].mean())
+    at = x == below
+    share = float((weights * labels)[at].sum() / weights[at].sum())
     odds = float(np.log(share / (1 - share)))
     lower, higher = x[x < below], x[x > below]
     weight = max(
@@ -117,37 +126,38 @@ def _steep(x: Floats, labels: Labels) -> tuple[float, float]:
     return weight, odds - weight * below
 
 
-def _newton(x: Floats, labels: Labels, steps: int) -> tuple[float, float]:
+def _newton(x: Floats, labels: Labels, weights: Floats, steps: int) -> tuple[float, float]:
     """Minimise the cross-entropy over slope and intercept on standardised x that do not separate with a positive slope.
 
     If x do not separate at all, the minimum is unique. If they separate with a negative slope, the slope falls until
     the loss no longer improves.
     """
     design = np.stack([x, np.ones_like(x)], axis=1)
-    share = labels.mean()
+    n = float(weights.sum())
+    share = float((weights * labels).sum()) / n
     at = np.array([0.0, np.log(share / (1 - share))])
-    loss = cross_entropy(design @ at, labels)
+    loss = cross_entropy(design @ at, labels, weights)
     for _ in range(steps):
         p = sigmoid(design @ at)
-        gradient = design.T @ (p - labels) / len(x)
-        curvature = (design * (p * (1 - p))[:, None]).T @ design / len(x)
+        gradient = design.T @ (weights * (p - labels)) / n
+        curvature = (design * (weights * p * (1 - p))[:, None]).T @ design / n
         if np.abs(gradient).max() < 1e-12:
             break
         step = np.linalg.lstsq(curvature, gradient, rcond=None)[0]
         size = 1.0
-        while size > 1e-10 and cross_entropy(design @ (at - size * step), labels) > loss:
+        while size > 1e-10 and cross_entropy(design @ (at - size * step), labels, weights) > loss:
             size /= 2
         if size <= 1e-10:
             break
         at = at - size * step
-        loss = cross_entropy(design @ at, labels)
+        loss = cross_entropy(design @ at, labels, weights)
     return float(at[0]), float(at[1])
 
 
-def _flat(positives: int, n: int, labels: Labels, outcome: str) -> Scorer:
+def _flat(labels: Labels, weights: Floats, outcome: str) -> Scorer:
     """Return a scorer of slope 0 whose p is the share of positives by the rule of succession."""
-    return _scorer(0.0, float(np.log((positives + 1) / (n - positives + 1))), np.zeros(n), labels, outcome)
+    return _scorer(0.0, _log_odds(labels, weights), np.zeros(len(labels)), labels, weights, outcome)
 
 
-def _scorer(weight: float, bias: float, x: Floats, labels: Labels, outcome: str) -> Scorer:
-    return Scorer(weight, bias, cross_entropy(weight * x + bias, labels), outcome)
+def _scorer(weight: float, bias: float, x: Floats, labels: Labels, weights: Floats, outcome: str) -> Scorer:
+    return Scorer(weight, bias, cross_entropy(weight * x + bias, labels, weights), outcome)

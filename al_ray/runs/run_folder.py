@@ -39,6 +39,7 @@ from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.round_metrics import compare_with_round_before, headline
+from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.storage.files import read_json, write_json, write_text
@@ -214,20 +215,12 @@ class RunFolder:
     ) -> None:
         """Write evidence and thresholds into the scorer.json of a complete round's model, so that exports have them.
 
-        evidence: "calibration", the reliability of the trained w and b; "recalibration", w and b that were fitted again
-        with their reliability; either, both or none. It replaces earlier evidence of the same name, and a threshold
-        an earlier one that was chosen by the same rule. The weights, and the trained w and b, do not change.
+        As `add_evidence` does. The weights, and the trained w and b, do not change.
         """
         path = self.round(number) / "model" / "scorer.json"
-        content = read_json(path, ["digest"])
-        earlier = content.get("thresholds", [])
-        if not isinstance(earlier, list) or not all(isinstance(one, dict) and "rule" in one for one in earlier):
-            raise BadFile(f"{path}: the field thresholds is not a list of thresholds; restore it")
-        if content["digest"] != self.model(number).digest:
+        if read_json(path, ["digest"])["digest"] != self.model(number).digest:
             raise BadFile(f"{path} belongs to another model than that of the round; restore it")
-        rules = {one["rule"] for one in thresholds}
-        others = [one for one in earlier if one["rule"] not in rules]
-        write_json(path, {**content, **evidence, "thresholds": [*others, *thresholds]})
+        add_evidence(path, evidence, thresholds)
 
     def keep_recall(self, share: float) -> None:
         """Write the index recall of the current round; a resumed round does not repeat the search."""

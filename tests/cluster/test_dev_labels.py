@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import al_ray
 from al_ray.cli import labels, run
 from al_ray.core.labels import UNSURE, YES
 from al_ray.datasets.task_folder import read_task, sealed, write_task
@@ -102,10 +103,24 @@ def test_a_function_labels_dev_pairs_once_and_their_cost_counts(do, truth):
     assert audit.total == folder.task.split("dev").space.total - len(keys)
     assert first["average_precision"]["low"] < first["average_precision"]["high"]
     assert f"round 2: 48 dev labels drawn; average precision of the {second['ranked']:,} pairs of highest" in printed
+    # The scores of the model are probabilities by these labels; the run goes on with its own w and b.
+    path = Path("out/round-002/model/scorer.json")
+    scorer = path.read_bytes()
+    new = json.loads(scorer)["recalibration"]
+    assert (new["source"], new["split"]) == ("dev-labels", "dev")
+    assert new["labels"] == second["known"] + (dev.ledger.labels(2) != UNSURE).sum()
+    assert sum(row["weight"] for row in new["reliability"]) == new["pairs"] == second["total_pairs"]
+    model = al_ray.load_model("out")
+    assert (model.calibrated_on, model.boundary) == ("dev-labels", pytest.approx(new["boundary"]))
+    assert folder.model(2).scorer != model.scorer
 
     # Nothing is bought again, and the labels can be taken along.
     assert do(run, "--out out --config out")[0] == 0
     assert len(asked()) == 64
+    Path("out/dev-labels/round-002/estimate.json").unlink()
+    path.write_text(json.dumps({name: old for name, old in json.loads(scorer).items() if name != "recalibration"}))
+    assert do(run, "--out out --config out")[0] == 0
+    assert (len(asked()), json.loads(path.read_bytes())) == (64, json.loads(scorer))
     assert "dev-labels" in do(labels, "status --run out")[1]
     assert do(labels, "export --run out --out dev.csv --split dev --every-column")[0] == 0
     assert len(Path("dev.csv").read_text().splitlines()) == 1 + 48

@@ -54,6 +54,17 @@ def test_fitted_two_cosines_have_a_closed_form():
     assert scorer.loss == pytest.approx(0.75 * log(4 / 3) + 0.25 * log(4), rel=1e-9)
 
 
+@pytest.mark.parametrize("labels", [(0, 1, 0, 1), (0, 0, 1, 1), (1, 1, 0, 0)])
+def test_a_weight_counts_as_so_many_pairs(labels):
+    # The rule of succession and the separable case count them too.
+    cosines, weights = np.array([0.1, 0.4, 0.4, 0.9]), np.array([1, 3, 2, 5])
+    every = refit(np.repeat(cosines, weights), np.repeat(zeros_and_ones(*labels), weights))
+    weighted = refit(cosines, zeros_and_ones(*labels), weights=weights.astype(np.float64))
+    assert weighted.outcome == every.outcome
+    assert weighted.loss == pytest.approx(every.loss)
+    assert weighted.weight == pytest.approx(every.weight, rel=1e-6)
+
+
 def test_separable_puts_the_boundary_half_way():
     # n = 4; nearest 0.4 and 0.8, so the boundary is 0.6; at 0.8 p = 1 - 1/6, log-odds log 5 = w * 0.2.
     scorer = refit(np.array([0.1, 0.4, 0.8, 0.9]), zeros_and_ones(0, 0, 1, 1))

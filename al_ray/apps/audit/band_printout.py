@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.apps.audit.calibration import format_bins, reliability_bins
+from al_ray.apps.audit.calibration import format_bins
 from al_ray.apps.audit.folder import Record
 from al_ray.apps.audit.printout import Result, count_answers, percent
 from al_ray.core.labels import YES
 from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.text_table import format_columns
 from al_ray.metrics.audit.ranking_quality import average_precision
+from al_ray.metrics.audit.recalibration import reliability_bins
 from al_ray.metrics.audit.score_bands import AtThreshold, BandAudit
 from al_ray.metrics.average_precision import Estimate
 
@@ -56,7 +57,7 @@ def format_bands(
         )
     lines += _advice(audit, measured)
     if scorer is not None and scorer.weight > 0:
-        bins = reliability_bins(audit, scorer, cosines, of_bins)
+        bins = reliability_bins(audit.without_known, scorer, cosines, of_bins)
         content["reliability"] = [row.as_dict() for row in bins]
         lines += ["", "how often pairs match, by the score of the trained model:", format_bins("score", bins)]
     return lines, content

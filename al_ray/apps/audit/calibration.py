@@ -1,17 +1,9 @@
 """Calibrate a model's scorer, and choose a threshold, on the labels of an audit by score.
 
-The chance with which a pair was drawn depends on its cosine alone, so the labels are an unbiased sample of how often
-pairs of a cosine match. So w and b of p = sigmoid(w * cosine + b) are fitted without the weights of the sampling,
-which would be needed if the chances depended on anything else. With them a label of the rest, which stands for
-thousands of times as many pairs as one of the first band, would decide: in simulations of 300 labels 53 to 73% of the
-pairs matched to which such a fit gave p >= 0.99. Numbers and shares of matches are estimated with the weights, by band.
-
-Pairs that the run labelled are left out: the model was trained on them, and their scores say more of their labels than
-those of other pairs do.
+Pairs that the run labelled are left out: the model was trained on them (metrics/audit/recalibration.py).
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,13 +11,12 @@ import numpy as np
 from al_ray.apps.audit.folder import Record
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
-from al_ray.core.scorer import Floats, Scorer, refit
+from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.text_table import format_columns
+from al_ray.metrics.audit.recalibration import refit_to_bands
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.calibration import Bin
 from al_ray.metrics.thresholds import Rule, parse_rule
-
-ENDS = (0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0)
 
 
 def fit_scorer(audit: BandAudit, cosines: Floats) -> Scorer:
@@ -45,39 +36,13 @@ def fit_scorer(audit: BandAudit, cosines: Floats) -> Scorer:
             f"--update-scorer: all {len(labels):,} labels are {'yes' if labels.any() else 'no'}, which does not "
             "determine a scorer; label more pairs, or draw an audit with a larger --top or --budget into another --out"
         )
-    scorer = refit(x, labels)
-    if not scorer.weight > 0:
+    scorer = refit_to_bands(audit.without_known, cosines)
+    if scorer is None:
         raise BadOption(
             "--update-scorer: matches do not become more frequent with the cosine among these labels, so no scorer "
             "fits; label more pairs, or train the model further"
         )
     return scorer
-
-
-def reliability_bins(audit: BandAudit, scorer: Scorer, cosines: Floats, rng: np.random.Generator) -> list[Bin]:
-    """Return the reliability table of a scorer with w > 0: ranked pairs by p, then all others in one bin.
-
-    cosines: (n,) of the drawn pairs. share: estimated from the labels, with its 95% interval; the pairs and their mean
-    p are exact, but for the mean p of the others, which is that of those drawn. A bin without a label in some band is
-    left out.
-    """
-    floor = 0.0 if audit.total == audit.reach else float(scorer.probability(np.array(audit.floor)))
-    ranked_p = scorer.probability(audit.cosines)
-    bins: list[Bin] = []
-    for low, high in pairwise(ENDS):
-        # Descending p: the ranks of a bin are those between the counts above both ends.
-        start = 0 if high == 1 else int((ranked_p >= high).sum())
-        stop = int((ranked_p >= low).sum())
-        share = audit.share_between(start, stop, rng) if start < stop else None
-        if share is not None:
-            ends = (max(low, floor), high, float(stop - start), float(ranked_p[start:stop].mean()))
-            bins.append(Bin(*ends, share.value, share.low, share.high))
-    others = cosines[(audit.ranks >= audit.reach) & ~np.isnan(cosines)]
-    share = audit.share_between(audit.reach, audit.total, rng) if len(others) else None
-    if share is not None:
-        mean = float(scorer.probability(others).mean())
-        bins.insert(0, Bin(0.0, floor, float(audit.total - audit.reach), mean, share.value, share.low, share.high))
-    return bins
 
 
 def format_bins(name: str, bins: Sequence[Bin]) -> str:
@@ -89,25 +54,8 @@ def format_bins(name: str, bins: Sequence[Bin]) -> str:
     return format_columns(rows)
 
 
-def recalibration(audit: BandAudit, record: Record, scorer: Scorer, bins: Sequence[Bin]) -> dict[str, Any]:
-    """Return the calibrated scorer and its evidence, as scorer.json holds them."""
-    labels = audit.labels[np.isin(audit.labels, (NO, YES))]
-    return {
-        "source": "audit",
-        "split": record.asked.split,
-        "pairs": audit.total,
-        "labels": len(labels),
-        "matches": int((labels == YES).sum()),
-        "weight": scorer.weight,
-        "bias": scorer.bias,
-        "boundary": scorer.boundary,
-        "outcome": scorer.outcome,
-        "reliability": [row.as_dict() for row in bins],
-    }
-
-
 def format_recalibration(content: Mapping[str, Any], record: Record) -> list[str]:
-    """Format the calibrated scorer; content: as `recalibration` returns it."""
+    """Format the calibrated scorer; content: of the field recalibration of scorer.json."""
     trained = record.scorer
     assert trained is not None
     return [

@@ -8,11 +8,12 @@ of it. For intervals see metrics/audit/false_positives.py.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil, isfinite, log
 
 import numpy as np
+import numpy.typing as npt
 
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, YES
@@ -133,6 +134,11 @@ class BandAudit:
         return bands(self.reach, self.total, self.top)
 
     @property
+    def without_known(self) -> "BandAudit":
+        """Return the audit without the pairs that were labelled before."""
+        return replace(self, known_cosines=self.known_cosines[:0], known_labels=self.known_labels[:0])
+
+    @property
     def floor(self) -> float:
         """Return the cosine of the last ranked pair, infinity if there is none; pairs beyond may tie with it."""
         return float(self.cosines[-1]) if self.reach else float("inf")
@@ -185,9 +191,14 @@ class BandAudit:
             else None
         )
 
-    def share_between(self, start: int, stop: int, rng: np.random.Generator) -> Estimate | None:
-        """Estimate the share of matches among the pairs of ranks start to stop, those known before left out."""
-        return _ratio(self.parts(start, stop), None, (0, stop - start), rng)
+    def share_between(
+        self, start: int, stop: int, rng: np.random.Generator, known: npt.NDArray[np.bool_]
+    ) -> Estimate | None:
+        """Estimate the share of matches among the pairs of ranks start to stop and (k,) known ones; known: if matches.
+
+        None without a pair, or without an answer in some band.
+        """
+        return _ratio(self.parts(start, stop), None, (int(known.sum()), stop - start + len(known)), rng)
 
     def threshold_for(self, precision: float) -> float | None:
         """Return the lowest cosine of a labelled pair at which the estimated precision is at least `precision`.

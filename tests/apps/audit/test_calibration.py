@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from al_ray.apps.audit.band_printout import format_bands
-from al_ray.apps.audit.calibration import choose_threshold, fit_scorer, parse_precision_rules, reliability_bins
+from al_ray.apps.audit.calibration import choose_threshold, fit_scorer, parse_precision_rules
 from al_ray.apps.audit.folder import AuditOptions, Record
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels, Scorer, refit
+from al_ray.metrics.audit.recalibration import reliability_bins
 from al_ray.metrics.audit.score_bands import BandAudit, allotted, bands, draw_ranks
 
 NO_LABELS = np.empty(0, dtype=np.uint8)
@@ -55,7 +56,7 @@ def test_the_reliability_of_a_score_by_hand():
     # p = sigmoid(20 * cosine - 12): 0.5 at 0.6. Ranked: 3 pairs at 0.9 (p 0.998), 3 at 0.65 (p 0.73); floor 0.65.
     # Of those at 0.9, 2 were labelled and 1 matches; of those at 0.65, 1 and it does not; 94 others, 2 and none.
     cosines = np.array([0.9] * 3 + [0.65] * 3)
-    found = audit(cosines, 100, [0, 1, 3, 6, 6], [YES, NO, NO, NO, NO], known=5)
+    found = audit(cosines, 100, [0, 1, 3, 6, 6], [YES, NO, NO, NO, NO], known=5).without_known
     scorer = Scorer(20.0, -12.0)
     others, low, high = reliability_bins(found, scorer, np.array([0.9, 0.9, 0.65, 0.2, 0.3]), generator(0, "x"))
     assert (low.low, low.high, low.weight) == (pytest.approx(0.731, abs=1e-3), 0.9, 3)

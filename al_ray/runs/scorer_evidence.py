@@ -1,0 +1,41 @@
+"""What is added to the scorer.json of a round: evidence of its scores, w and b that were fitted again, thresholds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from al_ray.core.errors import BadFile
+from al_ray.storage.files import read_json, write_json
+from al_ray.storage.uri import StoragePath
+
+
+def add_evidence(
+    path: StoragePath, evidence: Mapping[str, Mapping[str, Any]], thresholds: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write evidence and thresholds into a scorer.json; other fields do not change.
+
+    evidence: "calibration", the reliability of the trained w and b; "recalibration", w and b that were fitted again
+    with their reliability; either, both or none. It replaces earlier evidence of the same name, and a threshold an
+    earlier one that was chosen by the same rule.
+    """
+    content = read_json(path, ["digest"])
+    earlier = content.get("thresholds", [])
+    if not isinstance(earlier, list) or not all(isinstance(one, dict) and "rule" in one for one in earlier):
+        raise BadFile(f"{path}: the field thresholds is not a list of thresholds; restore it")
+    rules = {one["rule"] for one in thresholds}
+    others = [one for one in earlier if one["rule"] not in rules]
+    write_json(path, {**content, **evidence, "thresholds": [*others, *thresholds]})
+
+
+def replace_recalibration(path: StoragePath, source: str, recalibration: Mapping[str, Any] | None) -> None:
+    """Write the recalibration from a source of labels into a scorer.json; None removes the earlier one of this source.
+
+    One of another source, such as an audit, is not replaced. Without a scorer.json nothing is written.
+    """
+    earlier = read_json(path, ["digest"]).get("recalibration") if path.exists() else None
+    if isinstance(earlier, dict) and earlier.get("source") != source:
+        return
+    if recalibration is not None and path.exists():
+        add_evidence(path, {"recalibration": recalibration}, [])
+    elif earlier is not None:
+        content = read_json(path, ["digest"])
+        write_json(path, {name: value for name, value in content.items() if name != "recalibration"})
