@@ -544,7 +544,7 @@ def draws() -> dict[str, Any]:
         "most of a space": train.space.draw(80, NO_KEYS, generator(7, "random")).tolist()[:8],
         "evaluation set": [(stratum.name, stratum.keys.tolist(), stratum.population) for stratum in evalset.strata],
         "interval": list(average_precision_interval(counts, extents, generator(7, "interval-dev")).as_dict().values()),
-        "bootstrap": poisson_weights(np.array([0, 5, 2**40]), 7, 4).tolist(),
+        "bootstrap": poisson_weights(np.array([0, 5, 2**40]), 7, 4).T.tolist(),
         "split": deal(component, (0.5, 0.25, 0.25), generator(7, "split")).tolist(),
         "held out": hold_out(np.arange(60) // 2, 10, generator(7, "held-out")).tolist()[::2],
         "audit": draw_above(np.linspace(0, 1, 9), 0.3, 4, generator(7, "audit-near"))[0].tolist(),
