@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.graph import components
+from al_ray.core.hashing import mix
 from al_ray.core.pairs import Keys, Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split
@@ -43,12 +44,12 @@ _Weights = tuple[Rows, npt.NDArray[np.uint8]]
 
 def poisson_weights(keys: Keys, seed: int, replicates: int = REPLICATES) -> npt.NDArray[np.uint8]:
     """(n,) keys -> (n, replicates) Poisson(1) weights. The weight of a key does not depend on the other keys."""
-    stems = _mixed(keys.astype(np.uint64) + _mixed(np.array([seed], dtype=np.uint64)))
-    streams = _mixed(np.arange(replicates, dtype=np.uint64))
+    stems = mix(keys.astype(np.uint64) + mix(np.array([seed], dtype=np.uint64)))
+    streams = mix(np.arange(replicates, dtype=np.uint64))
     weights = np.empty((len(keys), replicates), dtype=np.uint8)
     step = max(1, HASHES // replicates)
     for start in range(0, len(keys), step):
-        hashes = _mixed(stems[start : start + step, None] ^ streams)
+        hashes = mix(stems[start : start + step, None] ^ streams)
         block = _WEIGHTS.take((hashes >> np.uint64(48)).view(np.int64))
         close = block == _OPEN
         block[close] = np.searchsorted(_LADDER64, hashes[close], side="right")
@@ -232,11 +233,3 @@ def _summed(reached: Rows, thresholds: int, weights_of: Callable[[Rows], _Weight
 def cumulate_counts(numbers: Floats) -> Floats:
     """(r, g + 1) number of pairs that reach exactly 0..g thresholds -> (r, g) number at or above each, descending."""
     return np.cumsum(numbers[:, :0:-1], axis=1)
-
-
-def _mixed(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Hash (n,) keys by splitmix64 (Steele, Lea and Flood, 2014): each input bit flips half of the output bits."""
-    mixed = keys + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from al_ray.core.hashing import mix
 from al_ray.core.pairs import PairSpace, as_pairs
 from al_ray.core.task import Split
 from al_ray.metrics import bootstrap as resampling
@@ -35,6 +36,14 @@ def test_weights_are_poisson_of_mean_one_and_of_no_neighbour():
     # No key and no replicate goes with the next: correlations of 20,000 are within 4 / sqrt(20,000).
     for one, other in ((weights[0], weights[1]), (weights[0, 1:], weights[0, :-1]), (weights[0, 2:], weights[1, :-2])):
         assert abs(np.corrcoef(one, other)[0, 1]) < 0.03
+
+
+def test_a_weight_is_the_quantile_of_its_hash():
+    # Of 400,000 hashes some 70 share their 16 highest bits with a step of the distribution function.
+    stems = mix(np.arange(20_000, dtype=np.uint64) + mix(np.array([5], dtype=np.uint64)))
+    hashes = mix(stems[:, None] ^ mix(np.arange(20, dtype=np.uint64)))
+    quantiles = stats.poisson.ppf(hashes / 2.0**64, 1)
+    assert poisson_weights(np.arange(20_000), seed=5, replicates=20).tolist() == quantiles.tolist()
 
 
 @given(st.lists(st.integers(0, 2**62), min_size=1, max_size=20, unique=True))
