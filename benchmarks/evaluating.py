@@ -107,7 +107,7 @@ def evaluation_set(options: Evaluate, synthetic: SyntheticPool) -> EvaluationSet
     split = synthetic.split
     near = synthetic.search.near(synthetic.fresh(0), options.neighbours)
     others = max(0, options.pairs - int((~is_in(near, split.positive_keys)).sum()))
-    return make_evaluation_set(split, {"near": near}, None, others, generator(0, "bench-evaluation"))
+    return make_evaluation_set(split, {"near": near}, None, others, seed=0)
 
 
 def loop(vectors: Vectors, positives: Pairs, negatives: Pairs) -> float:

@@ -44,6 +44,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.core.config.serialization import as_dict
+from al_ray.core.hashing import hash_keys, uniform_at
 from al_ray.core.labels import Labelled, Model, State
 from al_ray.core.pairs import NO_KEYS, PairSpace, as_pairs
 from al_ray.core.progress import no_progress
@@ -60,6 +61,7 @@ from al_ray.metrics.audit.score_bands import draw_ranks
 from al_ray.metrics.average_precision import Counts, StratumSummary
 from al_ray.metrics.bootstrap import poisson_weights
 from al_ray.metrics.intervals import average_precision_interval
+from al_ray.metrics.pair_sampling import sample_pairs
 from al_ray.metrics.strata import make_evaluation_set, split_by_cosine
 from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.seed_sets import SeedSet, SeedSets
@@ -179,9 +181,9 @@ DIGESTS: dict[str, Any] = {
         "cross/config.json",
         "cross/labels.parquet",
         "cross/scores/c4fc412124e6e411379c0ec1958180d4.parquet",
-        "evaluation/dev-ee9d6df87425fb48/0-near.parquet",
-        "evaluation/dev-ee9d6df87425fb48/1-random.parquet",
-        "evaluation/dev-ee9d6df87425fb48/set.json",
+        "evaluation/dev-df86a0366e816417/0-near.parquet",
+        "evaluation/dev-df86a0366e816417/1-random.parquet",
+        "evaluation/dev-df86a0366e816417/set.json",
         "findings/name.json",
         "seeds/0999cef9c7f8a5d5/pairs.parquet",
         "seeds/0999cef9c7f8a5d5/set.json",
@@ -273,10 +275,9 @@ def kept_at(folder: Path, task: Task, keys: Any) -> list[str]:
     """Where an evaluation set, pairs to start from, a finding and scores of a cross-encoder are kept."""
     dev, config, pool = task.splits["dev"], RunConfig(task="t"), UntrainedPool()
     sets = EvaluationSets([folder])
-    chance = generator(7, "evaluation-set-dev")
     # The pool is a stand-in, which pyright would refuse.
     evaluator: Any = PoolEvaluator(pool, task, config, sets)  # pyright: ignore[reportArgumentType]
-    sets.write(make_evaluation_set(dev, {"near": NO_KEYS}, None, 3, chance), evaluation_set_origin(evaluator, dev))
+    sets.write(make_evaluation_set(dev, {"near": NO_KEYS}, None, 3, 7), evaluation_set_origin(evaluator, dev))
     seeds = SeedSet(Candidates(keys, np.zeros(len(keys))), len(keys), None)
     SeedSets(folder).write(seeds, seed_provenance(config, task, MODEL))
     ResultCache(folder / "findings").write("name", {"model": MODEL.digest}, 1)
@@ -408,7 +409,6 @@ def test_options_have_todays_names_and_defaults_on_disk(name):
 # Draws.
 
 PURPOSES: dict[str, list[int]] = {
-    "0 bench-evaluation": [1034483626, 1619434518, 1861344696],
     "0 bench-labelled": [1359672497, 1821044401, 1880332530],
     "0 bench-median": [1291238056, 733571927, 2036878221],
     "0 interval-scores": [6544054, 1651840363, 2040966575],
@@ -432,7 +432,6 @@ PURPOSES: dict[str, list[int]] = {
     "seed concat-head": [1035535378, 82308747, 432265695],
     "seed concat-order #": [139683905, 1447132415, 180303431],
     "seed dev-labels #": [1527809531, 1697426715, 311353116],
-    "seed evaluation-set-*": [639586292, 565214685, 147536275],
     "seed gold-subset": [8556085, 1402145686, 1133186924],
     "seed held-out": [551577575, 457032774, 1964300771],
     "seed interval-*": [417396031, 1312654366, 644891633],
@@ -464,11 +463,14 @@ DRAWS: dict[str, Any] = {
     "stratified-match": [[1, 201, 59, 101, 7, 126, 57]],
     "most of a space": [12, 77, 157, 56, 6, 103, 27, 277],
     "evaluation set": [
-        ("near from 0.5", [403, 404, 426], 5),
+        ("near from 0.5", [403, 405, 426], 5),
         ("near below 0.5", [427, 428, 476], 5),
-        ("random", [407, 430, 454, 477], 14),
+        ("random", [407, 478, 503, 526], 14),
     ],
     "interval": [0.4272710622710623, 0.03123029450873195, 0.5513988691873893],
+    "hashes": [14776438654650163380, 1997560784136372675, 8565998620712633096],
+    "draws by number": [257644688634005, 622915289966160, 923416926547263],
+    "few of a space": [14, 38, 109, 134, 326],
     "bootstrap": [[2, 0, 3], [1, 5, 0], [1, 0, 3], [3, 1, 1]],
     "split": [0, 0, 2, 2, 0, 0, 0, 0, 1, 1, 0, 0, 2, 2, 0, 0, 0, 0, 1, 1, 2, 2, 1, 1],
     "held out": [1, 2, 1, 1, 1, 1, 0, 0, 2, 2, 0, 0, 0, 2, 0, 0, 1, 0, 0, 1, 2, 1, 1, 2, 2, 0, 2, 2, 2, 1],
@@ -532,8 +534,8 @@ def first_draws(purpose: str) -> list[int]:
 def draws() -> dict[str, Any]:
     """What strategies, evaluation sets, audits, splits and miners draw."""
     train, dev = symmetric_task().splits["train"], symmetric_task().splits["dev"]
-    near, chance = np.sort(dev.space.at(np.arange(12))), generator(7, "evaluation-set-dev")
-    evalset = make_evaluation_set(dev, split_by_cosine(near, np.linspace(1, 0, 12), (0.5,)), 3, 4, chance)
+    near = np.sort(dev.space.at(np.arange(12)))
+    evalset = make_evaluation_set(dev, split_by_cosine(near, np.linspace(1, 0, 12), (0.5,)), 3, 4, 7)
     counts = Counts(np.linspace(1, 0, 4), np.array([5, 9, 12, 20]), np.array([[0, 1, 2, 4], [0, 0, 1, 3]]))
     extents = (StratumSummary("near", 50, 200), StratumSummary("random", 100, 10_000))
     component, pool = np.arange(24) // 2, Pool(("a", "b", "c", "d", "e"), np.arange(3), np.arange(5))
@@ -545,7 +547,10 @@ def draws() -> dict[str, Any]:
         "most of a space": train.space.draw(80, NO_KEYS, generator(7, "random")).tolist()[:8],
         "evaluation set": [(stratum.name, stratum.keys.tolist(), stratum.population) for stratum in evalset.strata],
         "interval": list(average_precision_interval(counts, extents, generator(7, "interval-dev")).as_dict().values()),
-        "bootstrap": poisson_weights(np.array([0, 5, 2**40]), 7, 4).tolist(),
+        "hashes": hash_keys(np.array([0, 5, 2**40]), 7, "near-pairs-dev").tolist(),
+        "draws by number": uniform_at(np.array([0, 5, 2**40]), 7, "random-pairs-dev", 10**15).tolist(),
+        "few of a space": sample_pairs(train.space, 5, NO_KEYS, 7, "random-pairs-train").tolist(),
+        "bootstrap": poisson_weights(np.array([0, 5, 2**40]), 7, 4).T.tolist(),
         "split": deal(component, (0.5, 0.25, 0.25), generator(7, "split")).tolist(),
         "held out": hold_out(np.arange(60) // 2, 10, generator(7, "held-out")).tolist()[::2],
         "audit": draw_above(np.linspace(0, 1, 9), 0.3, 4, generator(7, "audit-near"))[0].tolist(),

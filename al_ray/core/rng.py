@@ -1,4 +1,4 @@
-"""Named random generators: the only source of randomness in the program."""
+"""Named random generators. The only other source of randomness is the hashes of core/hashing.py."""
 
 import numpy as np
 

@@ -9,6 +9,7 @@ is the product v_i * v_j to first order: it has the variance due to either query
 excess variance of the product (Owen, 2007). A positive lies inside one component and has its weight.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import factorial
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.graph import components
+from al_ray.core.hashing import mix
 from al_ray.core.pairs import Keys, Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split
@@ -24,18 +26,34 @@ from al_ray.metrics.average_precision import Counts, Estimate, Ints, average_pre
 
 REPLICATES = 200
 GRID = 256  # Maximum number of thresholds of a replicate, evenly spaced in recall.
-BLOCK = 2**17  # Pairs weighted at a time; bounds memory.
+BLOCK = 2**16  # Pairs weighted at a time; bounds memory.
+CACHED = 2**18  # Queries whose weights stay in memory: 50 MiB a process.
+HASHES = 2**14  # Hashes computed at a time: they stay in the processor's cache.
 # Distribution function of Poisson(1) at 0..12; P(more than 12) is below 10^-10.
 _LADDER = np.cumsum([np.exp(-1) / factorial(k) for k in range(13)])
 _LADDER64 = (_LADDER[:-1] * 2.0**64).astype(np.uint64)
+# The weight of a hash by its 16 highest bits; _OPEN where the other bits decide. A lookup is faster than a search.
+_OPEN = 255
+_LOWEST = np.arange(2**16, dtype=np.uint64) << np.uint64(48)
+_WEIGHTS = np.searchsorted(_LADDER64, _LOWEST, side="right").astype(np.uint8)
+_WEIGHTS[np.searchsorted(_LADDER64, _LOWEST | np.uint64(2**48 - 1), side="right") != _WEIGHTS] = _OPEN
+
+# (n,) rows of a table (m, replicates) of bootstrap weights, m <= n + CACHED: the weights of n pairs or texts.
+_Weights = tuple[Rows, npt.NDArray[np.uint8]]
 
 
 def poisson_weights(keys: Keys, seed: int, replicates: int = REPLICATES) -> npt.NDArray[np.uint8]:
-    """(n,) keys -> (replicates, n) Poisson(1) weights. The weight of a key does not depend on the other keys."""
-    stems = _mixed(keys.astype(np.uint64) + _mixed(np.array([seed], dtype=np.uint64)))
-    weights = np.empty((replicates, len(keys)), dtype=np.uint8)
-    for replicate, stream in enumerate(_mixed(np.arange(replicates, dtype=np.uint64))):
-        weights[replicate] = np.searchsorted(_LADDER64, _mixed(stems ^ stream), side="right")
+    """(n,) keys -> (n, replicates) Poisson(1) weights. The weight of a key does not depend on the other keys."""
+    stems = mix(keys.astype(np.uint64) + mix(np.array([seed], dtype=np.uint64)))
+    streams = mix(np.arange(replicates, dtype=np.uint64))
+    weights = np.empty((len(keys), replicates), dtype=np.uint8)
+    step = max(1, HASHES // replicates)
+    for start in range(0, len(keys), step):
+        hashes = mix(stems[start : start + step, None] ^ streams)
+        block = _WEIGHTS.take((hashes >> np.uint64(48)).view(np.int64))
+        close = block == _OPEN
+        block[close] = np.searchsorted(_LADDER64, hashes[close], side="right")
+        weights[start : start + step] = block
     return weights
 
 
@@ -59,7 +77,7 @@ class QueryBootstrap:
 
     def weights(self, texts: Rows) -> npt.NDArray[np.uint8]:
         """(n,) left texts, or any texts of a symmetric task -> (n, replicates) weights."""
-        places, weights = _hashed(len(self.query_of), self.seed).of(self.query_of[texts])
+        places, weights = self._hashed.of(self.query_of[texts])
         return weights[places]
 
     def weighted(self, texts: Rows, numbers: Ints) -> Floats:
@@ -89,41 +107,43 @@ class QueryBootstrap:
 
         Faster than `weighted` if most texts are in few pairs: adds up the weights pair by pair.
         """
-        sums = np.zeros((len(self.thresholds) + 1, REPLICATES))
-        places, weights = _hashed(len(self.query_of), self.seed).of(self.query_of[texts])
-        order = np.argsort(reached.astype(np.int16), kind="stable")
-        ends = np.cumsum(np.bincount(reached, minlength=len(sums)))
-        for number, (start, end) in enumerate(zip(np.concatenate([[0], ends]), ends, strict=False)):
-            for first in range(start, end, BLOCK):
-                here = order[first : min(first + BLOCK, end)]
-                sums[number] += weights[places[here]].sum(axis=0, dtype=np.uint32)
-        return sums.T
+        return _summed(reached, len(self.thresholds), lambda here: self._hashed.of(self.query_of[texts[here]]))
+
+    @property
+    def _hashed(self) -> "_Hashed":
+        return _hashed(len(self.query_of), self.seed)
 
 
 class _Hashed:
-    """Cache of bootstrap weights by query: a lookup is ten times as fast as hashing."""
+    """Bootstrap weights of queries. Those of the first CACHED are kept: a lookup is ten times as fast as hashing."""
 
-    def __init__(self, texts: int, seed: int) -> None:
-        """Start an empty cache of keys below `texts`."""
+    def __init__(self, queries: int, seed: int) -> None:
+        """Start an empty cache of queries below `queries`."""
         self.seed = seed
-        self._place = np.full(texts, -1, dtype=np.int64)
-        self._weights = np.empty((0, REPLICATES), dtype=np.uint8)
+        self._known = np.zeros(min(queries, CACHED), dtype=np.bool_)
+        # The system provides a page of it when the first of its rows is written.
+        self._weights = np.empty((len(self._known), REPLICATES), dtype=np.uint8)
 
-    def of(self, keys: Keys) -> tuple[Rows, npt.NDArray[np.uint8]]:
-        """(n,) keys -> (n,) row numbers and the (m, replicates) cached weights, those of `poisson_weights`."""
-        places = self._place[keys]
-        if len(places) and places.min() < 0:
-            fresh = np.unique(keys[places < 0])
-            self._place[fresh] = len(self._weights) + np.arange(len(fresh))
-            self._weights = np.concatenate([self._weights, poisson_weights(fresh, self.seed).T])
-            places = self._place[keys]
-        return places, self._weights
+    def of(self, queries: Rows) -> _Weights:
+        """(n,) queries -> their weights, those of `poisson_weights`."""
+        if queries.max(initial=-1) < len(self._known):
+            return queries, self._cached(queries)
+        unique, places = np.unique(queries, return_inverse=True)
+        first, others = np.split(unique, [np.searchsorted(unique, len(self._known))])
+        return places, np.concatenate([self._cached(first)[first], poisson_weights(others, self.seed)])
+
+    def _cached(self, queries: Rows) -> npt.NDArray[np.uint8]:
+        """Return the cache with the weights of these queries in it."""
+        fresh = np.unique(queries[~self._known[queries]])
+        self._weights[fresh] = poisson_weights(fresh, self.seed)
+        self._known[fresh] = True
+        return self._weights
 
 
 @lru_cache(maxsize=1)
-def _hashed(texts: int, seed: int) -> _Hashed:
+def _hashed(queries: int, seed: int) -> _Hashed:
     """Return the cache of this process, kept between calls: all calls of an evaluation use the same queries."""
-    return _Hashed(texts, seed)
+    return _Hashed(queries, seed)
 
 
 @dataclass(frozen=True)
@@ -180,13 +200,10 @@ def resample_pairs(thresholds: Floats, keys: Keys, scores: Floats, scale: float)
     thresholds: (g,) descending. keys, scores: (n,) of the sampled pairs. The weights are hashed from the pair keys, so
     that two scorers are resampled alike. The change is multiplied by `scale`.
     """
-    sums = np.zeros((REPLICATES, len(thresholds)))
-    reaching = np.flatnonzero(scores >= thresholds[-1])
-    for start in range(0, len(reaching), BLOCK):
-        here = reaching[start : start + BLOCK]
-        reached = np.searchsorted(thresholds[::-1], scores[here], side="right")
-        sums += _weighed(reached, poisson_weights(keys[here], seed=1), len(thresholds))
-    return scale * (sums - counts_above(thresholds, scores))
+    reaching = scores >= thresholds[-1]
+    keys, reached = keys[reaching], np.searchsorted(thresholds[::-1], scores[reaching], side="right")
+    sums = _summed(reached, len(thresholds), lambda here: (np.arange(len(here)), poisson_weights(keys[here], seed=1)))
+    return scale * (cumulate_counts(sums) - counts_above(thresholds, scores))
 
 
 def _average_precisions(true: Floats, false: Floats) -> Floats:
@@ -197,22 +214,22 @@ def _average_precisions(true: Floats, false: Floats) -> Floats:
     return (np.diff(recall, axis=1, prepend=0.0) * precision).sum(axis=1)
 
 
-def _weighed(reached: Rows, weights: npt.NDArray[np.integer], thresholds: int) -> Floats:
-    """(n,) thresholds each pair reaches, (replicates, n) weights -> (replicates, thresholds) weighted counts."""
-    sums = np.empty((len(weights), thresholds + 1))
-    for replicate, line in enumerate(weights):
-        sums[replicate] = np.bincount(reached, line, minlength=thresholds + 1)
-    return cumulate_counts(sums)
+def _summed(reached: Rows, thresholds: int, weights_of: Callable[[Rows], _Weights]) -> Floats:
+    """(n,) thresholds each pair reaches -> (replicates, thresholds + 1) sum of the weights of pairs that reach so many.
+
+    weights_of: the weights of at most BLOCK pairs, given their numbers; bounds memory.
+    """
+    sums = np.zeros((thresholds + 1, REPLICATES))
+    order = np.argsort(reached.astype(np.int16), kind="stable")
+    for start in range(0, len(order), BLOCK):
+        here = order[start : start + BLOCK]
+        places, weights = weights_of(here)
+        numbers, firsts = np.unique(reached[here], return_index=True)
+        for number, of_number in zip(numbers, np.split(places, firsts[1:]), strict=True):
+            sums[number] += weights[of_number].sum(axis=0, dtype=np.uint32)
+    return sums.T
 
 
 def cumulate_counts(numbers: Floats) -> Floats:
     """(r, g + 1) number of pairs that reach exactly 0..g thresholds -> (r, g) number at or above each, descending."""
     return np.cumsum(numbers[:, :0:-1], axis=1)
-
-
-def _mixed(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Hash (n,) keys by splitmix64 (Steele, Lea and Flood, 2014): each input bit flips half of the output bits."""
-    mixed = keys + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))

@@ -16,6 +16,7 @@ from al_ray.core.pairs import Keys, distinct, is_in
 from al_ray.core.scorer import Cosines
 from al_ray.core.task import Split
 from al_ray.metrics.average_precision import StratumSummary
+from al_ray.metrics.pair_sampling import sample_pairs, thin
 
 
 @dataclass(frozen=True)
@@ -74,26 +75,24 @@ class EvaluationSet:
 
 
 def make_evaluation_set(
-    split: Split, parts: Mapping[str, Keys], most: int | None, random_pairs: int, rng: np.random.Generator
+    split: Split, parts: Mapping[str, Keys], most: int | None, random_pairs: int, seed: int
 ) -> EvaluationSet:
     """Make a stratum of each part, with at most `most` of its negatives, and one, "random", of all other negatives.
 
     parts: name -> sorted distinct keys; no pair may be in two. random_pairs: size of the random stratum. A stratum that
     has fewer negatives is taken whole. The paper (A.2) has one part, near: all pairs with nearby untrained embeddings.
-    Raises BadFile if a part has pairs of another split.
+    Samples are drawn by hash (metrics/pair_sampling.py). Raises BadFile if a part has pairs of another split.
     """
     space, positives, strata = split.space, split.positive_keys, list[Stratum]()
     for name, keys in parts.items():
         if not space.holds(space.pairs(keys)).all():
             raise BadFile(f"{name} pairs of {split.name}: some are no pairs of this split; find them again for it")
         negatives = keys[~is_in(keys, positives)]
-        sample = negatives
-        if most is not None and len(negatives) > most:
-            sample = np.sort(rng.choice(negatives, most, replace=False, shuffle=False))
+        sample = negatives if most is None else thin(negatives, most, seed, f"near-pairs-{split.name}")
         strata.append(Stratum(name, sample, len(negatives)))
     taken = distinct(np.concatenate([positives, *parts.values()]))
     others = space.total - len(taken)
-    sample = np.sort(space.draw(min(random_pairs, others), taken, rng))
+    sample = sample_pairs(space, min(random_pairs, others), taken, seed, f"random-pairs-{split.name}")
     strata.append(Stratum("random", sample, others))
     return EvaluationSet(split.name, tuple(strata), positives, space.total)
 

@@ -1,11 +1,14 @@
 """Replicates: weights by hash, sums against double loops, and intervals against questions truly asked anew."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from al_ray.core.hashing import mix
 from al_ray.core.pairs import PairSpace, as_pairs
 from al_ray.core.task import Split
 from al_ray.metrics import bootstrap as resampling
@@ -26,7 +29,7 @@ from al_ray.metrics.strata import EvaluationSet, Stratum
 
 
 def test_weights_are_poisson_of_mean_one_and_of_no_neighbour():
-    weights = poisson_weights(np.arange(20_000), seed=0, replicates=20)
+    weights = poisson_weights(np.arange(20_000), seed=0, replicates=20).T
     found = np.bincount(weights.ravel(), minlength=13)
     wanted = stats.poisson.pmf(np.arange(6), 1) * weights.size
     assert np.abs(found[:6] - wanted).max() < 5 * np.sqrt(wanted.max())
@@ -35,11 +38,19 @@ def test_weights_are_poisson_of_mean_one_and_of_no_neighbour():
         assert abs(np.corrcoef(one, other)[0, 1]) < 0.03
 
 
+def test_a_weight_is_the_quantile_of_its_hash():
+    # Of 400,000 hashes some 70 share their 16 highest bits with a step of the distribution function.
+    stems = mix(np.arange(20_000, dtype=np.uint64) + mix(np.array([5], dtype=np.uint64)))
+    hashes = mix(stems[:, None] ^ mix(np.arange(20, dtype=np.uint64)))
+    quantiles = stats.poisson.ppf(hashes / 2.0**64, 1)
+    assert poisson_weights(np.arange(20_000), seed=5, replicates=20).tolist() == quantiles.tolist()
+
+
 @given(st.lists(st.integers(0, 2**62), min_size=1, max_size=20, unique=True))
 def test_a_weight_is_its_keys_in_any_company(keys):
     together = poisson_weights(np.array(keys), seed=3, replicates=9)
     for place, key in enumerate(keys):
-        assert poisson_weights(np.array([key]), seed=3, replicates=9)[:, 0].tolist() == together[:, place].tolist()
+        assert poisson_weights(np.array([key]), seed=3, replicates=9)[0].tolist() == together[place].tolist()
 
 
 def test_another_seed_has_other_weights():
@@ -49,7 +60,35 @@ def test_another_seed_has_other_weights():
 def test_weights_that_were_asked_for_before_are_those_that_are_hashed():
     questions = QueryBootstrap(np.arange(90) // 3, True, np.array([0.5]), seed=7)
     for texts in (np.array([4, 80, 4]), np.array([80, 0, 11, 5])):
-        assert questions.weights(texts).T.tolist() == poisson_weights(texts // 3, seed=7).tolist()
+        assert questions.weights(texts).tolist() == poisson_weights(texts // 3, seed=7).tolist()
+
+
+def test_weights_are_hashed_alike_within_the_cache_and_beyond_it(monkeypatch):
+    monkeypatch.setattr(resampling, "CACHED", 30)
+    monkeypatch.setattr(resampling, "BLOCK", 7)
+    questions = QueryBootstrap(np.arange(90), False, np.array([0.5, 0.2]), seed=8)
+    texts = np.array([4, 80, 4, 29, 30, 89, 80, 0])
+    weights = poisson_weights(texts, seed=8)
+    for _ in range(2):
+        assert questions.weights(texts).tolist() == weights.tolist()
+    sums = questions.of_negatives(as_pairs(texts, texts), np.array([0.9, 0.3, 0.3, 0.1, 0.5, 0.2, 0.7, 0.3]))
+    assert sums[:, 0].tolist() == weights[[0, 4, 6]].sum(axis=0).tolist()
+    assert sums[:, 1].tolist() == weights[[0, 1, 2, 4, 5, 6, 7]].sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_memory_does_not_grow_with_the_questions(symmetric, monkeypatch):
+    monkeypatch.setattr(resampling, "CACHED", 1000)
+    monkeypatch.setattr(resampling, "BLOCK", 500)
+    texts = np.arange(20_000)
+    questions = QueryBootstrap(texts, symmetric, np.array([0.5, 0.2]), seed=9)
+    tracemalloc.start()
+    questions.of_negatives(as_pairs(texts, texts[::-1]), np.linspace(0, 1, len(texts)))
+    resample_pairs(questions.thresholds, texts, np.linspace(0, 1, len(texts)), 1.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # 200 bytes a question would be 4 MB; the cache and the weights of a few blocks are less than 1 MB.
+    assert peak < 2_500_000
 
 
 @given(st.booleans(), st.integers(0, 2**32 - 1))
@@ -57,7 +96,7 @@ def test_sums_are_those_of_a_double_loop_and_add(symmetric, seed):
     rng = np.random.default_rng(seed)
     texts, scores = 7, rng.integers(0, 5, (7, 7)).astype(float)
     questions = QueryBootstrap(rng.integers(0, 3, texts), symmetric, np.array([4.0, 2.0, 1.0]))
-    weights = poisson_weights(questions.query_of, questions.seed).astype(int)
+    weights = poisson_weights(questions.query_of, questions.seed).T.astype(int)
     wanted = np.zeros((resampling.REPLICATES, 3))
     pairs = [(a, b) for a in range(texts) for b in range(texts) if a < b or not symmetric]
     for a, b in pairs:

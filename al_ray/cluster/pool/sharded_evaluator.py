@@ -93,10 +93,8 @@ class PoolEvaluator:
         asked, untrained = self.config, self.pool.untrained()
         near = PoolSearch(self.pool, split).near(untrained, asked.near_neighbours)
         cosines = self.pool.cosines(untrained, split, split.space.pairs(near)) if asked.bands else np.empty(0)
-        rng = generator(asked.seed, f"evaluation-set-{split.name}")
-        return make_evaluation_set(
-            split, split_by_cosine(near, cosines, asked.bands), asked.near_pairs, asked.random_pairs, rng
-        )
+        parts = split_by_cosine(near, cosines, asked.bands)
+        return make_evaluation_set(split, parts, asked.near_pairs, asked.random_pairs, asked.seed)
 
     def _made_from(self, split: Split) -> dict[str, Any]:
         """All that decides an evaluation set."""
@@ -112,6 +110,8 @@ class PoolEvaluator:
             "bands": list(asked.bands),
             "random_pairs": asked.random_pairs,
             "seed": asked.seed,
+            # Earlier versions drew by a generator: their sets are others.
+            "drawn": "by hash",
         }
 
 
