@@ -129,8 +129,9 @@ def deploy(
     """
     with placement(plain.__name__, len(specs), config, room=room) as places:
         # A type checker does not know the groups.
-        make: Any = ray.remote(concurrency_groups=dict(groups)) if groups else ray.remote
-        remote, bounds = make(actor_class(plain)), {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
+        make: Any = ray.remote
+        remote = (make(concurrency_groups=dict(groups)) if groups else make)(actor_class(plain))
+        bounds = {"max_restarts": RESTARTS, "max_task_retries": RESTARTS}
         actors = [remote.options(**bounds, **places.options(number)).remote(spec) for number, spec in enumerate(specs)]
         try:
             places.await_start([actor.check_device.remote(config.device) for actor in actors])

@@ -109,7 +109,7 @@ def stages(pool: ShardedPool) -> dict[str, Any]:
     positives = split.positives[:: len(split.positives) // 400][:400]
     scores = pool.cosines(MODEL, split, positives)
     request = request_counts(split, scores)
-    drawn = make_evaluation_set(split, {}, None, 1000, np.random.default_rng(0))
+    drawn = make_evaluation_set(split, {}, None, 1000, 0)
     searches = {kind: PoolSearch(pool, split, config=replace(pool.search, kind=kind)) for kind in ("exact", "knn")}
     found = {kind: search.least(MODEL, HIGHEST, 300, NO_KEYS) for kind, search in searches.items()}
     assert all(len(candidates) == 300 for candidates in found.values())

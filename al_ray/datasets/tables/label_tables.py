@@ -97,14 +97,14 @@ def read_label_table(
     outside, ids, itself = ~space.holds(pairs), sheet.cells["left"], space.symmetric & (pairs[:, 0] == pairs[:, 1])
     apart = np.zeros(len(pairs), dtype=np.bool_) if space.rule is None else ~space.rule.allows(pairs)
 
-    def reason(row: int) -> str:
+    def reason_outside(row: int) -> str:
         if itself[row]:
             return f"it pairs {quote_cell(ids, row)} with itself"
         if apart[row] and space.rule is not None:
             return f"the task says that its texts cannot match ({space.rule.describe()})"
         return "its pair is not in the split of these labels"
 
-    sheet = sheet.reject(outside, reason, faults)
+    sheet = sheet.reject(outside, reason_outside, faults)
     table = label_rows(sheet, pairs[~outside], space, faults)
     return replace(table, rows=rows, empty=rows - int(labelled.sum()))
 
