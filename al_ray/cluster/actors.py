@@ -217,7 +217,7 @@ def describe_nodes() -> str:
 def _lost_error(error: RayError) -> ActorLost:
     """Describe the death of an actor in one line: its class, the reason, and the cure."""
     message = " ".join(str(error).split())
-    name = re.search(r"class_name: (\S+)", message)
+    name = re.search(r"class_name: (\S+)", message) or re.search(rf"{OUT}(\w+)\.", message)
     reason = OUT + message.split(OUT)[-1] if OUT in message else message.split("Worker exit detail: ")[-1]
     if message.endswith("MemoryError"):
         # Raised by Ray itself, where our code cannot end the process.

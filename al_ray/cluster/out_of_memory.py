@@ -6,14 +6,21 @@ restarts the actor and repeats the call, RESTARTS times at most (docs.ray.io, "A
 
 import errno
 import inspect
+import os
+import threading
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import TracebackType
 from typing import Any
 
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+
 from al_ray.core.errors import AlRayError
 
 OUT = "out of memory in "
+SECONDS_TO_END = 20.0  # Until a process ends that Ray does not end.
+_ending: list[str] = []  # The message of this process, once memory ran out in one of its threads.
 # Messages, because the errors of Torch, CUDA's libraries, Faiss, the system and Rust have no common class.
 WORDS = (
     *("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "alloc_failed", "cudamalloc"),
@@ -49,12 +56,23 @@ def exit_when_out_of_memory(function: Callable[..., Any], name: str) -> Callable
     return yielded if inspect.isgeneratorfunction(function) else answered
 
 
+def wait_for(refs: Any) -> Any:
+    """ray.get in an actor with several threads; it ends when memory has run out in another thread."""
+    while True:
+        try:
+            return ray.get(refs, timeout=1.0)
+        except GetTimeoutError:
+            if _ending:
+                raise SystemExit(_ending[0]) from None
+
+
 def out_of_memory_message(error: BaseException | None) -> str:
     """Return the message of an out-of-memory error or of one among its causes; "" for other errors.
 
-    The messages of our own errors may quote such words from user input, so only their causes are checked.
+    The messages of our own errors may quote such words from user input, so only their causes are checked. Those of Ray
+    tell of another process.
     """
-    while error is not None:
+    while error is not None and not isinstance(error, RayError):
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
         matches = any(word in str(error).lower() for word in WORDS) and not isinstance(error, AlRayError)
         if matches or isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
@@ -74,5 +92,12 @@ class _ExitWhenOutOfMemory:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         words = out_of_memory_message(error)
+        if words and threading.current_thread() is not threading.main_thread():
+            # Ray ends an actor with several threads only when the calls in all of them have ended, and one of these may
+            # wait for this call: see `wait_for`.
+            _ending.append(f"{OUT}{self.name} ({words})")
+            end = threading.Timer(SECONDS_TO_END, os._exit, [1])
+            end.daemon = True
+            end.start()
         if words:
             raise SystemExit(f"{OUT}{self.name} ({words})")

@@ -149,6 +149,8 @@ class LeastPairs:
         diagonal = self.wanted.unordered and np.array_equal(left.rows, right.rows)
         if not diagonal:
             right = reachable_block(left, right, self.rule)
+        if not len(right.rows):
+            return
         ours, theirs = self._load(left), self._load(right)
         self._loaded = [ours, theirs]
         top = 0

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from al_ray.core.candidates import HIGHEST, BestCandidates, Candidates, Order
+from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import NO_KEYS, Keys
 from al_ray.core.vectors import Block, dots
 from al_ray.search import exact_join as join
@@ -164,6 +165,24 @@ def test_a_product_as_wrong_as_its_error_allows_changes_nothing(pool, block, see
         patch.setattr(torch, "mm", wrong)
         found = Cut(seed, block, 1).least(*pool)
     assert listed(found) == least_by_loops(*pool)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_blocks_that_share_no_group_have_no_pair(half):
+    pool = texts(np.random.default_rng(3), 60)
+    codes = np.arange(WIDTH, dtype=np.int32) // 100
+    rule, wanted = PairRule(same=GroupCodes(("country",), codes, codes)), JoinQuery(HIGHEST, 2000, WIDTH, True)
+    worker = LeastPairs(wanted, NO_KEYS, half=half, rule=rule)
+    blocks = [Block(pool.rows[start : start + 6], pool.vectors[start : start + 6]) for start in range(0, 60, 6)]
+    for host, visitor in circulant(len(blocks)):
+        worker.add(blocks[host], blocks[visitor])
+    expected = [
+        pair
+        for pair in least_by_loops(wanted, NO_KEYS, pool, pool)
+        if codes[pair[0] // WIDTH] == codes[pair[0] % WIDTH]
+    ]
+    assert 0 < len(expected) < 600
+    assert listed(worker.result()) == expected
 
 
 def test_none_wanted_none_held():

@@ -23,6 +23,7 @@ import numpy as np
 import ray
 
 from al_ray.cluster.actors import TEXTS
+from al_ray.cluster.out_of_memory import wait_for
 from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
@@ -73,6 +74,11 @@ class PullsFromPeers(Base):
         """Count the texts that are embedded."""
         TEXTS.inc(count)
 
+    def embed(self, model: Model, part: str) -> Iterator[int]:
+        """As PoolShard.embed; what a peer asks for waits meanwhile, and no two calls embed."""
+        with self._embedding:
+            yield from super().embed(model, part)
+
     def size(self, part: str) -> int:
         """Return how many texts of a part this shard has."""
         return len(self.rows(part))
@@ -112,7 +118,7 @@ class PullsFromPeers(Base):
         for start in range(0, len(order), ring.block):
             here = order[start : start + ring.block]
             rows = np.unique(of_shard[here, 0])
-            queries = join_blocks(ray.get(ring.ask("vectors_of", SERVE, model, ring.left, rows)))
+            queries = join_blocks(wait_for(ring.ask("vectors_of", SERVE, model, ring.left, rows)))
             left, right = (np.searchsorted(x.rows, of_shard[here, side]) for side, x in enumerate((queries, held)))
             cosines[here] = paired_scores(queries.vectors, left, held.vectors, right)
         yield own, cosines
@@ -138,7 +144,11 @@ class PullsFromPeers(Base):
                 here = slice(place.start, place.stop)
                 found.add(queries, Block(held.rows[here], held.vectors[here]))
 
-        yield from self._with_visitors(model, ring, visit, lambda visitor: bool(meets(visitor)))
+        try:
+            yield from self._with_visitors(model, ring, visit, lambda visitor: bool(meets(visitor)))
+        finally:
+            # What it holds is memory.
+            self._searching = None
         yield found.result()
 
     def least_of_nearest(
@@ -148,7 +158,7 @@ class PullsFromPeers(Base):
         found = BestCandidates(request.order, request.count)
         for near in self._with_neighbors(model, ring, request, trained):
             listed = shortlist(request, found.bound, near.block.rows, labelled, near.answers)
-            cosines = ray.get(ring.ask("rescore", SERVE, model, ring.right, near.put, listed))
+            cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.put, listed))
             found.add(select(request, listed, cosines))
             if near.word is not None:
                 yield near.word
@@ -159,7 +169,7 @@ class PullsFromPeers(Base):
         found = [NO_KEYS]
         for near in self._with_neighbors(model, ring, request, trained):
             certain, listed = members(request, near.block.rows, near.answers)
-            cosines = ray.get(ring.ask("rescore", SERVE, model, ring.right, near.put, listed))
+            cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.put, listed))
             found += [certain, select(request, listed, cosines).keys]
             if near.word is not None:
                 yield near.word
@@ -219,7 +229,7 @@ class PullsFromPeers(Base):
         first = coming.popleft()
         if isinstance(first, Block):
             return first
-        block, bound = ray.get(first)
+        block, bound = wait_for(first)
         if self._searching is not None:
             self._searching[1].tighten(bound)
         return block
@@ -244,7 +254,7 @@ class PullsFromPeers(Base):
                 place, block, put, calls = coming.popleft()
                 done += place.stop - place.start
                 due = _is_due(step - AHEAD, len(own))
-                yield _Neighborhood(block, put, ray.get(calls), done if due else None)
+                yield _Neighborhood(block, put, wait_for(calls), done if due else None)
                 done = 0 if due else done
 
     def _part(self, model: Model, part: str) -> Block:

@@ -31,8 +31,8 @@ def refuse_index(config: SearchConfig, task: Task) -> None:
     """Raise BadOption for an index that cannot leave out the pairs that cannot match."""
     if task.rule is not None and config.index != "Flat":
         raise BadOption(
-            f"jobs.run --search.index {config.index}: task {task.name!r} has pairs that cannot match ({task.rule.describe()}), "
-            "which an index of this kind cannot leave out; give jobs.run --search.index Flat"
+            f"jobs.run --search.index {config.index}: task {task.name!r} has pairs that cannot match "
+            f"({task.rule.describe()}), which an index of this kind cannot leave out; give jobs.run --search.index Flat"
         )
 
 

@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from al_ray.core.errors import BadOption
 from al_ray.core.pair_rule import Codes, GroupCodes, PairRule
 from al_ray.core.pairs import PairSpace
-from al_ray.datasets.tables.columns import Cells, TableRows
+from al_ray.datasets.tables.columns import Cells, TableRows, compute
+from al_ray.datasets.tables.texts import WHOLE
 from al_ray.datasets.tsv import BadRowLog
 
 Conditions = Mapping[str, Sequence[str]]
@@ -17,7 +19,9 @@ Conditions = Mapping[str, Sequence[str]]
 
 def group_cells(sheet: TableRows, conditions: Conditions) -> dict[str, Cells]:
     """Return the cells (n,) of the columns of a table, under names that no other cells have."""
-    return {_cell(name): sheet.cells[name] for columns in conditions.values() for name in columns}
+    # 2019 and 2019.0 are one value, whichever the file has.
+    names = {name for columns in conditions.values() for name in columns}
+    return {_cell(name): compute.replace_substring_regex(sheet.cells[name], WHOLE, r"\1") for name in sorted(names)}
 
 
 def require_groups(sheet: TableRows, conditions: Conditions, faults: BadRowLog) -> TableRows:
@@ -41,6 +45,15 @@ def pair_rule(conditions: Conditions, left: TableRows, right: TableRows) -> Pair
     if left is right:
         groups = {name: replace(codes, right=codes.left) for name, codes in groups.items()}
     return PairRule(**groups)
+
+
+def refuse_nothing(space: PairSpace) -> None:
+    """Raise BadOption if no pair of a space can match."""
+    if space.rule is not None and not space.total:
+        raise BadOption(
+            f"{space.rule.describe()}: no two texts can match; name other columns, and look at their values in both "
+            "tables: they are compared letter by letter"
+        )
 
 
 def describe_groups(space: PairSpace, all_pairs: int) -> Iterator[str]:

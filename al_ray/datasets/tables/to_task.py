@@ -13,7 +13,7 @@ from al_ray.core.pairs import Pairs, PairSpace, Rows, as_pairs
 from al_ray.core.task import SPLITS, Task
 from al_ray.datasets.splitting import Numbers, Shares, whole_space
 from al_ray.datasets.tables.columns import TableRows, as_mask, compute
-from al_ray.datasets.tables.groups import describe_groups, group_cells, pair_rule, require_groups
+from al_ray.datasets.tables.groups import describe_groups, group_cells, pair_rule, refuse_nothing, require_groups
 from al_ray.datasets.tables.label_tables import LabelTable, label_rows, read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
 from al_ray.datasets.tables.pair_labels import (
@@ -55,6 +55,7 @@ def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
         raise BadFile(f"{tables[0]} holds one text, and a pair needs two; give more")
     every = whole_space(len(texts.left), len(texts.right), symmetric)
     space = replace(every, rule=texts.rule)
+    refuse_nothing(space)
     split_of = deal_splits(space, texts.known, shares, options.seed) if texts.split_of is None else texts.split_of
     left = texts.left.corpus()
     right = left if symmetric else texts.right.corpus()

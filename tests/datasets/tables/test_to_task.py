@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.task import SPLITS
 from al_ray.datasets.qqp import read_qqp
 from al_ray.datasets.tables import pair_labels as stated
@@ -524,3 +524,17 @@ def test_a_rule_is_part_of_the_task_and_survives_its_folder(tmp_path):
     (groups.parent / "rule.json").write_text('{"like": ["country"]}')
     with pytest.raises(BadFile, match="holds other conditions than same and different"):
         read_task(groups.parent)
+
+
+def test_whole_numbers_are_one_value_in_every_format(tmp_path):
+    left = write(tmp_path / "ours.csv", ("sku", "title", "year"), [("A1", "Shoe", 2019), ("A2", "Coat", 2020)])
+    names, rows = ("sku", "title", "year"), [("D1", "Shoes", 2019.0), ("D2", "Coats", 2020.0)]
+    right = write(tmp_path / "theirs.parquet", names, rows)
+    for rule, pairs in (({"same": "year"}, {"A1 D1", "A2 D2"}), ({"different": "year"}, {"A1 D2", "A2 D1"})):
+        task, _ = own(left=left, right=right, id_column="sku", text_columns="title", **rule)
+        assert pairs_of(task) == pairs
+
+
+def test_a_rule_by_which_nothing_can_match_is_refused(tmp_path):
+    with pytest.raises(BadOption, match="--same sku: no two texts can match; name other columns"):
+        offers(tmp_path, same="sku")
