@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,10 +93,10 @@ def task_of(texts: int) -> Task:
 
 
 @contextmanager
-def pool_of(task: Task, shards: int):
+def pool_of(task: Task, shards: int, shard: type = DrawnVectors):
     encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=4)
     specs = [ShardSpec(str(len(task.left)), encoder, search, number, shards) for number in range(shards)]
-    with deploy(pool_actor(DrawnVectors), specs, ClusterConfig(shards=shards, timeout=120), groups=GROUPS) as actors:
+    with deploy(pool_actor(shard), specs, ClusterConfig(shards=shards, timeout=120), groups=GROUPS) as actors:
         counted = [Counted(actor) for actor in actors]
         pool = ShardedPool(counted, parts_of(task), task, search, no_progress)
         pool.embed(MODEL, ["train"])
@@ -172,3 +173,32 @@ def test_calls_and_bytes_grow_with_shards_and_not_with_texts(measured, stage):
     assert measured[4000, 4][stage].received <= 2.1 * measured[4000, 2][stage].received
     for texts in (1000, 4000):
         assert measured[texts, 2][stage].result == pytest.approx(measured[texts, 4][stage].result, rel=1e-12)
+
+
+def hungry_once(method: str, flag: Path) -> type:
+    """A shard that runs out of memory the first time that a method of shard 1 is called."""
+
+    def call(self: Any, *arguments: Any) -> Any:
+        if self.spec.shard == 1 and not flag.exists():
+            flag.touch()
+            np.ones(2**50)
+        return getattr(DrawnVectors, method)(self, *arguments)
+
+    return type("Hungry", (DrawnVectors,), {method: call})
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    ("method", "stage"), [("nearest", "knn"), ("rescore", "knn"), ("block", "exact"), ("vectors_of", "score")]
+)
+def test_memory_that_runs_out_beside_a_stage_costs_time_alone(local_ray, tmp_path, method, stage):
+    # The stage waits for this very call, in the same process: both must end before Ray starts the shard anew.
+    task, results = task_of(1000), []
+    for shard in (DrawnVectors, hungry_once(method, tmp_path / "flag")):
+        with pool_of(task, 2, shard) as (pool, _):
+            every = stages(pool) if stage != "score" else {}
+            split = task.split("train")
+            run = every.get(stage, lambda pool=pool, split=split: pool.cosines(MODEL, split, split.positives).sum())
+            results.append(run())
+    assert (tmp_path / "flag").exists()
+    assert results[0] == results[1]
