@@ -14,8 +14,9 @@ in a stage, it answers its peers in other threads, which are Ray's concurrency g
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -27,7 +28,7 @@ from al_ray.cluster.out_of_memory import wait_for
 from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
-from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, distinct, is_in
+from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows, distinct, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
@@ -41,8 +42,10 @@ from al_ray.search.shard import PoolShard, ShardSpec
 AHEAD = 2  # Blocks asked for before they are needed.
 WORDS = 100  # A shard says at most so many times in a stage how far it is.
 Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+Asked = TypeVar("Asked")
 Stage: TypeAlias = Iterator[int | Answer]
-"""What a stage streams: numbers of texts done since the last one, and at the end the answer."""
+"""What a stage streams: numbers of texts (or pairs) done since the last one, and at the end the answer."""
 
 
 @dataclass(frozen=True)
@@ -115,12 +118,17 @@ class PullsFromPeers(Base):
         own = is_in(pairs[:, 1], held.rows)
         cosines, of_shard = np.empty(int(own.sum())), pairs[own]
         order = np.argsort(of_shard[:, 0], kind="stable")
-        for start in range(0, len(order), ring.block):
-            here = order[start : start + ring.block]
-            rows = np.unique(of_shard[here, 0])
-            queries = join_blocks(wait_for(ring.ask("vectors_of", SERVE, model, ring.left, rows)))
+        pieces = [order[start : start + ring.block] for start in range(0, len(order), ring.block)]
+        queries_of = partial(self._ask_for_left, model, ring, of_shard)
+        done = 0
+        for step, (here, asked) in enumerate(_asked_ahead(pieces, queries_of)):
+            queries = join_blocks(wait_for(asked))
             left, right = (np.searchsorted(x.rows, of_shard[here, side]) for side, x in enumerate((queries, held)))
             cosines[here] = paired_scores(queries.vectors, left, held.vectors, right)
+            done += len(here)
+            if _is_due(step, len(pieces)):
+                yield done
+                done = 0
         yield own, cosines
 
     def least_of_all(self, model: Model, ring: Ring, query: JoinQuery, labelled: Keys) -> Stage[Candidates]:
@@ -213,23 +221,24 @@ class PullsFromPeers(Base):
 
     def _pull(self, model: Model, ring: Ring, places: Sequence[Place]) -> Iterator[Block]:
         """Yield blocks of left texts, asking for a few ahead."""
-        coming = deque[Any]()
-        for place in places:
-            where = model, ring.left, place.start, place.stop
-            own = place.shard == self.spec.shard
-            coming.append(
-                self.block(*where) if own else ring.ask_one(place.shard, "block_and_bound", *where, ring.stage)
-            )
-            if len(coming) > AHEAD:
-                yield self._take(coming)
-        while coming:
-            yield self._take(coming)
+        for _, asked in _asked_ahead(places, partial(self._ask_for_block, model, ring)):
+            yield self._take(asked)
 
-    def _take(self, coming: deque[Any]) -> Block:
-        first = coming.popleft()
-        if isinstance(first, Block):
-            return first
-        block, bound = wait_for(first)
+    def _ask_for_block(self, model: Model, ring: Ring, place: Place) -> Any:
+        """Return a block of this shard, or the reference of one of a peer's, with its bound."""
+        where = model, ring.left, place.start, place.stop
+        if place.shard == self.spec.shard:
+            return self.block(*where)
+        return ring.ask_one(place.shard, "block_and_bound", *where, ring.stage)
+
+    def _ask_for_left(self, model: Model, ring: Ring, pairs: Pairs, here: Rows) -> list[Any]:
+        """Return the references of the left texts of some pairs, on all shards."""
+        return ring.ask("vectors_of", SERVE, model, ring.left, np.unique(pairs[here, 0]))
+
+    def _take(self, asked: Any) -> Block:
+        if isinstance(asked, Block):
+            return asked
+        block, bound = wait_for(asked)
         if self._searching is not None:
             self._searching[1].tighten(bound)
         return block
@@ -242,25 +251,34 @@ class PullsFromPeers(Base):
         trained: the reference of what `train_index` returned, or None, in a tuple, so that it travels as a reference.
         """
         own = [place for place in ring.places("left") if place.shard == self.spec.shard]
-        count, coming, done = request.neighbours + request.symmetric, deque[tuple[Place, Block, Any, list[Any]]](), 0
-        for step in range(len(own) + AHEAD):
-            if step < len(own):
-                place = own[step]
-                block = self.block(model, ring.left, place.start, place.stop)
-                put = ray.put(block)
-                calls = ring.ask("nearest", COMPUTE, model, ring.right, put, count, *trained)
-                coming.append((place, block, put, calls))
-            if step >= AHEAD:
-                place, block, put, calls = coming.popleft()
-                done += place.stop - place.start
-                due = _is_due(step - AHEAD, len(own))
-                yield _Neighborhood(block, put, wait_for(calls), done if due else None)
-                done = 0 if due else done
+        count, done = request.neighbours + request.symmetric, 0
+
+        def ask(place: Place) -> tuple[Block, Any, list[Any]]:
+            block = self.block(model, ring.left, place.start, place.stop)
+            put = ray.put(block)
+            return block, put, ring.ask("nearest", COMPUTE, model, ring.right, put, count, *trained)
+
+        for step, (place, (block, put, calls)) in enumerate(_asked_ahead(own, ask)):
+            done += place.stop - place.start
+            due = _is_due(step, len(own))
+            yield _Neighborhood(block, put, wait_for(calls), done if due else None)
+            done = 0 if due else done
 
     def _part(self, model: Model, part: str) -> Block:
         # A shard that restarts is asked by its peers while it begins its own stage: it embeds once.
         with self._embedding:
             return super()._part(model, part)
+
+
+def _asked_ahead(items: Iterable[Item], ask: Callable[[Item], Asked]) -> Iterator[tuple[Item, Asked]]:
+    """Yield items with what was asked for them; AHEAD items are asked for before they are needed."""
+    coming = deque[tuple[Item, Asked]]()
+    for item in items:
+        coming.append((item, ask(item)))
+        if len(coming) > AHEAD:
+            yield coming.popleft()
+    while coming:
+        yield coming.popleft()
 
 
 def _is_due(step: int, steps: int) -> bool:

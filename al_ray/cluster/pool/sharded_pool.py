@@ -20,9 +20,6 @@ from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.metrics.strata import Stratum
 from al_ray.search.counting import SampleWeights
 
-# Stages in which a shard works on its own left texts; in all others it works on all.
-OF_OWN_TEXTS = ("least_of_nearest", "near")
-
 
 class ShardedPool:
     """The splits of a task on shard actors. Answers do not depend on how many shards there are."""
@@ -79,8 +76,9 @@ class ShardedPool:
     def cosines(self, model: Model, split: Split, pairs: Pairs) -> Floats:
         """(n, 2) pairs of a split -> (n,) cosines in float64, each a sum in one fixed order."""
         cosines = np.full(len(pairs), np.nan)
-        for own, of_shard in self.on_all(model, split, "score", "score_pairs", ray.put(pairs)) if len(pairs) else ():
-            cosines[own] = of_shard
+        if len(pairs):
+            for own, of_shard in self.on_all(model, split, "score", "score_pairs", ray.put(pairs), whole=len(pairs)):
+                cosines[own] = of_shard
         return cosines
 
     def count_negatives(self, model: Model, split: Split, request: CountRequest) -> NegativeCounts:
@@ -99,8 +97,13 @@ class ShardedPool:
             counts = [one + other for one, other in zip(counts, of_shard, strict=True)]
         return counts
 
-    def on_all(self, model: Model, split: Split, stage: str, method: str, *arguments: Any) -> list[Any]:
-        """Embed the split, call a method of PullsFromPeers on every shard, and return their answers."""
+    def on_all(
+        self, model: Model, split: Split, stage: str, method: str, *arguments: Any, whole: int | None = None
+    ) -> list[Any]:
+        """Embed the split, call a method of PullsFromPeers on every shard, and return their answers.
+
+        whole: what the words of all shards add up to; all left texts for each shard if it is not given.
+        """
         self.embed(model, [split.name])
         left, right = self.parts[split.name, "left"], self.parts[split.name, "right"]
         ring = Ring(
@@ -111,8 +114,7 @@ class ShardedPool:
             for shard in self.shards
         ]
         answers, texts = [None] * len(streams), sum(ring.left_sizes)
-        # All left texts visit each shard, or each shard has some of them.
-        done, whole = 0, texts if method in OF_OWN_TEXTS else texts * len(streams)
+        done, whole = 0, whole or texts * len(streams)
         for number, word in round_robin([_numbered(number, stream) for number, stream in enumerate(streams)]):
             if not isinstance(word, int):
                 answers[number] = word

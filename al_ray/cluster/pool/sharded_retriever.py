@@ -1,7 +1,7 @@
 """The search over shards, of both kinds: the pairs of least cost, however many shards there are."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,13 @@ def refuse_index(config: SearchConfig, task: Task) -> None:
 def _keys_of(space: PairSpace) -> PairSpace:
     """Return a space that numbers pairs as another one does, without its rows."""
     return PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
+
+
+def _merged(order: Order, count: int, parts: Iterable[Candidates]) -> Candidates:
+    """Return the `count` least of what all shards found."""
+    found = BestCandidates(order, count)
+    found.add(*parts)
+    return found.result()
 
 
 class PoolSearch:
@@ -79,28 +86,27 @@ class PoolSearch:
             space = PairSpace(space.left, space.right, space.width, symmetric=False)
         request = KnnRequest(_keys_of(space), self.pool.task.symmetric, self.config.neighbours, order, count)
         trained = self._train_index(model)
-        found = self._search("least_of_nearest", model, order, count, ray.put(request), ray.put(labelled), (trained,))
+        arguments = ray.put(request), ray.put(labelled), (trained,)
+        parts = self.pool.on_all(
+            model, self.split, "search", "least_of_nearest", *arguments, whole=len(self.split.space.left)
+        )
         if self.on_recall is not None:
             self.on_recall(1.0 if self.config.index == "Flat" else self._recall(model, trained))
-        return found
+        return _merged(order, count, parts)
 
     def near(self, model: Model, neighbours: int) -> Keys:
         """Sorted keys of the pairs of every left text with its nearest right texts."""
         space = self.split.space
         request = KnnRequest(_keys_of(space), self.pool.task.symmetric, neighbours, HIGHEST, space.total)
         arguments = ray.put(request), (self._train_index(model),)
-        return distinct(np.concatenate(self.pool.on_all(model, self.split, "search", "near", *arguments)))
+        texts = len(space.left)
+        return distinct(np.concatenate(self.pool.on_all(model, self.split, "search", "near", *arguments, whole=texts)))
 
     def _of_all(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
         symmetric = self.pool.task.symmetric
         query = JoinQuery(order, count, self.split.space.width, symmetric, self.config.ordered_pairs)
-        return self._search("least_of_all", model, order, count, query, ray.put(labelled))
-
-    def _search(self, method: str, model: Model, order: Order, count: int, *arguments: Any) -> Candidates:
-        """Return the `count` least of what all shards find."""
-        found = BestCandidates(order, count)
-        found.add(*self.pool.on_all(model, self.split, "search", method, *arguments))
-        return found.result()
+        parts = self.pool.on_all(model, self.split, "search", "least_of_all", query, ray.put(labelled))
+        return _merged(order, count, parts)
 
     def _train_index(self, model: Model) -> Any:
         """What all shards' indexes are made from, trained once from evenly spaced texts; None when nothing is."""
