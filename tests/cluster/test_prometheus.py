@@ -94,4 +94,4 @@ def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp
 def test_a_counting_shard_still_spares_memory_and_bears_its_name():
     shard = pool_actor(PoolShard)
     assert shard.__name__ == "PoolShard"
-    assert exiting_when_out_of_memory(shard).embed.__wrapped__ is PoolShard.embed
+    assert exiting_when_out_of_memory(shard).block.__wrapped__ is PoolShard.block
