@@ -1,7 +1,7 @@
 """Which pairs of a task can match: those with equal values in some columns, and with two values in another.
 
 A pair that cannot match is no pair of the pool: it is not found, counted or drawn. This is blocking by keys that are
-certain (Christen, Data Matching, 2012, 4.1): it bounds the pool, and within it the search stays as it is.
+certain (Christen, Data Matching, 2012, chapter 4): it bounds the pool, and within it the search stays as it is.
 """
 
 from dataclasses import dataclass

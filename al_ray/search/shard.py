@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from al_ray.core.candidates import Candidates
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
@@ -29,7 +28,7 @@ from al_ray.encoders.tokens import Tokens, batches
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
 from al_ray.search.counting import SampleWeights, count_block, keys_of_left, score_pairs
 from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
-from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, members, nearest, select, shortlist
+from al_ray.search.knn_merge import PairIndex, Shortlist, nearest
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.ruled_index import RuledIndex
 from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore
@@ -157,23 +156,9 @@ class PoolShard:
         """Return the `count` nearest by comparison with every text: the truth for the recall of an index."""
         return exact_nearest(self._part(model, part), queries.vectors, count, "ip")
 
-    def shortlist(
-        self, request: KnnRequest, bound: float, queries: Block, labelled: Keys, *answers: Neighbors
-    ) -> Shortlist:
-        """The pairs of a block that must be looked at again, from the answers of all shards."""
-        return shortlist(request, bound, queries.rows, labelled, list(answers))
-
-    def members(self, request: KnnRequest, queries: Block, *answers: Neighbors) -> tuple[Keys, Shortlist]:
-        """Keys of pairs that are among the nearest, and the pairs that must be looked at again to say."""
-        return members(request, queries.rows, list(answers))
-
     def rescore(self, model: Model, part: str, queries: Block, listed: Shortlist) -> Floats:
         """Return the float64 cosines of shortlisted pairs, NaN where the right text is not here."""
         return self.cosines(model, part, queries, listed.pairs)
-
-    def select(self, request: KnnRequest, listed: Shortlist, *answers: Floats) -> Candidates:
-        """The candidates of a block, from the cosines that all shards have for its shortlist."""
-        return select(request, listed, list(answers))
 
     def cosines(self, model: Model, part: str, queries: Block, pairs: Pairs) -> Floats:
         """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is not here."""

@@ -28,7 +28,7 @@ from al_ray.metrics.calibration import reliability
 from al_ray.metrics.estimator import CountRequest
 from al_ray.search import counting as count_module
 from al_ray.search.faiss_index import CosineIndex
-from al_ray.search.knn_merge import KnnRequest, members, nearest, select
+from al_ray.search.knn_merge import KnnRequest, members, nearest, select, shortlist
 from al_ray.search.shard import PoolShard, ShardSpec
 
 SEARCH = SearchConfig(neighbours=4, block=25)
@@ -56,24 +56,24 @@ class Pool:
     def least(self, split: Split, space: PairSpace, order: Order, count: int, labelled: Keys) -> Candidates:
         request = KnnRequest(space, self.task.symmetric, self.search.neighbours, order, count)
         right, every = self.part(split.name, "right"), NO_CANDIDATES
-        for own, block in self.blocks(split.name):
+        for _, block in self.blocks(split.name):
             wanted = request.neighbours + self.task.symmetric
             answers = [shard.nearest(self.model, right, block, wanted) for shard in self.shards]
             bound = float(order.cost(every.cosines[-1:])[0]) if len(every) == count else inf
-            listed = own.shortlist(request, bound, block, labelled, *answers)
+            listed = shortlist(request, bound, block.rows, labelled, answers)
             cosines = [shard.rescore(self.model, right, block, listed) for shard in self.shards]
-            every = every.joined(own.select(request, listed, *cosines)).least(order, count)
+            every = every.joined(select(request, listed, cosines)).least(order, count)
         return every
 
     def near(self, split: Split) -> Keys:
         request = KnnRequest(split.space, self.task.symmetric, self.search.neighbours, Order(inf), split.space.total)
         right, every = self.part(split.name, "right"), [NO_KEYS]
-        for own, block in self.blocks(split.name):
+        for _, block in self.blocks(split.name):
             wanted = request.neighbours + self.task.symmetric
             answers = [shard.nearest(self.model, right, block, wanted) for shard in self.shards]
-            certain, listed = own.members(request, block, *answers)
+            certain, listed = members(request, block.rows, answers)
             cosines = [shard.rescore(self.model, right, block, listed) for shard in self.shards]
-            every += [certain, own.select(request, listed, *cosines).keys]
+            every += [certain, select(request, listed, cosines).keys]
         return distinct(np.concatenate(every))
 
     def vectors(self, split: str, side: str) -> dict[int, np.ndarray]:

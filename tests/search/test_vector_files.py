@@ -24,7 +24,7 @@ from al_ray.metrics.average_precision import counts_above, thresholds_of
 from al_ray.metrics.bootstrap import QueryBootstrap
 from al_ray.metrics.estimator import CountRequest
 from al_ray.search.exact_join import UNIT, JoinQuery, LeastPairs, hosts
-from al_ray.search.knn_merge import KnnRequest
+from al_ray.search.knn_merge import KnnRequest, select, shortlist
 from al_ray.search.shard import PoolShard
 from al_ray.search.vector_files import GIB, VectorStore, single
 from tests.search.test_shard import Pool, pool
@@ -45,11 +45,11 @@ def indexed(made: Pool, index: str) -> list:
     sample = [shard.vectors_of(model, right, rows) for shard in made.shards]
     learnt = None if index == "Flat" else made.shards[-1].train_index(*sample)
     request, found = KnnRequest(split.space, made.task.symmetric, 4, ORDER, COUNT), NO_CANDIDATES
-    for own, block in made.blocks("train"):
+    for _, block in made.blocks("train"):
         answers = [shard.nearest(model, right, block, 4 + made.task.symmetric, learnt) for shard in made.shards]
-        listed = own.shortlist(request, inf, block, NO_KEYS, *answers)
+        listed = shortlist(request, inf, block.rows, NO_KEYS, answers)
         cosines = [shard.rescore(model, right, block, listed) for shard in made.shards]
-        found = found.joined(own.select(request, listed, *cosines)).least(ORDER, COUNT)
+        found = found.joined(select(request, listed, cosines)).least(ORDER, COUNT)
     return list(zip(found.keys.tolist(), found.cosines.tolist(), strict=True))
 
 

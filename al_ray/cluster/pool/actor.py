@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -28,7 +28,7 @@ from al_ray.cluster.out_of_memory import wait_for
 from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
-from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows, distinct, is_in
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, Rows, distinct, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
@@ -53,7 +53,7 @@ class _Neighborhood:
     """A block of left texts, its reference, the nearest that each shard has (s,), and what there is to say, if any."""
 
     block: Block
-    put: Any
+    reference: Any
     answers: list[Neighbors]
     word: int | None
 
@@ -112,11 +112,11 @@ class PullsFromPeers(Base):
         yield from self._with_visitors(model, ring, count)
         yield counts
 
-    def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Mask, Floats]]:
-        """(n, 2) pairs of the split -> (n,) which have their right text here, and the (k,) float64 cosines of these."""
+    def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
+        """(n, 2) pairs of the split -> places (k,) of those whose right text is here, and their cosines (k,)."""
         held = self._part(model, ring.right)
-        own = is_in(pairs[:, 1], held.rows)
-        cosines, of_shard = np.empty(int(own.sum())), pairs[own]
+        own = np.flatnonzero(is_in(pairs[:, 1], held.rows))
+        cosines, of_shard = np.empty(len(own)), pairs[own]
         order = np.argsort(of_shard[:, 0], kind="stable")
         pieces = [order[start : start + ring.block] for start in range(0, len(order), ring.block)]
         queries_of = partial(self._ask_for_left, model, ring, of_shard)
@@ -143,6 +143,7 @@ class PullsFromPeers(Base):
         found = LeastPairs(query, labelled, self.spec.device, self.spec.device != "cpu", self._rule)
         self._searching = ring.stage, found
 
+        @cache
         def meets(visitor: Place) -> list[Place]:
             met = set(hosts(visitor.number, len(places)).tolist()) if query.unordered else None
             return [place for place in own if met is None or place.number in met]
@@ -166,7 +167,7 @@ class PullsFromPeers(Base):
         found = BestCandidates(request.order, request.count)
         for near in self._with_neighbors(model, ring, request, trained):
             listed = shortlist(request, found.bound, near.block.rows, labelled, near.answers)
-            cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.put, listed))
+            cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.reference, listed))
             found.add(select(request, listed, cosines))
             if near.word is not None:
                 yield near.word
@@ -177,7 +178,7 @@ class PullsFromPeers(Base):
         found = [NO_KEYS]
         for near in self._with_neighbors(model, ring, request, trained):
             certain, listed = members(request, near.block.rows, near.answers)
-            cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.put, listed))
+            cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.reference, listed))
             found += [certain, select(request, listed, cosines).keys]
             if near.word is not None:
                 yield near.word
@@ -255,13 +256,13 @@ class PullsFromPeers(Base):
 
         def ask(place: Place) -> tuple[Block, Any, list[Any]]:
             block = self.block(model, ring.left, place.start, place.stop)
-            put = ray.put(block)
-            return block, put, ring.ask("nearest", COMPUTE, model, ring.right, put, count, *trained)
+            reference = ray.put(block)
+            return block, reference, ring.ask("nearest", COMPUTE, model, ring.right, reference, count, *trained)
 
-        for step, (place, (block, put, calls)) in enumerate(_asked_ahead(own, ask)):
+        for step, (place, (block, reference, calls)) in enumerate(_asked_ahead(own, ask)):
             done += place.stop - place.start
             due = _is_due(step, len(own))
-            yield _Neighborhood(block, put, wait_for(calls), done if due else None)
+            yield _Neighborhood(block, reference, wait_for(calls), done if due else None)
             done = 0 if due else done
 
     def _part(self, model: Model, part: str) -> Block:
