@@ -1,11 +1,20 @@
 """The lines on what the runs of a grid are doing."""
 
 import logging
+from contextlib import suppress
 
 import pytest
+from ray.exceptions import RayActorError
 
 from al_ray.apps.grid import progress
 from al_ray.apps.grid.progress import ProgressBoard, ProgressLog, logged_progress, poll_progress, reporter
+
+
+def wait_for_death(actor) -> None:
+    """`ray.kill` does not wait: until it is done, the actor still answers."""
+    with suppress(RayActorError):
+        while True:
+            progress.ray.get(actor.take.remote(), timeout=60)
 
 
 class Method:
@@ -66,6 +75,7 @@ def test_a_board_that_died_costs_only_its_lines(monkeypatch, caplog):
         poll_progress()
         assert caplog.messages == ["static-s0: train, 1 of 4 (25%)"]
         progress.ray.kill(board)
+        wait_for_death(board)
         poll_progress()
         assert caplog.messages[1].startswith("the progress of the runs is unknown")
     poll_progress()
