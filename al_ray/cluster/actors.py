@@ -150,6 +150,30 @@ def run_in_worker(
         return get_results(task.remote(*arguments))
 
 
+def stream_from_workers(
+    function: Callable[..., Iterator[Any]], arguments: Sequence[tuple[Any, ...]], config: ClusterConfig
+) -> Iterator[Any]:
+    """Call a generator function in workers without GPU, one for each tuple of arguments, and yield what they yield."""
+    name = function.__name__
+    with placement(name, len(arguments), replace(config, gpus_per_shard=0.0)) as places:
+        task: Any = ray.remote(exit_when_out_of_memory(function, name))
+        options = {"max_retries": RESTARTS, "num_returns": "streaming"}
+        streams = [
+            task.options(**options, **places.options(number)).remote(*own) for number, own in enumerate(arguments)
+        ]
+        yield from round_robin([stream_results(stream) for stream in streams])
+
+
+def round_robin(streams: list[Iterator[Any]]) -> Iterator[Any]:
+    """Yield the values of several streams, one of each in turn, until all have ended."""
+    while streams:
+        for stream in list(streams):
+            try:
+                yield next(stream)
+            except StopIteration:
+                streams.remove(stream)
+
+
 def kill_actors(actors: Iterable[Any]) -> None:
     """Kill actors and free their resources."""
     for actor in actors:

@@ -120,7 +120,7 @@ def deploy_pool(
         )
     # The shards do not run yet, so the slot of the first one is free.
     slot = trial_slots(trial, 0, 1)
-    folder = prepare_pool(texts, task, config.encoding, artifact_folder(trial, out), cluster, slot)
+    folder = prepare_pool(texts, task, config.encoding, artifact_folder(trial, out), cluster, slot, watch)
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]

@@ -1,32 +1,40 @@
-"""What shards and trainer read: token ids of all texts and the rows of every part, made once and kept with the run."""
+"""What shards and trainers read: token ids of all texts, and the batches of every part, written once for a run.
+
+Token ids are written in chunks, by one worker or several, and a writer that is started again goes on with the chunks
+that are missing.
+"""
 
 import hashlib
 import json
 import logging
-import os
-import shutil
-import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import accumulate
 
 import numpy as np
 
-from al_ray.cluster.actors import BundleSlots, run_in_worker
+from al_ray.cluster.actors import BundleSlots, run_in_worker, stream_from_workers
+from al_ray.core.chunks import texts_in_chunk
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import WriteErrors
 from al_ray.core.pairs import Rows
-from al_ray.core.task import Corpus, Task
+from al_ray.core.progress import OnProgress, no_progress
+from al_ray.core.task import Task
 from al_ray.datasets.pair_rules import write_rule
-from al_ray.datasets.task_folder import read_task
-from al_ray.encoders.encoder import learn_words, refuse_prompts, untrained
+from al_ray.datasets.task_folder import read_about, read_task, read_texts
+from al_ray.encoders.encoder import TextEncoder, learn_words, refuse_prompts, untrained
 from al_ray.encoders.prompts import Side
+from al_ray.encoders.tokens import StoredTokens, batch_order, has_chunk, store_array
+from al_ray.storage.download import fetched
 from al_ray.storage.files import read_json, write_json
-from al_ray.storage.uri import StoragePath, Uri, put_folder, storage_path
+from al_ray.storage.uri import StoragePath, storage_path
 
 logger = logging.getLogger(__name__)
 
-ENCODER = "encoder.json"  # How the encoder makes vectors, for people.
-LAST = "left/starts.npy"  # Of an object store's pool folder: the object that is written last.
+ENCODER = "encoder.json"  # How the encoder makes vectors, for people. Written last: the folder is complete with it.
+FORMAT = "chunks"
+Chunk = tuple[Side, int, int, int]
+"""A chunk of token ids: the side, its number, and from which row to which it has the texts."""
 
 
 def parts_of(task: Task) -> dict[tuple[str, str], str]:
@@ -39,9 +47,9 @@ def parts_of(task: Task) -> dict[tuple[str, str], str]:
 
 
 def pool_folder(task: Task, encoder: EncoderConfig, out: StoragePath) -> StoragePath:
-    """Where a run keeps them: its name holds all that decides the token ids."""
+    """Where a run keeps them: its name holds all that decides the token ids and their files."""
     prompts = [encoder.prompts] if encoder.prompts else []
-    decides = json.dumps([task.digest, encoder.encoder, encoder.max_length, *prompts])
+    decides = json.dumps([FORMAT, task.digest, encoder.encoder, encoder.max_length, *prompts])
     return out.resolve() / "pool" / hashlib.sha256(decides.encode()).hexdigest()[:16]
 
 
@@ -52,59 +60,87 @@ def prepare_pool(
     out: StoragePath,
     cluster: ClusterConfig,
     room: BundleSlots | None = None,
+    watch: OnProgress = no_progress,
 ) -> StoragePath:
-    """The pool folder, made by a worker if it is not there; BadOption for prompts that cannot be used."""
+    """Return the pool folder, written by workers if it is not complete; BadOption for prompts that cannot be used."""
     refuse_prompts(encoder, task.symmetric)
     folder = pool_folder(task, encoder, out)
-    if not (folder / LAST if isinstance(folder, Uri) else folder).exists():
-        run_in_worker(write_pool, str(task_folder.resolve()), encoder, str(folder), config=cluster, room=room)
-    if (folder / ENCODER).exists():
-        # Said by the driver, because nobody sees the log of a worker.
-        logger.info("encoder %s: %s", encoder.encoder, read_json(folder / ENCODER, ["description"])["description"])
+    if not (folder / ENCODER).is_file():
+        source = str(task_folder.resolve()), encoder, str(folder)
+        chunks = _chunks(task)
+        workers = min(cluster.shards, len(chunks)) if room is None else 1
+        if workers > 1:
+            # Before the token ids, which need the words of an encoder that brings none.
+            run_in_worker(write_base, *source, config=cluster)
+            shares = [(*source, tuple(chunks[worker::workers])) for worker in range(workers)]
+            total = sum(stop - start for _, _, start, stop in chunks)
+            for done in accumulate(stream_from_workers(write_tokens, shares, cluster)):
+                watch("tokenise", done, total)
+        run_in_worker(write_pool, *source, config=cluster, room=room)
+    # Logged by the driver, because nobody sees the log of a worker.
+    logger.info("encoder %s: %s", encoder.encoder, read_json(folder / ENCODER, ["description"])["description"])
     return folder
 
 
 def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
-    """Tokenise the task's texts and write them with the rows of its parts; written aside, then renamed, or put."""
+    """Write what is missing of a pool folder: words, token ids, and the batches of each part."""
     task, to = read_task(storage_path(task_folder)), storage_path(folder)
-    if isinstance(to, Uri):
-        with WriteErrors(to), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
-            _write(task, encoder, Path(local))
-            put_folder(Path(local), to, LAST)
+    if (to / ENCODER).is_file():
         return
-    aside = Path(f"{folder}.{os.getpid()}")
-    try:
-        with WriteErrors(folder):
-            shutil.rmtree(aside, ignore_errors=True)
-            aside.mkdir(parents=True)
-            _write(task, encoder, aside)
-            _settle(aside, to)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    description, chunks = write_base(task_folder, encoder, folder), _chunks(task)
+    for _ in write_tokens(task_folder, encoder, folder, tuple(chunks)):
+        pass
+    tokens = fetched(to)
+    for side in dict.fromkeys(side for side, *_ in chunks):
+        lengths, limit = StoredTokens(tokens / side).lengths(), encoder.max_length
+        full = int((lengths >= limit).sum())
+        logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(lengths), full, limit)
+        for (split, own), part in parts_of(task).items():
+            if part.startswith(f"{side}-"):
+                space = task.splits[split].space
+                rows = space.left if own == "left" else space.right
+                store_array(to / f"{part}.npy", batch_order(lengths[rows], rows))
+    write_json(to / ENCODER, {"description": description})
 
 
-def _write(task: Task, encoder: EncoderConfig, aside: Path) -> None:
-    """What a pool folder holds."""
-    learn_words(_trained_on(task), encoder, aside)
-    base = untrained(encoder, aside)
-    if task.symmetric:
-        base.use_left_prompt()
-    write_json(aside / ENCODER, {"description": base.description})
-    sides: tuple[tuple[Side, Corpus], ...] = (("left", task.left), ("right", task.right))
-    for side, corpus in sides:
-        if side == "right" and task.symmetric:
-            continue
-        (aside / side).mkdir()
-        tokens = base.tokenise(corpus.texts, side)
-        limit = base.config.max_length
-        full = int((tokens.lengths(np.arange(len(tokens))) >= limit).sum())
-        logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(tokens), full, limit)
-        tokens.write(aside / side)
+def write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> str:
+    """Write what tokenising needs, and the rule of which pairs can match; return how the encoder makes vectors."""
+    task, to = read_task(storage_path(task_folder)), storage_path(folder)
+    with WriteErrors(folder):
+        learn_words(_trained_on(task), encoder, to)
     if task.rule is not None:
-        write_rule(task.rule, aside, task.symmetric)
-    for (split, side), part in parts_of(task).items():
-        space = task.splits[split].space
-        np.save(aside / f"{part}.npy", space.left if side == "left" else space.right)
+        write_rule(task.rule, to, task.symmetric)
+    return _tokeniser(task.symmetric, encoder, to).description
+
+
+def write_tokens(task_folder: str, encoder: EncoderConfig, folder: str, chunks: tuple[Chunk, ...]) -> Iterator[int]:
+    """Write chunks of token ids, unless they are there; yield the number of texts of each."""
+    source, to = storage_path(task_folder), storage_path(folder)
+    base = _tokeniser(read_about(source)["symmetric"], encoder, to) if chunks else None
+    for side, number, start, stop in chunks:
+        if base is not None and not has_chunk(to / side, number):
+            base.tokenise(read_texts(source, side, np.arange(start, stop)), side).write(to / side, number)
+        yield stop - start
+
+
+def _tokeniser(symmetric: bool, encoder: EncoderConfig, folder: StoragePath) -> TextEncoder:
+    base = untrained(encoder, folder)
+    if symmetric:
+        base.use_left_prompt()
+    return base
+
+
+def _chunks(task: Task) -> list[Chunk]:
+    """Return the chunks of token ids of a task."""
+    sides: dict[Side, int] = {"left": len(task.left)}
+    if not task.symmetric:
+        sides["right"] = len(task.right)
+    chunks = list[Chunk]()
+    for side, texts in sides.items():
+        size = texts_in_chunk(texts)
+        for number, start in enumerate(range(0, max(1, texts), size)):
+            chunks.append((side, number, start, min(start + size, texts)))
+    return chunks
 
 
 def _trained_on(task: Task) -> list[str]:
@@ -114,15 +150,6 @@ def _trained_on(task: Task) -> list[str]:
     space = task.splits["train"].space
     texts = [task.left.texts[row] for row in space.left]
     return texts if task.symmetric else [*texts, *(task.right.texts[row] for row in space.right)]
-
-
-def _settle(aside: Path, folder: Path) -> None:
-    try:
-        os.rename(aside, folder)
-    except OSError:
-        # A worker that Ray ran again after it had done its work, or another run's: what stands there is the same.
-        if not folder.is_dir():
-            raise
 
 
 def _part(side: str, rows: Rows) -> str:

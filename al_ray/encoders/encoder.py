@@ -102,7 +102,7 @@ def sorted_rows(own: Sequence[Rows]) -> Rows:
     return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *own]))
 
 
-def learn_words(texts: Sequence[str], config: EncoderConfig, pool: Path, most: int = WORDS) -> None:
+def learn_words(texts: Sequence[str], config: EncoderConfig, pool: StoragePath, most: int = WORDS) -> None:
     """Write the vocabulary of `cnn` into the pool folder; other encoders bring their own.
 
     texts: of the train split, because only trained words get an embedding of their own. most: maximum number of words.

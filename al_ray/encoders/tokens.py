@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,8 @@ import torch
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Rows
+from al_ray.storage.files import in_one_step
+from al_ray.storage.uri import StoragePath
 
 Ids = npt.NDArray[np.int32]
 PROMPT = "prompt.npy"
@@ -49,27 +51,93 @@ class Tokens:
         flat = np.fromiter((token for ids in texts for token in ids), dtype=np.int32, count=int(starts[-1]))
         return Tokens(flat, starts.astype(np.int64), prompt)
 
-    def write(self, folder: Path) -> None:
-        """Write two .npy files into an existing folder, and a third if the pooling leaves out a prompt."""
+    def write(self, folder: StoragePath, number: int = 0) -> None:
+        """Write chunk `number` of a folder: two .npy files, and another if the pooling leaves out a prompt."""
         if self.prompt:
-            np.save(folder / PROMPT, self.prompt)
-        np.save(folder / "ids.npy", self.ids)
-        np.save(folder / "starts.npy", self.starts)
+            store_array(folder / PROMPT, np.array(self.prompt))
+        store_array(folder / _file("ids", number), self.ids)
+        # Last: a chunk is there if this file is.
+        store_array(folder / _file("starts", number), self.starts)
 
     @staticmethod
     def read(folder: Path) -> "Tokens":
-        """Map the files into memory; BadFile if they are missing or truncated."""
+        """Return the token ids of all texts of a folder; BadFile if files are missing or truncated."""
+        stored = StoredTokens(folder)
+        return stored.take(np.arange(len(stored)))
+
+
+class StoredTokens:
+    """Token ids of many texts in chunks of a local folder, memory-mapped; each chunk has the texts of the next rows."""
+
+    def __init__(self, folder: Path) -> None:
+        """BadFile if files are missing or truncated."""
+        self.folder = folder
         try:
-            ids = cast(Ids, np.load(folder / "ids.npy", mmap_mode="r"))
-            starts = np.load(folder / "starts.npy")
-            prompt = int(np.load(folder / PROMPT)) if (folder / PROMPT).exists() else 0
+            self.prompt = int(np.load(folder / PROMPT)) if (folder / PROMPT).exists() else 0
+            count = max(1, sum(1 for _ in folder.glob("starts-*.npy")))
+            self._chunks = [self._read(number) for number in range(count)]
         except (OSError, ValueError, EOFError) as error:
-            raise BadFile(
-                f"token ids in {folder} cannot be read ({error}); delete {folder.parent} and run again"
-            ) from error
+            raise BadFile(f"token ids in {folder} cannot be read ({error}); {self._cure}") from error
+        self._ends = np.cumsum([len(chunk) for chunk in self._chunks])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Return the numbers of tokens (n,) of all texts."""
+        return np.concatenate([np.diff(chunk.starts) for chunk in self._chunks])
+
+    def take(self, rows: Rows) -> Tokens:
+        """(r,) rows -> their token ids, in memory; text i is that of rows[i]. BadFile if there are fewer texts."""
+        if len(rows) and rows.max() >= len(self):
+            raise BadFile(f"{self.folder} has token ids of {len(self):,} texts only; {self._cure}")
+        where = np.searchsorted(self._ends, rows, side="right")
+        taken = [(np.flatnonzero(where == number), number) for number in np.unique(where).tolist()]
+        lengths = np.zeros(len(rows), dtype=np.int64)
+        for places, number in taken:
+            lengths[places] = self._chunks[number].lengths(self._local(rows[places], number))
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        ids = np.empty(starts[-1], dtype=np.int32)
+        for places, number in taken:
+            chunk, own = self._chunks[number], lengths[places]
+            within = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
+            first = chunk.starts[self._local(rows[places], number)]
+            ids[np.repeat(starts[places], own) + within] = chunk.ids[np.repeat(first, own) + within]
+        return Tokens(ids, starts, self.prompt)
+
+    def _local(self, rows: Rows, number: int) -> Rows:
+        return rows - (self._ends[number - 1] if number else 0)
+
+    def _read(self, number: int) -> Tokens:
+        ids = cast(Ids, np.load(self.folder / _file("ids", number), mmap_mode="r"))
+        starts = np.load(self.folder / _file("starts", number), mmap_mode="r")
         if not len(starts) or starts[-1] != len(ids):
-            raise BadFile(f"token ids in {folder} are truncated; delete {folder.parent} and run again")
-        return Tokens(ids, starts, prompt)
+            raise BadFile(f"token ids in {self.folder} are truncated; {self._cure}")
+        return Tokens(ids, starts, self.prompt)
+
+    @property
+    def _cure(self) -> str:
+        return f"delete {self.folder.parent} and run again"
+
+
+def has_chunk(folder: StoragePath, number: int) -> bool:
+    """Return whether chunk `number` of a folder is written."""
+    return (folder / _file("starts", number)).is_file()
+
+
+def _file(name: str, number: int) -> str:
+    return f"{name}-{number:05}.npy"
+
+
+def store_array(path: StoragePath, array: npt.NDArray[Any]) -> None:
+    """Write a .npy file atomically."""
+
+    def write(aside: Path) -> None:
+        # An open file, because NumPy appends .npy to names.
+        with aside.open("wb") as file:
+            np.save(file, array)
+
+    in_one_step(path, write)
 
 
 def batches(tokens: Tokens, rows: Rows, size: int) -> list[Rows]:
@@ -78,5 +146,10 @@ def batches(tokens: Tokens, rows: Rows, size: int) -> list[Rows]:
     The last bits of a vector depend on the batch in which it is encoded. Batches are therefore made of all rows at
     once, and shards receive whole batches.
     """
-    order = np.lexsort((rows, tokens.lengths(rows)))
-    return [rows[order[start : start + size]] for start in range(0, len(rows), size)]
+    order = batch_order(tokens.lengths(rows), rows)
+    return [order[start : start + size] for start in range(0, len(rows), size)]
+
+
+def batch_order(lengths: npt.NDArray[np.int64], rows: Rows) -> Rows:
+    """Return (r,) rows sorted by their lengths (r,), then by row: the batches one after the other."""
+    return rows[np.lexsort((rows, lengths))]

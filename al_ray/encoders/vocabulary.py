@@ -11,6 +11,8 @@ from pathlib import Path
 
 from al_ray.core.errors import BadFile
 from al_ray.core.text import WORD, words_of
+from al_ray.storage.files import write_text
+from al_ray.storage.uri import StoragePath
 
 FILE = "vocab.json"
 WORDS, BINS = 50_000, 5_000
@@ -53,10 +55,10 @@ class Vocabulary:
         """Return the numbers of a text's first `most` words; a text without words is the rare word ''."""
         return [self._number(word) for word in words_of(text)[:most] or [""]]
 
-    def write(self, folder: Path) -> None:
-        """Write `vocab.json` into an existing folder."""
+    def write(self, folder: StoragePath) -> None:
+        """Write `vocab.json` into a folder."""
         about = {"bins": self.bins, "counts": self.counts, "words": self.words}
-        (folder / FILE).write_text(json.dumps(about, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(folder / FILE, json.dumps(about, ensure_ascii=False) + "\n")
 
     @staticmethod
     def read(folder: Path) -> "Vocabulary":

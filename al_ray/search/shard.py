@@ -1,30 +1,31 @@
 """One shard of a pool: it embeds its texts, keeps the vectors, and answers for them. cluster/ makes it an actor.
 
-Texts are dealt to shards in whole encoder batches, so that a vector's bits do not depend on the number of shards. Every
+Texts are dealt to shards in chunks of whole encoder batches, so that a vector's bits do not depend on the number of
+shards. Every
 call names the weights it wants; a shard that holds others, or nothing, embeds first. All methods only read, so a call
 may be repeated.
 """
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import torch
 
+from al_ray.core.chunks import vector_chunks
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, is_in
 from al_ray.core.scorer import Floats
-from al_ray.core.vectors import Block, paired_scores
+from al_ray.core.vectors import Block, Vectors, paired_scores
 from al_ray.datasets.pair_rules import read_rule
 from al_ray.encoders.encoder import TextEncoder, embed_batches, load, sorted_rows, untrained
-from al_ray.encoders.tokens import Tokens, batches
+from al_ray.encoders.tokens import StoredTokens
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
 from al_ray.search.counting import SampleWeights, count_block, keys_of_left, score_pairs
 from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
@@ -33,16 +34,16 @@ from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.ruled_index import RuledIndex
 from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore
 from al_ray.storage.download import fetched
-from al_ray.storage.uri import storage_path
+from al_ray.storage.uri import StoragePath, storage_path
 
 
 @dataclass(frozen=True)
 class ShardSpec:
     """All that a shard is made from; small, so that a restarted actor rebuilds itself from storage.
 
-    folder, a path or URI: token ids (`left/`, `right/`), rows (`NAME.npy`) of each part; its name begins with its side;
-    the rule of which pairs can match, if there is one; `vectors/`, if they are kept, which of a URI lie in the node's
-    copy.
+    folder, a path or URI: token ids (`left/`, `right/`); rows of each part (`NAME.npy`, a name that begins with the
+    side) in the order of their batches; the rule of which pairs can match, if there is one. Vectors, if they are kept,
+    are in `vectors/` beside it.
     mapped_above, keep_vectors: as in ClusterConfig.
     sharer: the name of the run, where several share the folder: vectors of the untrained encoder are kept for all of
     them, and those of its models, if they are kept, are its own.
@@ -59,11 +60,12 @@ class ShardSpec:
     sharer: str = ""
 
     @property
-    def vector_folders(self) -> dict[str, Path]:
+    def vector_folders(self) -> dict[str, StoragePath]:
         """Kind of weights -> where its vectors are kept, if they are."""
         if not (self.keep_vectors or self.sharer):
             return {}
-        folder = fetched(storage_path(self.folder)) / "vectors"
+        pool = storage_path(self.folder)
+        folder = pool.parent / "vectors" / pool.name
         return {UNTRAINED: folder, **({TRAINED: folder / self.sharer} if self.keep_vectors else {})}
 
 
@@ -88,31 +90,47 @@ class PoolShard:
         )
 
     def rows(self, part: str) -> Rows:
-        """The sorted rows of a part that are this shard's."""
-        return sorted_rows(self._batches(part))
+        """Return the sorted rows of a part that this shard has."""
+        return sorted_rows([batch for _, batches in self._chunks(part) for batch in batches])
 
     def embed(self, model: Model, part: str) -> Iterator[int]:
-        """Make sure of a part's vectors under these weights; yields the texts done since the last word.
+        """Make the vectors of a part under these weights, chunk by chunk; yield the number of texts of each batch.
 
-        As many words whether they are made, read back or there: a stream that Ray asks for again must be as long.
+        As many numbers whether vectors are made, read or there: a stream that Ray asks for again must be as long.
         """
         self._use(model)
-        own, key = self._batches(part), self._key(model, part)
-        rows = sorted_rows(own)
-        if part not in self._vectors:
-            kept = self._store.load(part, key, len(rows))
-            if kept is None:
-                tokens, encoder = self._tokens(part), self._encoder_of(model)
-                with self._store.create(part, key, (len(rows), encoder.dimension)) as vectors:
-                    for count in embed_batches(encoder, tokens, own, vectors):
-                        self.on_embedded(count)
-                        yield count
-                self._vectors[part] = Block(rows, vectors)
-                return
-            self._vectors[part] = Block(rows, kept)
-        # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
-        for batch in own:
-            yield len(batch)
+        chunks = self._chunks(part)
+        if part in self._vectors:
+            for _, batches in chunks:
+                yield from map(len, batches)
+            return
+        rows, vectors = sorted_rows([batch for _, batches in chunks for batch in batches]), None
+        for chunk, batches in chunks:
+            own, key = sorted_rows(batches), self._key(model, part, chunk)
+            stored = self._store.load(part, chunk, key, len(own))
+            if stored is None:
+                stored = yield from self._embed_chunk(model, part, batches)
+                self._store.keep(part, chunk, key, stored)
+            else:
+                # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
+                for batch in batches:
+                    yield len(batch)
+            if vectors is None:
+                vectors = self._store.empty((len(rows), stored.shape[1]))
+            vectors[np.searchsorted(rows, own)] = stored
+        if vectors is None:
+            vectors = self._store.empty((0, self._encoder_of(model).dimension))
+        self._vectors[part] = Block(rows, vectors)
+
+    def _embed_chunk(self, model: Model, part: str, batches: list[Rows]) -> Generator[int, None, Vectors]:
+        """Encode the batches of a chunk, and yield the number of texts of each; return their vectors by row."""
+        own, encoder = sorted_rows(batches), self._encoder_of(model)
+        vectors: Vectors = np.empty((len(own), encoder.dimension), dtype=self._store.dtype)
+        local = [np.searchsorted(own, batch) for batch in batches]
+        for count in embed_batches(encoder, self._tokens(part).take(own), local, vectors):
+            self.on_embedded(count)
+            yield count
+        return vectors
 
     def on_embedded(self, count: int) -> None:
         """Hook after each encoded batch of `count` texts; cluster/actors.py overrides it to count them."""
@@ -224,11 +242,11 @@ class PoolShard:
             self._indexes.clear()
             self._store.select(TRAINED if model.path else UNTRAINED, model.digest[:DIGITS])
 
-    def _key(self, model: Model, part: str) -> str:
-        """All that decides the shard's vectors of a part. The model's digest is of weights and encoder options."""
+    def _key(self, model: Model, part: str, chunk: int) -> str:
+        """All that decides the vectors of a chunk. The model's digest is of weights and encoder options."""
         spec = self.spec
         computed = torch.device(spec.device).type, torch.__version__
-        texts = storage_path(spec.folder).name, part, spec.shard, spec.shards
+        texts = storage_path(spec.folder).name, part, chunk, spec.encoder.encoder_batch
         return json.dumps([model.digest, spec.encoder.vectors, *texts, *computed])
 
     def _encoder_of(self, model: Model) -> TextEncoder:
@@ -236,11 +254,15 @@ class PoolShard:
             self._encoder = load(model, self.spec.encoder, storage_path(self.spec.folder), self.spec.device)
         return self._encoder
 
-    def _tokens(self, part: str) -> Tokens:
-        return Tokens.read(fetched(storage_path(self.spec.folder)) / part.split("-")[0])
+    def _tokens(self, part: str) -> StoredTokens:
+        return StoredTokens(fetched(storage_path(self.spec.folder)) / part.split("-")[0])
 
-    def _batches(self, part: str) -> list[Rows]:
-        """The shard's batches of a part: every `shards`-th of all."""
-        rows = np.load(fetched(storage_path(self.spec.folder)) / f"{part}.npy")
-        every = batches(self._tokens(part), rows, self.spec.encoder.encoder_batch)
-        return every[self.spec.shard :: self.spec.shards]
+    def _chunks(self, part: str) -> list[tuple[int, list[Rows]]]:
+        """Return the shard's chunks of a part: every `shards`-th, each with its number and its batches."""
+        size = self.spec.encoder.encoder_batch
+        order = np.load(fetched(storage_path(self.spec.folder)) / f"{part}.npy", mmap_mode="r")
+        count, starts = vector_chunks(len(order), size), range(0, len(order), size)
+        return [
+            (chunk, [np.array(order[start : start + size]) for start in starts[chunk::count]])
+            for chunk in range(self.spec.shard, count, self.spec.shards)
+        ]

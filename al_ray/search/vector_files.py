@@ -1,9 +1,10 @@
-"""Where a shard's vectors are: in its memory, in a file of its own that it maps, or in a kept file of the run, mapped.
+"""Where a shard's vectors are: in its memory or in a file of its own that it maps; and the chunks that a run keeps.
 
-A kept file is a .npy with 32 bytes behind it: the SHA-256 of its key, which names all that decides the vectors, and of
-every byte before. A file that was cut short, damaged or made from something else is known by that alone, and so is what
-a power cut left of it: nothing is synced. To check it costs a reading, at a GB/s or so, where encoding costs a hundred
-times that. These files are a cache, and the one thing of a run that is ever deleted: see `VectorStore.select`.
+A kept file has the vectors of a chunk: a .npy with 32 bytes behind it, the SHA-256 of its key, which names all that
+decides the vectors, and of every byte before. A file that was cut short, damaged or made from something else is known
+by that alone, and so is what a power cut left of it: nothing is synced. To check it costs a reading, at a GB/s or so,
+where encoding costs a hundred times that. These files are a cache, and the one thing of a run that is ever deleted: see
+`VectorStore.select`.
 """
 
 import hashlib
@@ -21,8 +22,9 @@ import torch
 from numpy.lib.format import open_memmap
 
 from al_ray.core.config.encoder import Precision
-from al_ray.core.errors import WriteErrors
+from al_ray.core.errors import BadFile, WriteErrors
 from al_ray.core.vectors import Vectors
+from al_ray.storage.uri import StoragePath, Uri
 
 TRAINED, UNTRAINED = "trained", "untrained"  # Kinds of weights.
 NUMBERS = {"fp32": np.dtype(np.float32), "fp16": np.dtype(np.float16)}
@@ -41,70 +43,82 @@ class VectorStore:
     """
 
     def __init__(
-        self, numbers: Precision, mapped_above: float, folders: Mapping[str, Path], shard: int, shards: int
+        self, numbers: Precision, mapped_above: float, folders: Mapping[str, StoragePath], shard: int, shards: int
     ) -> None:
-        """mapped_above: GiB in memory; what would go beyond is mapped. folders: where files of a kind are kept."""
+        """mapped_above: GiB in memory; what would go beyond is mapped. folders: where files of a kind are kept.
+
+        The files of chunk c are those of shard c mod `shards`.
+        """
         self.dtype, self.limit, self.folders = NUMBERS[numbers], mapped_above * GIB, folders
         self.shard, self.shards = shard, shards
-        self.folder: Path | None = None
-        self._weights, self._held = "", 0
+        self.folder: StoragePath | None = None
+        self._weights, self._size = "", 0
 
     def select(self, kind: str, digest: str) -> None:
-        """Turn to weights of a kind: nothing is in memory any more, and kept files of others of this kind go.
+        """Change to weights of a kind: no vectors are in memory any more, and kept files of others of this kind go.
 
-        Only the shard's own, and those of runs with another number of shards: what another shard maps stays.
+        Only the shard's own: another shard may read its files.
         """
-        self._weights, self._held = f"{kind}-{digest}", 0
+        self._weights, self._size = f"{kind}-{digest}", 0
         self.folder = self.folders.get(kind)
         if self.folder is None or not self.folder.is_dir():
             return
         with WriteErrors(self.folder):
-            for path in self.folder.glob(f"{kind}-*"):
-                own = f"-{self.shard}-of-{self.shards}.npy" in path.name
-                strange = f"-of-{self.shards}.npy" not in path.name
-                if (own or strange) and not path.name.startswith(f"{self._weights}-"):
+            for path in self.folder.glob(f"{kind}-*.npy"):
+                chunk = path.name.removesuffix(".npy").rpartition("-")[2]
+                own = chunk.isdigit() and int(chunk) % self.shards == self.shard
+                if own and not path.name.startswith(f"{self._weights}-"):
                     path.unlink(missing_ok=True)
 
-    def load(self, part: str, key: str, texts: int) -> Vectors | None:
-        """A part's vectors as they were kept, mapped; None where there are none, and, with a warning, no good ones."""
-        path = self._path(part)
+    def empty(self, shape: tuple[int, int]) -> Vectors:
+        """Return an array (n, d) to be filled: in memory, or mapped. BadFile when the disk has no room."""
+        size = math.prod(shape) * self.dtype.itemsize
+        if not size or self._size + size <= self.limit:
+            self._size += size
+            return np.empty(shape, dtype=self.dtype)
+        with _temporary(None) as aside:
+            # Its name goes at once, and its bytes with the process, however that ends.
+            return _mapped(aside, shape, self.dtype)
+
+    def load(self, part: str, chunk: int, key: str, texts: int) -> Vectors | None:
+        """Return a chunk's vectors as they were kept; None where there are none, and, with a warning, no good ones."""
+        path = self._path(part, chunk)
         if path is None or not path.is_file():
             return None
         reason = "it is not what was written there: cut short, damaged or made from something else"
         try:
-            with path.open("rb") as file:
-                good = path.stat().st_size > SEAL and _seal(file, key) == file.read()
-            found = open_memmap(path, mode="r") if good else None
-        except OSError as error:
+            if isinstance(path, Uri):
+                with _temporary(None) as copy:
+                    path.get(copy)
+                    found = _sealed(copy, key)
+            else:
+                found = _sealed(path, key)
+        except (OSError, BadFile) as error:
             found, reason = None, str(error)
         if found is not None and found.ndim == 2 and len(found) == texts and found.dtype == self.dtype:
-            return np.asarray(found)
+            return found
         logger.warning("%s is not used (%s): %d texts are encoded again", path, reason, texts)
         return None
 
-    @contextmanager
-    def create(self, part: str, key: str, shape: tuple[int, int]) -> Iterator[Vectors]:
-        """An array (n, d) to be filled within the context, and whole after it. BadFile when the disk has no room."""
-        size, path = math.prod(shape) * self.dtype.itemsize, self._path(part)
-        if not size or (path is None and self._held + size <= self.limit):
-            self._held += size
-            yield np.empty(shape, dtype=self.dtype)
+    def keep(self, part: str, chunk: int, key: str, vectors: Vectors) -> None:
+        """Write the vectors of a chunk, if files of these weights are kept. BadFile when there is no room."""
+        path = self._path(part, chunk)
+        if path is None:
             return
-        aside = _aside(path)
-        try:
-            vectors = _mapped(aside, shape, self.dtype)
-            if path is None:
-                # Its name goes at once, and its bytes with the process, however that ends.
-                aside.unlink()
-            yield vectors
-            if path is not None:
-                _settle(aside, path, key)
-        finally:
-            aside.unlink(missing_ok=True)
+        with WriteErrors(path), _temporary(path) as aside:
+            with aside.open("w+b") as file:
+                np.save(file, vectors)
+                file.write(bytes(SEAL))
+                seal = _seal(file, key)
+                file.seek(-SEAL, os.SEEK_END)
+                file.write(seal)
+            if isinstance(path, Uri):
+                path.put(aside)
+            else:
+                os.replace(aside, path)
 
-    def _path(self, part: str) -> Path | None:
-        name = f"{self._weights}-{part}-{self.shard}-of-{self.shards}.npy"
-        return None if self.folder is None else self.folder / name
+    def _path(self, part: str, chunk: int) -> StoragePath | None:
+        return None if self.folder is None else self.folder / f"{self._weights}-{part}-{chunk:05}.npy"
 
 
 def single(vectors: Vectors) -> torch.Tensor:
@@ -113,33 +127,36 @@ def single(vectors: Vectors) -> torch.Tensor:
     return torch.from_numpy(np.require(vectors, np.float32, "W"))
 
 
-def _aside(path: Path | None) -> Path:
-    """A new empty file: beside where it is to be kept, or in the node's folder for temporary files (TMPDIR)."""
-    place = Path(tempfile.gettempdir()) if path is None else path.parent
+@contextmanager
+def _temporary(path: StoragePath | None) -> Iterator[Path]:
+    """Provide a new empty file until the context ends: beside a local path, or in the node's TMPDIR."""
+    place = path.parent if isinstance(path, Path) else Path(tempfile.gettempdir())
     with WriteErrors(place):
         place.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix="al_ray-vectors-" if path is None else f"{path.name}.", dir=place)
+        prefix = f"{path.name}." if isinstance(path, Path) else "al_ray-vectors-"
+        handle, name = tempfile.mkstemp(prefix=prefix, dir=place)
         os.close(handle)
-    return Path(name)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def _mapped(aside: Path, shape: tuple[int, int], dtype: np.dtype) -> Vectors:
-    """The array of a new file, with room behind it for the seal."""
+    """Return the array of a new file."""
     with WriteErrors(aside):
         found = open_memmap(aside, mode="w+", dtype=dtype, shape=shape)
         with aside.open("r+b") as file:
             # All of it now: a map that meets a full disk later on kills its process.
-            os.posix_fallocate(file.fileno(), 0, aside.stat().st_size + SEAL)
+            os.posix_fallocate(file.fileno(), 0, aside.stat().st_size)
     return np.asarray(found)
 
 
-def _settle(aside: Path, path: Path, key: str) -> None:
-    """Seal a file and give it its name."""
-    with WriteErrors(path):
-        with aside.open("r+b") as file:
-            seal = _seal(file, key)
-            file.write(seal)
-        os.replace(aside, path)
+def _sealed(path: Path, key: str) -> Vectors | None:
+    """Return the array of a kept file, mapped; None if its seal is not that of the key and its bytes."""
+    with path.open("rb") as file:
+        good = path.stat().st_size > SEAL and _seal(file, key) == file.read()
+    return np.asarray(open_memmap(path, mode="r")) if good else None
 
 
 def _seal(file: BinaryIO, key: str) -> bytes:

@@ -5,16 +5,19 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+import numpy as np
 import torch
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import TrainingFailed
 from al_ray.core.labels import Labelled, Model
+from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.encoder import TextEncoder, load
-from al_ray.encoders.tokens import Tokens
+from al_ray.encoders.tokens import StoredTokens, Tokens
 from al_ray.storage.download import fetched
 from al_ray.storage.pair_cosines import FIT, write_cosines
 from al_ray.storage.uri import StoragePath, storage_path
@@ -80,8 +83,7 @@ class Trainer:
             yield model
             return
         pool = fetched(storage_path(self.spec.folder))
-        left = Tokens.read(pool / "left")
-        right = left if self.spec.symmetric else Tokens.read(pool / "right")
+        pairs, tokens = _tokens(pool, labelled.pairs, self.spec.symmetric)
         config, losses = self.spec.training, list[float]()
         for attempt in range(config.tries):
             encoder = load(start, self.spec.encoder, pool, self.spec.device)
@@ -89,9 +91,9 @@ class Trainer:
                 encoder.use_left_prompt()
             seed = [self.spec.seed, attempt, number]
             checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
-            yield from train(encoder, (left, right), (labelled.pairs, labelled.labels), config, seed, checkpoint, group)
+            yield from train(encoder, tokens, (pairs, labelled.labels), config, seed, checkpoint, group)
             fit = folder.parent / FIT
-            scorer, good = group.once(partial(_refit, encoder, (left, right), labelled, config, fit))
+            scorer, good = group.once(partial(_refit, encoder, tokens, pairs, labelled, config, fit))
             if good:
                 model = group.once(partial(write_model, encoder, scorer, folder, made_from))
                 group.once(checkpoint.drop)
@@ -111,10 +113,26 @@ class Trainer:
         return input_digest([options, round_start], labelled.pairs, labelled.labels)
 
 
+def _tokens(pool: Path, pairs: Pairs, symmetric: bool) -> tuple[Pairs, tuple[Tokens, Tokens]]:
+    """Return the token ids of the texts of (n, 2) pairs, by side, and the pairs as positions in these."""
+    rows = [np.unique(pairs)] * 2 if symmetric else [np.unique(pairs[:, 0]), np.unique(pairs[:, 1])]
+    left = StoredTokens(pool / "left").take(rows[0])
+    right = left if symmetric else StoredTokens(pool / "right").take(rows[1])
+    return as_pairs(*(np.searchsorted(rows[side], pairs[:, side]) for side in (0, 1))), (left, right)
+
+
 def _refit(
-    encoder: TextEncoder, tokens: tuple[Tokens, Tokens], labelled: Labelled, config: TrainingConfig, path: StoragePath
+    encoder: TextEncoder,
+    tokens: tuple[Tokens, Tokens],
+    pairs: Pairs,
+    labelled: Labelled,
+    config: TrainingConfig,
+    path: StoragePath,
 ) -> tuple[Scorer, bool]:
-    """Return what `fit_scorer` does, and write the cosines of the labelled pairs, which the next round compares."""
-    cosines = pair_cosines(encoder, *tokens, labelled.pairs)
+    """Return what `fit_scorer` does, and write the cosines of the labelled pairs, which the next round compares.
+
+    pairs: (n, 2) the labelled pairs as positions in the tokens of each side.
+    """
+    cosines = pair_cosines(encoder, *tokens, pairs)
     write_cosines(path, labelled.pairs, cosines)
     return fit_scorer(cosines, labelled.labels, config)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.core.errors import BadFile
-from al_ray.encoders.tokens import Tokens, batches
+from al_ray.encoders.tokens import StoredTokens, Tokens, batches
 
 TEXTS = st.lists(st.lists(st.integers(1, 30_000), min_size=1, max_size=9), min_size=1, max_size=30)
 
@@ -56,7 +56,7 @@ def test_tokens_come_back_from_disk(tmp_path):
     assert again.starts.tolist() == [0, 1, 4, 4]
 
 
-@pytest.mark.parametrize("name", ["ids.npy", "starts.npy"])
+@pytest.mark.parametrize("name", ["ids-00000.npy", "starts-00000.npy"])
 @pytest.mark.parametrize("size", [None, 0, 40, -4])
 def test_missing_or_truncated_tokens_are_an_error_that_names_the_folder(tmp_path, name, size):
     Tokens.of([[7], [1, 2, 3]]).write(tmp_path)
@@ -70,6 +70,31 @@ def test_missing_or_truncated_tokens_are_an_error_that_names_the_folder(tmp_path
 
 def test_ids_of_another_text_are_refused(tmp_path):
     Tokens.of([[7], [1, 2, 3]]).write(tmp_path)
-    np.save(tmp_path / "ids.npy", np.array([7, 1, 2], dtype=np.int32))
+    np.save(tmp_path / "ids-00000.npy", np.array([7, 1, 2], dtype=np.int32))
     with pytest.raises(BadFile, match="truncated"):
         Tokens.read(tmp_path)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(0, 3), st.data())
+def test_texts_of_several_chunks_are_taken_in_any_order(tmp_path_factory, chunks, prompt, data):
+    folder = tmp_path_factory.mktemp("tokens")
+    for number, texts in enumerate(chunks):
+        Tokens.of(texts, prompt).write(folder, number)
+    stored, whole = StoredTokens(folder), Tokens.of([*chain(*chunks)], prompt)
+    assert stored.lengths().tolist() == whole.lengths(np.arange(len(whole))).tolist()
+    rows = np.array(data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=12)), dtype=np.int64)
+    taken = stored.take(rows)
+    assert (len(taken), taken.prompt) == (len(rows), prompt)
+    for place, row in enumerate(rows.tolist()):
+        own = taken.ids[taken.starts[place] : taken.starts[place + 1]]
+        assert own.tolist() == whole.ids[whole.starts[row] : whole.starts[row + 1]].tolist()
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_chunk_that_is_lost_is_an_error_and_not_other_texts(tmp_path, lost):
+    for number in range(3):
+        Tokens.of([[number], [1, 2, 3]]).write(tmp_path, number)
+    for name in ("ids", "starts"):
+        (tmp_path / f"{name}-0000{lost}.npy").unlink()
+    with pytest.raises(BadFile, match=r"delete .* and run again"):
+        StoredTokens(tmp_path).take(np.arange(6))

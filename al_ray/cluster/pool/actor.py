@@ -78,9 +78,14 @@ class PullsFromPeers(Base):
         TEXTS.inc(count)
 
     def embed(self, model: Model, part: str) -> Iterator[int]:
-        """As PoolShard.embed; what a peer asks for waits meanwhile, and no two calls embed."""
+        """As PoolShard.embed, but yield WORDS numbers at most; what a peer asks for waits meanwhile."""
         with self._embedding:
-            yield from super().embed(model, part)
+            steps, done = sum(len(batches) for _, batches in self._chunks(part)), 0
+            for step, count in enumerate(super().embed(model, part)):
+                done += count
+                if _is_due(step, steps):
+                    yield done
+                    done = 0
 
     def size(self, part: str) -> int:
         """Return how many texts of a part this shard has."""

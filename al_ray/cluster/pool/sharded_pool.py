@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from al_ray.cluster.actors import PAIRS, get_results, stream_results
+from al_ray.cluster.actors import PAIRS, get_results, round_robin, stream_results
 from al_ray.cluster.pool.ring import Ring
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
@@ -135,13 +135,3 @@ class ShardedPool:
 def _numbered(number: int, stream: Any) -> Iterator[tuple[int, Any]]:
     """Yield the values of a streaming call with a number."""
     return ((number, value) for value in stream_results(stream))
-
-
-def round_robin(streams: list[Iterator[Any]]) -> Iterator[Any]:
-    """The values of several streams, one of each in turn, until all have ended."""
-    while streams:
-        for stream in list(streams):
-            try:
-                yield next(stream)
-            except StopIteration:
-                streams.remove(stream)

@@ -1,0 +1,21 @@
+"""Chunks of a corpus: what is tokenised, embedded and stored as one. Their sizes depend on the corpus alone.
+
+So what one run or number of shards has stored serves another.
+"""
+
+from math import ceil
+
+LEAST_TEXTS, MOST_TEXTS = 2**11, 2**18  # Texts in a chunk of token ids.
+TOKEN_CHUNKS = 64
+VECTOR_CHUNKS = 1024  # So many can be dealt evenly to any usual number of shards.
+MOST_VECTORS = 2**16  # Texts in a chunk of vectors.
+
+
+def texts_in_chunk(texts: int) -> int:
+    """Return the texts in each chunk of token ids, except for the last."""
+    return min(max(ceil(texts / TOKEN_CHUNKS), LEAST_TEXTS), MOST_TEXTS)
+
+
+def vector_chunks(texts: int, batch: int) -> int:
+    """Return the number of chunks of vectors of a part: chunk c has the encoder's batches c, c + chunks..."""
+    return max(min(ceil(texts / batch), VECTOR_CHUNKS), ceil(texts / MOST_VECTORS))
