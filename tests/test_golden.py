@@ -157,7 +157,7 @@ DIGESTS: dict[str, Any] = {
     "student": "74fda13bfa668430f4f78feaea87623abf706bed4e39b7559af01de787f7d54c",
     "student cnn": "3c40cd89f38ec8fbc9bd93e4de31e5fbd424bf1c47575881e704d716de21fa30",
     "gold": "0e515872767f5d6bb18737b161499fb81c07faa72ff86a35377f58cc78d326b2",
-    "pool folder": "a47cf30d2b65128c",
+    "pool folder": "bc40f0c5a781cdab",
     "parts": [
         "left-f23d672bb9b3",
         "left-f23d672bb9b3",
@@ -173,9 +173,8 @@ DIGESTS: dict[str, Any] = {
         "fp32",
         "pool-key",
         "left-1",
-        0,
-        2,
-        "cpu",
+        3,
+        8,
     ],
     "places": [
         "cross/config.json",
@@ -256,8 +255,8 @@ def digests(folder: Path) -> dict[str, Any]:
         "gold": gold_digest(gold),
         "pool folder": pool_folder(task, BERT, folder).name,
         "parts": [*parts_of(task).values(), *parts_of(two_sided_task()).values()],
-        # The last is torch's version.
-        "vectors": json.loads(vectors_key(shard, MODEL, "left-1"))[:-1],
+        # The last is the hardware.
+        "vectors": json.loads(vectors_key(shard, MODEL, "left-1", 3))[:-1],
         "places": kept_at(folder / "kept", task, space.keys(PAIRS)),
         "grid": grid.digest,
         "cells": [cell.as_dict() for cell in cells(RunConfig(task="t"), axes)][2:6],

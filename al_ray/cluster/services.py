@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
-from al_ray.cluster.actors import LABELS, SECONDS, deploy
+from al_ray.cluster.actors import LABELS, SECONDS, deploy, get_results
+from al_ray.cluster.mixed_hardware import refuse_mixed
 from al_ray.cluster.pool.actor import pool_actor
 from al_ray.cluster.pool.ring import GROUPS
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
@@ -126,6 +127,7 @@ def deploy_pool(
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
     room = trial_slots(trial, 0, cluster.shards)
     with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:
+        refuse_mixed(get_results([shard.hardware.remote() for shard in shards]), cluster.mixed_hardware)
         yield ShardedPool(shards, parts_of(task), task, config.search, watch)
 
 

@@ -25,6 +25,7 @@ from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, Vectors, paired_scores
 from al_ray.datasets.pair_rules import read_rule
 from al_ray.encoders.encoder import TextEncoder, embed_batches, load, sorted_rows, untrained
+from al_ray.encoders.hardware import describe_hardware
 from al_ray.encoders.tokens import StoredTokens
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
 from al_ray.search.counting import SampleWeights, count_block, keys_of_left, score_pairs
@@ -88,6 +89,10 @@ class PoolShard:
         return Model(
             path="", digest=untrained(self.spec.encoder, storage_path(self.spec.folder), self.spec.device).digest()
         )
+
+    def hardware(self) -> tuple[str, ...]:
+        """Return the device of this shard and the versions of its libraries."""
+        return describe_hardware(self.spec.device)
 
     def rows(self, part: str) -> Rows:
         """Return the sorted rows of a part that this shard has."""
@@ -245,9 +250,8 @@ class PoolShard:
     def _key(self, model: Model, part: str, chunk: int) -> str:
         """All that decides the vectors of a chunk. The model's digest is of weights and encoder options."""
         spec = self.spec
-        computed = torch.device(spec.device).type, torch.__version__
         texts = storage_path(spec.folder).name, part, chunk, spec.encoder.encoder_batch
-        return json.dumps([model.digest, spec.encoder.vectors, *texts, *computed])
+        return json.dumps([model.digest, spec.encoder.vectors, *texts, self.hardware()])
 
     def _encoder_of(self, model: Model) -> TextEncoder:
         if self._encoder is None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from al_ray.core import chunks
 from al_ray.core.candidates import NO_CANDIDATES, Order
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import SearchConfig
@@ -23,6 +24,7 @@ from al_ray.encoders.transformer import Encoder
 from al_ray.metrics.average_precision import counts_above, thresholds_of
 from al_ray.metrics.bootstrap import QueryBootstrap
 from al_ray.metrics.estimator import CountRequest
+from al_ray.search import vector_files
 from al_ray.search.exact_join import UNIT, JoinQuery, LeastPairs, hosts
 from al_ray.search.knn_merge import KnnRequest, select, shortlist
 from al_ray.search.shard import PoolShard
@@ -115,9 +117,9 @@ def moved(width: int) -> float:
 
 
 def rounded(vectors: Vectors) -> Vectors:
-    with VectorStore("fp16", inf, {}, 0, 1).create("left", "", vectors.shape) as shelf:
-        shelf[:] = vectors
-    return shelf
+    found = VectorStore("fp16", inf, {}, 0, 1).empty(vectors.shape)
+    found[:] = vectors
+    return found
 
 
 def test_vectors_of_16_bits_are_those_of_32_rounded_once(tmp_path, letters, task):
@@ -166,26 +168,67 @@ def keeping(task, folder: Path, encoder: EncoderConfig, shards: int = 1) -> Pool
 
 def files(folder: Path) -> dict[str, tuple[int, bytes]]:
     """The kept files: inode and content."""
-    found = sorted((folder / "pool" / "vectors").iterdir())
+    found = sorted((folder / "vectors" / "pool").iterdir())
     return {path.name: (path.stat().st_ino, path.read_bytes()) for path in found}
 
 
 @pytest.mark.parametrize("vectors", KINDS)
-def test_what_was_kept_is_read_back_without_an_encoder(tmp_path, letters, task, trained, vectors):
+def test_what_was_kept_is_read_back_without_an_encoder_by_any_number_of_shards(
+    tmp_path, letters, task, trained, vectors
+):
     encoder, part = replace(letters, vectors=vectors), pool(task, tmp_path, letters, 1).part("train", "left")
     first, again = (keeping(task, tmp_path, encoder, 2).shards[1] for _ in range(2))
-    told = list(first.embed(trained[0], part))
+    counts = list(first.embed(trained[0], part))
+    list(keeping(task, tmp_path, encoder, 2).shards[0].embed(trained[0], part))
     kept = files(tmp_path)
     # No weights: whoever encodes a text now, fails.
     shutil.rmtree(trained[0].path)
-    assert list(again.embed(trained[0], part)) == told
-    assert sum(told) == len(again.rows(part)) > 0
+    assert list(again.embed(trained[0], part)) == counts
+    assert sum(counts) == len(again.rows(part)) > 0
     before, after = (shard.block(trained[0], part, 0, 10_000).vectors for shard in (first, again))
     assert before.dtype == after.dtype == {"fp32": np.float32, "fp16": np.float16}[vectors]
     assert before.tobytes() == after.tobytes()
+    for shards in (1, 3):
+        others = keeping(task, tmp_path, encoder, shards).shards
+        assert sum(sum(shard.embed(trained[0], part)) for shard in others) == len(task.split("train").space.left)
     assert files(tmp_path) == kept
+    # Other options of the encoder are other vectors.
+    other = replace(encoder, encoder_batch=encoder.encoder_batch + 1)
     with pytest.raises(BadFile):
-        list(keeping(task, tmp_path, encoder, 3).shards[1].embed(trained[0], part))
+        list(keeping(task, tmp_path, other, 2).shards[1].embed(trained[0], part))
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_an_embedding_that_is_started_again_encodes_only_the_chunks_that_are_missing(
+    tmp_path, letters, task, trained, lost
+):
+    part = keeping(task, tmp_path, letters).part("train", "left")
+    whole = list(keeping(task, tmp_path, letters).shards[0].embed(trained[0], part))
+    assert len(whole) > 2
+    kept = files(tmp_path)
+    path = tmp_path / "vectors" / "pool" / list(kept)[lost]
+    path.unlink()
+    again, encoded = keeping(task, tmp_path, letters).shards[0], []
+    again.on_embedded = encoded.append
+    assert list(again.embed(trained[0], part)) == whole
+    assert encoded == [whole[lost]]
+    assert {name: content for name, (_, content) in files(tmp_path).items()} == {
+        name: content for name, (_, content) in kept.items()
+    }
+
+
+def test_chunks_of_several_batches_are_dealt_evenly_and_have_the_same_vectors(tmp_path, letters, task, monkeypatch):
+    usual = pool(task, tmp_path, letters, 2).vectors("train", "left")
+    monkeypatch.setattr(chunks, "VECTOR_CHUNKS", 2)
+    made = keeping(task, tmp_path, letters, 3)
+    part, batches = made.part("train", "left"), -(-len(usual) // letters.encoder_batch)
+    assert batches > 2
+    dealt = [shard._chunks(part) for shard in made.shards]
+    assert [[number for number, _ in own] for own in dealt] == [[0], [1], []]
+    assert {len(own) for of_shard in dealt for _, own in of_shard} == {batches // 2, -(-batches // 2)}
+    found = made.vectors("train", "left")
+    assert [found[row].tobytes() for row in usual] == [vector.tobytes() for vector in usual.values()]
+    assert len(files(tmp_path)) == 2
 
 
 DAMAGES = {
@@ -209,7 +252,7 @@ def test_a_kept_file_that_is_not_what_was_written_is_made_again(tmp_path, letter
         contents.append(files(tmp_path))
     (good, *_), (other, *_) = ([content for _, content in found.values()] for found in contents)
     assert good != other
-    (path, *_) = sorted((tmp_path / "pool" / "vectors").iterdir())
+    (path, *_) = sorted((tmp_path / "vectors" / "pool").iterdir())
     path.write_bytes(DAMAGES[damage](other, good))
     assert replace(keeping(task, tmp_path, letters), model=trained[1]).cosines("train") == cosines[1]
     assert f"{path.name} is not used" in caplog.text
@@ -218,54 +261,49 @@ def test_a_kept_file_that_is_not_what_was_written_is_made_again(tmp_path, letter
     }
 
 
-def test_vectors_that_a_gpu_made_or_another_pool_are_others(tmp_path, letters, task, caplog):
+def test_vectors_of_other_hardware_or_another_pool_are_others(tmp_path, letters, task, monkeypatch):
     part = keeping(task, tmp_path, letters).part("train", "left")
     shard = keeping(task, tmp_path, letters).shards[0]
-    keys = {shard._key(keeping(task, tmp_path, letters).model, part)}
-    for change in ({"device": "cuda:0"}, {"folder": "elsewhere"}, {"shard": 1}, {"shards": 2}):
-        shard.spec, usual = replace(shard.spec, **change), shard.spec
-        keys.add(shard._key(keeping(task, tmp_path, letters).model, part))
-        shard.spec = usual
+    model = keeping(task, tmp_path, letters).model
+    keys = {shard._key(model, part, 0), shard._key(model, part, 1)}
+    shard.spec, usual = replace(shard.spec, folder="elsewhere"), shard.spec
+    keys.add(shard._key(model, part, 0))
+    shard.spec = usual
+    for hardware in (("NVIDIA H200", "capability 9.0"), ("cpu", "x86_64", "DEFAULT")):
+        monkeypatch.setattr(PoolShard, "hardware", lambda _, hardware=hardware: hardware)
+        keys.add(shard._key(model, part, 0))
     assert len(keys) == 5
 
 
 def test_only_the_untrained_vectors_and_the_last_weights_are_kept(tmp_path, letters, task, trained):
     part = keeping(task, tmp_path, letters).part("train", "left")
-    for shards in (3, 2):
-        for shard in keeping(task, tmp_path, letters, shards).shards[:2]:
-            list(shard.embed(trained[0], part))
-    assert [name[-10:] for name in files(tmp_path)] == ["0-of-2.npy", "0-of-3.npy", "1-of-2.npy", "1-of-3.npy"]
-    first = keeping(task, tmp_path, letters, 2).shards[0]
-    for model in (keeping(task, tmp_path, letters).model, trained[1], trained[2]):
-        list(first.embed(model, part))
-    # What three shards left is gone too: no shard of this run maps it.
-    now = [name.removesuffix(".npy").rsplit("-", 5) for name in files(tmp_path)]
-    assert {name[5] for name in now} == {"2"}
-    own = {name[0] for name in now if name[3] == "0"}
-    assert own == {f"trained-{trained[2].digest[:16]}", f"untrained-{first.untrained().digest[:16]}"}
-    # The other shard has not come to these weights yet, and its map stays.
-    assert [name[0] for name in now if name[3] == "1"] == [f"trained-{trained[0].digest[:16]}"]
+    made = keeping(task, tmp_path, letters, 2)
+    for shard in made.shards:
+        list(shard.embed(trained[0], part))
+    count = len(files(tmp_path))
+    for model in (made.model, trained[1], trained[2]):
+        list(made.shards[0].embed(model, part))
+    names = [name.removesuffix(".npy").split("-left-") for name in files(tmp_path)]
+    weights = [(kind, int(rest.rpartition("-")[2]) % 2) for kind, rest in names]
+    own = (count + 1) // 2
+    assert weights.count((f"trained-{trained[2].digest[:16]}", 0)) == own
+    assert weights.count((f"untrained-{made.model.digest[:16]}", 0)) == own
+    # The other shard has not changed to these weights yet, and its files stay.
+    assert weights.count((f"trained-{trained[0].digest[:16]}", 1)) == count - own
+    assert len(weights) == count + own
 
 
-def test_an_embedding_that_is_broken_off_leaves_nothing_and_one_that_is_killed_nothing_that_is_taken(
-    tmp_path, letters, task
-):
-    shard = keeping(task, tmp_path, letters).shards[0]
-    part, model = keeping(task, tmp_path, letters).part("train", "left"), keeping(task, tmp_path, letters).model
-    stream = shard.embed(model, part)
-    next(stream)
-    (aside,) = files(tmp_path)
-    path = tmp_path / "pool" / "vectors" / aside
-    # All its room is there from the start: a map that meets a full disk would end the process.
-    assert path.stat().st_blocks * 512 >= path.stat().st_size
-    content = path.read_bytes()
+def test_an_embedding_that_is_broken_off_keeps_the_chunks_that_it_has_finished(tmp_path, letters, task):
+    made = keeping(task, tmp_path, letters)
+    (shard,), part = made.shards, made.part("train", "left")
+    stream = shard.embed(made.model, part)
+    first, _ = next(stream), next(stream)
     assert isinstance(stream, Generator)
     stream.close()
-    assert files(tmp_path) == {}
-    path.write_bytes(content)
-    told = list(shard.embed(model, part))
-    assert sum(told) == len(shard.rows(part))
-    assert len(files(tmp_path)) == 2
+    assert len(files(tmp_path)) == 1
+    again, encoded = keeping(task, tmp_path, letters).shards[0], []
+    again.on_embedded = encoded.append
+    assert sum(again.embed(made.model, part)) == len(again.rows(part)) == sum(encoded) + first
 
 
 def mapped(vectors: Vectors) -> bool:
@@ -278,41 +316,51 @@ def mapped(vectors: Vectors) -> bool:
 def test_what_goes_beyond_the_memory_allowed_is_mapped_and_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     # Room for 100 numbers of 4 bytes.
-    shelf = VectorStore("fp32", 400 / GIB, {}, 0, 1)
+    store = VectorStore("fp32", 400 / GIB, {}, 0, 1)
     for kind in ("untrained", "trained"):
-        shelf.select(kind, "a")
+        store.select(kind, "a")
         for shape, elsewhere in (((6, 10), False), ((5, 10), True), ((4, 10), False), ((1, 1), True), ((0, 9), False)):
-            with shelf.create("left", "", shape) as vectors:
-                assert not list(tmp_path.iterdir())
-                vectors[:] = 3
+            vectors = store.empty(shape)
+            assert not list(tmp_path.iterdir())
+            vectors[:] = 3
             assert vectors.shape == shape
             assert mapped(vectors) == elsewhere
             assert (vectors == 3).all()
 
 
-def test_a_disk_without_room_is_told_of(tmp_path, monkeypatch):
+def test_a_mapped_file_has_its_room_from_the_start(tmp_path):
+    # A map that meets a full disk would end the process.
+    path = tmp_path / "file"
+    path.touch()
+    vector_files._mapped(path, (1000, 10), np.dtype(np.float32))
+    assert path.stat().st_blocks * 512 >= path.stat().st_size > 40_000
+
+
+def test_an_error_names_the_place_when_nothing_can_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere" / "at all"))
     (tmp_path / "nowhere").write_text("a file")
-    with pytest.raises(BadFile, match="cannot be written"), VectorStore("fp32", 0, {}, 0, 1).create("left", "", (2, 3)):
-        pass
+    with pytest.raises(BadFile, match="cannot be written"):
+        VectorStore("fp32", 0, {}, 0, 1).empty((2, 3))
+    store = VectorStore("fp32", 0, {"trained": tmp_path / "nowhere"}, 0, 1)
+    store.folder = store.folders["trained"]
+    with pytest.raises(BadFile, match="cannot be written"):
+        store.keep("left", 0, "", np.zeros((2, 3), np.float32))
 
 
 def test_a_shard_without_texts_keeps_no_file(tmp_path, letters, task):
     made = keeping(task, tmp_path, letters, 50)
     part = made.part("train", "left")
-    told = [list(shard.embed(made.model, part)) for shard in made.shards]
-    assert [] in told
-    assert len(files(tmp_path)) == sum(bool(counts) for counts in told)
-    assert list(chain(*told)) == list(chain(*[list(shard.embed(made.model, part)) for shard in made.shards]))
+    counts = [list(shard.embed(made.model, part)) for shard in made.shards]
+    assert [] in counts
+    assert len(files(tmp_path)) == sum(map(len, counts))
+    assert list(chain(*counts)) == list(chain(*[list(shard.embed(made.model, part)) for shard in made.shards]))
 
 
-@pytest.mark.parametrize(("shard", "shards", "left"), [(1, 12, ["11-of-12"]), (0, 2, ["1-of-2"])])
-def test_a_shard_is_known_by_its_whole_name(tmp_path, shard, shards, left):
-    for place in ((1, 12), (11, 12), (1, 2)):
-        shelf = VectorStore("fp32", 0, {"trained": tmp_path}, *place)
-        shelf.select("trained", "a")
-        with shelf.create("left", "", (1, 1)):
-            pass
-    assert len(list(tmp_path.iterdir())) == 3
+@pytest.mark.parametrize(("shard", "shards", "left"), [(1, 12, [2, 11, 12]), (0, 2, [1, 11, 13])])
+def test_a_shard_removes_the_files_of_its_own_chunks_alone(tmp_path, shard, shards, left):
+    store = VectorStore("fp32", 0, {"trained": tmp_path}, 0, 1)
+    store.select("trained", "a")
+    for chunk in (1, 2, 11, 12, 13):
+        store.keep("left", chunk, "", np.zeros((1, 1), np.float32))
     VectorStore("fp32", 0, {"trained": tmp_path}, shard, shards).select("trained", "b")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"trained-a-left-{place}.npy" for place in left]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"trained-a-left-{chunk:05}.npy" for chunk in left]

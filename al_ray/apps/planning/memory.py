@@ -51,7 +51,7 @@ def _vectors(run: Setting) -> list[Memory]:
     sizes, stored = run.sizes, {HOST: 0, DISK: 0}
     each, limit = sizes.dim * sizes.vectors, run.cluster.mapped_above * 2**30
     for texts in _parts(run):
-        beyond = run.cluster.keep_vectors or (stored[HOST] + texts) * each > limit
+        beyond = (stored[HOST] + texts) * each > limit
         stored[DISK if beyond else HOST] += texts
     return [
         Memory("shard", f"vectors of {count:,} texts, {8 * sizes.vectors} bits{way}", where, count * each)

@@ -27,8 +27,12 @@ class ClusterConfig:
     """GiB of vectors that a shard keeps in memory; more vectors are memory-mapped from a file in the node's folder for
     temporary files (TMPDIR). A Faiss index (knn) is always in memory."""
     keep_vectors: bool = False
-    """Store vectors in the run folder, memory-mapped: a restarted shard, a resumed run and the command evaluate read
-    them instead of encoding again. Vectors of the untrained encoder and of the latest model are kept."""
+    """Store vectors in the run folder, chunk by chunk: a restarted shard, a resumed run (with any number of shards) and
+    the command evaluate read them instead of encoding again. Those of the untrained encoder and of the latest model are
+    kept."""
+    mixed_hardware: bool = False
+    """Accept shards on different devices or library versions. The last bits of a vector, and with them results, then
+    depend on where a text is encoded."""
     shared_storage: bool = False
     """The local paths given are on storage that all nodes mount. Without it a cluster of several nodes needs URIs."""
 
