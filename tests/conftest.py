@@ -15,6 +15,7 @@ os.environ.update(
         # A local Ray would otherwise write a token into the home folder, and other Rays would then ask for it.
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",
         "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
         # Figures for Prometheus leave a process every second instead of every ten.
         "RAY_metrics_report_interval_ms": "1000",
