@@ -38,8 +38,8 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
         # By default Ray 2.60 writes a token into the home folder, and later clusters there require it.
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # The handler writes down where a process aborted. Without memory it aborts itself, and so on for ever, where the
-        # process should end and be started again.
+        # The handler writes down where a process aborted. Without memory it aborts itself, again and again, and the
+        # process does not end.
         os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
         # Waiting threads that spin block those they wait for when another process computes too: on two shared cores a
         # small encoder was thirty times slower.

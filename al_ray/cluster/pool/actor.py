@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import compress
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -80,12 +81,14 @@ class PullsFromPeers(Base):
     def embed(self, model: Model, part: str) -> Iterator[int]:
         """As PoolShard.embed, but yield WORDS numbers at most; what a peer asks for waits meanwhile."""
         with self._embedding:
-            steps, done = sum(len(batches) for _, batches in self._chunks(part)), 0
+            steps, done = ceil(len(self.rows(part)) / self.spec.encoder.encoder_batch), 0
             for step, count in enumerate(super().embed(model, part)):
                 done += count
                 if _is_due(step, steps):
                     yield done
                     done = 0
+            if done:
+                yield done
 
     def size(self, part: str) -> int:
         """Return how many texts of a part this shard has."""
