@@ -69,7 +69,8 @@ def prepare_pool(
         source = str(task_folder.resolve()), encoder, str(folder)
         chunks = _chunks(task)
         workers = min(cluster.shards, len(chunks)) if room is None else 1
-        if workers > 1:
+        # A side of one chunk is not worth two starts of workers.
+        if workers > 1 and any(number for _, number, *_ in chunks):
             # Before the token ids, which need the words of an encoder that brings none.
             run_in_worker(write_base, *source, config=cluster)
             shares = [(*source, tuple(chunks[worker::workers])) for worker in range(workers)]

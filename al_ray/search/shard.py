@@ -33,7 +33,7 @@ from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, s
 from al_ray.search.knn_merge import PairIndex, Shortlist, nearest
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.ruled_index import RuledIndex
-from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore
+from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore, vector_folder
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -65,8 +65,7 @@ class ShardSpec:
         """Kind of weights -> where its vectors are kept, if they are."""
         if not (self.keep_vectors or self.sharer):
             return {}
-        pool = storage_path(self.folder)
-        folder = pool.parent / "vectors" / pool.name
+        folder = vector_folder(storage_path(self.folder))
         return {UNTRAINED: folder, **({TRAINED: folder / self.sharer} if self.keep_vectors else {})}
 
 

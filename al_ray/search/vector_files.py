@@ -121,6 +121,11 @@ class VectorStore:
         return None if self.folder is None else self.folder / f"{self._weights}-{part}-{chunk:05}.npy"
 
 
+def vector_folder(pool: StoragePath) -> StoragePath:
+    """Return where the vectors of a pool folder are kept."""
+    return pool.parent / "vectors" / pool.name
+
+
 def single(vectors: Vectors) -> torch.Tensor:
     """(n, d) vectors in float32, for products: a copy where they are of 16 bits, mapped, or what Ray handed over."""
     # torch cannot express what is read-only.

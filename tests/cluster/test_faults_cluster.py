@@ -134,7 +134,7 @@ def test_a_shard_killed_while_vectors_are_kept_costs_time_alone(cluster, asked, 
     keeping = replace(WHERE, keep_vectors=True)
     assert ended(asked, tmp_path / "run", keeping) == quiet
     assert [death[0] for death in killing.deaths] == [stage]
-    kept = {path.name.split("-left-")[0] for path in (tmp_path / "run").glob("pool/*/vectors/*.npy")}
+    kept = {path.name.split("-left-")[0] for path in (tmp_path / "run").glob("pool/vectors/*/*.npy")}
     done = RunFolder(tmp_path / "run", read_task(Path(asked.task)))
     last = done.model(2)
     assert {name for name in kept if name.startswith("trained-")} == {f"trained-{last.digest[:16]}"}

@@ -29,7 +29,9 @@ from al_ray.search.exact_join import UNIT, JoinQuery, LeastPairs, hosts
 from al_ray.search.knn_merge import KnnRequest, select, shortlist
 from al_ray.search.shard import PoolShard
 from al_ray.search.vector_files import GIB, VectorStore, single
+from al_ray.storage.uri import storage_path
 from tests.search.test_shard import Pool, pool
+from tests.storage.s3 import served
 
 ORDER, COUNT = Order(0.9), 50
 KINDS = ["fp32", "fp16"]
@@ -364,3 +366,38 @@ def test_a_shard_removes_the_files_of_its_own_chunks_alone(tmp_path, shard, shar
         store.keep("left", chunk, "", np.zeros((1, 1), np.float32))
     VectorStore("fp32", 0, {"trained": tmp_path}, shard, shards).select("trained", "b")
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"trained-a-left-{chunk:05}.npy" for chunk in left]
+
+
+def test_chunks_on_an_object_store_are_read_by_every_node(tmp_path, letters, task, trained, monkeypatch):
+    here, model = pool(task, tmp_path, letters, 1), trained[0]
+    part, wanted = here.part("train", "left"), replace(here, model=model).vectors("train", "left")
+    with served() as server:
+        uri = storage_path(server.uri("run/pool/key"))
+        for path in (tmp_path / "pool").rglob("*"):
+            if path.is_file():
+                (uri / path.relative_to(tmp_path / "pool").as_posix()).put(path)
+
+        def node(name: str, shards: int) -> list[PoolShard]:
+            """Shards on a node with a folder of its own for temporary files."""
+            (tmp_path / name).mkdir()
+            monkeypatch.setattr("tempfile.tempdir", str(tmp_path / name))
+            spec = replace(here.shards[0].spec, folder=str(uri), keep_vectors=True, shards=shards)
+            return [PoolShard(replace(spec, shard=number)) for number in range(shards)]
+
+        for shard in node("first", 2):
+            list(shard.embed(model, part))
+        names = server.names("run/pool/vectors/key")
+        assert len(names) == len(wanted) // letters.encoder_batch + (len(wanted) % letters.encoder_batch > 0)
+        # No weights: whoever encodes a text now, fails.
+        shutil.rmtree(model.path)
+        found = replace(here, shards=node("second", 3), model=model).vectors("train", "left")
+        assert {row: vector.tobytes() for row, vector in found.items()} == {
+            row: vector.tobytes() for row, vector in wanted.items()
+        }
+        for shard in node("third", 3):
+            list(shard.embed(here.model, part))
+            list(shard.embed(trained[1], part))
+        assert {name.split("-left-")[0] for name in server.names("run/pool/vectors/key")} == {
+            f"untrained-{here.model.digest[:16]}", f"trained-{trained[1].digest[:16]}"
+        }  # fmt: skip
+        assert not [path for path in (tmp_path / "third").iterdir() if path.name.startswith("al_ray-vectors-")]

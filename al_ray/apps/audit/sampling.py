@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.audit.false_positives import draw_above, threshold_at
 from al_ray.metrics.strata import EvaluationSet
 from al_ray.runs.run_folder import RunFolder
-from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED
+from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, vector_folder
 
 logger = logging.getLogger(__name__)
 
@@ -95,21 +94,16 @@ def with_stored_vectors(
 ) -> ClusterConfig:
     """Return the cluster options with keep_vectors if the run folder holds the audited model's vectors.
 
-    They are used only if they were written by as many shards: otherwise the store would replace them.
+    They are used only if they are of this model: otherwise the store would replace them.
     """
-    pool = pool_folder(folder.task, config.encoding, folder.path)
-    if cluster.keep_vectors or not isinstance(pool, Path):
+    if cluster.keep_vectors:
         return cluster
+    stored = vector_folder(pool_folder(folder.task, config.encoding, folder.path))
     name = f"{TRAINED}-{options.model[:DIGITS]}" if options.model else UNTRAINED
-    shards = {path.stem.rpartition("-of-")[2] for path in (pool / "vectors").glob(f"{name}-*-of-*.npy")}
-    if str(cluster.shards) in shards:
-        logger.info("the vectors that the run stored are used (--keep-vectors)")
-        return replace(cluster, keep_vectors=True)
-    if shards:
-        logger.warning(
-            "the run stored vectors for --shards %s; they are encoded again for %d", ", ".join(shards), cluster.shards
-        )
-    return cluster
+    if not any(stored.glob(f"{name}-*.npy")):
+        return cluster
+    logger.info("the vectors that the run stored are used (--keep-vectors)")
+    return replace(cluster, keep_vectors=True)
 
 
 def _known(folder: RunFolder, split: Split) -> tuple[Keys, Labels]:

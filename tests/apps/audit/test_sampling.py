@@ -1,4 +1,4 @@
-"""An audit reads the vectors that a run stored, if they are those of the audited model and of as many shards."""
+"""An audit reads the vectors that a run stored, if they are those of the audited model."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from al_ray.apps.audit.sampling import with_stored_vectors
 from al_ray.cluster.token_store import pool_folder
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.runs.run_folder import RunFolder
+from al_ray.search.vector_files import vector_folder
 
 DIGEST = "0123456789abcdef" * 4
 
@@ -19,24 +20,21 @@ def options(model: str) -> AuditOptions:
 
 
 @pytest.mark.parametrize(
-    ("stored", "model", "shards", "kept"),
+    ("stored", "model", "kept"),
     [
-        ("trained-0123456789abcdef-left-12-0-of-2.npy", DIGEST, 2, True),
-        ("trained-0123456789abcdef-left-12-0-of-2.npy", DIGEST, 1, False),
-        ("trained-0123456789abcdef-left-12-0-of-2.npy", "other", 2, False),
-        ("untrained-0123456789abcdef-left-12-0-of-2.npy", "", 2, True),
-        ("trained-0123456789abcdef-left-12-0-of-2.npy", "", 2, False),
-        (None, DIGEST, 2, False),
+        ("trained-0123456789abcdef-left-12-00000.npy", DIGEST, True),
+        ("trained-0123456789abcdef-left-12-00000.npy", "other", False),
+        ("untrained-0123456789abcdef-left-12-00000.npy", "", True),
+        ("trained-0123456789abcdef-left-12-00000.npy", "", False),
+        (None, DIGEST, False),
     ],
 )
-def test_stored_vectors_are_read_if_they_fit(make_task, tmp_path: Path, caplog, stored, model, shards, kept):
-    task, config, cluster = make_task(True), RunConfig(task="task"), ClusterConfig(shards=shards)
+def test_stored_vectors_are_read_if_they_fit(make_task, tmp_path: Path, stored, model, kept):
+    task, config, cluster = make_task(True), RunConfig(task="task"), ClusterConfig()
     folder = RunFolder(tmp_path, task)
     if stored is not None:
-        vectors = pool_folder(task, config.encoding, tmp_path) / "vectors"
+        vectors = vector_folder(pool_folder(task, config.encoding, tmp_path))
         assert isinstance(vectors, Path)
         vectors.mkdir(parents=True)
         (vectors / stored).touch()
     assert with_stored_vectors(config, cluster, folder, options(model)).keep_vectors == kept
-    # Those of another number of shards are not used, as that would delete them; the user can.
-    assert ("--shards 2; they are encoded again for 1" in caplog.text) == (shards == 1)
