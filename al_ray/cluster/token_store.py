@@ -22,6 +22,7 @@ from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task
 from al_ray.datasets.pair_rules import write_rule
 from al_ray.datasets.task_folder import read_about, read_task, read_texts
+from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import TextEncoder, learn_words, refuse_prompts, untrained
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import StoredTokens, batch_order, has_chunk, store_array
@@ -85,9 +86,10 @@ def prepare_pool(
 
 def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
     """Write what is missing of a pool folder: words, token ids, and the batches of each part."""
-    task, to = read_task(storage_path(task_folder)), storage_path(folder)
+    to = storage_path(folder)
     if (to / ENCODER).is_file():
         return
+    task = read_task(storage_path(task_folder))
     description, chunks = write_base(task_folder, encoder, folder), _chunks(task)
     for _ in write_tokens(task_folder, encoder, folder, tuple(chunks)):
         pass
@@ -107,8 +109,9 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
 def write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> str:
     """Write what tokenising needs, and the rule of which pairs can match; return how the encoder makes vectors."""
     task, to = read_task(storage_path(task_folder)), storage_path(folder)
-    with WriteErrors(folder):
-        learn_words(_trained_on(task), encoder, to)
+    if is_cnn(encoder.encoder):
+        with WriteErrors(folder):
+            learn_words(_trained_on(task), encoder, to)
     if task.rule is not None:
         write_rule(task.rule, to, task.symmetric)
     return _tokeniser(task.symmetric, encoder, to).description
