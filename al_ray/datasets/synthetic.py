@@ -20,6 +20,7 @@ from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.splitting import Numbers, deal, symmetric_task
+from al_ray.datasets.strings import Strings
 from al_ray.datasets.synthetic_vocabulary import DOMAINS, ENDS, STARTS
 
 LEAST, MOST = 100, 10_000_000
@@ -47,7 +48,8 @@ def synthetic_task(texts: int, seed: int) -> Task:
     place = np.empty_like(order)
     place[order] = np.arange(texts)
     log.info("writing %s questions of %s clusters", f"{texts:,}", f"{len(sizes):,}")
-    corpus = Corpus(tuple(f"s{row}" for row in range(texts)), tuple(_questions(cell, sizes, order, rng)))
+    ids = Strings.pack(f"s{row}" for row in range(texts))
+    corpus = Corpus(ids, Strings.pack(_questions(cell, sizes, order, rng)))
     log.info("splitting them")
     split_of = deal(cell[order] // CELLS, SHARES, generator(seed, "split"))
     return symmetric_task("synthetic", corpus, cell[order], place[negatives], split_of)
