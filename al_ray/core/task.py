@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -28,7 +28,9 @@ class StoredStrings(Protocol):
 
 def strings_at(strings: Sequence[str], rows: Rows) -> list[str]:
     """Return the strings (n,) of (n,) rows, in their order."""
-    return strings.take(rows) if isinstance(strings, StoredStrings) else [strings[row] for row in rows.tolist()]
+    if isinstance(strings, StoredStrings):
+        return strings.take(rows)
+    return [strings[row] for row in cast(list[int], rows.tolist())]
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,8 +44,8 @@ def write_corpus(corpus: Corpus, path: Path) -> None:
     """Write ids and texts, in row groups of AT_ONCE: to look up a text the group that holds it is read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     ids, texts = as_strings(corpus.ids), as_strings(corpus.texts)
-    # An open file, because pyarrow rejects names that are not UTF-8.
-    with path.open("wb") as file, pq.ParquetWriter(file, TEXTS, compression="zstd") as writer:
+    # An open file, because pyarrow rejects names that are not UTF-8. No dictionary: few texts occur twice.
+    with path.open("wb") as file, pq.ParquetWriter(file, TEXTS, use_dictionary=False, compression="zstd") as writer:
         for start in range(0, len(corpus), AT_ONCE):
             part = slice(start, start + AT_ONCE)
             columns = [as_array(column[part]).cast(pa.string()) for column in (ids, texts)]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from al_ray.core.errors import BadFile
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets import corpus_file
-from al_ray.datasets.corpus_file import TEXTS, read_corpus, stored_corpus, write_corpus
+from al_ray.datasets.corpus_file import TEXTS, read_corpus, stored_corpus, stored_texts, write_corpus
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.datasets.strings import Strings
 from al_ray.datasets.task_folder import read_task, read_texts, write_task
@@ -31,9 +31,9 @@ def small_groups(monkeypatch):
 
 
 @pytest.fixture
-def reads(monkeypatch) -> list[tuple[int, str]]:
+def reads(monkeypatch) -> list[tuple[int | str, ...]]:
     """The row groups and columns that are read from here on."""
-    done, read = list[tuple[int, str]](), pq.ParquetFile.read_row_group
+    done, read = list[tuple[int | str, ...]](), pq.ParquetFile.read_row_group
 
     def noted(file: pq.ParquetFile, number: int, columns: list[str], **options: bool) -> pa.Table:
         done.append((number, *columns))
@@ -111,7 +111,7 @@ def test_a_file_that_is_changed_in_place_is_refused(tmp_path):
         pq.write_table(pa.table(columns, schema=TEXTS), path, GROUP, compression="none", use_dictionary=False)
 
     write("a")
-    texts = stored_corpus(path).texts
+    texts = stored_texts(path)
     assert texts.take(np.array([0, 39])) == ["a" * 9_999] * 2
     write("b")
     assert [text[0] for text in texts.take(np.array([0, 39]))] == ["a", "a"], "they are still in memory"
