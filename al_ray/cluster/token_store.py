@@ -19,7 +19,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import WriteErrors
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress, no_progress
-from al_ray.core.task import Task
+from al_ray.core.task import Task, strings_at
 from al_ray.datasets.pair_rules import write_rule
 from al_ray.datasets.task_folder import read_about, read_task, read_texts
 from al_ray.encoders.cnn import is_cnn
@@ -152,8 +152,8 @@ def _trained_on(task: Task) -> list[str]:
     if "train" not in task.splits:
         return []
     space = task.splits["train"].space
-    texts = [task.left.texts[row] for row in space.left]
-    return texts if task.symmetric else [*texts, *(task.right.texts[row] for row in space.right)]
+    texts = strings_at(task.left.texts, space.left)
+    return texts if task.symmetric else [*texts, *strings_at(task.right.texts, space.right)]
 
 
 def _part(side: str, rows: Rows) -> str:

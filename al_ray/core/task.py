@@ -1,9 +1,9 @@
 """A task: texts on two sides, split into train, dev and test, with their known pairs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,22 @@ SPLITS = ("train", "dev", "test")
 # complete: every match is a positive, so a pair without a label is a negative. partial: it is unknown.
 LabelsAre = Literal["complete", "partial"]
 UNMEASURED = "run without a measurement (jobs.run --evaluation.splits without a name)"
+
+
+@runtime_checkable
+class StoredStrings(Protocol):
+    """Strings that do not lie in memory as Python objects: many are looked up in one call."""
+
+    def take(self, rows: Rows) -> list[str]:
+        """Return the strings (n,) of (n,) rows, in their order."""
+        ...
+
+
+def strings_at(strings: Sequence[str], rows: Rows) -> list[str]:
+    """Return the strings (n,) of (n,) rows, in their order."""
+    if isinstance(strings, StoredStrings):
+        return strings.take(rows)
+    return [strings[row] for row in cast(list[int], rows.tolist())]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,25 +54,33 @@ class Fields:
 class Corpus:
     """Texts with their ids from the source data; the row of a text is its index here.
 
+    ids, texts: tuples, or the Strings of a task folder (datasets/strings.py), which are read where they lie. To look up
+    those of many rows use `strings_at`: one by one, each may be read from the file anew.
     fields: None if each text is one column. The encoder, the digest and all results depend on the texts alone.
     """
 
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
+    ids: Sequence[str]
+    texts: Sequence[str]
     fields: Fields | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.texts)
 
-    def cells(self, row: int) -> list[str]:
-        """Return the cells of a text by field, "" for an empty one; the text alone if there are no fields."""
+    def cells(self, rows: Rows) -> list[list[str]]:
+        """Return the cells of the texts (n,) of (n,) rows by field, "" for an empty one; a text alone has no fields."""
+        texts = strings_at(self.texts, rows)
         if self.fields is None:
-            return [self.texts[row]]
-        cells, start = list[str](), 0
-        for length in self.fields.lengths[row].tolist():
-            cells.append(self.texts[row][start : start + length])
-            start += length + bool(length)
-        return cells
+            return [[text] for text in texts]
+        return [_split(text, lengths) for text, lengths in zip(texts, self.fields.lengths[rows].tolist(), strict=True)]
+
+
+def _split(text: str, lengths: list[int]) -> list[str]:
+    """Split a text into cells of these lengths; a space follows each one that is not empty."""
+    cells, start = list[str](), 0
+    for length in lengths:
+        cells.append(text[start : start + length])
+        start += length + bool(length)
+    return cells
 
 
 @dataclass(frozen=True)
@@ -149,13 +173,18 @@ class Task:
 
     def ids_of(self, pairs: Pairs) -> tuple[list[str], list[str]]:
         """Return the ids (n,) of the left and of the right texts of (n, 2) pairs."""
-        left, right = pairs.T.tolist()
-        return [self.left.ids[row] for row in left], [self.right.ids[row] for row in right]
+        return self._at(self.left.ids, self.right.ids, pairs)
 
     def texts_of(self, pairs: Pairs) -> tuple[list[str], list[str]]:
         """Return the left and the right texts (n,) of (n, 2) pairs."""
-        left, right = pairs.T.tolist()
-        return [self.left.texts[row] for row in left], [self.right.texts[row] for row in right]
+        return self._at(self.left.texts, self.right.texts, pairs)
+
+    def _at(self, left: Sequence[str], right: Sequence[str], pairs: Pairs) -> tuple[list[str], list[str]]:
+        if not self.symmetric:
+            return strings_at(left, pairs[:, 0]), strings_at(right, pairs[:, 1])
+        # Both sides in one call, so that a part of the file that both need is read once.
+        both = strings_at(left, pairs.T.ravel())
+        return both[: len(pairs)], both[len(pairs) :]
 
     def space(self, left: Rows, right: Rows) -> PairSpace:
         """Return the space of all pairs of sorted left rows (l,) with sorted right rows (r,) of this task."""

@@ -20,6 +20,7 @@ from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.splitting import Numbers, deal, symmetric_task
+from al_ray.datasets.strings import AT_ONCE, Strings
 from al_ray.datasets.synthetic_vocabulary import DOMAINS, ENDS, STARTS
 
 LEAST, MOST = 100, 10_000_000
@@ -47,7 +48,8 @@ def synthetic_task(texts: int, seed: int) -> Task:
     place = np.empty_like(order)
     place[order] = np.arange(texts)
     log.info("writing %s questions of %s clusters", f"{texts:,}", f"{len(sizes):,}")
-    corpus = Corpus(tuple(f"s{row}" for row in range(texts)), tuple(_questions(cell, sizes, order, rng)))
+    ids = Strings.pack(f"s{row}" for row in range(texts))
+    corpus = Corpus(ids, Strings.pack(_questions(cell, sizes, order, rng)))
     log.info("splitting them")
     split_of = deal(cell[order] // CELLS, SHARES, generator(seed, "split"))
     return symmetric_task("synthetic", corpus, cell[order], place[negatives], split_of)
@@ -95,8 +97,10 @@ def _questions(cell: Numbers, sizes: Numbers, order: Numbers, rng: np.random.Gen
     form = (rng.random(len(cell)) < SECOND_FORM).astype(np.int64)
     entity = (family * ENTITIES + entity) * 2 + form
     before, after = _templates()
-    for t, e in zip(template[order].tolist(), entity[order].tolist(), strict=True):
-        yield before[t] + entities[e] + after[t]
+    for start in range(0, len(order), AT_ONCE):
+        part = order[start : start + AT_ONCE]
+        for t, e in zip(template[part].tolist(), entity[part].tolist(), strict=True):
+            yield before[t] + entities[e] + after[t]
 
 
 def _templates() -> tuple[list[str], list[str]]:

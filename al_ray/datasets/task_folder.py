@@ -16,7 +16,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -29,15 +29,15 @@ from al_ray.core.errors import BadFile, WriteErrors, WrongFolder
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.task import SPLITS, Corpus, Fields, LabelsAre, Split, Task
+from al_ray.datasets.corpus_file import cure_of, read_columns, stored_corpus, stored_texts, write_corpus
 from al_ray.datasets.pair_rules import add_rule, read_rule, write_rule
+from al_ray.datasets.strings import add_strings, as_strings
 from al_ray.storage.files import make_table, read_json, read_parquet, write_json, write_parquet
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 FORMAT = 1
-TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
 ROWS = pa.schema([("row", pa.int64())])
 PAIRS = pa.schema([("left", pa.int64()), ("right", pa.int64())])
-ROWS_PER_TABLE = 1_000_000
 # Sources whose labels are partial in a task.json of before labels_are; those of published data sets are complete.
 PARTIAL = ("prepare pairs", "prepare logs")
 
@@ -102,17 +102,20 @@ def _put_task(task: Task, folder: Uri, provenance: Mapping[str, Any]) -> bool:
 
 
 def read_task(folder: StoragePath) -> Task:
-    """Read the task of a folder, and check its digest."""
+    """Read the task of a folder, and check its digest.
+
+    Its ids and texts stay in the folder's files, which stay open: they are read once here, and later when needed.
+    """
     about = read_about(folder)
     left = _read_side(folder, "left")
     right = left if about["symmetric"] else _read_side(folder, "right")
-    rule = read_rule(folder, about["symmetric"], (len(left), len(right)), _cure(folder))
+    rule = read_rule(folder, about["symmetric"], (len(left), len(right)), cure_of(folder))
     bare = Task(about["name"], about["symmetric"], left, right, {}, about["digest"], rule=rule)
     splits = {name: _read_split(folder / name, name, bare) for name in SPLITS if name in about["splits"]}
     task = sealed(bare.name, bare.symmetric, left, right, splits, rule)
     task = replace(task, labels_are=_labels_are(about, folder))
     if task.digest != about["digest"]:
-        raise BadFile(f"{folder}: its tables do not match the digest in task.json; {_cure(folder)}")
+        raise BadFile(f"{folder}: its tables do not match the digest in task.json; {cure_of(folder)}")
     return task
 
 
@@ -121,11 +124,11 @@ def read_about(folder: StoragePath) -> dict[str, Any]:
     path = folder / "task.json"
     if not path.is_file():
         raise WrongFolder(f"{folder} holds no task.json; make a task folder with: python -m jobs.prepare --help")
-    about = read_json(path, ("digest", "format", "name", "splits", "symmetric"), _cure(folder))
+    about = read_json(path, ("digest", "format", "name", "splits", "symmetric"), cure_of(folder))
     if about["format"] != FORMAT:
-        raise BadFile(f"{path} has format {about['format']}, this al_ray reads {FORMAT}; {_cure(folder)}")
+        raise BadFile(f"{path} has format {about['format']}, this al_ray reads {FORMAT}; {cure_of(folder)}")
     if not isinstance(about["splits"], dict):
-        raise BadFile(f"{path}: its splits are {about['splits']!r}, not counts by name; {_cure(folder)}")
+        raise BadFile(f"{path}: its splits are {about['splits']!r}, not counts by name; {cure_of(folder)}")
     return about
 
 
@@ -133,15 +136,18 @@ def _labels_are(about: Mapping[str, Any], folder: StoragePath) -> LabelsAre:
     before = "partial" if about.get("provenance", {}).get("command") in PARTIAL else "complete"
     stated = about.get("labels_are", before)
     if stated not in get_args(LabelsAre):
-        raise BadFile(f"{folder / 'task.json'}: labels_are is {stated!r}, not complete or partial; {_cure(folder)}")
+        raise BadFile(f"{folder / 'task.json'}: labels_are is {stated!r}, not complete or partial; {cure_of(folder)}")
     return stated
 
 
 def read_texts(folder: StoragePath, side: Literal["left", "right"], rows: Rows | None = None) -> list[str]:
-    """Read only the texts of one side, or of some rows of it; in a symmetric task both sides are the same."""
+    """Read only the texts of one side, or of some rows of it; in a symmetric task both sides are the same.
+
+    Only the row groups that hold those rows are read, each once.
+    """
     name = "left" if read_about(folder)["symmetric"] else side
-    texts = _read(folder / f"{name}.parquet", TEXTS, ["text"])["text"]
-    return (texts if rows is None else texts.take(pa.array(rows))).to_pylist()
+    texts = stored_texts(folder / f"{name}.parquet")
+    return list(texts) if rows is None else texts.take(rows)
 
 
 def _refuse_other(task: Task, folder: StoragePath) -> bool:
@@ -170,8 +176,9 @@ def _write_fields(task: Task, folder: StoragePath) -> None:
     for side, corpus in _sides(task):
         path = folder / f"{side}-fields.parquet"
         if corpus.fields is not None:
-            table = pa.table(dict(zip(corpus.fields.names, corpus.fields.lengths.T, strict=True)))
-            if not path.is_file() or not read_parquet(path, cure=_cure(path)).equals(table):
+            lengths = corpus.fields.lengths.astype(np.int64).T
+            table = pa.table(dict(zip(corpus.fields.names, lengths, strict=True)))
+            if not path.is_file() or not read_parquet(path, cure=cure_of(path)).equals(table):
                 write_parquet(path, table)
 
 
@@ -199,60 +206,32 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
     (folder / "task.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
-def write_corpus(corpus: Corpus, path: Path) -> None:
-    """Write ids and texts, in parts: an Arrow string array holds at most 2 GiB, and ten million texts may need more."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # An open file, because pyarrow rejects names that are not UTF-8.
-    with path.open("wb") as file, pq.ParquetWriter(file, TEXTS, compression="zstd") as writer:
-        for start in range(0, len(corpus), ROWS_PER_TABLE):
-            part = slice(start, start + ROWS_PER_TABLE)
-            writer.write_table(pa.table({"id": corpus.ids[part], "text": corpus.texts[part]}, schema=TEXTS))
-
-
 def _write(schema: pa.Schema, columns: Iterable[Rows], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         pq.write_table(make_table(schema, columns), file, compression="zstd")
 
 
-def _read(path: StoragePath, schema: pa.Schema, columns: list[str] | None = None) -> pa.Table:
-    if not path.is_file():
-        raise BadFile(f"{path} is missing; {_cure(path)}")
-    table = read_parquet(path, None, columns, _cure(path))
-    for name in columns or schema.names:
-        if name not in table.column_names or table.schema.field(name).type != schema.field(name).type:
-            raise BadFile(f"{path} has no column {name!r} of type {schema.field(name).type}; {_cure(path)}")
-        if table[name].null_count:
-            raise BadFile(f"{path} has empty cells in column {name!r}; {_cure(path)}")
-    return table
-
-
-def read_corpus(path: StoragePath) -> Corpus:
-    """Read a file of `write_corpus`."""
-    table = _read(path, TEXTS)
-    return Corpus(tuple(table["id"].to_pylist()), tuple(table["text"].to_pylist()))
-
-
 def _read_side(folder: StoragePath, side: str) -> Corpus:
     """Read the texts of a side, and their fields if there are any."""
-    corpus, path = read_corpus(folder / f"{side}.parquet"), folder / f"{side}-fields.parquet"
+    corpus, path = stored_corpus(folder / f"{side}.parquet"), folder / f"{side}-fields.parquet"
     if not path.is_file():
         return corpus
-    table = read_parquet(path, cure=_cure(path))
+    table = read_parquet(path, cure=cure_of(path))
     try:
         lengths = np.stack([column.to_numpy() for column in table.columns], axis=1).astype(np.int64, casting="safe")
     except (TypeError, ValueError) as error:
-        raise BadFile(f"{path} holds other columns than lengths; {_cure(path)}") from error
+        raise BadFile(f"{path} holds other columns than lengths; {cure_of(path)}") from error
     fields = Fields(tuple(table.column_names), lengths)
-    texts = np.fromiter(map(len, corpus.texts), dtype=np.int64, count=len(corpus))
-    if not np.array_equal(fields.text_lengths, texts) or (lengths < 0).any():
-        raise BadFile(f"{path} does not fit the texts of {side}.parquet; {_cure(path)}")
-    return replace(corpus, fields=fields)
+    if not np.array_equal(fields.text_lengths, as_strings(corpus.texts).lengths()) or (lengths < 0).any():
+        raise BadFile(f"{path} does not fit the texts of {side}.parquet; {cure_of(path)}")
+    # None is longer than its text, and Arrow counts the characters of a text in 31 bits.
+    return replace(corpus, fields=replace(fields, lengths=lengths.astype(np.int32)))
 
 
 def _read_split(folder: StoragePath, name: str, task: Task) -> Split:
-    left = _read(folder / "left.parquet", ROWS)["row"].to_numpy()
-    right = left if task.symmetric else _read(folder / "right.parquet", ROWS)["row"].to_numpy()
+    left = read_columns(folder / "left.parquet", ROWS)["row"].to_numpy()
+    right = left if task.symmetric else read_columns(folder / "right.parquet", ROWS)["row"].to_numpy()
     return Split(
         name=name,
         space=task.space(left, right),
@@ -262,22 +241,16 @@ def _read_split(folder: StoragePath, name: str, task: Task) -> Split:
 
 
 def _read_pairs(path: StoragePath) -> Pairs:
-    table = _read(path, PAIRS)
+    table = read_columns(path, PAIRS)
     return as_pairs(table["left"].to_numpy(), table["right"].to_numpy())
-
-
-def _cure(place: StoragePath) -> str:
-    """Return the cure for a damaged task folder, or a file in it: a new one. It is never repaired in place."""
-    folder = next((folder for folder in (place, *place.parents) if (folder / "task.json").exists()), place)
-    return f"move {folder} away and make the task again with python -m jobs.prepare"
 
 
 def _digest(symmetric: bool, left: Corpus, right: Corpus, splits: Mapping[str, Split], rule: PairRule | None) -> str:
     """Return the sha256 of all values in a fixed order, which does not depend on the Parquet encoding."""
     digest = hashlib.sha256(b"symmetric" if symmetric else b"two sides")
     for corpus in (left,) if symmetric else (left, right):
-        for words in (corpus.ids, corpus.texts):
-            _add_words(digest, words)
+        for strings in (corpus.ids, corpus.texts):
+            add_strings(digest, strings)
     for name in SPLITS:
         if name in splits:
             split = splits[name]
@@ -287,11 +260,3 @@ def _digest(symmetric: bool, left: Corpus, right: Corpus, splits: Mapping[str, S
     if rule is not None:
         add_rule(digest, rule)
     return digest.hexdigest()
-
-
-def _add_words(digest: "hashlib._Hash", words: Sequence[str]) -> None:
-    """Add strings to a digest: their lengths, then their letters, so that different lists have different digests."""
-    for start in range(0, len(words), ROWS_PER_TABLE):
-        part = words[start : start + ROWS_PER_TABLE]
-        digest.update(np.fromiter(map(len, part), dtype="<i8", count=len(part)).tobytes())
-        digest.update("".join(part).encode("utf-8"))

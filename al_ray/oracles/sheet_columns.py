@@ -56,11 +56,8 @@ def sheet_columns(task: Task) -> list[SheetColumn]:
 
 def cells_of(task: Task, pairs: Pairs, columns: Sequence[SheetColumn]) -> list[list[str]]:
     """Return the cells of (n, 2) pairs: for each pair those of k columns."""
-    rows: list[list[str]] = []
-    for left, right in pairs.tolist():
-        cells = {"left": task.left.cells(left), "right": task.right.cells(right)}
-        rows.append([cells[column.side][column.place] for column in columns])
-    return rows
+    sides = zip(task.left.cells(pairs[:, 0]), task.right.cells(pairs[:, 1]), strict=True)
+    return [[{"left": left, "right": right}[column.side][column.place] for column in columns] for left, right in sides]
 
 
 def interface(columns: Sequence[SheetColumn]) -> str:

@@ -3,10 +3,9 @@
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.task import Task
-from al_ray.datasets.task_folder import read_task
-from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config
+from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config, complete_rounds
 from al_ray.storage.files import read_json
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import StoragePath
 
 
 def trained(path: StoragePath, task: Task, option: str) -> tuple[RunConfig, RunFolder]:
@@ -24,7 +23,7 @@ def trained(path: StoragePath, task: Task, option: str) -> tuple[RunConfig, RunF
 def bought_by(path: StoragePath) -> tuple[int, int]:
     """Return how many positives and negatives a run has; BadOption for one that is not finished."""
     config = bound_config(path)
-    lines = RunFolder(path, read_task(storage_path(config.task))).complete_rounds()
+    lines = complete_rounds(path)
     if not lines or not at_its_end(path, config):
         raise BadOption(f"{path} has {len(lines)} of {len(config.batches)} rounds; run it to its end first")
     return int(lines[-1]["positives"]), int(lines[-1]["labels"] - lines[-1]["positives"])

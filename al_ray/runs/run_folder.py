@@ -228,21 +228,29 @@ class RunFolder:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the lines of metrics.jsonl, one for each round."""
-        path = self.path / "metrics.jsonl"
-        if not path.exists():
-            return []
-        try:
-            lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        except (OSError, ValueError, RecursionError) as error:
-            raise BadFile(f"{path} cannot be read ({error}); restore it") from error
-        for number, line in enumerate(lines, start=1):
-            if not isinstance(line, dict) or not set(FIGURES) <= set(line) or line["round"] != number:
-                raise BadFile(f"{path}:{number} is not the line of round {number}; restore it")
-        return lines
+        return _lines(self.path)
 
     def complete_rounds(self) -> list[dict[str, Any]]:
         """Return the metrics of the rounds that state.json counts; an interrupted round may have left one line more."""
-        return self.metrics()[: self.last]
+        return complete_rounds(self.path)
+
+
+def complete_rounds(path: StoragePath) -> list[dict[str, Any]]:
+    """Return the metrics of the complete rounds of a run folder, without reading its task."""
+    return _lines(path)[: last_round(path)]
+
+
+def _lines(folder: StoragePath) -> list[dict[str, Any]]:
+    if not (path := folder / "metrics.jsonl").exists():
+        return []
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadFile(f"{path} cannot be read ({error}); restore it") from error
+    for number, line in enumerate(lines, start=1):
+        if not isinstance(line, dict) or not set(FIGURES) <= set(line) or line["round"] != number:
+            raise BadFile(f"{path}:{number} is not the line of round {number}; restore it")
+    return lines
 
 
 @contextmanager

@@ -230,8 +230,8 @@ def test_fields_come_back_and_are_no_part_of_the_digest(tmp_path):
     task = read_task(tmp_path / "t")
     assert task.left.fields is not None
     assert task.left.fields.names == ("title", "brand")
-    assert [task.left.cells(row) for row in range(3)] == [["a", "b"], ["c", ""], ["", "d"]]
-    assert (task.right.fields, task.right.cells(0)) == (None, ["x"])
+    assert task.left.cells(np.arange(3)) == [["a", "b"], ["c", ""], ["", "d"]]
+    assert (task.right.fields, task.right.cells(np.array([0]))) == (None, [["x"]])
     assert [path.name for path in (tmp_path / "t").glob("*-fields*")] == ["left-fields.parquet"]
 
 
@@ -239,7 +239,7 @@ def test_a_folder_of_an_earlier_version_gets_the_fields_and_keeps_all_else(tmp_p
     write_task(two_sided(left=("a b", "c", "d")), tmp_path / "t", {"seed": 0})
     before = {path: path.read_bytes() for path in (tmp_path / "t").rglob("*.*")}
     assert not write_task(with_fields("title", "brand"), tmp_path / "t", {"seed": 1})
-    assert read_task(tmp_path / "t").left.cells(0) == ["a", "b"]
+    assert read_task(tmp_path / "t").left.cells(np.array([0])) == [["a", "b"]]
     assert not write_task(with_fields("name", "brand"), tmp_path / "t", {})
     assert not write_task(two_sided(left=("a b", "c", "d")), tmp_path / "t", {})
     fields = read_task(tmp_path / "t").left.fields

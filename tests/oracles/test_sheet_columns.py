@@ -103,12 +103,12 @@ def test_a_table_of_pairs_keeps_the_fields_of_each_half(tmp_path):
     task, _ = read_own(source, (1.0, 0.0, 0.0))
     assert task.left.texts == ("x", "a b c", "y z")
     assert names(task.left) == ("t1", "b1")
-    assert [task.left.cells(row) for row in range(3)] == [["x", ""], ["a b", "c"], ["y", "z"]]
+    assert task.left.cells(np.arange(3)) == [["x", ""], ["a b", "c"], ["y", "z"]]
     two, _ = read_own(
         OwnTexts(source=tmp_path / "pairs.csv", text_columns="t1,b1,t2,b2", two_sided=True), (1.0, 0.0, 0.0)
     )
     assert (names(two.left), names(two.right)) == (("t1", "b1"), ("t2", "b2"))
-    assert [two.left.cells(1), two.right.cells(0)] == [["a", "b c"], ["a b", "c"]]
+    assert [*two.left.cells(np.array([1])), *two.right.cells(np.array([0]))] == [["a", "b c"], ["a b", "c"]]
 
 
 @pytest.mark.parametrize("whole", [True, False], ids=["the whole sheet", "without the texts"])

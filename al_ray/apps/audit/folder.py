@@ -114,13 +114,13 @@ class AuditFolder:
 
     def keep(self, record: Record, pairs: DrawnPairs, scored: BandScores | None, task: Task) -> None:
         """Write a new audit, its record last."""
-        left, right = pairs.pairs.T.tolist()
+        left_ids, right_ids = task.ids_of(pairs.pairs)
         columns: dict[str, Any] = {
-            "code": [f"a-{number:05d}" for number in range(1, len(left) + 1)],
-            "left": left,
-            "right": right,
-            "left_id": [task.left.ids[row] for row in left],
-            "right_id": [task.right.ids[row] for row in right],
+            "code": [f"a-{number:05d}" for number in range(1, len(left_ids) + 1)],
+            "left": pairs.pairs[:, 0],
+            "right": pairs.pairs[:, 1],
+            "left_id": left_ids,
+            "right_id": right_ids,
             "stratum": list(pairs.strata),
             "rank": pairs.ranks,
             "cosine": pairs.cosines,

@@ -142,4 +142,4 @@ def evaluate_model(
 
 def texts_of(task: Task, pairs: Pairs) -> list[tuple[str, str]]:
     """(n, 2) pairs -> (n,) pairs of texts."""
-    return [(task.left.texts[left], task.right.texts[right]) for left, right in pairs.tolist()]
+    return list(zip(*task.texts_of(pairs), strict=True))

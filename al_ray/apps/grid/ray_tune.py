@@ -25,12 +25,11 @@ from al_ray.cluster.run import RunSpec, run
 from al_ray.cluster.trial import Trial, bundles_of
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.progress import OnProgress, no_progress
-from al_ray.datasets.task_folder import read_task
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.place import refuse_lost
-from al_ray.runs.run_folder import RunFolder, last_round
+from al_ray.runs.run_folder import complete_rounds, last_round
 from al_ray.storage.files import read_json, write_json
-from al_ray.storage.uri import StoragePath, Uri, storage_path
+from al_ray.storage.uri import StoragePath, Uri
 
 # No loggers of Tune; trials keep the working directory, as options may hold relative paths; no warning about how often
 # Tune writes its small state.
@@ -124,9 +123,9 @@ def run_cell(
     on_progress: OnProgress = no_progress,
 ) -> None:
     """Run one cell to its end. reported: the last reported round; complete rounds after it are reported first."""
-    folder, texts = GridFolder(grid.out), storage_path(grid.work.config.task)
+    folder = GridFolder(grid.out)
     out = folder.run(cell)
-    for line in RunFolder(out, read_task(texts)).complete_rounds()[reported:]:
+    for line in complete_rounds(out)[reported:]:
         report(line)
     config = cell.config
     if cell.after is not None:

@@ -42,8 +42,7 @@ class MiningTask:
 
     def ids(self, pairs: Pairs) -> tuple[list[str], list[str]]:
         """Return the left and the right ids of (n, 2) pairs."""
-        left, right = pairs[:, 0].tolist(), (pairs[:, 1] - self.shift).tolist()
-        return [self.task.left.ids[row] for row in left], [self.task.right.ids[row] for row in right]
+        return self.task.ids_of(pairs - np.array([0, self.shift]))
 
 
 def mining_task(task: Task, name: str, share: float, queries: int | None, seed: int) -> MiningTask:
@@ -54,7 +53,7 @@ def mining_task(task: Task, name: str, share: float, queries: int | None, seed: 
     """
     split = task.with_positives(name)
     shift = 0 if task.symmetric else len(task.left)
-    texts = task.left.texts if task.symmetric else (*task.left.texts, *task.right.texts)
+    texts = tuple(task.left.texts) if task.symmetric else (*task.left.texts, *task.right.texts)
     positives, stated = (pairs + np.array([0, shift]) for pairs in (split.positives, split.stated_negatives))
     count = max(1, round(share * len(positives)))
     known = positives[np.sort(generator(seed, "known").permutation(len(positives))[:count])]
@@ -64,7 +63,7 @@ def mining_task(task: Task, name: str, share: float, queries: int | None, seed: 
     query_rows = np.unique(known if task.symmetric else known[:, 0])
     if queries is not None:
         query_rows = np.sort(generator(seed, "queries").permutation(query_rows)[:queries])
-    pool = Pool(tuple(texts), query_rows, split.space.right + shift)
+    pool = Pool(texts, query_rows, split.space.right + shift)
     keys = (np.sort(pool.keys(pairs)) for pairs in (positives, stated))
     return MiningTask(task, pool, KnownMatches(known, component), *keys)
 

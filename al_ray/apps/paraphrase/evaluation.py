@@ -20,7 +20,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.graph import components
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
-from al_ray.core.task import Corpus, Task
+from al_ray.core.task import Corpus, Task, strings_at
 from al_ray.core.text import same_text
 from al_ray.encoders.encoder import TextEncoder, saved
 from al_ray.metrics import ranking
@@ -84,7 +84,7 @@ def _metrics(task: Task, split: str, questions: QuestionSearch, corpus: Corpus, 
     rows = ranking.queries_with_matches(component, same, task.with_positives(split).space.left)
     if not len(rows):
         raise BadOption(f"no {split} question has a paraphrase in other words; prepare a task that has")
-    texts = [corpus.texts[row] for row in rows]
+    texts = strings_at(corpus.texts, rows)
     # A text that is in the index several times would otherwise leave fewer than DEPTH others.
     depth = DEPTH + int(np.bincount(same)[same[rows]].max())
     nearest = np.concatenate([questions.nearest(part, depth).places for part in parts(texts)])

@@ -18,7 +18,8 @@ from al_ray.apps.paraphrase.options import Epoch, ParaphraseConfig
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.task import Corpus, Task
-from al_ray.datasets.task_folder import read_corpus, read_task, write_corpus
+from al_ray.datasets.corpus_file import read_corpus, write_corpus
+from al_ray.datasets.task_folder import read_task
 from al_ray.storage.files import read_json, write_json, write_text
 from al_ray.storage.uri import storage_path
 

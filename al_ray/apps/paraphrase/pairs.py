@@ -29,8 +29,9 @@ def known_of(task: Task, config: ParaphraseConfig) -> Paraphrases:
     negatives = random_negative_pairs(component[rows], count, generator(config.seed, "paraphrase-dev"))
     if not len(negatives):
         raise BadOption(f"the dev split of task {task.name!r} is one cluster; prepare a task with more dev questions")
-    pool = Pool(task.left.texts, np.unique(pairs[:, 0]), task.split("train").space.left)
-    same = same_text(task.left.texts)
+    texts = tuple(task.left.texts)
+    pool = Pool(texts, np.unique(pairs[:, 0]), task.split("train").space.left)
+    same = same_text(texts)
     _, first = np.unique(same, return_index=True)
     # Questions with the same text are no negatives of each other, whatever their ids.
     alike = np.stack([np.arange(len(same)), first[same]], axis=1)

@@ -14,7 +14,7 @@ from al_ray.apps.paraphrase.training import MetricTraining, Paraphrases
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
-from al_ray.core.task import Task
+from al_ray.core.task import Task, strings_at
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.cnn import filters_of, is_cnn
 from al_ray.encoders.encoder import TextEncoder, learn_words, untrained
@@ -57,7 +57,7 @@ def _training(
 ) -> tuple[TextEncoder, MetricTraining, Checkpoint]:
     """Return the encoder, its training, and the checkpoint from which the training resumes."""
     folder.words.mkdir(exist_ok=True)
-    texts = [task.left.texts[row] for row in task.split("train").space.left]
+    texts = strings_at(task.left.texts, task.split("train").space.left)
     learn_words(texts, config.encoding, folder.words, config.words)
     encoder = untrained(config.encoding, folder.words, device, config.seed)
     encoder.use_left_prompt()

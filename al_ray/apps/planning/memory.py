@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from al_ray.apps.planning.hardware import CUDA
 from al_ray.apps.planning.stage_times import SPARE, Setting, cells_of, scored_pairs
 from al_ray.cluster.pool.actor import AHEAD
+from al_ray.datasets.corpus_file import CACHED
 
 HOST, GPU, DISK = "host", "GPU", "disk"
 STATES = 10  # Hidden states of a batch in memory at once in a forward pass; the inner layer counts as four.
 TILES = {"cpu": (1024 * 2048, 5), CUDA: (4096 * 8192, 8)}  # Cells of a product of the exact join, bytes of each.
 TEMPORARY = 256 * 2**20  # Temporary GPU memory of Faiss besides its index (search/faiss_index.py).
-STRING = 57  # Bytes of a Python string besides its letters, with the pointer to it.
-LETTERS = 5  # Letters of a token, with its space.
+LETTERS = 5  # Letters of a token, with its space; letters of an id.
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,17 @@ def _trainer(run: Setting, device: str) -> list[Memory]:
 
 
 def _driver(run: Setting) -> list[Memory]:
-    """Return the memory of the driver: the task's texts and ids as Python strings; the best pairs of each shard (32
-    bytes for a pair while they are merged); labels; and, if AP is estimated, evaluation sets (48 bytes for a pair).
+    """Return the memory of the driver: rows of the splits; ids and texts that were read last (in Arrow, with an offset
+    of 8 bytes each); the best pairs of each shard (32 bytes for a pair while they are merged); labels; and, if AP is
+    estimated, evaluation sets (48 bytes for a pair).
     """  # fmt: skip
     sizes, splits = run.sizes, len(run.config.evaluation.splits)
-    texts = sizes.texts + (sizes.right or 0) + splits * (sizes.evaluation + (sizes.evaluation_right or 0))
+    left, right = sizes.texts + splits * sizes.evaluation, (sizes.right or 0) + splits * (sizes.evaluation_right or 0)
+    cached = min(left, CACHED) + min(right, CACHED)
     sets = 0 if run.counted else scored_pairs(run) * (8 * splits + 48)
     return [
-        Memory("driver", "texts and their ids", HOST, texts * (2 * STRING + 8 + LETTERS * sizes.tokens + 16)),
+        Memory("driver", "rows of its splits", HOST, 8 * (left + right)),
+        Memory("driver", "texts and ids read last", HOST, cached * (2 * 8 + LETTERS * (sizes.tokens + 1))),
         Memory("driver", "chosen pairs", HOST, 32 * (run.shards + 2) * max(run.config.batches)),
         Memory("driver", "labels", HOST, 40 * run.labels[-1]),
         Memory("driver", "evaluation sets", HOST, sets),

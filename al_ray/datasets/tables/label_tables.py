@@ -16,6 +16,7 @@ from al_ray.core.labels import OPEN, UNSURE, WORDS, YES, Labelled
 from al_ray.core.pairs import Mask, Pairs, PairSpace, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Corpus, Task
+from al_ray.datasets.strings import as_array
 from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, code_words, compute, quote_cell
 from al_ray.datasets.tables.pair_labels import MEANINGS
 from al_ray.datasets.tables.reader import TableFormat, read_table
@@ -178,8 +179,7 @@ def _unknown_id(ids: Cells, column: str, side: SideTexts, hint: str) -> Callable
 
 
 def _side(name: str, corpus: Corpus) -> SideTexts:
-    texts = pa.array(corpus.texts, pa.large_string())
-    return SideTexts(f"the task's {name} texts", pa.array(corpus.ids, pa.large_string()), texts)
+    return SideTexts(f"the task's {name} texts", as_array(corpus.ids), as_array(corpus.texts))
 
 
 def labels_table(labelled: Labelled, task: Task, every: bool) -> pa.Table:

@@ -12,6 +12,7 @@ from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus, Fields
 from al_ray.datasets.splitting import Numbers
+from al_ray.datasets.strings import Strings
 from al_ray.datasets.tables.columns import Cells, TableRows, as_mask, compute, quote_cell
 from al_ray.datasets.tables.pair_labels import PairLabels
 from al_ray.datasets.tables.text_statistics import count_duplicates, describe_lengths
@@ -40,7 +41,7 @@ class SideTexts:
 
     def corpus(self) -> Corpus:
         """Return the texts as a corpus of a task."""
-        return Corpus(tuple(self.ids.to_pylist()), tuple(self.texts.to_pylist()), self.fields)
+        return Corpus(Strings.of([self.ids]), Strings.of([self.texts]), self.fields)
 
     def rows(self, ids: Cells) -> Rows:
         """Return the row (n,) of each of (n,) ids, -1 for an unknown one; 12.0 stands for 12 if no id is 12.0."""

@@ -46,6 +46,7 @@ from al_ray.cli._shared.entry import job
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.datasets.corpus_file import CACHED
 from al_ray.datasets.task_folder import write_task
 
 # One layer on 3 word pieces of width 2: 24 * 2^2 * 3 + 4 * 2 * 3^2 = 360 operations a text.
@@ -216,6 +217,11 @@ def test_memory_is_as_worked_by_hand():
     # Two shards have a batch of two texts each, and one of them that of dev too.
     assert of(made(cluster=replace(ONE, shards=2)), "shard", "vectors") == 4 * 2 * 4
     assert of(made(replace(EXACT, rounds=2, growth=1.0)), "driver", "labels") == 40 * 4
+    # 4 texts and 2 of dev: 8 bytes of row each; an offset and 5 letters of an id, an offset and 15 letters of a text.
+    assert of(made(), "driver", "rows of its splits") == 6 * 8
+    assert of(made(), "driver", "texts and ids read last") == 6 * (8 + 5 + 8 + 15)
+    large = made(sizes=replace(SMALL, texts=10**6, right=3))
+    assert of(large, "driver", "texts and ids read last") == (CACHED + 3) * (8 + 5 + 8 + 15), "of each side the last"
     knn = replace(EXACT, search=SearchConfig(kind="knn", index="IVF2,PQ1", neighbours=3, block=2))
     # A byte of code and 8 of number for each of 4 texts, and 2 centres of 2 float32.
     assert of(made(knn), "shard", "index") == 4 * 9 + 2 * 2 * 4

@@ -1,0 +1,129 @@
+"""Parquet files of ids and texts, read row group by row group when they are needed, and of rows and pairs."""
+
+import hashlib
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from al_ray.core.errors import BadFile
+from al_ray.core.task import Corpus
+from al_ray.datasets.strings import AT_ONCE, Block, Strings, as_array, as_strings, letters
+from al_ray.storage.files import read_parquet
+from al_ray.storage.uri import StoragePath
+
+TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
+# Strings of a column that stay in memory after they were read: those of the last row groups, or of one large one.
+CACHED = 2**17
+Column = Literal["id", "text"]
+
+
+def cure_of(place: StoragePath) -> str:
+    """Return the cure for a damaged task folder, or a file in it: a new one. It is never repaired in place."""
+    folder = next((folder for folder in (place, *place.parents) if (folder / "task.json").exists()), place)
+    return f"move {folder} away and make the task again with python -m jobs.prepare"
+
+
+def read_columns(path: StoragePath, schema: pa.Schema) -> pa.Table:
+    """Read a table with columns of these names and types, without empty cells; BadFile for another."""
+    _require(path)
+    table = read_parquet(path, cure=cure_of(path))
+    for name in schema.names:
+        _check_type(path, table.schema, schema, name)
+        _refuse_nulls(path, table[name], name)
+    return table
+
+
+def write_corpus(corpus: Corpus, path: Path) -> None:
+    """Write ids and texts, in row groups of AT_ONCE: to look up a text the group that holds it is read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ids, texts = as_strings(corpus.ids), as_strings(corpus.texts)
+    # An open file, because pyarrow rejects names that are not UTF-8. No dictionary: few texts occur twice.
+    with path.open("wb") as file, pq.ParquetWriter(file, TEXTS, use_dictionary=False, compression="zstd") as writer:
+        for start in range(0, len(corpus), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            columns = [as_array(column[part]).cast(pa.string()) for column in (ids, texts)]
+            writer.write_table(pa.table(columns, schema=TEXTS))
+
+
+def stored_corpus(path: StoragePath) -> Corpus:
+    """Open a file of `write_corpus`: its ids and texts are read when they are needed, and the file stays open.
+
+    Later reads raise BadFile where the content is no longer what was read first.
+    """
+    file = _CorpusFile(path)
+    return Corpus(file.strings("id"), file.strings("text"))
+
+
+def read_corpus(path: StoragePath) -> Corpus:
+    """Read a file of `write_corpus` into memory."""
+    corpus = stored_corpus(path)
+    return Corpus(as_strings(corpus.ids).in_memory(), as_strings(corpus.texts).in_memory())
+
+
+def stored_texts(path: StoragePath) -> Strings:
+    """Open the texts of a file of `write_corpus`."""
+    return _CorpusFile(path).strings("text")
+
+
+class _CorpusFile:
+    """An open Parquet file with ids and texts."""
+
+    def __init__(self, path: StoragePath) -> None:
+        _require(path)
+        self.path, self.lock, self.hashes = path, Lock(), dict[tuple[Column, int], bytes]()
+        with self._errors():
+            file = path.open("rb")
+            weakref.finalize(self, file.close)
+            self.parquet = pq.ParquetFile(file, page_checksum_verification=True)
+
+    def strings(self, name: Column) -> Strings:
+        """Return a column; BadFile if the file has no such column."""
+        _check_type(self.path, self.parquet.schema_arrow, TEXTS, name)
+        groups = self.parquet.metadata
+        sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
+        cached = max(1, CACHED // max([1, *sizes]))
+        return Strings(sizes, lru_cache(cached)(lambda number: self._read(name, number)))
+
+    def _read(self, name: Column, number: int) -> Block:
+        """Return a column of a row group; BadFile if it is damaged, or is not what it was when it was first read."""
+        with self._errors(), self.lock:
+            column = self.parquet.read_row_group(number, [name], use_threads=False)[name]
+            # Finds texts that are not UTF-8, among others.
+            column.validate(full=True)
+        _refuse_nulls(self.path, column, name)
+        block = as_array(Strings.of(column.cast(pa.large_string()).chunks))
+        content = hashlib.sha256(letters(block))
+        content.update(block.buffers()[1])
+        if self.hashes.setdefault((name, number), content.digest()) != content.digest():
+            raise BadFile(f"{self.path} was changed while it was in use; {cure_of(self.path)}")
+        return block
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            reason = str(error).splitlines()[0]
+            raise BadFile(f"{self.path} cannot be read ({reason}); {cure_of(self.path)}") from error
+
+
+def _require(path: StoragePath) -> None:
+    if not path.is_file():
+        raise BadFile(f"{path} is missing; {cure_of(path)}")
+
+
+def _check_type(path: StoragePath, there: pa.Schema, schema: pa.Schema, name: str) -> None:
+    if name not in there.names or there.field(name).type != schema.field(name).type:
+        raise BadFile(f"{path} has no column {name!r} of type {schema.field(name).type}; {cure_of(path)}")
+
+
+def _refuse_nulls(path: StoragePath, column: pa.ChunkedArray, name: str) -> None:
+    if column.null_count:
+        raise BadFile(f"{path} has empty cells in column {name!r}; {cure_of(path)}")
