@@ -47,30 +47,43 @@ class BundleSlots:
 
 @dataclass(frozen=True)
 class Placement:
-    """Reserved bundles for `count` workers of a kind; when a node dies, Ray places them on another."""
+    """Reserved bundles for workers, one each; when a node dies, Ray places them on another.
 
-    name: str
-    count: int
+    kinds: name -> number of workers, in the order of the bundles.
+    """
+
+    kinds: Mapping[str, int]
     config: ClusterConfig
     room: BundleSlots
+
+    @property
+    def workers(self) -> str:
+        """Names and numbers of the workers, for messages."""
+        return " and ".join(f"{count} {name}" for name, count in self.kinds.items()) + " workers"
+
+    def slots(self, kind: str) -> BundleSlots:
+        """Return the bundles of a kind of workers."""
+        names = [name for name, count in self.kinds.items() for _ in range(count)]
+        numbers = (number for name, number in zip(names, self.room.bundles, strict=True) if name == kind)
+        return BundleSlots(self.room.group, tuple(numbers))
 
     def await_all(self) -> None:
         """Wait until all bundles are placed; NoPlacement after the config's timeout."""
         # Ray truncates to whole seconds.
         if not self.room.group.wait(math.ceil(self.config.timeout)):
             raise NoPlacement(
-                f"{self.count} {self.name} workers of {self.config.cpus_per_shard} CPUs and "
-                f"{self.config.gpus_per_shard} GPUs were not placed in {self.config.timeout:.0f} s; the cluster has "
-                f"{describe_nodes()}: ask for fewer --shards, less --cpus-per-shard or --gpus-per-shard, give a longer "
-                "--timeout (to jobs.run also fewer --training.workers), or add nodes; then rerun the command"
+                f"{self.workers} of {self.config.cpus_per_shard} CPUs and {self.config.gpus_per_shard} GPUs were not "
+                f"placed in {self.config.timeout:.0f} s; the cluster has {describe_nodes()}: ask for fewer --shards, "
+                "less --cpus-per-shard or --gpus-per-shard, give a longer --timeout (to jobs.run also fewer "
+                "--training.workers), or add nodes; then rerun the command"
             )
 
     def await_start(self, ready: list[Any]) -> None:
         """Wait for the first, trivial call of each worker; NoPlacement after the config's timeout."""
         if len(ray.wait(ready, num_returns=len(ready), timeout=self.config.timeout)[0]) < len(ready):
             raise NoPlacement(
-                f"{self.count} {self.name} workers have their places and did not start in {self.config.timeout:.0f} s: "
-                "give a longer --timeout, or look into the logs of their nodes; then rerun the command"
+                f"{self.workers} have their places and did not start in {self.config.timeout:.0f} s: give a longer "
+                "--timeout, or look into the logs of their nodes; then rerun the command"
             )
         get_results(ready)
 
@@ -96,15 +109,16 @@ def bundle_of(config: ClusterConfig) -> dict[str, float]:
 
 @contextmanager
 def placement(
-    name: str, count: int, config: ClusterConfig, strategy: str = "SPREAD", room: BundleSlots | None = None
+    kinds: Mapping[str, int], config: ClusterConfig, strategy: str = "SPREAD", room: BundleSlots | None = None
 ) -> Iterator[Placement]:
-    """Reserve resources for `count` workers until the context ends; NoPlacement after the timeout.
+    """Reserve resources for all workers, or for none, until the context ends; NoPlacement after the timeout.
 
-    room: existing bundles to use, which are not released; without it a new placement group is made.
+    kinds: see Placement. room: existing bundles to use, which are not released; without it a new placement group is
+    made.
     """
-    own = room is None
+    own, count = room is None, sum(kinds.values())
     room = room or BundleSlots(placement_group([bundle_of(config)] * count, strategy=strategy), tuple(range(count)))
-    places = Placement(name, count, config, room)
+    places = Placement(kinds, config, room)
     try:
         places.await_all()
         _placements.append(places)
@@ -127,7 +141,7 @@ def deploy(
 
     groups: Ray's concurrency groups of an actor, with their numbers of threads; other calls run one after the other.
     """
-    with placement(plain.__name__, len(specs), config, room=room) as places:
+    with placement({plain.__name__: len(specs)}, config, room=room) as places:
         # A type checker does not know the groups.
         make: Any = ray.remote
         remote = (make(concurrency_groups=dict(groups)) if groups else make)(actor_class(plain))
@@ -145,7 +159,7 @@ def run_in_worker(
 ) -> Any:
     """Call a function in a worker without GPU and return its result, with the waits and retries of an actor."""
     name = function.__name__
-    with placement(name, 1, replace(config, gpus_per_shard=0.0), room=room) as places:
+    with placement({name: 1}, replace(config, gpus_per_shard=0.0), room=room) as places:
         task = ray.remote(exit_when_out_of_memory(function, name)).options(max_retries=RESTARTS, **places.options(0))
         return get_results(task.remote(*arguments))
 
