@@ -39,7 +39,7 @@ RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory 
 
 @dataclass(frozen=True)
 class BundleSlots:
-    """Bundles of an existing placement group, by number, one for each worker."""
+    """Bundles of an existing placement group, by number, one for each worker at least."""
 
     group: PlacementGroup
     bundles: tuple[int, ...]
@@ -64,7 +64,7 @@ class Placement:
     def slots(self, kind: str) -> BundleSlots:
         """Return the bundles of a kind of workers."""
         names = [name for name, count in self.kinds.items() for _ in range(count)]
-        numbers = (number for name, number in zip(names, self.room.bundles, strict=True) if name == kind)
+        numbers = (number for name, number in zip(names, self.room.bundles, strict=False) if name == kind)
         return BundleSlots(self.room.group, tuple(numbers))
 
     def await_all(self) -> None:

@@ -136,10 +136,8 @@ def _start_pool(
 ) -> Iterator[ShardedPool]:
     """Tokenise if needed and start the shards, in their places; they end with the context."""
     cluster, room = places.config, places.slots(PoolShard.__name__)
-    # The shards do not run yet, so the place of the first one is free.
-    first = replace(room, bundles=room.bundles[:1])
-    texts = storage_path(config.task)
-    folder = prepare_pool(texts, task, config.encoding, artifact_folder(trial, out), cluster, first)
+    # The shards do not run yet, so their places are free.
+    folder = prepare_pool(storage_path(config.task), task, config.encoding, artifact_folder(trial, out), cluster, room)
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]

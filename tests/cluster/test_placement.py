@@ -22,9 +22,24 @@ from tests.cluster.outcomes import results
 WHERE = ClusterConfig(shards=3, timeout=120)
 
 
-def groups() -> list[dict[str, Any]]:
-    """The placement groups that are not removed, which hold places or wait for them."""
-    return [group for group in ray.util.placement_group_table().values() if group["state"] != "REMOVED"]
+def groups() -> dict[str, list[dict[str, Any]]]:
+    """The placement groups of this Ray by state: those with places, and those that wait for them."""
+    found: dict[str, list[dict[str, Any]]] = {"CREATED": [], "PENDING": []}
+    for group in ray.util.placement_group_table().values():
+        found.get(group["state"], []).append(group)
+    return found
+
+
+def actors_of(found: list[dict[str, Any]]) -> int:
+    """The bundles of placement groups, which have a CPU each."""
+    return sum(len(group["bundles"]) for group in found)
+
+
+def has_settled() -> bool:
+    """Whether a second run has places for its shards, or waits for more than there are."""
+    now = groups()
+    free = 6 - actors_of(now["CREATED"])
+    return (len(now["CREATED"]) == 2 and free < 3) or (bool(now["PENDING"]) and actors_of(now["PENDING"]) > free)
 
 
 def test_of_two_runs_on_room_for_one_and_a_half_the_second_waits_and_both_end_well(
@@ -37,27 +52,24 @@ def test_of_two_runs_on_room_for_one_and_a_half_the_second_waits_and_both_end_we
         training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
     )  # fmt: skip
     assert ray.cluster_resources()["CPU"] == 6
-    started, seconds = services.deploy_training, list[Future[RunFolder]]()
-    waiting = list[dict[str, Any]]()
+    started, seconds, waiting = services.deploy_training, list[Future[RunFolder]](), list[Any]()
 
     def start_second_before(*arguments):
         """Start trainers, but those of the first run after the second run has asked for its places."""
         if not seconds:
-            (first,) = (group["placement_group_id"] for group in groups())
             seconds.append(threads.submit(run, asked, WHERE, tmp_path / "second"))
-            while not waiting:
-                assert not seconds[0].done(), "it waits for room"
-                waiting.extend(
-                    group for group in groups() if first != group["placement_group_id"] and len(group["bundles"]) > 1
-                )
+            while not has_settled():
+                assert not seconds[0].done()
                 time.sleep(0.05)
+            waiting.append(groups())
         return started(*arguments)
 
     monkeypatch.setattr(services, "deploy_training", start_second_before)
     with ThreadPoolExecutor(1) as threads:
         run(asked, WHERE, tmp_path / "first")
         seconds[0].result()
-    assert len(waiting[0]["bundles"]) == 4
+    (now,) = waiting
+    assert (actors_of(now["CREATED"]), actors_of(now["PENDING"])) == (4, 4), "the second run has no places"
     assert results(tmp_path / "first") == results(tmp_path / "second")
 
 
