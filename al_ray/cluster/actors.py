@@ -19,6 +19,7 @@ from ray.util.metrics import Counter
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from al_ray.cluster import watchdog
 from al_ray.cluster.out_of_memory import OUT, exit_when_out_of_memory, exiting_when_out_of_memory
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import ActorLost, NoPlacement
@@ -173,7 +174,8 @@ def kill_actors(actors: Iterable[Any]) -> None:
 def get_results(refs: Any) -> Any:
     """ray.get that raises an actor's own error, and NoPlacement or ActorLost when no answer will come.
 
-    There is no limit on the time of a call: the wait ends only when a worker has lost its place and gets no other.
+    There is no limit on the time of a call: the wait ends only when a worker has lost its place and gets no other. An
+    actor that hangs is ended on its node (cluster/watchdog.py).
     """
     while True:
         try:
@@ -245,7 +247,18 @@ def _lost_error(error: RayError) -> ActorLost:
 
 
 def actor_class(plain: type) -> type:
-    """Return the class for an actor: it exits when memory runs out, and can check its device."""
+    """Return the class for an actor: it exits when memory runs out or when it hangs, and can check its device."""
+    # A type checker does not know how it is made.
+    exiting: Any = exiting_when_out_of_memory(plain)
+    patience = watchdog.PATIENCE
+
+    def begin(self: Any, spec: Any) -> None:
+        """Watch the process, then make the object."""
+        # One that is slow and does not hang is ended once: then its steps may take ten times as long.
+        again = ray.get_runtime_context().was_current_actor_reconstructed
+        name = f"{plain.__name__} {getattr(spec, 'shard', '')}".strip()
+        watchdog.watch(name, patience, patience * (10 if again else 1))
+        exiting.__init__(self, spec)
 
     def check_device(self: Any, device: str) -> None:
         """NoPlacement when torch does not see the GPU that Ray gave."""
@@ -255,4 +268,4 @@ def actor_class(plain: type) -> type:
                 "sees no CUDA device: mend its driver, install a torch built for CUDA, or leave out --gpus-per-shard"
             )
 
-    return type(plain.__name__, (exiting_when_out_of_memory(plain),), {"check_device": check_device})
+    return type(plain.__name__, (exiting,), {"__init__": begin, "check_device": check_device})
