@@ -10,7 +10,8 @@ import pytest
 from al_ray.cluster import watchdog
 from al_ray.cluster.watchdog import LEAST, Steps
 
-BEGIN = "import sys, threading; from al_ray.cluster import watchdog; watchdog.watch('PoolShard 1', 1, 1)"
+# Three seconds: no machine is so busy that a thread which runs sends nothing for so long.
+BEGIN = "import sys, threading; from al_ray.cluster import watchdog; watchdog.watch('PoolShard 1', 3, 1)"
 READY = "print('ready', flush=True)"
 # More steps than it takes, and one that does not end.
 STUCK = f"""
@@ -46,7 +47,7 @@ def test_a_process_that_is_stopped_is_killed():
     assert process.returncode == -signal.SIGKILL
     assert (
         said
-        == f"PoolShard 1 (process {process.pid}) hangs: it has done nothing for 1 s. It is ended, and Ray restarts it\n"
+        == f"PoolShard 1 (process {process.pid}) hangs: it has done nothing for 3 s. It is ended, and Ray restarts it\n"
     )
 
 
