@@ -19,6 +19,7 @@ from ray.util.metrics import Counter
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+from al_ray.cluster import watchdog
 from al_ray.cluster.out_of_memory import OUT, exit_when_out_of_memory, exiting_when_out_of_memory
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import ActorLost, NoPlacement
@@ -39,7 +40,7 @@ RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory 
 
 @dataclass(frozen=True)
 class BundleSlots:
-    """Bundles of an existing placement group, by number, one for each worker."""
+    """Bundles of an existing placement group, by number, one for each worker at least."""
 
     group: PlacementGroup
     bundles: tuple[int, ...]
@@ -47,30 +48,43 @@ class BundleSlots:
 
 @dataclass(frozen=True)
 class Placement:
-    """Reserved bundles for `count` workers of a kind; when a node dies, Ray places them on another."""
+    """Reserved bundles for workers, one each; when a node dies, Ray places them on another.
 
-    name: str
-    count: int
+    kinds: name -> number of workers, in the order of the bundles.
+    """
+
+    kinds: Mapping[str, int]
     config: ClusterConfig
     room: BundleSlots
+
+    @property
+    def workers(self) -> str:
+        """Names and numbers of the workers, for messages."""
+        return " and ".join(f"{count} {name}" for name, count in self.kinds.items()) + " workers"
+
+    def slots(self, kind: str) -> BundleSlots:
+        """Return the bundles of a kind of workers."""
+        names = [name for name, count in self.kinds.items() for _ in range(count)]
+        numbers = (number for name, number in zip(names, self.room.bundles, strict=False) if name == kind)
+        return BundleSlots(self.room.group, tuple(numbers))
 
     def await_all(self) -> None:
         """Wait until all bundles are placed; NoPlacement after the config's timeout."""
         # Ray truncates to whole seconds.
         if not self.room.group.wait(math.ceil(self.config.timeout)):
             raise NoPlacement(
-                f"{self.count} {self.name} workers of {self.config.cpus_per_shard} CPUs and "
-                f"{self.config.gpus_per_shard} GPUs were not placed in {self.config.timeout:.0f} s; the cluster has "
-                f"{describe_nodes()}: ask for fewer --shards, less --cpus-per-shard or --gpus-per-shard, give a longer "
-                "--timeout (to jobs.run also fewer --training.workers), or add nodes; then rerun the command"
+                f"{self.workers} of {self.config.cpus_per_shard} CPUs and {self.config.gpus_per_shard} GPUs were not "
+                f"placed in {self.config.timeout:.0f} s; the cluster has {describe_nodes()}: ask for fewer --shards, "
+                "less --cpus-per-shard or --gpus-per-shard, give a longer --timeout (to jobs.run also fewer "
+                "--training.workers), or add nodes; then rerun the command"
             )
 
     def await_start(self, ready: list[Any]) -> None:
         """Wait for the first, trivial call of each worker; NoPlacement after the config's timeout."""
         if len(ray.wait(ready, num_returns=len(ready), timeout=self.config.timeout)[0]) < len(ready):
             raise NoPlacement(
-                f"{self.count} {self.name} workers have their places and did not start in {self.config.timeout:.0f} s: "
-                "give a longer --timeout, or look into the logs of their nodes; then rerun the command"
+                f"{self.workers} have their places and did not start in {self.config.timeout:.0f} s: give a longer "
+                "--timeout, or look into the logs of their nodes; then rerun the command"
             )
         get_results(ready)
 
@@ -96,15 +110,16 @@ def bundle_of(config: ClusterConfig) -> dict[str, float]:
 
 @contextmanager
 def placement(
-    name: str, count: int, config: ClusterConfig, strategy: str = "SPREAD", room: BundleSlots | None = None
+    kinds: Mapping[str, int], config: ClusterConfig, strategy: str = "SPREAD", room: BundleSlots | None = None
 ) -> Iterator[Placement]:
-    """Reserve resources for `count` workers until the context ends; NoPlacement after the timeout.
+    """Reserve resources for all workers, or for none, until the context ends; NoPlacement after the timeout.
 
-    room: existing bundles to use, which are not released; without it a new placement group is made.
+    kinds: see Placement. room: existing bundles to use, which are not released; without it a new placement group is
+    made.
     """
-    own = room is None
+    own, count = room is None, sum(kinds.values())
     room = room or BundleSlots(placement_group([bundle_of(config)] * count, strategy=strategy), tuple(range(count)))
-    places = Placement(name, count, config, room)
+    places = Placement(kinds, config, room)
     try:
         places.await_all()
         _placements.append(places)
@@ -127,7 +142,7 @@ def deploy(
 
     groups: Ray's concurrency groups of an actor, with their numbers of threads; other calls run one after the other.
     """
-    with placement(plain.__name__, len(specs), config, room=room) as places:
+    with placement({plain.__name__: len(specs)}, config, room=room) as places:
         # A type checker does not know the groups.
         make: Any = ray.remote
         remote = (make(concurrency_groups=dict(groups)) if groups else make)(actor_class(plain))
@@ -145,17 +160,20 @@ def run_in_worker(
 ) -> Any:
     """Call a function in a worker without GPU and return its result, with the waits and retries of an actor."""
     name = function.__name__
-    with placement(name, 1, replace(config, gpus_per_shard=0.0), room=room) as places:
+    with placement({name: 1}, replace(config, gpus_per_shard=0.0), room=room) as places:
         task = ray.remote(exit_when_out_of_memory(function, name)).options(max_retries=RESTARTS, **places.options(0))
         return get_results(task.remote(*arguments))
 
 
 def stream_from_workers(
-    function: Callable[..., Iterator[Any]], arguments: Sequence[tuple[Any, ...]], config: ClusterConfig
+    function: Callable[..., Iterator[Any]],
+    arguments: Sequence[tuple[Any, ...]],
+    config: ClusterConfig,
+    room: BundleSlots | None = None,
 ) -> Iterator[Any]:
     """Call a generator function in workers without GPU, one for each tuple of arguments, and yield what they yield."""
     name = function.__name__
-    with placement(name, len(arguments), replace(config, gpus_per_shard=0.0)) as places:
+    with placement({name: len(arguments)}, replace(config, gpus_per_shard=0.0), room=room) as places:
         task: Any = ray.remote(exit_when_out_of_memory(function, name))
         options = {"max_retries": RESTARTS, "num_returns": "streaming"}
         streams = [
@@ -183,7 +201,8 @@ def kill_actors(actors: Iterable[Any]) -> None:
 def get_results(refs: Any) -> Any:
     """ray.get that raises an actor's own error, and NoPlacement or ActorLost when no answer will come.
 
-    There is no limit on the time of a call: the wait ends only when a worker has lost its place and gets no other.
+    There is no limit on the time of a call: the wait ends only when a worker has lost its place and gets no other. An
+    actor that hangs is ended on its node (cluster/watchdog.py).
     """
     while True:
         try:
@@ -255,7 +274,18 @@ def _lost_error(error: RayError) -> ActorLost:
 
 
 def actor_class(plain: type) -> type:
-    """Return the class for an actor: it exits when memory runs out, and can check its device."""
+    """Return the class for an actor: it exits when memory runs out or when it hangs, and can check its device."""
+    # A type checker does not know how it is made.
+    exiting: Any = exiting_when_out_of_memory(plain)
+    patience = watchdog.PATIENCE
+
+    def begin(self: Any, spec: Any) -> None:
+        """Watch the process, then make the object."""
+        # One that is slow and does not hang is ended once: then its steps may take ten times as long.
+        again = ray.get_runtime_context().was_current_actor_reconstructed
+        name = f"{plain.__name__} {getattr(spec, 'shard', '')}".strip()
+        watchdog.watch(name, patience, patience * (10 if again else 1))
+        exiting.__init__(self, spec)
 
     def check_device(self: Any, device: str) -> None:
         """NoPlacement when torch does not see the GPU that Ray gave."""
@@ -265,4 +295,4 @@ def actor_class(plain: type) -> type:
                 "sees no CUDA device: mend its driver, install a torch built for CUDA, or leave out --gpus-per-shard"
             )
 
-    return type(plain.__name__, (exiting_when_out_of_memory(plain),), {"check_device": check_device})
+    return type(plain.__name__, (exiting,), {"__init__": begin, "check_device": check_device})

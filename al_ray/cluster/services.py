@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
-from al_ray.cluster.actors import LABELS, SECONDS, deploy, get_results
+from al_ray.cluster.actors import LABELS, SECONDS, Placement, deploy, get_results, placement
 from al_ray.cluster.mixed_hardware import refuse_mixed
 from al_ray.cluster.pool.actor import pool_actor
 from al_ray.cluster.pool.ring import GROUPS
@@ -18,7 +18,7 @@ from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool
 from al_ray.cluster.training_group import Training, deploy_training, model_of
-from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, trial_slots
+from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Labelled, Model
@@ -28,7 +28,7 @@ from al_ray.runs.run_folder import RunFolder
 from al_ray.search.knn_merge import SPARE, WIDEST
 from al_ray.search.shard import PoolShard, ShardSpec
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.trainer import TrainerSpec
+from al_ray.training.trainer import Trainer, TrainerSpec
 
 # Stages that query the pool; the pool embeds before it answers.
 QUERYING = ("search", "evaluate", "examples")
@@ -109,9 +109,19 @@ def deploy_pool(
     watch: OnProgress,
     trial: Trial | None = None,
 ) -> Iterator[ShardedPool]:
-    """Start the shards of a run on the Ray of this process; they end with the context."""
-    texts, search = storage_path(config.task), config.search
-    refuse_unshared((texts, out), cluster)
+    """Start the shards of a run on the Ray of this process, without trainers; they end with the context."""
+    _refuse_unfit(config, cluster, task, out)
+    with (
+        placement({PoolShard.__name__: cluster.shards}, cluster) as places,
+        _start_pool(config, places, task, out, watch, trial) as pool,
+    ):
+        yield pool
+
+
+def _refuse_unfit(config: RunConfig, cluster: ClusterConfig, task: Task, out: StoragePath) -> None:
+    """Raise BadOption, before any wait for resources, if shards cannot work as the options say."""
+    refuse_unshared((storage_path(config.task), out), cluster)
+    search = config.search
     refuse_index(search, task)
     if cluster.gpus_per_shard and search.kind == "knn" and search.neighbours > WIDEST - SPARE - 1:
         raise BadOption(
@@ -119,13 +129,20 @@ def deploy_pool(
             f"{search.neighbours:,}: leave out --gpus-per-shard, or make a run with fewer (jobs.run "
             "--search.neighbours) or with exact search (--search.kind exact)"
         )
-    # The shards do not run yet, so the slot of the first one is free.
-    slot = trial_slots(trial, 0, 1)
-    folder = prepare_pool(texts, task, config.encoding, artifact_folder(trial, out), cluster, slot, watch)
+
+
+@contextmanager
+def _start_pool(
+    config: RunConfig, places: Placement, task: Task, out: StoragePath, watch: OnProgress, trial: Trial | None
+) -> Iterator[ShardedPool]:
+    """Tokenise if needed and start the shards, in their places; they end with the context."""
+    cluster, room = places.config, places.slots(PoolShard.__name__)
+    # The shards do not run yet, so their places are free.
+    source, to = storage_path(config.task), artifact_folder(trial, out)
+    folder = prepare_pool(source, task, config.encoding, to, cluster, room, watch)
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
-    room = trial_slots(trial, 0, cluster.shards)
     with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:
         refuse_mixed(get_results([shard.hardware.remote() for shard in shards]), cluster.mixed_hardware)
         yield ShardedPool(shards, parts_of(task), task, config.search, watch)
@@ -143,7 +160,11 @@ def deploy_services(
 ) -> Iterator[RayRunServices]:
     """Start all actors of a run; they end with the context. dev_oracle: labels drawn pairs of dev, if any are asked."""
     task = journal.task
-    with deploy_pool(config, cluster, task, journal.path, watch, trial) as pool:
+    _refuse_unfit(config, cluster, task, journal.path)
+    with (
+        run_places(config, cluster, trial) as places,
+        _start_pool(config, places, task, journal.path, watch, trial) as pool,
+    ):
         folder = str(pool_folder(task, config.encoding, artifact_folder(trial, journal.path)))
         spec = TrainerSpec(
             folder,
@@ -154,8 +175,7 @@ def deploy_services(
             cluster.device,
             cluster.checkpoint_seconds,
         )
-        room = trial_slots(trial, cluster.shards, config.training.workers)
-        with deploy_training(spec, cluster, room) as training:
+        with deploy_training(spec, cluster, places.slots(Trainer.__name__)) as training:
             dev = None if dev_oracle is None else ShardedDevSampler(config, journal, dev_oracle, pool)
             trainer = TrainerActor(training, pool, journal, watch)
             services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)

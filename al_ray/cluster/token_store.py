@@ -69,14 +69,14 @@ def prepare_pool(
     if not (folder / ENCODER).is_file():
         source = str(task_folder.resolve()), encoder, str(folder)
         chunks = _chunks(task)
-        workers = min(cluster.shards, len(chunks)) if room is None else 1
+        workers = min(cluster.shards, len(chunks))
         # A side of one chunk is not worth two starts of workers.
         if workers > 1 and any(number for _, number, *_ in chunks):
             # Before the token ids, which need the words of an encoder that brings none.
-            run_in_worker(write_base, *source, config=cluster)
+            run_in_worker(write_base, *source, config=cluster, room=room)
             shares = [(*source, tuple(chunks[worker::workers])) for worker in range(workers)]
             total = sum(stop - start for _, _, start, stop in chunks)
-            for done in accumulate(stream_from_workers(write_tokens, shares, cluster)):
+            for done in accumulate(stream_from_workers(write_tokens, shares, cluster, room)):
                 watch("tokenise", done, total)
         run_in_worker(write_pool, *source, config=cluster, room=room)
     # Logged by the driver, because nobody sees the log of a worker.

@@ -42,7 +42,7 @@ def deploy_training(spec: TrainerSpec, config: ClusterConfig, room: BundleSlots 
         with deploy(Trainer, [spec], config, room) as (actor,):
             yield lambda *arguments: stream_results(actor.train.options(num_returns="streaming").remote(*arguments))
         return
-    with placement(Trainer.__name__, spec.training.workers, config, "PACK", room) as places:
+    with placement({Trainer.__name__: spec.training.workers}, config, "PACK", room) as places:
         group = TrainerGroup(spec, places)
         try:
             yield group.train

@@ -1,12 +1,14 @@
 """What a run is given as a trial of a grid: bundles of its trial's placement group, and what all trials share."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ray.util.placement_group import PlacementGroup
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.actors import BundleSlots, bundle_of
+from al_ray.cluster.actors import BundleSlots, Placement, bundle_of, placement
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.cluster import ClusterConfig
@@ -16,12 +18,14 @@ from al_ray.core.pairs import Keys
 from al_ray.core.task import Task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.seed_sets import SeedSets
+from al_ray.search.shard import PoolShard
 from al_ray.storage.uri import StoragePath
+from al_ray.training.trainer import Trainer
 
 
 def bundles_of(config: ClusterConfig, trainers: int) -> list[dict[str, float]]:
-    """What the actors of a run ask of Ray, a bundle each: those of its shards, then those of its trainers."""
-    return [bundle_of(config)] * (config.shards + trainers)
+    """What the actors of a run ask of Ray, a bundle each: those of its trainers, then those of its shards."""
+    return [bundle_of(config)] * (trainers + config.shards)
 
 
 @dataclass(frozen=True)
@@ -29,16 +33,12 @@ class Trial:
     """A run's part of its grid.
 
     name: the cell's; shared: the folder of what all trials share; group: what `bundles_of` gives, in that order, or
-    None where the actors are to have groups of their own.
+    None where the actors are to have a group of their own.
     """
 
     name: str
     shared: StoragePath
     group: PlacementGroup | None = None
-
-    def room(self, first: int, count: int) -> BundleSlots | None:
-        """The bundles from `first` on, for so many workers."""
-        return None if self.group is None else BundleSlots(self.group, tuple(range(first, first + count)))
 
 
 def seed_provenance(config: RunConfig, task: Task, untrained: Model) -> dict[str, Any]:
@@ -66,9 +66,20 @@ class SeededSearch:
         return self.search.least(model, order, count, labelled)
 
 
-def trial_slots(trial: Trial | None, first: int, count: int) -> BundleSlots | None:
-    """Where workers of a run are to be; None for one that is no trial."""
-    return None if trial is None else trial.room(first, count)
+@contextmanager
+def run_places(config: RunConfig, cluster: ClusterConfig, trial: Trial | None) -> Iterator[Placement]:
+    """Reserve one placement group for all actors of a run, or use its trial's; NoPlacement after the timeout.
+
+    Ray places a group all at once or not at all, so a run that waits for room keeps none of it from another run.
+    """
+    kinds = {Trainer.__name__: config.training.workers, PoolShard.__name__: cluster.shards}
+    room = None
+    if trial is not None and trial.group is not None:
+        room = BundleSlots(trial.group, tuple(range(sum(kinds.values()))))
+    # A group has one strategy. Shards are best spread: their memory is no part of a bundle, and a node that dies takes
+    # fewer of them. Several trainers exchange gradients at every step, which is quickest within a node.
+    with placement(kinds, cluster, "PACK" if config.training.workers > 1 else "SPREAD", room) as places:
+        yield places
 
 
 def artifact_folder(trial: Trial | None, out: StoragePath) -> StoragePath:

@@ -43,7 +43,7 @@ def nodes():
 
 ray.init(log_to_driver=False)
 seen = [nodes()]
-with placement("PoolShard", 5, ClusterConfig(shards=5, cpus_per_shard=8, gpus_per_shard=1, timeout=90)) as places:
+with placement({"PoolShard": 5}, ClusterConfig(shards=5, cpus_per_shard=8, gpus_per_shard=1, timeout=90)) as places:
     seen.append(nodes())
     assert len(places.room.group.bundle_specs) == 5
 deadline = time.monotonic() + 60

@@ -5,6 +5,7 @@ Nodes and GPUs are made up (ray.cluster_utils), processes and their deaths are r
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +22,13 @@ from al_ray.cli._evaluate.pipeline import evaluate_run
 from al_ray.cli._run import pipeline as run_pipeline
 from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.progress import Progress
+from al_ray.cluster import services, watchdog
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.core.errors import ActorLost, BadOption
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.run_folder import RunFolder
+from al_ray.search.shard import PoolShard
 from tests.cluster.outcomes import results
 
 pytestmark = pytest.mark.faults
@@ -152,6 +155,52 @@ def test_a_shard_killed_in_mid_search_of_all_pairs_costs_time_alone(cluster, ask
     monkeypatch.setattr(run_pipeline, "Progress", killing)
     done = ended(exact, tmp_path / "run")
     assert [death[0] for death in killing.deaths] == ["search"]
+    assert done == wanted
+
+
+@pytest.mark.parametrize("stage", ["embed", "search", "count"])
+def test_a_shard_that_stands_still_in_mid_stage_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage):
+    class Stopper(Killing):
+        stage_of_death, deaths, victims = stage, list[tuple[str, int, int]](), list[psutil.Process]()
+
+        def strike(self) -> None:
+            victim = workers("PoolShard")[0]
+            self.victims.append(victim)
+            victim.suspend()
+
+    monkeypatch.setattr(watchdog, "PATIENCE", 5.0)
+    monkeypatch.setattr(run_pipeline, "Progress", Stopper)
+    done = ended(asked, tmp_path / "run")
+    assert [death[0] for death in Stopper.deaths] == [stage]
+    (victim,) = Stopper.victims
+    assert not victim.is_running()
+    assert done == quiet
+
+
+@pytest.fixture(scope="module")
+def of_small_blocks(cluster, asked, tmp_path_factory):
+    """A run whose stages have more blocks than a shard must have done before one can be stuck, and what it comes to."""
+    small = replace(asked, search=replace(asked.search, block=4))
+    return small, ended(small, tmp_path_factory.mktemp("small") / "run")
+
+
+@pytest.mark.parametrize("method", ["count_negatives", "nearest"])
+def test_a_shard_with_a_stuck_call_costs_time_alone(of_small_blocks, tmp_path, monkeypatch, method):
+    small, wanted = of_small_blocks
+    plain, stuck = getattr(PoolShard, method), tmp_path / "stuck"
+
+    # Made here, so that workers get it by value: they know no tests.
+    def answer(self, *arguments: object) -> object:
+        self.calls = getattr(self, "calls", 0) + 1
+        if self.calls > watchdog.LEAST + 1 and not stuck.exists():
+            stuck.touch()
+            threading.Event().wait()
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(watchdog, "PATIENCE", 5.0)
+    monkeypatch.setattr(services, "PoolShard", type("PoolShard", (PoolShard,), {**vars(PoolShard), method: answer}))
+    done = ended(small, tmp_path / "run")
+    assert stuck.exists()
     assert done == wanted
 
 

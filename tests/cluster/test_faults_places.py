@@ -56,9 +56,10 @@ def asked(make_task, tmp_path_factory) -> RunConfig:
     )  # fmt: skip
 
 
-def test_texts_that_no_node_can_tokenise_are_told_of(cluster, asked, tmp_path):
+def test_actors_that_no_node_has_room_for_are_told_of(cluster, asked, tmp_path):
     with pytest.raises(
-        NoPlacement, match=r"1 write_pool .* 9.0 CPUs and 0.0 GPUs were not placed in 1 s; the cluster has 2"
+        NoPlacement,
+        match=r"1 Trainer and 2 PoolShard workers of 9.0 CPUs and 0.0 GPUs were not placed in 1 s; the cluster has 2",
     ):
         run(asked, replace(WHERE, cpus_per_shard=9.0, timeout=1), tmp_path / "run")
 

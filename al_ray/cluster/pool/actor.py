@@ -15,6 +15,7 @@ in a stage, it answers its peers in other threads, which are Ray's concurrency g
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import compress
@@ -27,6 +28,7 @@ import ray
 from al_ray.cluster.actors import TEXTS
 from al_ray.cluster.out_of_memory import wait_for
 from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring
+from al_ray.cluster.watchdog import Steps
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, Rows, distinct, is_in
@@ -73,6 +75,7 @@ class PullsFromPeers(Base):
         super().__init__(spec)
         self._embedding, self._indexing = threading.RLock(), threading.Lock()
         self._searching: tuple[int, LeastPairs] | None = None
+        self._answers = Steps()
 
     def on_embedded(self, count: int) -> None:
         """Count the texts that are embedded."""
@@ -197,7 +200,10 @@ class PullsFromPeers(Base):
         with self._indexing:
             # A setting of each thread.
             set_threads(self.spec.encoder.threads)
-            return super().nearest(model, part, queries, count, trained)
+            self._part(model, part)
+            # The first answer takes as long as making the index does.
+            with self._answers if part in self._indexes else nullcontext():
+                return super().nearest(model, part, queries, count, trained)
 
     def block_and_bound(self, model: Model, part: str, start: int, stop: int, stage: int) -> tuple[Block, float]:
         """A block for a peer, and the bound of this shard's search if it is in that stage."""
@@ -219,10 +225,12 @@ class PullsFromPeers(Base):
         places = ring.places("left", first=self.spec.shard)
         there, done = len(self._part(model, ring.right).rows) > 0, 0
         visits = [there and needed(place) for place in places]
-        blocks = self._pull(model, ring, list(compress(places, visits)))
+        blocks, steps = self._pull(model, ring, list(compress(places, visits))), Steps()
         for step, (place, visit) in enumerate(zip(places, visits, strict=True)):
             if visit:
-                work(next(blocks), place)
+                queries = next(blocks)
+                with steps:
+                    work(queries, place)
             done += place.stop - place.start
             if _is_due(step, len(places)):
                 yield done

@@ -1,0 +1,114 @@
+"""End an actor's process when it hangs, so that Ray restarts it and repeats its calls.
+
+A process can hang in two ways. Its threads do nothing at all, because it is stopped, or a call never returns and keeps
+Python's lock: a guard, which is a process of its own (this module, run as a program), kills it. Or a call hangs in one
+thread, in CUDA for example, and others go on: a step of the call takes far longer than those before it, and the process
+ends itself.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+PATIENCE = 60.0  # Seconds of no progress after which a process hangs; the value in the driver holds for its actors.
+FACTOR = 10  # A step hangs if it takes so many times the median of those before it, and longer than PATIENCE.
+LEAST = 3  # Steps before one that can hang: the first ones load and compile.
+_running = set["Steps"]()
+
+
+class Steps:
+    """Steps of a call that take similar times, each in a context of this object; none may wait for another process."""
+
+    def __init__(self) -> None:
+        """Begin without any step."""
+        self.started, self.seconds = 0.0, deque[float](maxlen=1000)
+
+    def __enter__(self) -> None:
+        """Begin a step."""
+        self.started = time.monotonic()
+        _running.add(self)
+
+    def __exit__(self, *_: object) -> None:
+        """End the step."""
+        _running.discard(self)
+        self.seconds.append(time.monotonic() - self.started)
+
+    def hangs(self, patience: float) -> bool:
+        """Whether the step that runs hangs."""
+        silent = time.monotonic() - self.started
+        return silent > patience and len(self.seconds) >= LEAST and silent > FACTOR * median(list(self.seconds))
+
+
+def watch(name: str, patience: float, patience_of_steps: float) -> None:
+    """Watch this process from now on, which messages call `name`; only where there is /proc."""
+    if not Path("/proc/self/stat").exists():
+        return
+    interval = min(1.0, patience / 4)
+    guard = subprocess.Popen(
+        [sys.executable, "-I", "-S", __file__, name, str(patience), str(interval)], stdin=subprocess.PIPE
+    )
+    threading.Thread(target=_beat, args=(name, guard, patience_of_steps, interval), daemon=True).start()
+
+
+def _beat(name: str, guard: subprocess.Popen[bytes], patience: float, interval: float) -> None:
+    """Tell the guard that threads run, and end the process if a step hangs."""
+    assert guard.stdin is not None
+    # The guard ends when the pipe is closed, so none is left that hears nothing.
+    with guard.stdin as pipe:
+        while True:
+            time.sleep(interval)
+            if any(steps.hangs(patience) for steps in list(_running)):
+                _warn(name, os.getpid(), f"a step takes more than {patience:.0f} s, and {FACTOR} times those before it")
+                os._exit(1)
+            # If somebody has killed the guard, steps are watched nevertheless.
+            with suppress(OSError):
+                os.write(pipe.fileno(), b".")
+
+
+def _warn(name: str, process: int, reason: str) -> None:
+    """Write a line to the log of the actor, which Ray shows in the driver."""
+    sys.stderr.write(f"{name} (process {process}) hangs: {reason}. It is ended, and Ray restarts it\n")
+    sys.stderr.flush()
+
+
+def _guard(name: str, patience: float, interval: float) -> None:
+    """Kill the parent process when it sends nothing and does nothing for so long; end when it ends.
+
+    It is not enough that it sends nothing: whoever reads a large file may keep Python's lock for a minute.
+    Intervals are counted, not seconds, because a machine that was suspended has not waited.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent, intervals, before = os.getppid(), 0, None
+    while os.getppid() == parent:
+        if select.select([0], [], [], interval)[0]:
+            if not os.read(0, 4096):
+                return
+            intervals, before = 0, None
+            continue
+        now = _activity(parent)
+        intervals, before = intervals + 1 if now == before else 0, now
+        if intervals * interval > patience:
+            _warn(name, parent, f"it has done nothing for {patience:.0f} s")
+            os.kill(parent, signal.SIGKILL)
+            return
+
+
+def _activity(process: int) -> list[str] | None:
+    """Return the page faults and CPU time of a process so far (proc_pid_stat(5)); None if it is gone."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return [fields[place] for place in (7, 9, 11, 12)]
+
+
+if __name__ == "__main__":
+    _guard(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]))

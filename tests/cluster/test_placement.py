@@ -1,0 +1,80 @@
+"""The places of a run's actors: one placement group, all of it or nothing."""
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import ray
+from ray.util.placement_group import PlacementGroup
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.cli._run.pipeline import run
+from al_ray.cluster import services
+from al_ray.cluster.actors import BundleSlots, Placement
+from al_ray.cluster.trial import bundles_of
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import SearchConfig, TrainingConfig
+from al_ray.datasets.task_folder import write_task
+from al_ray.runs.run_folder import RunFolder
+from tests.cluster.outcomes import results
+
+# Four actors with the trainer. This Ray has room for six: for the shards of two runs, and for no trainer beside them.
+WHERE = ClusterConfig(shards=3, timeout=120)
+
+
+def groups() -> dict[str, list[dict[str, Any]]]:
+    """The placement groups of this Ray by state: those with places, and those that wait for them."""
+    found: dict[str, list[dict[str, Any]]] = {"CREATED": [], "PENDING": []}
+    for group in ray.util.placement_group_table().values():
+        found.get(group["state"], []).append(group)
+    return found
+
+
+def actors_of(found: list[dict[str, Any]]) -> int:
+    """The bundles of placement groups, which have a CPU each."""
+    return sum(len(group["bundles"]) for group in found)
+
+
+def has_settled() -> bool:
+    """Whether a second run has places for its shards, or waits for more than there are."""
+    now = groups()
+    free = 6 - actors_of(now["CREATED"])
+    return (len(now["CREATED"]) == 2 and free < 3) or (bool(now["PENDING"]) and actors_of(now["PENDING"]) > free)
+
+
+def test_of_two_runs_on_room_for_one_and_a_half_the_second_waits_and_both_end_well(
+    local_ray, make_task, tmp_path, monkeypatch
+):
+    write_task(make_task(True), tmp_path / "task", {})
+    asked = RunConfig(
+        task=str(tmp_path / "task"), rounds=1, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24,
+        encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16),
+        training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
+    )  # fmt: skip
+    assert ray.cluster_resources()["CPU"] == 6
+    started, seconds, waiting = services.deploy_training, list[Future[RunFolder]](), list[Any]()
+
+    def start_second_before(*arguments):
+        """Start trainers, but those of the first run after the second run has asked for its places."""
+        if not seconds:
+            seconds.append(threads.submit(run, asked, WHERE, tmp_path / "second"))
+            while not has_settled():
+                assert not seconds[0].done()
+                time.sleep(0.05)
+            waiting.append(groups())
+        return started(*arguments)
+
+    monkeypatch.setattr(services, "deploy_training", start_second_before)
+    with ThreadPoolExecutor(1) as threads:
+        run(asked, WHERE, tmp_path / "first")
+        seconds[0].result()
+    (now,) = waiting
+    assert (actors_of(now["CREATED"]), actors_of(now["PENDING"])) == (4, 4), "the second run has no places"
+    assert results(tmp_path / "first") == results(tmp_path / "second")
+
+
+def test_trainers_have_the_first_bundles_of_a_run_and_shards_the_others():
+    places = Placement({"Trainer": 2, "PoolShard": 3}, WHERE, BundleSlots(PlacementGroup.empty(), (4, 5, 6, 7, 8)))
+    assert (places.slots("Trainer").bundles, places.slots("PoolShard").bundles) == ((4, 5), (6, 7, 8))
+    assert places.workers == "2 Trainer and 3 PoolShard workers"
+    assert len(bundles_of(WHERE, trainers=2)) == 5

@@ -1,0 +1,93 @@
+"""Processes that hang, and those that only wait."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from al_ray.cluster import watchdog
+from al_ray.cluster.watchdog import LEAST, Steps
+
+# Three seconds: no machine is so busy that a thread which runs sends nothing for so long.
+BEGIN = "import sys, threading; from al_ray.cluster import watchdog; watchdog.watch('PoolShard 1', 3, 1)"
+READY = "print('ready', flush=True)"
+# More steps than it takes, and one that does not end.
+STUCK = f"""
+steps = watchdog.Steps()
+for number in range({LEAST} + 1):
+    with steps:
+        if number == {LEAST}:
+            threading.Event().wait()
+"""
+# Calls of this kind keep Python's lock.
+LOCKING = "import ctypes; ctypes.PyDLL(None).pause()"
+
+
+def started(*lines: str) -> subprocess.Popen[str]:
+    """A process that is watched and prints a line when it is."""
+    program = "\n".join([BEGIN, READY, *lines])
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_a_process_that_is_stopped_is_killed():
+    process = started("sys.stdin.read()")
+    os.kill(process.pid, signal.SIGSTOP)
+    _, said = process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert (
+        said
+        == f"PoolShard 1 (process {process.pid}) hangs: it has done nothing for 3 s. It is ended, and Ray restarts it\n"
+    )
+
+
+def test_a_process_whose_threads_wait_for_one_that_keeps_the_lock_is_killed():
+    process = started(LOCKING)
+    _, said = process.communicate()
+    assert (process.returncode, "it has done nothing" in said) == (-signal.SIGKILL, True)
+
+
+def test_a_process_with_a_stuck_step_ends_itself():
+    process = started(STUCK)
+    _, said = process.communicate()
+    assert (process.returncode, "a step takes more than 1 s, and 10 times those before it" in said) == (1, True)
+
+
+def test_a_process_that_waits_is_left_alone_until_it_ends():
+    process = started("sys.stdin.read(); print('done')")
+    # Its guard has missed as many beats as it takes, if it counts any: by then another one is killed.
+    other = started(LOCKING)
+    other.communicate()
+    assert other.returncode == -signal.SIGKILL
+    assert process.communicate("") == ("done\n", "")
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "silent", "hangs"),
+    [
+        ([1.0] * (LEAST - 1), 1e9, False),
+        ([1.0] * LEAST, 60.0, False),
+        ([1.0] * LEAST, 60.1, True),
+        # Ten times the median of 5, 7 and 90.
+        ([5.0, 90.0, 7.0], 70.0, False),
+        ([5.0, 90.0, 7.0], 70.1, True),
+    ],
+)
+def test_a_step_hangs_after_a_minute_and_ten_times_the_median_of_those_before(monkeypatch, before, silent, hangs):
+    steps = Steps()
+    steps.seconds.extend(before)
+    monkeypatch.setattr(watchdog.time, "monotonic", lambda: 100.0)
+    with steps:
+        monkeypatch.setattr(watchdog.time, "monotonic", lambda: 100.0 + silent)
+        assert steps.hangs(watchdog.PATIENCE) is hangs
