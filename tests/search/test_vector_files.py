@@ -202,7 +202,7 @@ def test_what_was_kept_is_read_back_without_an_encoder_by_any_number_of_shards(
 
 @pytest.mark.parametrize("lost", [0, 1])
 def test_an_embedding_that_is_started_again_encodes_only_the_chunks_that_are_missing(
-    tmp_path, letters, task, trained, lost
+    tmp_path, letters, task, trained, monkeypatch, lost
 ):
     part = keeping(task, tmp_path, letters).part("train", "left")
     whole = list(keeping(task, tmp_path, letters).shards[0].embed(trained[0], part))
@@ -210,8 +210,8 @@ def test_an_embedding_that_is_started_again_encodes_only_the_chunks_that_are_mis
     kept = files(tmp_path)
     path = tmp_path / "vectors" / "pool" / list(kept)[lost]
     path.unlink()
-    again, encoded = keeping(task, tmp_path, letters).shards[0], []
-    again.on_embedded = encoded.append
+    again, encoded = keeping(task, tmp_path, letters).shards[0], list[int]()
+    monkeypatch.setattr(again, "on_embedded", encoded.append)
     assert list(again.embed(trained[0], part)) == whole
     assert encoded == [whole[lost]]
     assert {name: content for name, (_, content) in files(tmp_path).items()} == {
@@ -295,7 +295,7 @@ def test_only_the_untrained_vectors_and_the_last_weights_are_kept(tmp_path, lett
     assert len(weights) == count + own
 
 
-def test_an_embedding_that_is_broken_off_keeps_the_chunks_that_it_has_finished(tmp_path, letters, task):
+def test_an_embedding_that_is_broken_off_keeps_the_chunks_that_it_has_finished(tmp_path, letters, task, monkeypatch):
     made = keeping(task, tmp_path, letters)
     (shard,), part = made.shards, made.part("train", "left")
     stream = shard.embed(made.model, part)
@@ -303,8 +303,8 @@ def test_an_embedding_that_is_broken_off_keeps_the_chunks_that_it_has_finished(t
     assert isinstance(stream, Generator)
     stream.close()
     assert len(files(tmp_path)) == 1
-    again, encoded = keeping(task, tmp_path, letters).shards[0], []
-    again.on_embedded = encoded.append
+    again, encoded = keeping(task, tmp_path, letters).shards[0], list[int]()
+    monkeypatch.setattr(again, "on_embedded", encoded.append)
     assert sum(again.embed(made.model, part)) == len(again.rows(part)) == sum(encoded) + first
 
 
