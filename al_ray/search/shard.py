@@ -66,7 +66,8 @@ class ShardSpec:
         if not (self.keep_vectors or self.sharer):
             return {}
         folder = vector_folder(storage_path(self.folder))
-        return {UNTRAINED: folder, **({TRAINED: folder / self.sharer} if self.keep_vectors else {})}
+        own = folder / self.sharer if self.sharer else folder
+        return {UNTRAINED: folder, **({TRAINED: own} if self.keep_vectors else {})}
 
 
 class PoolShard:

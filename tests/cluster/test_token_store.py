@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from al_ray.cluster.token_store import ENCODER, pool_folder, prepare_pool, write_pool, write_tokens
+from al_ray.cluster.token_store import ENCODER, Chunk, pool_folder, prepare_pool, write_pool, write_tokens
 from al_ray.core.chunks import LEAST_TEXTS
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
@@ -51,7 +51,7 @@ def test_chunks_that_are_there_are_not_made_again(folder, tmp_path, letters):
     # As a process leaves it that died between two files of a chunk.
     for name in (ENCODER, "left/starts-00001.npy"):
         (pool / name).unlink()
-    chunks = ("left", 0, 0, LEAST_TEXTS), ("left", 2, 2 * LEAST_TEXTS, TEXTS)
+    chunks: tuple[Chunk, ...] = ("left", 0, 0, LEAST_TEXTS), ("left", 2, 2 * LEAST_TEXTS, TEXTS)
     assert list(write_tokens(str(folder), letters, str(pool), chunks)) == [LEAST_TEXTS, 100]
     write_pool(str(folder), letters, str(pool))
     assert files(pool) == made

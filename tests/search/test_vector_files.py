@@ -372,7 +372,9 @@ def test_chunks_on_an_object_store_are_read_by_every_node(tmp_path, letters, tas
     here, model = pool(task, tmp_path, letters, 1), trained[0]
     part, wanted = here.part("train", "left"), replace(here, model=model).vectors("train", "left")
     with served() as server:
-        uri = storage_path(server.uri("run/pool/key"))
+        # The servers of a process have the same objects.
+        run = f"run-{task.name}-{task.symmetric}/pool"
+        uri = storage_path(server.uri(f"{run}/key"))
         for path in (tmp_path / "pool").rglob("*"):
             if path.is_file():
                 (uri / path.relative_to(tmp_path / "pool").as_posix()).put(path)
@@ -386,7 +388,7 @@ def test_chunks_on_an_object_store_are_read_by_every_node(tmp_path, letters, tas
 
         for shard in node("first", 2):
             list(shard.embed(model, part))
-        names = server.names("run/pool/vectors/key")
+        names = server.names(f"{run}/vectors/key")
         assert len(names) == len(wanted) // letters.encoder_batch + (len(wanted) % letters.encoder_batch > 0)
         # No weights: whoever encodes a text now, fails.
         shutil.rmtree(model.path)
@@ -397,7 +399,7 @@ def test_chunks_on_an_object_store_are_read_by_every_node(tmp_path, letters, tas
         for shard in node("third", 3):
             list(shard.embed(here.model, part))
             list(shard.embed(trained[1], part))
-        assert {name.split("-left-")[0] for name in server.names("run/pool/vectors/key")} == {
+        assert {name.split("-left-")[0] for name in server.names(f"{run}/vectors/key")} == {
             f"untrained-{here.model.digest[:16]}", f"trained-{trained[1].digest[:16]}"
         }  # fmt: skip
         assert not [path for path in (tmp_path / "third").iterdir() if path.name.startswith("al_ray-vectors-")]
