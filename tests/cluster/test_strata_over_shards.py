@@ -62,7 +62,7 @@ def as_lists(evalset: EvaluationSet) -> list[Any]:
 def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(local_ray, monkeypatch, caplog):
     with pool_of(task_of(1000), 3) as (pool, handles):
         wanted, stage = as_lists(in_one_process(pool, MODEL, BANDS)), pool.on_all
-        for state, before in (("_near_by_owner", "own_near"), ("_strata", "ask_strata"), (None, "")):
+        for state, before in (("_near_by_owner", "own_near"), ("_strata", "ask_strata"), ("", "")):
             calls = Counter[str]()
 
             def forgetful(*arguments: Any, state=state, before=before, calls=calls, **options: Any) -> list[Any]:
