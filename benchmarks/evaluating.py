@@ -12,11 +12,12 @@ import torch
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.actors import get_results
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
+from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.cluster.session import session
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig
-from al_ray.core.pairs import NO_KEYS, Pairs, is_in
+from al_ray.core.pairs import NO_KEYS, Pairs
 from al_ray.core.rng import generator
 from al_ray.core.vectors import Vectors
 from al_ray.datasets.synthetic import LEAST
@@ -105,9 +106,9 @@ def measure_sampled(options: Evaluate) -> Iterator[Figure]:
 def evaluation_set(options: Evaluate, synthetic: SyntheticPool) -> EvaluationSet:
     """Sample `pairs` pairs: near ones by an index of the same vectors, and random ones."""
     split = synthetic.split
-    near = synthetic.search.near(synthetic.fresh(0), options.neighbours)
-    others = max(0, options.pairs - int((~is_in(near, split.positive_keys)).sum()))
-    return make_evaluation_set(split, {"near": near}, None, others, seed=0)
+    config = EvaluationConfig(near_neighbours=options.neighbours, random_pairs=1)
+    near = draw_evaluation_set(synthetic.search, synthetic.fresh(0), config).strata[0].keys
+    return make_evaluation_set(split, {"near": near}, None, max(0, options.pairs - len(near)), seed=0)
 
 
 def loop(vectors: Vectors, positives: Pairs, negatives: Pairs) -> float:

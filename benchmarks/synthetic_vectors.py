@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.cluster.actors import deploy
-from al_ray.cluster.pool.actor import pool_actor
 from al_ray.cluster.pool.ring import GROUPS
+from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.token_store import parts_of

@@ -9,8 +9,8 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
 from al_ray.cluster.actors import LABELS, SECONDS, Placement, deploy, get_results, placement
 from al_ray.cluster.mixed_hardware import refuse_mixed
-from al_ray.cluster.pool.actor import pool_actor
 from al_ray.cluster.pool.ring import GROUPS
+from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_index

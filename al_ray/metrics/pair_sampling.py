@@ -50,8 +50,7 @@ def sample_pairs(space: PairSpace, count: int, excluded: Keys, seed: int, purpos
 
     excluded: (k,) sorted keys of this space, which leave at least `count` pairs.
     """
-    if 2 * (count + len(excluded)) > space.total:
-        # Most draws would be rejected.
+    if is_dense(count, len(excluded), space.total):
         every = np.sort(space.at(np.arange(space.total, dtype=np.int64)))
         return thin(every[~is_in(every, excluded)], count, seed, purpose)
     draws = likely_draws(count, space.total - len(excluded), space.total)
@@ -61,6 +60,11 @@ def sample_pairs(space: PairSpace, count: int, excluded: Keys, seed: int, purpos
         if needed <= draws:
             return drawn.first(needed)
         draws *= 2
+
+
+def is_dense(count: int, excluded: int, total: int) -> bool:
+    """Return whether so many draws would be rejected that the least hashes of all free pairs are taken instead."""
+    return 2 * (count + excluded) > total
 
 
 def draw_pairs(

@@ -18,6 +18,10 @@ from al_ray.core.task import Split
 from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.pair_sampling import sample_pairs, thin
 
+RANDOM = "random"  # The stratum of all negatives that are not near.
+# Purposes of the samples' hashes, with the name of the split.
+NEAR_PURPOSE, RANDOM_PURPOSE = "near-pairs-", "random-pairs-"
+
 
 @dataclass(frozen=True)
 class Stratum:
@@ -88,12 +92,12 @@ def make_evaluation_set(
         if not space.holds(space.pairs(keys)).all():
             raise BadFile(f"{name} pairs of {split.name}: some are no pairs of this split; find them again for it")
         negatives = keys[~is_in(keys, positives)]
-        sample = negatives if most is None else thin(negatives, most, seed, f"near-pairs-{split.name}")
+        sample = negatives if most is None else thin(negatives, most, seed, NEAR_PURPOSE + split.name)
         strata.append(Stratum(name, sample, len(negatives)))
     taken = distinct(np.concatenate([positives, *parts.values()]))
     others = space.total - len(taken)
-    sample = sample_pairs(space, min(random_pairs, others), taken, seed, f"random-pairs-{split.name}")
-    strata.append(Stratum("random", sample, others))
+    sample = sample_pairs(space, min(random_pairs, others), taken, seed, RANDOM_PURPOSE + split.name)
+    strata.append(Stratum(RANDOM, sample, others))
     return EvaluationSet(split.name, tuple(strata), positives, space.total)
 
 

@@ -13,7 +13,7 @@ import ray
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.out_of_memory import exiting_when_out_of_memory
-from al_ray.cluster.pool.actor import pool_actor
+from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.services import RayRunServices, deploy_services
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig

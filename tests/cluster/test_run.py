@@ -22,6 +22,7 @@ from al_ray.cli._shared.entry import job
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
+from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.cluster.services import RayRunServices, TrainerActor, deploy_pool, deploy_services
 from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.config.cluster import ClusterConfig
@@ -294,7 +295,8 @@ def test_the_least_of_sharded_pairs_are_the_least_of_each_texts_nearest(two_side
     assert found.keys.tolist() == keys[wanted].tolist()
     assert found.cosines.tolist() == cosines[wanted].tolist()
     assert len(PoolSearch(pool, split).least(pool.untrained(), order, 0, NO_KEYS)) == 0
-    assert len(PoolSearch(pool, split).near(pool.untrained(), 5)) == len(candidates)
+    near = draw_evaluation_set(PoolSearch(pool, split), pool.untrained(), EvaluationConfig(near_neighbours=5))
+    assert near.strata[0].keys.tolist() == np.setdiff1d(keys[sorted(candidates)], split.positive_keys).tolist()
 
 
 def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided, tmp_path):

@@ -2,7 +2,7 @@
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,15 +13,16 @@ import pytest
 
 from al_ray.cluster.actors import deploy, stream_results
 from al_ray.cluster.pool import sharded_pool
-from al_ray.cluster.pool.actor import WORDS, pool_actor
-from al_ray.cluster.pool.ring import GROUPS
+from al_ray.cluster.pool.ring import GROUPS, WORDS
+from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
+from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.cluster.token_store import parts_of
 from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.config.sections import SearchConfig
+from al_ray.core.config.sections import EvaluationConfig, SearchConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.progress import no_progress
@@ -34,6 +35,13 @@ from al_ray.metrics.strata import make_evaluation_set
 from al_ray.search.shard import PoolShard, ShardSpec
 
 MODEL = Model("", "drawn", Scorer(9.0, -5.0))
+STRATA = EvaluationConfig(near_neighbours=4, near_pairs=300, random_pairs=1000)
+BANDS = replace(STRATA, bands=(0.95,))
+# Calls to each shard: all find near pairs, and own them; of each stratum hashes or rejected draws, and its keys.
+CALLS = {
+    "strata": {"find_near": 1, "own_near": 1, "ask_strata": 4},
+    "bands": {"find_near": 1, "own_near": 1, "ask_strata": 6},
+}
 
 
 class DrawnVectors(PoolShard):
@@ -93,10 +101,10 @@ def task_of(texts: int) -> Task:
 
 
 @contextmanager
-def pool_of(task: Task, shards: int, shard: type = DrawnVectors):
+def pool_of(task: Task, shards: int, shard: type = DrawnVectors, make: Callable[[type], type] = pool_actor):
     encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=4)
     specs = [ShardSpec(str(len(task.left)), encoder, search, number, shards) for number in range(shards)]
-    with deploy(pool_actor(shard), specs, ClusterConfig(shards=shards, timeout=120), groups=GROUPS) as actors:
+    with deploy(make(shard), specs, ClusterConfig(shards=shards, timeout=120), groups=GROUPS) as actors:
         counted = [Counted(actor) for actor in actors]
         pool = ShardedPool(counted, parts_of(task), task, search, no_progress)
         pool.embed(MODEL, ["train"])
@@ -114,7 +122,14 @@ def stages(pool: ShardedPool) -> dict[str, Any]:
     searches = {kind: PoolSearch(pool, split, config=replace(pool.search, kind=kind)) for kind in ("exact", "knn")}
     found = {kind: search.least(MODEL, HIGHEST, 300, NO_KEYS) for kind, search in searches.items()}
     assert all(len(candidates) == 300 for candidates in found.values())
+
+    def sampled(config: EvaluationConfig) -> int:
+        return sum(int(one.keys.sum()) for one in draw_evaluation_set(searches["knn"], MODEL, config).strata)
+
     return {
+        "strata": lambda: sampled(STRATA),
+        # Of more texts the nearest are nearer; each band has more pairs than are sampled.
+        "bands": lambda: sampled(replace(STRATA, bands=(1 - 50 / len(pool.task.left),))),
         "exact": lambda: searches["exact"].least(MODEL, HIGHEST, 300, NO_KEYS).cosines.sum(),
         "knn": lambda: searches["knn"].least(MODEL, HIGHEST, 300, NO_KEYS).cosines.sum(),
         "score": lambda: pool.cosines(MODEL, split, positives).sum(),
@@ -158,6 +173,22 @@ def traffic(texts: int, shards: int) -> dict[str, Traffic]:
 @pytest.fixture(scope="module")
 def measured(local_ray) -> dict[tuple[int, int], dict[str, Traffic]]:
     return {(texts, shards): traffic(texts, shards) for texts in (1000, 4000) for shards in (2, 4)}
+
+
+@pytest.mark.parametrize("stage", ["strata", "bands"])
+def test_an_evaluation_set_is_made_by_calls_and_bytes_that_do_not_grow_with_texts(measured, stage):
+    for shards in (2, 4):
+        few, many = (measured[texts, shards][stage] for texts in (1000, 4000))
+        # One shard is asked whether the index must be trained.
+        wanted = {"sample_size": 1, **{name: shards * count for name, count in CALLS[stage].items()}}
+        assert few.calls == many.calls == wanted
+        assert many.words <= shards * (2 * WORDS + 10)
+        # 300 keys of each near stratum and 1,000 others, with some 200 hashes; and a few numbers of rejected draws.
+        samples = 1000 + 300 * (1 + (stage == "bands"))
+        for one in (few, many):
+            assert 8 * samples < one.received < 8 * samples * 1.5 + 300 * one.words
+    for texts in (1000, 4000):
+        assert measured[texts, 2][stage].result == measured[texts, 4][stage].result
 
 
 @pytest.mark.parametrize("stage", ["exact", "knn", "score", "sample", "count"])

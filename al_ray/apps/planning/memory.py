@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from al_ray.apps.planning.hardware import CUDA
-from al_ray.apps.planning.stage_times import SPARE, Setting, cells_of, scored_pairs
+from al_ray.apps.planning.stage_times import SPARE, Setting, cells_of, near_pairs, scored_pairs
 from al_ray.cluster.pool.actor import AHEAD
 from al_ray.datasets.corpus_file import CACHED
 
@@ -74,6 +74,7 @@ def _shard(run: Setting, device: str) -> list[Memory]:
         Memory("shard", f"index ({run.kind})", device, _index(run, device)),
         Memory("shard", "search blocks", device, _blocks(run)),
         Memory("shard", "answers of all shards to a block", HOST, _answers(run)),
+        *_near_pairs(run),
         Memory("shard", "encoder weights", device, 4 * sizes.parameters),
         Memory("shard", "a batch in the encoder", device, _activations(run, run.config.encoder_batch)),
         Memory("shard", "libraries", HOST, libraries),
@@ -111,6 +112,15 @@ def _answers(run: Setting) -> float:
     """  # fmt: skip
     search = run.config.search
     return 0 if run.kind == "exact" else run.shards * search.block * (search.neighbours + 1) * (12 * (AHEAD + 1) + 44)
+
+
+def _near_pairs(run: Setting) -> list[Memory]:
+    """Return the memory in which evaluation sets are drawn: near pairs, if AP is estimated, by finder and by owner (40
+    bytes for a pair while they are merged), and the rows of all texts (24 bytes for a text while they are sorted).
+    """  # fmt: skip
+    texts = run.sizes.evaluation + (run.sizes.evaluation_right or 0)
+    needed = 40 * near_pairs(run) / run.shards + 24 * texts
+    return [] if run.counted else [Memory("shard", "near pairs of an evaluation set", HOST, needed)]
 
 
 def _activations(run: Setting, batch: int) -> float:

@@ -29,7 +29,7 @@ class Options(RunConfig):
 
     UNUSED: ClassVar[tuple[str, ...]] = (
         *("search.least_recall", "search.ordered_pairs", "training.worst_loss", "training.tries"),
-        *("evaluation.near_pairs", "evaluation.examples", "dev_labels"),
+        *("evaluation.examples", "dev_labels"),
     )
 
     task: str = NO_TASK

@@ -210,11 +210,18 @@ def count_time(run: Setting) -> Time:
 
 
 def scored_pairs(run: Setting) -> int:
-    """Return the pairs of an evaluation set: near pairs of every left text, and random ones; positives are few."""
-    options = run.config.evaluation
-    pairs = run.sizes.evaluation_pairs
-    near = min(pairs, run.sizes.evaluation * options.near_neighbours)
-    return near + min(pairs - near, options.random_pairs)
+    """Return the pairs of an evaluation set: near pairs, at most --near-pairs of each band, and random ones.
+
+    Positives are few.
+    """
+    options, near = run.config.evaluation, near_pairs(run)
+    sampled = near if options.near_pairs is None else min(near, options.near_pairs * (len(options.bands) + 1))
+    return sampled + min(run.sizes.evaluation_pairs - near, options.random_pairs)
+
+
+def near_pairs(run: Setting) -> int:
+    """Return the near pairs of a split, among which its evaluation set is drawn."""
+    return min(run.sizes.evaluation_pairs, run.sizes.evaluation * run.config.evaluation.near_neighbours)
 
 
 def estimate_time(run: Setting) -> Time:

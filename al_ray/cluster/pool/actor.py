@@ -20,35 +20,31 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import compress
 from math import ceil
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import ray
 
 from al_ray.cluster.actors import TEXTS
 from al_ray.cluster.out_of_memory import wait_for
-from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring
+from al_ray.cluster.pool.ring import COMPUTE, SERVE, WORDS, Place, Ring, Stage
 from al_ray.cluster.watchdog import Steps
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
-from al_ray.core.pairs import NO_KEYS, Keys, Pairs, Rows, distinct, is_in
+from al_ray.core.pairs import Keys, Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.counting import SampleWeights
 from al_ray.search.exact_join import JoinQuery, LeastPairs, hosts
 from al_ray.search.faiss_index import Bytes, set_threads
-from al_ray.search.knn_merge import KnnRequest, members, select, shortlist
+from al_ray.search.knn_merge import KnnRequest, select, shortlist
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.shard import PoolShard, ShardSpec
 
 AHEAD = 2  # Blocks asked for before they are needed.
-WORDS = 100  # A shard says at most so many times in a stage how far it is.
-Answer = TypeVar("Answer")
 Item = TypeVar("Item")
 Asked = TypeVar("Asked")
-Stage: TypeAlias = Iterator[int | Answer]
-"""What a stage streams: numbers of texts (or pairs) done since the last one, and at the end the answer."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ else:
 
 
 class PullsFromPeers(Base):
-    """What an actor adds to a shard; `pool_actor` joins the two."""
+    """What an actor adds to a shard in searches and counts; pool_actor joins them."""
 
     def __init__(self, spec: ShardSpec) -> None:
         """Make the shard."""
@@ -184,17 +180,6 @@ class PullsFromPeers(Base):
                 yield near.word
         yield found.result()
 
-    def near(self, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]) -> Stage[Keys]:
-        """Sorted keys of the pairs of this shard's left texts with the nearest of all right ones."""
-        found = [NO_KEYS]
-        for near in self._with_neighbors(model, ring, request, trained):
-            certain, listed = members(request, near.block.rows, near.answers)
-            cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.reference, listed))
-            found += [certain, select(request, listed, cosines).keys]
-            if near.word is not None:
-                yield near.word
-        yield distinct(np.concatenate(found))
-
     def nearest(self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None) -> Neighbors:
         """As PoolShard.nearest; one call at a time, with the threads of this shard."""
         with self._indexing:
@@ -301,8 +286,3 @@ def _asked_ahead(items: Iterable[Item], ask: Callable[[Item], Asked]) -> Iterato
 def _is_due(step: int, steps: int) -> bool:
     """Return whether there is a word after this step: after WORDS of all steps, evenly, the last among them."""
     return (step + 1) * WORDS // steps > step * WORDS // steps
-
-
-def pool_actor(shard: type) -> type:
-    """Return the class of a shard that pulls the texts of its peers, under the same name."""
-    return type(shard.__name__, (PullsFromPeers, shard), {})

@@ -1,12 +1,17 @@
 """The shards of a pool as they see each other in a stage: where the blocks of a split are, and how to ask for them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, TypeVar
 
 # Concurrency groups of a shard actor: COMPUTE asks an index, SERVE hands over vectors. A stage runs beside them.
 COMPUTE, SERVE = "compute", "serve"
 GROUPS = {COMPUTE: 1, SERVE: 2}
+WORDS = 100  # A shard says at most so many times in a stage how far it is.
+
+Answer = TypeVar("Answer")
+Stage: TypeAlias = Iterator[int | Answer]
+"""What a stage streams: numbers of texts (or pairs) done since the last one, and at the end the answer."""
 
 
 @dataclass(frozen=True)

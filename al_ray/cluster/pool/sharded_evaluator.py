@@ -5,11 +5,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
+from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS
@@ -19,7 +18,7 @@ from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.error_examples import Examples, collect_examples
 from al_ray.metrics.estimator import PositiveScores, build_evaluation, request_counts
 from al_ray.metrics.evaluation import Evaluation
-from al_ray.metrics.strata import EvaluationSet, make_evaluation_set, split_by_cosine
+from al_ray.metrics.strata import EvaluationSet
 from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import storage_path
@@ -84,17 +83,10 @@ class PoolEvaluator:
             made_from = self._made_from(split)
             kept = self.shelf.read(split, made_from)
             if kept is None:
-                kept = self._made(split)
+                kept = draw_evaluation_set(PoolSearch(self.pool, split), self.pool.untrained(), self.config)
                 self.shelf.write(kept, made_from)
             self.sets[split.name] = kept
         return self.sets[split.name]
-
-    def _made(self, split: Split) -> EvaluationSet:
-        asked, untrained = self.config, self.pool.untrained()
-        near = PoolSearch(self.pool, split).near(untrained, asked.near_neighbours)
-        cosines = self.pool.cosines(untrained, split, split.space.pairs(near)) if asked.bands else np.empty(0)
-        parts = split_by_cosine(near, cosines, asked.bands)
-        return make_evaluation_set(split, parts, asked.near_pairs, asked.random_pairs, asked.seed)
 
     def _made_from(self, split: Split) -> dict[str, Any]:
         """All that decides an evaluation set."""

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 import ray
 
 from al_ray.cluster.actors import get_results
@@ -13,7 +12,7 @@ from al_ray.core.candidates import HIGHEST, MARGIN, NO_CANDIDATES, BestCandidate
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
-from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, distinct
+from al_ray.core.pairs import NO_KEYS, Keys, PairSpace
 from al_ray.core.task import Split, Task
 from al_ray.search.exact_join import JoinQuery
 from al_ray.search.knn_merge import KnnRequest
@@ -94,13 +93,12 @@ class PoolSearch:
             self.on_recall(1.0 if self.config.index == "Flat" else self._recall(model, trained))
         return _merged(order, count, parts)
 
-    def near(self, model: Model, neighbours: int) -> Keys:
-        """Sorted keys of the pairs of every left text with its nearest right texts."""
+    def find_near(self, model: Model, neighbours: int) -> None:
+        """Find the pairs of every left text with its nearest right texts; their keys stay on the shards."""
         space = self.split.space
         request = KnnRequest(_keys_of(space), self.pool.task.symmetric, neighbours, HIGHEST, space.total)
         arguments = ray.put(request), (self._train_index(model),)
-        texts = len(space.left)
-        return distinct(np.concatenate(self.pool.on_all(model, self.split, "search", "near", *arguments, whole=texts)))
+        self.pool.on_all(model, self.split, "search", "find_near", *arguments, whole=len(space.left))
 
     def _of_all(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
         symmetric = self.pool.task.symmetric

@@ -191,6 +191,13 @@ def test_an_estimate_makes_its_sets_before_the_first_round():
     assert seconds(both, 1)["evaluate"] == pytest.approx(2 * seconds(estimated, 1)["evaluate"])
     assert of(estimated, "driver", "evaluation sets") == 11 * (8 + 48)
     assert of(made(), "driver", "evaluation sets") == 0
+    # All 6 near pairs on the shard, with 6 rows; of those that are sampled, 2 of each band, the driver has the keys.
+    assert of(estimated, "shard", "near pairs") == 40 * 6 + 24 * 6
+    few = replace(asked, near_pairs=2)
+    for bands, near in (((), 2), ((0.5,), 4), ((0.9, 0.5, 0.1), 6)):
+        sampled = made(replace(EXACT, evaluation=replace(few, bands=bands)), sizes)
+        assert of(sampled, "driver", "evaluation sets") == (near + 5) * (8 + 48)
+        assert of(sampled, "shard", "near pairs") == of(estimated, "shard", "near pairs")
     # 11 pairs sorted by the driver, looked for by the shard, and scored in 2 dimensions.
     assert seconds(estimated, 1)["evaluate"] == pytest.approx(11 / 8 + 11 / 8 + 22 / 2)
 
@@ -292,7 +299,7 @@ def test_more_shards_hold_no_more_each_but_for_the_answers_they_merge(asked, mor
     config, sizes, cluster, constants = asked
     few, many = made(*asked), made(config, sizes, replace(cluster, shards=cluster.shards + more), constants)
     kept = [part.what for part in few.memory if part.holder == "shard" and not part.what.startswith("answers")]
-    assert len(kept) == 8
+    assert len(kept) == 8 + (config.evaluation.mode == "estimate")
     for what in kept:
         start = re.split(r" of [\d,]+ texts", what)[0]
         assert of(many, "shard", start) <= of(few, "shard", start)

@@ -1,0 +1,103 @@
+"""A shard's part in making an evaluation set: it owns the pairs whose right text it has (metrics/owned_strata.py).
+
+The shard of the left text finds a near pair, and the owner asks for its pairs: keys of near pairs travel between shards
+alone. What a shard found and what it owns stay on it from one call to the next. A shard that restarted has lost them
+and answers None, and the driver makes the set from the beginning.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from al_ray.cluster.out_of_memory import wait_for
+from al_ray.cluster.pool.actor import PullsFromPeers
+from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
+from al_ray.core.labels import Model
+from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
+from al_ray.core.scorer import Floats
+from al_ray.metrics.average_precision import Ints
+from al_ray.metrics.owned_strata import OwnedStrata, StrataRequest
+from al_ray.search.knn_merge import KnnRequest, members, select
+from al_ray.search.shard import ShardSpec
+
+
+class OwnsStrata(PullsFromPeers):
+    """What an actor adds to a shard when evaluation sets are made."""
+
+    def __init__(self, spec: ShardSpec) -> None:
+        """Own nothing yet."""
+        super().__init__(spec)
+        self._near_by_owner: list[Keys] | None = None
+        self._strata: OwnedStrata | None = None
+
+    def find_near(self, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]) -> Stage[tuple[()]]:
+        """Find the pairs of this shard's left texts with the nearest of all right ones, for their owners to ask for."""
+        width, found = request.space.width, [NO_KEYS]
+        self._strata = None
+        for near in self._with_neighbors(model, ring, request, trained):
+            certain, listed = members(request, near.block.rows, near.answers)
+            cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.reference, listed))
+            found += [certain, select(request, listed, cosines).keys]
+            if near.word is not None:
+                yield near.word
+        keys, owners = distinct(np.concatenate(found)), np.empty(width, dtype=np.uint16)
+        for shard, rows in enumerate(ring.ask("rows_of", SERVE, model, ring.right)):
+            owners[wait_for(rows)] = shard
+        owner = owners[keys % width]
+        self._near_by_owner = [keys[owner == shard] for shard in range(len(ring.shards))]
+        yield ()
+
+    def own_near(self, model: Model, ring: Ring, request: StrataRequest) -> Stage[Ints | None]:
+        """Own the near pairs whose right text is here, and return the sizes of the strata; None if a shard lost some.
+
+        With edges it computes cosines, and the stream has WORDS words; else it has none.
+        """
+        pieces = wait_for(ring.ask("near_of", SERVE, self.spec.shard))
+        lost = any(piece is None for piece in pieces)
+        near, cosines = NO_KEYS if lost else distinct(np.concatenate(pieces)), [np.empty(0)]
+        if request.edges:
+            parts = np.array_split(near, max(1, min(WORDS, len(near) // ring.block)))
+            # A call that Ray repeats must have as many words, also where pairs are lost.
+            for number in range(WORDS):
+                if number < len(parts):
+                    cosines.append(self._cosines_here(model, ring, parts[number], request.width))
+                yield 1
+        if lost:
+            yield None
+            return
+        left = self._rows_of_all(model, ring, ring.left)
+        right = left if ring.right == ring.left else self._rows_of_all(model, ring, ring.right)
+        space = PairSpace(left, right, request.width, request.symmetric, self._rule)
+        own = self._part(model, ring.right).rows
+        self._strata = OwnedStrata.of(request, space, own, near, np.concatenate(cosines))
+        yield self._strata.sizes()
+
+    def ask_strata(self, model: Model, ring: Ring, method: str, *arguments: Any) -> Stage[Any]:
+        """Call a method of OwnedStrata; None if this shard has lost its strata."""
+        self._use(model)
+        # All owners have their near pairs now.
+        self._near_by_owner = None
+        yield None if self._strata is None else getattr(self._strata, method)(*arguments)
+
+    def rows_of(self, model: Model, part: str) -> Rows:
+        """The sorted rows of a part that are this shard's, for a peer."""
+        return self._part(model, part).rows
+
+    def near_of(self, owner: int) -> Keys | None:
+        """Sorted keys of the near pairs that this shard found for an owner; None if it has lost them."""
+        return None if self._near_by_owner is None else self._near_by_owner[owner]
+
+    def _cosines_here(self, model: Model, ring: Ring, keys: Keys, width: int) -> Floats:
+        """(n,) keys of pairs whose right text is here -> (n,) cosines in float64."""
+        *_, answer = self.score_pairs(model, ring, as_pairs(*np.divmod(keys, width)))
+        assert not isinstance(answer, int)
+        return answer[1]
+
+    def _rows_of_all(self, model: Model, ring: Ring, part: str) -> Rows:
+        """The sorted rows of a part of all shards."""
+        return np.sort(np.concatenate(wait_for(ring.ask("rows_of", SERVE, model, part))))
+
+    def _use(self, model: Model) -> None:
+        if self._digest != model.digest:
+            self._near_by_owner = self._strata = None
+        super()._use(model)

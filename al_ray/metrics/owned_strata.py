@@ -1,0 +1,158 @@
+"""The strata of an evaluation set where each pair is known to one owner: the same samples as metrics/strata.py draws.
+
+A shard owns the pairs whose right text it has. Owners return how many pairs they have in each stratum, a few hashes
+near the cut of a sample, the numbers of draws that they reject, and at the end their pairs of the sample. So no other
+keys travel.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, sqrt
+from typing import Any
+
+import numpy as np
+
+from al_ray.core.hashing import Hashes, hash_keys
+from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, distinct, is_in
+from al_ray.core.scorer import Cosines
+from al_ray.core.task import Split
+from al_ray.metrics.average_precision import Ints
+from al_ray.metrics.pair_sampling import BLOCK, DrawnPairs, draw_pairs, draws_needed, is_dense, likely_draws
+from al_ray.metrics.strata import NEAR_PURPOSE, RANDOM, RANDOM_PURPOSE, EvaluationSet, Stratum, split_by_cosine
+
+HIGHEST_HASH = 2**64 - 1
+
+AskOwners = Callable[..., list[Any]]
+"""Calls a method of OwnedStrata of every owner: its name and arguments -> the answers."""
+
+
+@dataclass(frozen=True, eq=False)
+class StrataRequest:
+    """What decides the strata of a split besides its near pairs.
+
+    split: its name. positives: (p,) sorted keys. edges: cosines that divide the near pairs, as in split_by_cosine.
+    width, symmetric: as in PairSpace.
+    """
+
+    split: str
+    positives: Keys
+    edges: tuple[float, ...]
+    seed: int
+    width: int
+    symmetric: bool
+
+
+@dataclass(frozen=True, eq=False)
+class OwnedStrata:
+    """An owner's pairs of a split: those whose right text is one of `right` (r,), sorted rows.
+
+    space: all pairs of the split. near: stratum -> (n,) sorted keys of its negatives. taken: (k,) sorted keys of all
+    near pairs and positives, which the random stratum excludes.
+    """
+
+    request: StrataRequest
+    space: PairSpace
+    right: Rows
+    near: Mapping[str, Keys]
+    taken: Keys
+
+    @staticmethod
+    def of(request: StrataRequest, space: PairSpace, right: Rows, near: Keys, cosines: Cosines) -> "OwnedStrata":
+        """Make the strata of an owner's near pairs (n,), sorted keys, and their cosines (n,), if there are edges."""
+        positives = request.positives[is_in(request.positives % space.width, right)]
+        parts = split_by_cosine(near, cosines, request.edges)
+        negatives = {name: keys[~is_in(keys, positives)] for name, keys in parts.items()}
+        return OwnedStrata(request, space, right, negatives, distinct(np.concatenate([near, positives])))
+
+    def sizes(self) -> Ints:
+        """Return the numbers (s + 1,) of pairs: in each near stratum, and taken."""
+        return np.array([*map(len, self.near.values()), len(self.taken)], dtype=np.int64)
+
+    def hashes(self, stratum: str, low: int, high: int) -> tuple[int, Hashes]:
+        """Return how many pairs of a stratum have a hash below `low`, and the hashes from `low` to `high` inclusive."""
+        hashes = self._hashes(stratum)
+        window = (hashes >= np.uint64(low)) & (hashes <= np.uint64(high))
+        return int((hashes < np.uint64(low)).sum()), hashes[window]
+
+    def least(self, stratum: str, below: int | None) -> Keys:
+        """Return the keys of a stratum whose hash is below a limit; all with None."""
+        keys = self._keys(stratum)
+        return keys if below is None else keys[self._hashes(stratum) < np.uint64(below)]
+
+    def rejected(self, draws: int) -> Rows:
+        """Return the ascending numbers of the rejected ones among the first draws of the random stratum."""
+        return self._draw(draws).rejected
+
+    def drawn(self, draws: int) -> Keys:
+        """Return the keys that are accepted among the first draws of the random stratum."""
+        return self._draw(draws).first(draws)
+
+    def _draw(self, draws: int) -> DrawnPairs:
+        # All draws are repeated in each call, so that nothing but the strata is kept between calls.
+        purpose, seed = RANDOM_PURPOSE + self.request.split, self.request.seed
+        return draw_pairs(self.space, draws, seed, purpose, lambda keys: is_in(keys, self.taken), self._owns)
+
+    def _owns(self, keys: Keys) -> np.ndarray:
+        return is_in(keys % self.space.width, self.right)
+
+    def _hashes(self, stratum: str) -> Hashes:
+        purpose = RANDOM_PURPOSE if stratum == RANDOM else NEAR_PURPOSE
+        return hash_keys(self._keys(stratum), self.request.seed, purpose + self.request.split)
+
+    def _keys(self, stratum: str) -> Keys:
+        return self._free if stratum == RANDOM else self.near[stratum]
+
+    @cached_property
+    def _free(self) -> Keys:
+        """All own pairs that are not taken. Only for a pool so small that most draws would be rejected."""
+        own = [NO_KEYS]
+        for start in range(0, self.space.total, BLOCK):
+            keys = self.space.at(np.arange(start, min(start + BLOCK, self.space.total), dtype=np.int64))
+            own.append(keys[self._owns(keys)])
+        every = np.sort(np.concatenate(own))
+        return every[~is_in(every, self.taken)]
+
+
+def sample_by_owners(
+    split: Split, edges: Sequence[float], sizes: Sequence[Ints], most: int | None, random_pairs: int, ask: AskOwners
+) -> EvaluationSet:
+    """Return the evaluation set that make_evaluation_set makes of all owners' near pairs.
+
+    sizes: of each owner (OwnedStrata.sizes). most, random_pairs: as in make_evaluation_set.
+    """
+    *populations, taken = np.sum(sizes, axis=0).tolist()
+    strata, total = list[Stratum](), split.space.total
+    for name, population in zip(split_by_cosine(NO_KEYS, np.empty(0), edges), populations, strict=True):
+        sample = _least(ask, name, population if most is None else most, population)
+        strata.append(Stratum(name, sample, population))
+    others = total - taken
+    count = min(random_pairs, others)
+    dense = is_dense(count, taken, total)
+    sample = _least(ask, RANDOM, count, others) if dense else _drawn(ask, count, others, total)
+    strata.append(Stratum(RANDOM, sample, others))
+    return EvaluationSet(split.name, tuple(strata), split.positive_keys, total)
+
+
+def _least(ask: AskOwners, stratum: str, count: int, population: int) -> Keys:
+    """Return the `count` keys of least hash of a stratum, sorted; all if there are no more (thin)."""
+    below, spread = None, ceil(6 * sqrt(count + 1))
+    while count < population and below is None:
+        # Hashes are uniform: 2^64 count / population is six standard deviations or less from the cut, almost surely.
+        low = 2**64 * max(0, count - spread) // population
+        high = min(HIGHEST_HASH, 2**64 * (count + spread) // population)
+        answers = ask("hashes", stratum, low, high)
+        inside = np.sort(np.concatenate([hashes for _, hashes in answers]))
+        place = count - sum(before for before, _ in answers)
+        if 0 <= place < len(inside):
+            below = int(inside[place])
+        spread *= 4
+    return np.sort(np.concatenate(ask("least", stratum, below)))
+
+
+def _drawn(ask: AskOwners, count: int, free: int, total: int) -> Keys:
+    """Return the keys of the first `count` accepted draws, sorted (sample_pairs)."""
+    draws = likely_draws(count, free, total)
+    while (needed := draws_needed(count, np.sort(np.concatenate(ask("rejected", draws))))) > draws:
+        draws *= 2
+    return np.sort(np.concatenate(ask("drawn", needed)))
