@@ -371,8 +371,8 @@ OPTIONS: dict[str, str] = {
         {"per_text": 5, "random_share": 0.0, "first_rank": 1, "last_rank": null, "ceiling": null, "margin": null}
     """,
     "oracle": """
-        {"pairs_per_call": 16, "calls_per_minute": null, "retries": 5, "retry_seconds": 1.0, "call_timeout": 120.0,
-        "cost_per_pair": null, "max_cost": null}
+        {"pairs_per_call": 16, "calls_at_once": 1, "calls_per_minute": null, "retries": 5, "retry_seconds": 1.0,
+        "call_timeout": 120.0, "cost_per_pair": null, "max_cost": null}
     """,
     "stop": """
         {"labels": null, "hours": null, "patience": null}

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -148,12 +148,15 @@ class Bench:
         self.texts = [(task.left.texts[a], task.right.texts[b]) for a, b in self.batch.pairs.tolist()]
         self.truth = {pair: WORDS[label] for pair, label in zip(self.texts, TRUTH.tolist(), strict=True)}
         self.server: LabelServer
+        self.check: Callable[[], None] = lambda: None
 
     def oracle(self, function: str = "label", spent: float = 0.0, code: str = "", **options: Any) -> CallableOracle:
         """An oracle that asks the server, or a code of its own."""
         name = write(code or CLIENT.format(port=self.server.server_port))
         config = OracleConfig(**{"pairs_per_call": 4, "retry_seconds": 0.0, "call_timeout": 30.0, **options})
-        return CallableOracle(f"{name}:{function}", self.task, config, 0, spent, lambda stage, done, total: None)
+        return CallableOracle(
+            f"{name}:{function}", self.task, config, 0, spent, lambda stage, done, total: None, self.check
+        )
 
     def bought(self, oracle: CallableOracle, rows: Rows = ALL) -> list[Answers]:
         return list(oracle.label(1, self.batch, rows))

@@ -276,12 +276,14 @@ def test_an_interrupt_goes_through_at_once(bench: Bench):
 STALLING = """
 import signal
 import time
-from functools import partial
-from al_ray.oracles.function import call_within
+from al_ray.oracles.calls import Calls
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-print(call_within(0.1, partial(time.sleep, 600)).ended, flush=True)
-call_within(600, lambda: (print("asking", flush=True), time.sleep(600)))
+calls = Calls()
+calls.start("", lambda: time.sleep(600), 0.1)
+print(calls.wait().outcome.ended, flush=True)
+calls.start("", lambda: (print("asking", flush=True), time.sleep(600)), 600)
+calls.wait()
 """
 
 
