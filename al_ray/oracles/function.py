@@ -12,7 +12,6 @@ import logging
 import math
 import reprlib
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from decimal import Decimal
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 
@@ -119,14 +119,15 @@ class CallableOracle:
         chance = generator(self.seed, "retry", number)
         size, per_call = len(batch.pairs), self.config.pairs_per_call
         waiting = deque(Request(missing[start : start + per_call]) for start in range(0, len(missing), per_call))
-        done, calls, complaint = size - len(missing), Calls[Request](), ""
+        calls: Calls[Request] = Calls()
+        done, complaint = size - len(missing), ""
         while (waiting and not complaint) or calls.running:
             start = math.inf
             if waiting and not complaint and self._may_start(waiting[0], calls):
                 if not calls.running:
                     self._refuse_cost(len(waiting[0].rows), f"{size - done:,} pairs of round {number} are open")
                 start = max(waiting[0].earliest, self.next_start)
-                if start <= time.monotonic():
+                if start <= monotonic():
                     self._start(calls, waiting.popleft(), batch)
                     continue
             call = calls.wait(start)
@@ -146,7 +147,7 @@ class CallableOracle:
                 logger.warning("%s; retrying (%s of %s)", result.wrong, failures, self.config.retries)
                 # A random factor from 0.5 to 1, so that runs that failed together do not retry together.
                 wait = 0.0 if result.returned else self._retry_seconds(failures) * chance.uniform(0.5, 1.0)
-                waiting.appendleft(Request(rows[unread], failures, time.monotonic() + wait))
+                waiting.appendleft(Request(rows[unread], failures, monotonic() + wait))
         if complaint:
             raise OracleFailed(f"{complaint}{done:,} of {size:,} pairs of round {number} are answered and stored")
 
@@ -172,15 +173,16 @@ class CallableOracle:
         if self._too_expensive(pairs):
             due = self.spent + pairs * self.price
             raise CostReached(
-                f"stopped by --max-cost {self.config.max_cost:,.6g}: labels cost {self.spent:,.6g} so far, and the "
-                f"next {pairs:,} would make it {due:,.6g}; {state}. Rerun the command with a higher --max-cost to buy them"
+                f"stopped by --max-cost {self.config.max_cost:,.6g}: labels cost {self.spent:,.6g} so far, "
+                f"and the next {pairs:,} would make it {due:,.6g}; {state}. "
+                "Rerun the command with a higher --max-cost to buy them"
             )
 
     def _start(self, calls: Calls[Request], request: Request, batch: Batch) -> None:
         """Start a call of the function with the texts of these rows."""
         self.before_call()
         if self.config.calls_per_minute is not None:
-            self.next_start = time.monotonic() + 60 / self.config.calls_per_minute
+            self.next_start = monotonic() + 60 / self.config.calls_per_minute
         texts = self.task.texts_of(batch.pairs[request.rows])
         calls.start(request, partial(self.function, *texts), self.config.call_timeout)
 

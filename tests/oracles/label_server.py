@@ -84,7 +84,7 @@ class LabelServer(ThreadingHTTPServer):
 
     def __init__(self, truth: Mapping[Texts, str]) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.truth, self.released = truth, threading.Event()
+        self.truth, self.released, self.counting = truth, threading.Event(), threading.Lock()
         self.reset()
 
     def reset(self, *plan: str) -> None:
@@ -116,7 +116,8 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if fault not in (*FAILURES, "stall"):
-            server.billed += PRICE * len(pairs)
+            with server.counting:
+                server.billed += PRICE * len(pairs)
         said = json.dumps({"answers": server.answers(pairs, fault), "cost": PRICE * len(pairs)})
         self.send_response(500 if fault == "500" else 200)
         self.end_headers()
