@@ -190,7 +190,7 @@ DIGESTS: dict[str, Any] = {
         '{"made_from": {"model": "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"}, "found": 1}',
         "7af0c28bee42f0331d0619ce866499999fe67ac3083012fb29373960689b6ce1",
     ],
-    "grid": "648325e94bb4",
+    "grid": "407b7241fb27",
     "cells": [
         {
             "name": "uncertainty-s1-cnn-b100",
