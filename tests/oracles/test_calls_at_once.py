@@ -175,3 +175,25 @@ def test_no_call_starts_once_the_run_was_taken_over(bench: Bench):
     with pytest.raises(FolderInUse, match="taken over"):
         bench.bought(asking(bench, judge, retries=0))
     assert sorted(judge.asked) == [0, 1, 2, 3]
+
+
+def test_the_late_result_of_a_call_whose_time_was_over_is_dropped():
+    released, threads, calls = threading.Event(), list[threading.Thread](), Calls[str]()
+
+    def late() -> str:
+        threads.append(threading.current_thread())
+        released.wait(LONG)
+        return "late"
+
+    calls.start("first", late, 0.0)
+    over = calls.wait()
+    assert over is not None
+    released.set()
+    while not threads:
+        assert not over.outcome.ended
+    threads[0].join()
+    assert (over.request, over.outcome.ended) == ("first", False)
+    calls.start("second", lambda: "in time", LONG)
+    call = calls.wait()
+    assert call is not None
+    assert (call.request, call.outcome.value) == ("second", "in time")
