@@ -53,6 +53,7 @@ HOMES = {
     "sklearn": {"al_ray.apps.mining.lexical"},
     "matplotlib": {"al_ray.apps.reporting.plots"},
     "jinja2": {"al_ray.apps.reporting"},
+    "botocore": {"al_ray.storage.conditional"},
     "markupsafe": {"al_ray.apps.reporting"},
     "pyarrow": {
         *("al_ray.storage", "al_ray.datasets", "al_ray.runs", "al_ray.apps.audit.folder"),
@@ -77,6 +78,8 @@ WORLD = {
 LOCAL_IMPORTS = {
     # The run of --config is read before the options, and its folder's events import torch; --help needs neither.
     ("al_ray.cli._run.options", "al_ray.runs.run_folder.bound_config"),
+    # A tenth of a second of every command, --help too, of which only those that write to S3 have use.
+    ("al_ray.storage.conditional", "botocore"),
 }
 # The one function that makes a generator, and what numpy.random has that is not its global one.
 CHANCE = "al_ray.core.rng"

@@ -9,18 +9,17 @@ cost of the call returns Reply(answers, cost). Pairs are asked again if the func
 
 import inspect
 import logging
+import math
 import reprlib
 import sys
-import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
-from types import TracebackType
+from time import monotonic
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels
 from al_ray.core.task import Task
 from al_ray.datasets.tables import pair_labels as stated
+from al_ray.oracles.calls import Calls, Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -71,69 +71,122 @@ class CallResult:
     fatal: bool = False
 
 
+@dataclass(frozen=True)
+class Request:
+    """Rows (k,) of a batch to be asked in one call, not before `earliest` (monotonic); failures: of earlier calls."""
+
+    rows: Rows
+    failures: int = 0
+    earliest: float = -math.inf
+
+
 class CallableOracle:
     """Ask a function for labels and count their cost (active_learning/ports.py: Oracle)."""
 
     def __init__(
-        self, oracle: str, task: Task, config: OracleConfig, seed: int, spent_before: float, watch: OnProgress
+        self,
+        oracle: str,
+        task: Task,
+        config: OracleConfig,
+        seed: int,
+        spent_before: float,
+        watch: OnProgress,
+        before_call: Callable[[], None],
     ) -> None:
-        """Load `oracle`, module:function, or raise BadOption; spent_before: cost of the run's labels so far."""
+        """Load `oracle`, module:function, or raise BadOption; spent_before: cost of the run's labels so far.
+
+        before_call: raises if no call may be made any more, because another process has taken over the run.
+        """
         self.oracle, self.task, self.config, self.seed, self.watch = oracle, task, config, seed, watch
         self.function = function_of(oracle)
         self.spent = spent_before
         # Expected cost of a pair: --cost-per-pair, or more once a call cost more.
         self.price = config.cost_per_pair or 0.0
-        self.started = float("-inf")
+        self.priced = config.cost_per_pair is not None
+        self.before_call = before_call
+        # The time (monotonic) before which --calls-per-minute allows no call.
+        self.next_start = -math.inf
 
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
-        """Yield the answers to the rows `missing` in order, one Answers for each call, before the next call is made.
+        """Yield the answers to the rows `missing`, one Answers for each call, as the calls end.
 
-        A call that raises costs nothing; one that times out counts with the expected cost, because the service may
-        have charged for it. Failed and unreadable pairs are asked again, at most 1 + retries times each, then
-        OracleFailed. CostReached before a call that would exceed `max_cost`.
+        At most `calls_at_once` calls are under way; another starts after the answers of one were taken from here. With
+        one at a time answers come in the order of rows. A call that raises costs nothing; one that times out counts
+        with the expected cost, because the service may have charged for it. Failed and unreadable pairs are asked
+        again, at most 1 + retries times each, then OracleFailed. CostReached before a call that would exceed
+        `max_cost`. Either is raised after the answers of all calls under way were yielded.
         """
         chance = generator(self.seed, "retry", number)
         size, per_call = len(batch.pairs), self.config.pairs_per_call
-        done = size - len(missing)
-        for rows in (missing[start : start + per_call] for start in range(0, len(missing), per_call)):
-            for failures in range(1, self.config.retries + 2):
-                self._refuse_cost(len(rows), f"{size - done:,} pairs of round {number} are open")
-                result = self._result_of(self._call(batch, rows), len(rows))
-                self.spent += result.cost
-                if result.returned or result.cost:
-                    yield Answers(rows, result.labels, self.oracle, result.confidences, result.cost)
-                unread = result.labels == OPEN
-                done += int((~unread).sum())
-                self.watch("label", done, size)
-                if result.fatal or (unread.any() and failures > self.config.retries):
-                    answered = f"{done:,} of {size:,} pairs of round {number} are answered and stored"
-                    raise OracleFailed(self._complaint(result, batch, rows, failures) + answered)
-                rows = rows[unread]
-                if not len(rows):
-                    break
+        waiting = deque(Request(missing[start : start + per_call]) for start in range(0, len(missing), per_call))
+        calls: Calls[Request] = Calls()
+        done, complaint = size - len(missing), ""
+        while (waiting and not complaint) or calls.running:
+            start = math.inf
+            if waiting and not complaint and self._may_start(waiting[0], calls):
+                if not calls.running:
+                    self._refuse_cost(len(waiting[0].rows), f"{size - done:,} pairs of round {number} are open")
+                start = max(waiting[0].earliest, self.next_start)
+                if start <= monotonic():
+                    self._start(calls, waiting.popleft(), batch)
+                    continue
+            call = calls.wait(start)
+            if call is None:
+                continue
+            rows, failures = call.request.rows, call.request.failures + 1
+            result = self._result_of(call.outcome, len(rows))
+            self.spent += result.cost
+            if result.returned or result.cost:
+                yield Answers(rows, result.labels, self.oracle, result.confidences, result.cost)
+            unread = result.labels == OPEN
+            done += int((~unread).sum())
+            self.watch("label", done, size)
+            if result.fatal or (unread.any() and failures > self.config.retries):
+                complaint = complaint or self._complaint(result, batch, rows, failures)
+            elif unread.any():
                 logger.warning("%s; retrying (%s of %s)", result.wrong, failures, self.config.retries)
-                if not result.returned:
-                    # A random factor from 0.5 to 1, so that runs that failed together do not retry together.
-                    longest = min(LONGEST_WAIT, self.config.retry_seconds * 2.0 ** (failures - 1))
-                    time.sleep(longest * chance.uniform(0.5, 1.0))
+                # A random factor from 0.5 to 1, so that runs that failed together do not retry together.
+                wait = 0.0 if result.returned else self._retry_seconds(failures) * chance.uniform(0.5, 1.0)
+                waiting.appendleft(Request(rows[unread], failures, monotonic() + wait))
+        if complaint:
+            raise OracleFailed(f"{complaint}{done:,} of {size:,} pairs of round {number} are answered and stored")
+
+    def _retry_seconds(self, failures: int) -> float:
+        """Return the longest wait after so many failures of a call."""
+        return min(LONGEST_WAIT, self.config.retry_seconds * 2.0 ** (failures - 1))
+
+    def _may_start(self, request: Request, calls: Calls[Request]) -> bool:
+        """Return whether a call may start beside those under way: there is room, and the cost of all is in the limit.
+
+        With a limit of cost, the first call of an unknown price is made alone.
+        """
+        if not calls.running or self.config.max_cost is None:
+            return len(calls.running) < self.config.calls_at_once
+        pairs = len(request.rows) + sum(len(call.request.rows) for call in calls.running)
+        return len(calls.running) < self.config.calls_at_once and self.priced and not self._too_expensive(pairs)
+
+    def _too_expensive(self, pairs: int) -> bool:
+        limit, due = self.config.max_cost, self.spent + pairs * self.price
+        return isinstance(limit, int | float) and (self.spent >= limit or due > limit * (1 + SLACK))
 
     def _refuse_cost(self, pairs: int, state: str) -> None:
-        limit, due = self.config.max_cost, self.spent + pairs * self.price
-        if isinstance(limit, int | float) and (self.spent >= limit or due > limit * (1 + SLACK)):
+        if self._too_expensive(pairs):
+            due = self.spent + pairs * self.price
             raise CostReached(
-                f"stopped by --max-cost {limit:,.6g}: labels cost {self.spent:,.6g} so far, and the next {pairs:,} "
-                f"would make it {due:,.6g}; {state}. Rerun the command with a higher --max-cost to buy them"
+                f"stopped by --max-cost {self.config.max_cost:,.6g}: labels cost {self.spent:,.6g} so far, "
+                f"and the next {pairs:,} would make it {due:,.6g}; {state}. "
+                "Rerun the command with a higher --max-cost to buy them"
             )
 
-    def _call(self, batch: Batch, rows: Rows) -> "Outcome":
-        """Call the function with the texts of these rows; wait first if --calls-per-minute asks for it."""
+    def _start(self, calls: Calls[Request], request: Request, batch: Batch) -> None:
+        """Start a call of the function with the texts of these rows."""
+        self.before_call()
         if self.config.calls_per_minute is not None:
-            time.sleep(max(0.0, self.started + 60 / self.config.calls_per_minute - time.monotonic()))
-            self.started = time.monotonic()
-        texts = self.task.texts_of(batch.pairs[rows])
-        return call_within(self.config.call_timeout, partial(self.function, *texts))
+            self.next_start = monotonic() + 60 / self.config.calls_per_minute
+        texts = self.task.texts_of(batch.pairs[request.rows])
+        calls.start(request, partial(self.function, *texts), self.config.call_timeout)
 
-    def _result_of(self, outcome: "Outcome", pairs: int) -> CallResult:
+    def _result_of(self, outcome: Outcome, pairs: int) -> CallResult:
         """Return the result of a call with this many pairs."""
         unread, nothing = np.full(pairs, OPEN, dtype=np.uint8), np.full(pairs, np.nan)
         if not outcome.ended:
@@ -151,7 +204,7 @@ class CallableOracle:
         elif not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf"):
             wrong = f"it returned the cost {SHORT.repr(cost)}, not a number from 0, or None"
             return CallResult(labels, confidences, pairs * self.price, wrong, at, returned=True, fatal=True)
-        self.price = max(self.price, float(cost) / pairs)
+        self.price, self.priced = max(self.price, float(cost) / pairs), True
         return CallResult(labels, confidences, float(cost), wrong, at, returned=True)
 
     def _complaint(self, result: CallResult, batch: Batch, rows: Rows, tries: int) -> str:
@@ -201,39 +254,6 @@ def read_answer(answer: object) -> tuple[int, float]:
     else:
         label = OPEN
     return label, nothing if label == OPEN else float(confidence)
-
-
-@dataclass
-class Outcome:
-    """The result of foreign code, as a value: what it returned or raised, or that it has not ended."""
-
-    value: object = None
-    error: BaseException | None = None
-    ended: bool = False
-
-    def __enter__(self) -> "Outcome":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
-        # `error` before `ended`, as another thread that sees `ended` then reads `error`.
-        self.error, self.ended = error, True
-        return not isinstance(error, KeyboardInterrupt)
-
-
-def call_within(seconds: float, call: Callable[[], object]) -> Outcome:
-    """Call in a daemon thread, wait at most `seconds`, and return the outcome; the thread may still be running."""
-    outcome = Outcome()
-
-    def work() -> None:
-        with suppress(KeyboardInterrupt), outcome:
-            outcome.value = call()
-
-    thread = Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if isinstance(outcome.error, KeyboardInterrupt):
-        raise outcome.error
-    return outcome
 
 
 def function_of(oracle: str) -> Function:

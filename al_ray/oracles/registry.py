@@ -45,6 +45,7 @@ MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {
         request.config.seed,
         request.journal.cost,
         request.watch,
+        request.journal.ledger.prove_lock,
     ),
 }
 """How the oracle of each kind is made, by the names of ORACLES."""

@@ -32,7 +32,7 @@ from al_ray.runs.ledger_files import (
     refuse,
 )
 from al_ray.storage.files import make_table, read_json, write_json, write_parquet
-from al_ray.storage.uri import Stamp, StoragePath, stamp_of
+from al_ray.storage.uri import Stamp, StoragePath, Uri, stamp_of
 
 
 class Ledger:
@@ -48,6 +48,11 @@ class Ledger:
     def space(self) -> PairSpace:
         """Return the pairs that can be chosen; in a symmetric task (a, b) and (b, a) have one key."""
         return self.task.split(self.split).space
+
+    def prove_lock(self) -> None:
+        """FolderInUse, before anything is bought, if another process has taken over the run on an object store."""
+        if isinstance(self.path, Uri) and self.path.fence is not None:
+            self.path.fence.prove()
 
     def round(self, number: int) -> StoragePath:
         """Return the folder of a round."""
@@ -76,7 +81,7 @@ class Ledger:
         assert self.batch(number) is None
         columns = *batch.pairs.T, *self.task.ids_of(batch.pairs), batch.cosines, [batch.source] * len(batch.pairs)
         path, table = self.round(number) / "batch.parquet", make_table(BATCH, columns)
-        write_parquet(path, table)
+        write_parquet(path, table, new=True)
         stamp = stamp_of(path)
         assert stamp is not None
         # From the table, not the argument: the same value, by the same checks, as any other process reads.
@@ -140,7 +145,7 @@ class Ledger:
         assert not self.sealed(number)
         words, cost = [WORDS[label] for label in answers.labels.tolist()], np.full(count, answers.cost / max(1, count))
         table = make_table(ANSWERS, (answers.rows, words, [answers.by] * count, answers.confidences, cost))
-        write_parquet(self.round(number) / piece_name("answers", pieces + 1), table)
+        write_parquet(self.round(number) / piece_name("answers", pieces + 1), table, new=True)
 
     def seal(self, number: int) -> None:
         """Write labels.parquet of a round in which every pair has an answer; do nothing if it is there."""
@@ -202,7 +207,7 @@ class Ledger:
             after = np.full(int(change.sum()), self.rounds, dtype=np.int32)
             table = make_table(CORRECTIONS, (*pairs[change].T, was[change], labels[change], after))
             piece = piece_name("corrections", len(pieces_of(self.path, "corrections")) + 1)
-            write_parquet(self.path / piece, table)
+            write_parquet(self.path / piece, table, new=True)
         return int(change.sum())
 
     def labels_of(self, pairs: Pairs) -> Labels:

@@ -259,8 +259,8 @@ def opened(path: StoragePath, task: Task, patience: float = 0.0) -> Iterator[Run
 
     patience: seconds to wait for another process that has the folder open; then FolderInUse.
     """
-    with locked(path, patience):
-        folder = RunFolder(path, task)
+    with locked(path, patience) as fenced:
+        folder = RunFolder(fenced, task)
         try:
             yield folder
         finally:

@@ -35,9 +35,9 @@ def make_table(schema: pa.Schema, columns: Iterable[Any]) -> pa.Table:
     return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
 
 
-def write_parquet(path: StoragePath, table: pa.Table) -> None:
-    """Write a table atomically, with page checksums."""
-    in_one_step(path, lambda aside: _write_parquet(table, aside))
+def write_parquet(path: StoragePath, table: pa.Table, new: bool = False) -> None:
+    """Write a table atomically, with page checksums; new: as `in_one_step` takes it."""
+    in_one_step(path, lambda aside: _write_parquet(table, aside), new)
 
 
 def _write_parquet(table: pa.Table, path: Path) -> None:
@@ -46,16 +46,20 @@ def _write_parquet(table: pa.Table, path: Path) -> None:
         pq.write_table(table, file, write_page_checksum=True)
 
 
-def in_one_step(path: StoragePath, write: Callable[[Path], Any]) -> None:
+def in_one_step(path: StoragePath, write: Callable[[Path], Any], new: bool = False) -> None:
     """Write a temporary file, sync it to disk and rename it to `path`; its folder is created. BadFile if that fails.
 
-    The previous file stays intact if the disk is full or the process dies on the way.
+    The previous file stays intact if the disk is full or the process dies on the way. On an object store with a fence:
+    FolderInUse if another process has taken over the folder, or, with `new`, if the object exists.
     """
     if isinstance(path, Uri):
         with WriteErrors(path), tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
             aside = Path(folder) / path.name
             write(aside)
-            path.put(aside)
+            if path.fence is None:
+                path.put(aside)
+            else:
+                path.fence.write(path.key, aside.read_bytes(), new)
         return
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     with WriteErrors(path):

@@ -6,17 +6,19 @@ that is written last marks a folder as complete.
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyarrow import fs
 
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.storage.conditional import ConditionalStore, store_error
+from al_ray.storage.fence import Fence
 
 
 @dataclass(frozen=True)
@@ -26,17 +28,22 @@ class Uri:
     path: bucket and key; query: what pyarrow.fs.FileSystem.from_uri takes, such as endpoint_override and region.
     Credentials are those of the environment (AWS_ACCESS_KEY_ID and its like, or the machine's role).
     Errors of the store become BadFile with the URI and the cure.
+    fence: of a folder that this process has locked (storage/lock.py) and all below; it is not sent to other processes.
     """
 
     scheme: str
     path: str
     query: str = ""
+    fence: Fence | None = field(default=None, compare=False, repr=False)
+
+    def __reduce__(self) -> tuple[type["Uri"], tuple[str, str, str]]:
+        return Uri, (self.scheme, self.path, self.query)
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.path}" + (f"?{self.query}" if self.query else "")
 
     def __truediv__(self, name: str) -> "Uri":
-        return Uri(self.scheme, f"{self.path}/{name}", self.query)
+        return replace(self, path=f"{self.path}/{name}")
 
     @property
     def name(self) -> str:
@@ -46,7 +53,7 @@ class Uri:
     @property
     def parent(self) -> "Uri":
         """Return the folder of the object; the parent of a bucket is the bucket."""
-        return Uri(self.scheme, self.path.rpartition("/")[0] or self.path, self.query)
+        return replace(self, path=self.path.rpartition("/")[0] or self.path)
 
     @property
     def parents(self) -> tuple["Uri", ...]:
@@ -81,7 +88,7 @@ class Uri:
             infos = self.store.get_file_info(fs.FileSelector(self.path, allow_not_found=True, recursive=True))
         for one in sorted(infos, key=lambda one: one.path):
             if one.type == fs.FileType.File:
-                yield Uri(self.scheme, one.path, self.query), one.size, one.mtime_ns
+                yield replace(self, path=one.path), one.size, one.mtime_ns
 
     def glob(self, pattern: str) -> Iterator["Uri"]:
         """Yield the objects directly in the folder whose names match the pattern."""
@@ -143,9 +150,26 @@ class Uri:
             return self.store.get_file_info(self.path).type
 
     @property
+    def bucket(self) -> str:
+        """Return the first part of the path."""
+        return self.path.partition("/")[0]
+
+    @property
+    def key(self) -> str:
+        """Return the path in the bucket."""
+        return self.path.partition("/")[2]
+
+    def conditional_store(self) -> ConditionalStore | None:
+        """Return the bucket for conditional writes; None if the scheme has none that al_ray knows."""
+        if self.scheme != "s3":
+            return None
+        with _StoreErrors(self):
+            return ConditionalStore(self.bucket, self.query, cast(fs.S3FileSystem, self.store).region)
+
+    @property
     def store(self) -> fs.FileSystem:
         """Return the file system of the store; BadOption if there is none for the scheme."""
-        return _store(self.scheme, self.path.partition("/")[0], self.query)
+        return _store(self.scheme, self.bucket, self.query)
 
 
 StoragePath = Path | Uri
@@ -226,8 +250,4 @@ class _StoreErrors:
         if isinstance(error, FileNotFoundError):
             raise BadFile(f"{self.uri} does not exist; restore it") from error
         if isinstance(error, OSError | pa.ArrowException):
-            reason = str(error).splitlines()[0]
-            raise BadFile(
-                f"{self.uri} cannot be {self.what} ({reason}); check the bucket, its address and your credentials, "
-                "then rerun the same command"
-            ) from error
+            raise store_error(self.uri, self.what, str(error).splitlines()[0]) from error

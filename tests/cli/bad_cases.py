@@ -120,6 +120,7 @@ OPTIONS_OF_RUN = [
     ("--oracle judge:label --retries -1", "--retries is -1"),
     ("--oracle judge:label --call-timeout inf", "--call-timeout is inf"),
     ("--oracle judge:label --calls-per-minute 0", "--calls-per-minute is 0.0"),
+    ("--oracle judge:label --calls-at-once 0", "--calls-at-once is 0"),
     ("--oracle judge:label --retry-seconds nan", "--retry-seconds is nan"),
     ("--task ''", "--task is empty; give a path"),
     ("--task=", "--task is empty; give a path"),

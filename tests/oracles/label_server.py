@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -84,7 +84,7 @@ class LabelServer(ThreadingHTTPServer):
 
     def __init__(self, truth: Mapping[Texts, str]) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.truth, self.released = truth, threading.Event()
+        self.truth, self.released, self.counting = truth, threading.Event(), threading.Lock()
         self.reset()
 
     def reset(self, *plan: str) -> None:
@@ -116,7 +116,8 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if fault not in (*FAILURES, "stall"):
-            server.billed += PRICE * len(pairs)
+            with server.counting:
+                server.billed += PRICE * len(pairs)
         said = json.dumps({"answers": server.answers(pairs, fault), "cost": PRICE * len(pairs)})
         self.send_response(500 if fault == "500" else 200)
         self.end_headers()
@@ -148,12 +149,15 @@ class Bench:
         self.texts = [(task.left.texts[a], task.right.texts[b]) for a, b in self.batch.pairs.tolist()]
         self.truth = {pair: WORDS[label] for pair, label in zip(self.texts, TRUTH.tolist(), strict=True)}
         self.server: LabelServer
+        self.check: Callable[[], None] = lambda: None
 
     def oracle(self, function: str = "label", spent: float = 0.0, code: str = "", **options: Any) -> CallableOracle:
         """An oracle that asks the server, or a code of its own."""
         name = write(code or CLIENT.format(port=self.server.server_port))
         config = OracleConfig(**{"pairs_per_call": 4, "retry_seconds": 0.0, "call_timeout": 30.0, **options})
-        return CallableOracle(f"{name}:{function}", self.task, config, 0, spent, lambda stage, done, total: None)
+        return CallableOracle(
+            f"{name}:{function}", self.task, config, 0, spent, lambda stage, done, total: None, self.check
+        )
 
     def bought(self, oracle: CallableOracle, rows: Rows = ALL) -> list[Answers]:
         return list(oracle.label(1, self.batch, rows))

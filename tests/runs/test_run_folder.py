@@ -199,12 +199,12 @@ def test_state_is_written_last(folder, monkeypatch):
     write, written = files.in_one_step, list[str]()
 
     def breaking(after: float):
-        def failing(path: Path, content: Any) -> None:
+        def failing(path: Path, content: Any, new: bool = False) -> None:
             if len(written) == after:
                 raise KeyboardInterrupt
             if path.suffix.startswith(".json"):
                 written.append(path.name)
-            write(path, content)
+            write(path, content, new)
 
         written.clear()
         monkeypatch.setattr(files, "in_one_step", failing)

@@ -44,6 +44,14 @@ def bucket(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> U
     return found
 
 
+@pytest.fixture(params=[True, False], ids=["conditional", "plain"])
+def conditional(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the store has conditional writes that al_ray knows."""
+    if not request.param:
+        monkeypatch.setattr(Uri, "conditional_store", lambda _: None)
+    return request.param
+
+
 @pytest.fixture(params=["path", "uri"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> StoragePath:
     """A folder of either kind, which is not there yet."""
@@ -260,18 +268,18 @@ def dead(bucket: Uri, beat: int = 5) -> None:
     (bucket / ".lock").write_bytes(json.dumps(content).encode())
 
 
-def test_a_dead_lease_is_taken_over_after_three_beats(bucket: Uri, monkeypatch):
+def test_a_dead_lease_is_taken_over_after_three_beats(bucket: Uri, conditional, monkeypatch):
     dead(bucket)
     slept: list[float] = []
     monkeypatch.setattr(lock, "sleep", slept.append)
     with locked(bucket):
         assert json.loads((bucket / ".lock").read_bytes())["owner"].startswith(f"process {os.getpid()} on ")
-        assert slept == [10.0, 10.0, 10.0, 2.0]
+        assert slept == [10.0] * 3 + [2.0] * (not conditional)
     assert not (bucket / ".lock").exists()
 
 
 @pytest.mark.parametrize("last", [1, 3])
-def test_a_living_lease_is_refused(bucket: Uri, monkeypatch, last):
+def test_a_living_lease_is_refused(bucket: Uri, conditional, monkeypatch, last):
     dead(bucket)
     slept: list[float] = []
 
@@ -287,7 +295,7 @@ def test_a_living_lease_is_refused(bucket: Uri, monkeypatch, last):
     assert json.loads((bucket / ".lock").read_bytes())["beat"] == 6, "it was left alone"
 
 
-def test_a_lease_given_back_meanwhile_is_free(bucket: Uri, monkeypatch):
+def test_a_lease_given_back_meanwhile_is_free(bucket: Uri, conditional, monkeypatch):
     dead(bucket)
     slept: list[float] = []
 
@@ -298,10 +306,11 @@ def test_a_lease_given_back_meanwhile_is_free(bucket: Uri, monkeypatch):
 
     monkeypatch.setattr(lock, "sleep", sleep)
     with locked(bucket):
-        assert slept == [10.0, 2.0]
+        assert slept == [10.0] + [2.0] * (not conditional)
 
 
 def test_of_two_that_come_at_once_the_last_to_write_has_it(bucket: Uri, monkeypatch):
+    monkeypatch.setattr(Uri, "conditional_store", lambda _: None)
     monkeypatch.setattr(lock, "sleep", lambda _: dead(bucket))
     with pytest.raises(FolderInUse, match="far-away"), locked(bucket):
         pass
@@ -316,12 +325,14 @@ def interruptions(request: pytest.FixtureRequest) -> Iterator[object]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_lease_is_renewed_and_its_owner_stopped_when_another_took_it(bucket: Uri, monkeypatch, interruptions):
+def test_a_lease_is_renewed_and_its_owner_stopped_when_another_took_it(
+    bucket: Uri, conditional, monkeypatch, interruptions
+):
     monkeypatch.setattr(lock, "BEAT", 0.05)
     lease, slept_on = Lease(bucket), list[bool]()
 
     def held_up() -> None:
-        while lease.beats < 3:
+        while (lease.fence or lease).beats < 3:
             assert lease.thread.is_alive()
         # More than once: a renewal that is just on its way writes over it. The interruption ends the loop.
         for _ in range(300):

@@ -21,9 +21,11 @@ class OracleConfig:
     """Calls of `--oracle module:function`: their size and rate, retries, and what labels may cost."""
 
     pairs_per_call: Annotated[int, Between(1, 1_000_000)] = 16
-    """Pairs per call of --oracle module:function; answers are stored before the next call."""
+    """Pairs per call of --oracle module:function; the answers of a call are stored as soon as it returns."""
+    calls_at_once: Annotated[int, Between(1, 1024)] = 1
+    """Maximum number of calls under way at a time, each in a thread of its own: the function must allow that."""
     calls_per_minute: Annotated[float | None, Between(0.001, 1e6)] = None
-    """Maximum rate of calls; no limit when not given."""
+    """Maximum rate of all calls; no limit when not given."""
     retries: Annotated[int, Between(0, 100)] = 5
     """How often a pair is asked again after a failed call or an unreadable answer, before the run stops."""
     retry_seconds: Annotated[float, Between(0, LONGEST_WAIT)] = 1.0
