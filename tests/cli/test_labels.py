@@ -63,7 +63,7 @@ def fill(ledger: Ledger, number: int, pairs: Pairs, said: list[int]) -> None:
 
 
 def ids(task: Task, pairs: Pairs) -> list[list[str]]:
-    return [[task.left.ids[left], task.right.ids[right]] for left, right in pairs.tolist()]
+    return [list(both) for both in zip(*task.ids_of(pairs), strict=True)]
 
 
 def labels(monkeypatch, capsys, *arguments: object) -> str:

@@ -13,6 +13,7 @@ from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled, Model
 from al_ray.core.scorer import Scorer
+from al_ray.core.task import strings_at
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import write_task
 from al_ray.encoders.cnn import Cnn, Network, filters_of, is_cnn
@@ -154,7 +155,7 @@ def test_initial_vectors_of_frequent_words_are_short_and_have_no_common_offset()
 def test_untrained_vectors_find_positives_for_the_seed_set():
     task = synthetic_task(2000, 0)
     split = task.splits["train"]
-    texts = [task.left.texts[row] for row in split.space.left]
+    texts = strings_at(task.left.texts, split.space.left)
     vocabulary, config = Vocabulary.of(texts), replace(CONFIG, encoder="cnn-100", max_length=32)
 
     def positives_in_seed_set(network: Network) -> int:

@@ -146,7 +146,7 @@ class Bench:
         space = task.split("train").space
         self.task, self.folder = task, folder
         self.batch = Batch(as_pairs(np.repeat(space.left[:3], 4), np.tile(space.right[:4], 3)), np.zeros(COUNT), "seed")
-        self.texts = [(task.left.texts[a], task.right.texts[b]) for a, b in self.batch.pairs.tolist()]
+        self.texts = list(zip(*task.texts_of(self.batch.pairs), strict=True))
         self.truth = {pair: WORDS[label] for pair, label in zip(self.texts, TRUTH.tolist(), strict=True)}
         self.server: LabelServer
         self.check: Callable[[], None] = lambda: None

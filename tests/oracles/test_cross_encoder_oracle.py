@@ -67,7 +67,7 @@ def test_a_run_buys_its_labels_from_a_cross_encoder(model, make_task, tmp_path, 
     run(asked.run, asked.cluster, asked.out)
     task = read_task(tmp_path / "task")
     bought = RunFolder(tmp_path / "run", task).state().labelled
-    texts = [(task.left.texts[left], task.left.texts[right]) for left, right in bought.pairs.tolist()]
+    texts = list(zip(*task.texts_of(bought.pairs), strict=True))
     said = CrossEncoder.saved(model.path).scores(texts, 8) >= 0
     assert bought.labels.tolist() == said.astype(int).tolist()
 

@@ -143,7 +143,7 @@ def test_putative_errors_are_drawn_blind_labelled_and_corrected(
     do(monkeypatch, f"estimate --labels {out / 'audit.csv'}")
     said = capsys.readouterr().out
     made = json.loads((out / "estimate.json").read_text())
-    real = [knows(truth, "dev")((truth.left.texts[a], truth.left.texts[b])) == "no" for a, b in pairs.tolist()]
+    real = [knows(truth, "dev")(texts) == "no" for texts in zip(*truth.texts_of(pairs), strict=True)]
     errors = 0.0
     for stratum in record["strata"]:
         own = [error for error, name in zip(real, strata, strict=True) if name == stratum["name"]]

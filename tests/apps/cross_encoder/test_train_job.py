@@ -105,8 +105,8 @@ def weighted_average_precision(path: Path, task: Task, score: Callable[[str, str
         groups.append((keys, one["population"] / max(1, len(keys)), 0))
     weighted: list[tuple[float, float, int]] = []
     for keys, weight, label in groups:
-        for left, right in split.space.pairs(keys).tolist():
-            weighted.append((score(task.left.texts[left], task.left.texts[right]), weight, label))
+        for left, right in zip(*task.texts_of(split.space.pairs(keys)), strict=True):
+            weighted.append((score(left, right), weight, label))
     weighted.sort(key=lambda row: -row[0])
     above = true = total = 0.0
     for _, weight, label in weighted:
@@ -121,7 +121,7 @@ def test_both_stages_are_what_sorting_every_pair_gives(concat, cosine, folder):
     encoder = Encoder.saved(str(cosine / "round-001" / "model"), config.encoding)
     second = CrossEncoder.saved(str(concat / "model"))
     keys = np.sort(split.space.at(np.arange(split.space.total)))
-    texts_of = [(task.left.texts[left], task.left.texts[right]) for left, right in split.space.pairs(keys).tolist()]
+    texts_of = list(zip(*task.texts_of(split.space.pairs(keys)), strict=True))
     vectors = dict(zip(task.left.texts, embedded(encoder, task), strict=True))
     cosines = np.array([float(vectors[one] @ vectors[other]) for one, other in texts_of])
     order = np.lexsort((keys, -cosines))

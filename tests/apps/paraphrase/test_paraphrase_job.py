@@ -119,8 +119,8 @@ def test_the_figures_are_those_of_a_slow_search(made, capsys):
     run_command(Search(made / "run", questions=questions_of(made, task), count=60, out=made / "found.jsonl"))
     answers = [json.loads(line) for line in (made / "found.jsonl").read_text().splitlines()]
     partners: dict[str, set[str]] = {}
-    for one, other in task.splits["dev"].positives.tolist():
-        first, second = task.left.texts[one].lower(), task.left.texts[other].lower()
+    for one, other in zip(*task.texts_of(task.splits["dev"].positives), strict=True):
+        first, second = one.lower(), other.lower()
         partners.setdefault(first, set()).add(second)
         partners.setdefault(second, set()).add(first)
     ranks = []
