@@ -16,7 +16,12 @@ class Options(AugmentConfig):
     """Train on gold and silver labels; rerun the same command to resume."""
 
     # It holds no pool of texts.
-    UNUSED: ClassVar[tuple[str, ...]] = ("cluster.mapped_above", "cluster.keep_vectors", "cluster.shared_storage")
+    UNUSED: ClassVar[tuple[str, ...]] = (
+        "cluster.mapped_above",
+        "cluster.keep_vectors",
+        "cluster.mixed_hardware",
+        "cluster.shared_storage",
+    )
 
     out: PathOrUri
     """Folder of the models. If it holds this augmentation, it is resumed."""
