@@ -157,7 +157,7 @@ DIGESTS: dict[str, Any] = {
     "student": "74fda13bfa668430f4f78feaea87623abf706bed4e39b7559af01de787f7d54c",
     "student cnn": "3c40cd89f38ec8fbc9bd93e4de31e5fbd424bf1c47575881e704d716de21fa30",
     "gold": "0e515872767f5d6bb18737b161499fb81c07faa72ff86a35377f58cc78d326b2",
-    "pool folder": "bc40f0c5a781cdab",
+    "pool folder": "8d4f53285704a538",
     "parts": [
         "left-f23d672bb9b3",
         "left-f23d672bb9b3",
@@ -173,7 +173,7 @@ DIGESTS: dict[str, Any] = {
         "fp32",
         "pool-key",
         "left-1",
-        3,
+        "621e303f0a625dc3ffa39c5153d5e4a32af9abe174ffbd1ebbbee3380077389f",
         8,
     ],
     "places": [
@@ -256,7 +256,7 @@ def digests(folder: Path) -> dict[str, Any]:
         "pool folder": pool_folder(task, BERT, folder).name,
         "parts": [*parts_of(task).values(), *parts_of(two_sided_task()).values()],
         # The last is the hardware.
-        "vectors": json.loads(vectors_key(shard, MODEL, "left-1", 3))[:-1],
+        "vectors": json.loads(vectors_key(shard, MODEL, "left-1", [np.arange(8), np.arange(9, 12)]))[:-1],
         "places": kept_at(folder / "kept", task, space.keys(PAIRS)),
         "grid": grid.digest,
         "cells": [cell.as_dict() for cell in cells(RunConfig(task="t"), axes)][2:6],

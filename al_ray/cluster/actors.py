@@ -277,14 +277,11 @@ def actor_class(plain: type) -> type:
     """Return the class for an actor: it exits when memory runs out or when it hangs, and can check its device."""
     # A type checker does not know how it is made.
     exiting: Any = exiting_when_out_of_memory(plain)
-    patience = watchdog.PATIENCE
+    patience, of_steps = watchdog.PATIENCE, watchdog.PATIENCE_OF_STEPS
 
     def begin(self: Any, spec: Any) -> None:
         """Watch the process, then make the object."""
-        # One that is slow and does not hang is ended once: then its steps may take ten times as long.
-        again = ray.get_runtime_context().was_current_actor_reconstructed
-        name = f"{plain.__name__} {getattr(spec, 'shard', '')}".strip()
-        watchdog.watch(name, patience, patience * (10 if again else 1))
+        watchdog.watch(f"{plain.__name__} {getattr(spec, 'shard', '')}".strip(), patience, of_steps)
         exiting.__init__(self, spec)
 
     def check_device(self: Any, device: str) -> None:

@@ -16,7 +16,7 @@ from al_ray.cluster.actors import BundleSlots, run_in_worker, stream_from_worker
 from al_ray.core.chunks import texts_in_chunk
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.errors import WriteErrors
+from al_ray.core.errors import BadFile, WriteErrors
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task, strings_at
@@ -33,7 +33,7 @@ from al_ray.storage.uri import StoragePath, storage_path
 logger = logging.getLogger(__name__)
 
 ENCODER = "encoder.json"  # How the encoder makes vectors, for people. Written last: the folder is complete with it.
-FORMAT = "chunks"
+SOURCE = "source.json"  # The digest of the encoder by which token ids are made.
 Chunk = tuple[Side, int, int, int]
 """A chunk of token ids: the side, its number, and from which row to which it has the texts."""
 
@@ -50,7 +50,8 @@ def parts_of(task: Task) -> dict[tuple[str, str], str]:
 def pool_folder(task: Task, encoder: EncoderConfig, out: StoragePath) -> StoragePath:
     """Where a run keeps them: its name holds all that decides the token ids and their files."""
     prompts = [encoder.prompts] if encoder.prompts else []
-    decides = json.dumps([FORMAT, task.digest, encoder.encoder, encoder.max_length, *prompts])
+    chunks = [texts_in_chunk(len(task.left)), texts_in_chunk(len(task.right))]
+    decides = json.dumps([*chunks, task.digest, encoder.encoder, encoder.max_length, *prompts])
     return out.resolve() / "pool" / hashlib.sha256(decides.encode()).hexdigest()[:16]
 
 
@@ -74,7 +75,7 @@ def prepare_pool(
         if workers > 1 and any(number for _, number, *_ in chunks):
             # Before the token ids, which need the words of an encoder that brings none.
             run_in_worker(write_base, *source, config=cluster, room=room)
-            shares = [(*source, tuple(chunks[worker::workers])) for worker in range(workers)]
+            shares = [(*source, task.digest, tuple(chunks[worker::workers])) for worker in range(workers)]
             total = sum(stop - start for _, _, start, stop in chunks)
             for done in accumulate(stream_from_workers(write_tokens, shares, cluster, room)):
                 watch("tokenise", done, total)
@@ -91,11 +92,16 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
         return
     task = read_task(storage_path(task_folder))
     description, chunks = write_base(task_folder, encoder, folder), _chunks(task)
-    for _ in write_tokens(task_folder, encoder, folder, tuple(chunks)):
+    for _ in write_tokens(task_folder, encoder, folder, task.digest, tuple(chunks)):
         pass
     tokens = fetched(to)
     for side in dict.fromkeys(side for side, *_ in chunks):
         lengths, limit = StoredTokens(tokens / side).lengths(), encoder.max_length
+        texts = len(task.left if side == "left" else task.right)
+        if len(lengths) != texts:
+            raise BadFile(
+                f"{to / side} has token ids of {len(lengths):,} of {texts:,} texts; delete {to} and run again"
+            )
         full = int((lengths >= limit).sum())
         logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(lengths), full, limit)
         for (split, own), part in parts_of(task).items():
@@ -114,15 +120,30 @@ def write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> str:
             learn_words(_trained_on(task), encoder, to)
     if task.rule is not None:
         write_rule(task.rule, to, task.symmetric)
-    return _tokeniser(task.symmetric, encoder, to).description
+    base = _tokeniser(task.symmetric, encoder, to)
+    made_by = {"encoder": base.digest()}
+    if (to / SOURCE).is_file() and read_json(to / SOURCE) != made_by:
+        # By an encoder of the same name, which has been exchanged since.
+        for stale in (path for side in ("left", "right") for path in (to / side).glob("*.npy")):
+            stale.unlink(missing_ok=True)
+    write_json(to / SOURCE, made_by)
+    return base.description
 
 
-def write_tokens(task_folder: str, encoder: EncoderConfig, folder: str, chunks: tuple[Chunk, ...]) -> Iterator[int]:
-    """Write chunks of token ids, unless they are there; yield the number of texts of each."""
+def write_tokens(
+    task_folder: str, encoder: EncoderConfig, folder: str, digest: str, chunks: tuple[Chunk, ...]
+) -> Iterator[int]:
+    """Write chunks of token ids, unless they are there; yield the number of texts of each.
+
+    BadFile if the task of the folder has another digest, as where nodes have different folders of one name.
+    """
     source, to = storage_path(task_folder), storage_path(folder)
-    base = _tokeniser(read_about(source)["symmetric"], encoder, to) if chunks else None
+    about = read_about(source)
+    if about["digest"] != digest:
+        raise BadFile(f"{source} holds another task on this node than where the run was started; give all the same")
+    base = _tokeniser(about["symmetric"], encoder, to)
     for side, number, start, stop in chunks:
-        if base is not None and not has_chunk(to / side, number):
+        if not has_chunk(to / side, number):
             base.tokenise(read_texts(source, side, np.arange(start, stop)), side).write(to / side, number)
         yield stop - start
 

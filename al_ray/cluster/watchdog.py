@@ -18,8 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
-PATIENCE = 60.0  # Seconds of no progress after which a process hangs; the value in the driver holds for its actors.
-FACTOR = 10  # A step hangs if it takes so many times the median of those before it, and longer than PATIENCE.
+# Seconds of no progress after which a process hangs, and a step; the values in the driver hold for its actors.
+PATIENCE, PATIENCE_OF_STEPS = 60.0, 600.0
+FACTOR = 10  # A step hangs if it takes so many times the median of those before it, and longer than this patience.
+BUSY = 0.1  # The share of a core from which on a process is doing something.
 LEAST = 3  # Steps before one that can hang: the first ones load and compile.
 _running = set["Steps"]()
 
@@ -94,20 +96,33 @@ def _guard(name: str, patience: float, interval: float) -> None:
             intervals, before = 0, None
             continue
         now = _activity(parent)
-        intervals, before = intervals + 1 if now == before else 0, now
+        idle = before is not None and now is not None and _is_idle(before, now, interval)
+        intervals, before = intervals + 1 if idle else 0, now
         if intervals * interval > patience:
             _warn(name, parent, f"it has done nothing for {patience:.0f} s")
             os.kill(parent, signal.SIGKILL)
             return
 
 
-def _activity(process: int) -> list[str] | None:
-    """Return the page faults and CPU time of a process so far (proc_pid_stat(5)); None if it is gone."""
+def _activity(process: int) -> tuple[str, int, float] | None:
+    """Return the state of a process, its page faults and its seconds of CPU time so far (proc_pid_stat(5)).
+
+    None if it is gone.
+    """
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    return [fields[place] for place in (7, 9, 11, 12)]
+    faults, ticks = (sum(int(fields[place]) for place in places) for places in ((7, 9), (11, 12)))
+    return fields[0], faults, ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _is_idle(before: tuple[str, int, float], now: tuple[str, int, float], seconds: float) -> bool:
+    """Return whether a process did nothing for some seconds, and does not wait for a disk or a file server (state D).
+
+    Threads that wait for Python's lock look for it 200 times a second, which takes CPU time: half a percent each.
+    """
+    return now[0] != "D" and now[1] == before[1] and now[2] - before[2] <= BUSY * seconds
 
 
 if __name__ == "__main__":

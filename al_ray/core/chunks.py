@@ -1,6 +1,7 @@
-"""Chunks of a corpus: what is tokenised, embedded and stored as one. Their sizes depend on the corpus alone.
+"""Chunks of a corpus: what is tokenised, embedded and stored as one.
 
-So what one run or number of shards has stored serves another.
+Their sizes depend on the corpus and the encoder's batches, and not on the number of shards: what one run has stored
+serves another.
 """
 
 from math import ceil

@@ -52,8 +52,8 @@ class Tokens:
         return Tokens(flat, starts.astype(np.int64), prompt)
 
     def write(self, folder: StoragePath, number: int = 0) -> None:
-        """Write chunk `number` of a folder: two .npy files, and another if the pooling leaves out a prompt."""
-        if self.prompt:
+        """Write chunk `number` of a folder: two .npy files, and with the first the length of a prompt, if any."""
+        if self.prompt and number == 0:
             store_array(folder / PROMPT, np.array(self.prompt))
         store_array(folder / _file("ids", number), self.ids)
         # Last: a chunk is there if this file is.

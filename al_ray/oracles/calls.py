@@ -51,8 +51,9 @@ class Calls(Generic[Request]):
         call = Call(request, time.monotonic() + seconds)
 
         def work() -> None:
-            with suppress(KeyboardInterrupt), call.outcome:
-                call.outcome.value = function()
+            outcome = call.outcome
+            with suppress(KeyboardInterrupt), outcome:
+                outcome.value = function()
             self._ended.put(call)
 
         self.running.append(call)
@@ -72,7 +73,7 @@ class Calls(Generic[Request]):
                 if first is None or first.deadline > until:
                     return None
                 self.running.remove(first)
-                # Its thread may still fill in the other one.
+                # Its thread may still fill in the old one.
                 first.outcome = Outcome()
                 return first
             # The late result of a call whose time was over is dropped.
@@ -81,3 +82,14 @@ class Calls(Generic[Request]):
                 if isinstance(call.outcome.error, KeyboardInterrupt):
                     raise call.outcome.error
                 return call
+
+    def returned(self) -> list[Call[Request]]:
+        """Return the calls that have returned and were not taken yet, without waiting."""
+        found = list[Call[Request]]()
+        with suppress(Empty):
+            while True:
+                call = self._ended.get_nowait()
+                if call in self.running and call.outcome.error is None:
+                    self.running.remove(call)
+                    found.append(call)
+        return found

@@ -120,6 +120,7 @@ class CallableOracle:
         size, per_call = len(batch.pairs), self.config.pairs_per_call
         waiting = deque(Request(missing[start : start + per_call]) for start in range(0, len(missing), per_call))
         calls: Calls[Request] = Calls()
+        texts = dict(zip(missing.tolist(), zip(*self.task.texts_of(batch.pairs[missing]), strict=True), strict=True))
         done, complaint = size - len(missing), ""
         while (waiting and not complaint) or calls.running:
             start = math.inf
@@ -128,9 +129,17 @@ class CallableOracle:
                     self._refuse_cost(len(waiting[0].rows), f"{size - done:,} pairs of round {number} are open")
                 start = max(waiting[0].earliest, self.next_start)
                 if start <= monotonic():
-                    self._start(calls, waiting.popleft(), batch)
+                    request = waiting.popleft()
+                    self._start(calls, request, [texts[row] for row in request.rows.tolist()])
                     continue
-            call = calls.wait(start)
+            try:
+                call = calls.wait(start)
+            except KeyboardInterrupt:
+                # What has returned is paid for.
+                for ended in calls.returned():
+                    result = self._result_of(ended.outcome, len(ended.request.rows))
+                    yield Answers(ended.request.rows, result.labels, self.oracle, result.confidences, result.cost)
+                raise
             if call is None:
                 continue
             rows, failures = call.request.rows, call.request.failures + 1
@@ -178,13 +187,13 @@ class CallableOracle:
                 "Rerun the command with a higher --max-cost to buy them"
             )
 
-    def _start(self, calls: Calls[Request], request: Request, batch: Batch) -> None:
-        """Start a call of the function with the texts of these rows."""
+    def _start(self, calls: Calls[Request], request: Request, texts: list[tuple[str, str]]) -> None:
+        """Start a call of the function with the left and the right texts of its rows."""
         self.before_call()
         if self.config.calls_per_minute is not None:
             self.next_start = monotonic() + 60 / self.config.calls_per_minute
-        texts = self.task.texts_of(batch.pairs[request.rows])
-        calls.start(request, partial(self.function, *texts), self.config.call_timeout)
+        left, right = ([pair[side] for pair in texts] for side in (0, 1))
+        calls.start(request, partial(self.function, left, right), self.config.call_timeout)
 
     def _result_of(self, outcome: Outcome, pairs: int) -> CallResult:
         """Return the result of a call with this many pairs."""

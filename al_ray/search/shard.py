@@ -1,11 +1,11 @@
 """One shard of a pool: it embeds its texts, keeps the vectors, and answers for them. cluster/ makes it an actor.
 
 Texts are dealt to shards in chunks of whole encoder batches, so that a vector's bits do not depend on the number of
-shards. Every
-call names the weights it wants; a shard that holds others, or nothing, embeds first. All methods only read, so a call
-may be repeated.
+shards. Every call names the weights it wants; a shard that holds others, or nothing, embeds first. All methods only
+read, so a call may be repeated.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Generator, Iterator
@@ -106,18 +106,18 @@ class PoolShard:
         self._use(model)
         chunks = self._chunks(part)
         if part in self._vectors:
-            for _, batches in chunks:
-                yield from map(len, batches)
+            # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
+            for batch in (batch for _, batches in chunks for batch in batches):
+                yield len(batch)
             return
         rows, vectors = sorted_rows([batch for _, batches in chunks for batch in batches]), None
         for chunk, batches in chunks:
-            own, key = sorted_rows(batches), self._key(model, part, chunk)
+            own, key = sorted_rows(batches), self._key(model, part, batches)
             stored = self._store.load(part, chunk, key, len(own))
             if stored is None:
                 stored = yield from self._embed_chunk(model, part, batches)
                 self._store.keep(part, chunk, key, stored)
             else:
-                # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
                 for batch in batches:
                     yield len(batch)
             if vectors is None:
@@ -247,10 +247,11 @@ class PoolShard:
             self._indexes.clear()
             self._store.select(TRAINED if model.path else UNTRAINED, model.digest[:DIGITS])
 
-    def _key(self, model: Model, part: str, chunk: int) -> str:
+    def _key(self, model: Model, part: str, batches: list[Rows]) -> str:
         """All that decides the vectors of a chunk. The model's digest is of weights and encoder options."""
         spec = self.spec
-        texts = storage_path(spec.folder).name, part, chunk, spec.encoder.encoder_batch
+        rows = hashlib.sha256(np.concatenate(batches).astype("<i8").tobytes()).hexdigest()
+        texts = storage_path(spec.folder).name, part, rows, spec.encoder.encoder_batch
         return json.dumps([model.digest, spec.encoder.vectors, *texts, self.hardware()])
 
     def _encoder_of(self, model: Model) -> TextEncoder:

@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 import numpy as np
 import torch
-from numpy.lib.format import open_memmap
+from numpy.lib.format import open_memmap, read_array_header_1_0, read_magic
 
 from al_ray.core.config.encoder import Precision
 from al_ray.core.errors import BadFile, WriteErrors
@@ -64,8 +64,9 @@ class VectorStore:
         if self.folder is None or not self.folder.is_dir():
             return
         with WriteErrors(self.folder):
-            for path in self.folder.glob(f"{kind}-*.npy"):
-                chunk = path.name.removesuffix(".npy").rpartition("-")[2]
+            # What a process that was killed left has a suffix behind .npy.
+            for path in self.folder.glob(f"{kind}-*.npy*"):
+                chunk = path.name.partition(".npy")[0].rpartition("-")[2]
                 own = chunk.isdigit() and int(chunk) % self.shards == self.shard
                 if own and not path.name.startswith(f"{self._weights}-"):
                     path.unlink(missing_ok=True)
@@ -85,7 +86,7 @@ class VectorStore:
         path = self._path(part, chunk)
         if path is None or not path.is_file():
             return None
-        reason = "it is not what was written there: cut short, damaged or made from something else"
+        reason = "cut short, damaged, or made from something else, on other hardware or with other versions"
         try:
             if isinstance(path, Uri):
                 with _temporary(None) as copy:
@@ -93,7 +94,7 @@ class VectorStore:
                     found = _sealed(copy, key)
             else:
                 found = _sealed(path, key)
-        except (OSError, BadFile) as error:
+        except (OSError, ValueError, BadFile) as error:
             found, reason = None, str(error)
         if found is not None and found.ndim == 2 and len(found) == texts and found.dtype == self.dtype:
             return found
@@ -160,8 +161,13 @@ def _mapped(aside: Path, shape: tuple[int, int], dtype: np.dtype) -> Vectors:
 def _sealed(path: Path, key: str) -> Vectors | None:
     """Return the array of a kept file, mapped; None if its seal is not that of the key and its bytes."""
     with path.open("rb") as file:
-        good = path.stat().st_size > SEAL and _seal(file, key) == file.read()
-    return np.asarray(open_memmap(path, mode="r")) if good else None
+        if os.fstat(file.fileno()).st_size <= SEAL or _seal(file, key) != file.read():
+            return None
+        # Of the open file: another trial may have put its own in this place.
+        file.seek(0)
+        read_magic(file)
+        shape, _, dtype = read_array_header_1_0(file)
+        return np.asarray(np.memmap(file, dtype, "r", file.tell(), shape))
 
 
 def _seal(file: BinaryIO, key: str) -> bytes:

@@ -116,8 +116,8 @@ def other(path: Path) -> None:
         ),
         slow("round-001/model/tokenizer.json", cut, "round-001/model cannot be loaded ("),
         slow("round-001/model/config.json", Path.unlink, "round-001/model cannot be loaded ("),
-        ("pool/*/left/ids.npy", Path.unlink, "ids.npy"),
-        slow("pool/*/left/starts.npy", cut, "and run again"),
+        ("pool/*/left/ids-00000.npy", Path.unlink, "ids-00000.npy"),
+        slow("pool/*/left/starts-00000.npy", cut, "and run again"),
         slow("pool/*/left-*.npy", Path.unlink, ".npy: No such file or directory"),
     ],
 )

@@ -169,6 +169,7 @@ def test_a_shard_that_stands_still_in_mid_stage_costs_time_alone(cluster, asked,
             victim.suspend()
 
     monkeypatch.setattr(watchdog, "PATIENCE", 5.0)
+    monkeypatch.setattr(watchdog, "PATIENCE_OF_STEPS", 5.0)
     monkeypatch.setattr(run_pipeline, "Progress", Stopper)
     done = ended(asked, tmp_path / "run")
     assert [death[0] for death in Stopper.deaths] == [stage]
@@ -198,6 +199,7 @@ def test_a_shard_with_a_stuck_call_costs_time_alone(of_small_blocks, tmp_path, m
         return plain(self, *arguments)
 
     monkeypatch.setattr(watchdog, "PATIENCE", 5.0)
+    monkeypatch.setattr(watchdog, "PATIENCE_OF_STEPS", 5.0)
     monkeypatch.setattr(services, "PoolShard", type("PoolShard", (PoolShard,), {**vars(PoolShard), method: answer}))
     done = ended(small, tmp_path / "run")
     assert stuck.exists()

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from al_ray.cluster import token_store
 from al_ray.cluster.token_store import ENCODER, Chunk, pool_folder, prepare_pool, write_pool, write_tokens
 from al_ray.core.chunks import LEAST_TEXTS
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.errors import BadFile
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.task_folder import read_task, write_task
 
@@ -52,7 +54,33 @@ def test_chunks_that_are_there_are_not_made_again(folder, tmp_path, letters):
     for name in (ENCODER, "left/starts-00001.npy"):
         (pool / name).unlink()
     chunks: tuple[Chunk, ...] = ("left", 0, 0, LEAST_TEXTS), ("left", 2, 2 * LEAST_TEXTS, TEXTS)
-    assert list(write_tokens(str(folder), letters, str(pool), chunks)) == [LEAST_TEXTS, 100]
+    digest = read_task(folder).digest
+    assert list(write_tokens(str(folder), letters, str(pool), digest, chunks)) == [LEAST_TEXTS, 100]
     write_pool(str(folder), letters, str(pool))
     assert files(pool) == made
     assert {name: (pool / name).stat().st_ino for name in kept} == kept
+
+
+def test_texts_of_another_task_are_refused(folder, tmp_path, letters):
+    with pytest.raises(BadFile, match="another task on this node"):
+        next(write_tokens(str(folder), letters, str(tmp_path), "0" * 64, (("left", 0, 0, 100),)))
+
+
+def test_token_ids_of_an_encoder_that_was_exchanged_are_made_again(folder, tmp_path, letters):
+    pool = tmp_path / "pool"
+    write_pool(str(folder), letters, str(pool))
+    made = files(pool)
+    (pool / ENCODER).unlink()
+    (pool / "source.json").write_text('{"encoder": "another of the same name"}')
+    for name in ("ids", "starts"):
+        (pool / "left" / f"{name}-00000.npy").write_bytes((pool / "left" / f"{name}-00002.npy").read_bytes())
+    write_pool(str(folder), letters, str(pool))
+    assert files(pool) == made
+
+
+def test_a_lost_chunk_at_the_end_is_no_complete_pool(folder, tmp_path, letters, monkeypatch):
+    usual = token_store.write_tokens
+    monkeypatch.setattr(token_store, "write_tokens", lambda *arguments: usual(*arguments[:-1], arguments[-1][:-1]))
+    with pytest.raises(BadFile, match=f"token ids of {2 * LEAST_TEXTS:,} of {TEXTS:,} texts; delete"):
+        write_pool(str(folder), letters, str(tmp_path / "pool"))
+    assert not (tmp_path / "pool" / ENCODER).exists()

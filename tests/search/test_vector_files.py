@@ -267,13 +267,15 @@ def test_vectors_of_other_hardware_or_another_pool_are_others(tmp_path, letters,
     part = keeping(task, tmp_path, letters).part("train", "left")
     shard = keeping(task, tmp_path, letters).shards[0]
     model = keeping(task, tmp_path, letters).model
-    keys = {shard._key(model, part, 0), shard._key(model, part, 1)}
+    (_, one), (_, other), *_ = shard._chunks(part)
+    # As many texts as in the first chunk, but others.
+    keys = {shard._key(model, part, one), shard._key(model, part, other)}
     shard.spec, usual = replace(shard.spec, folder="elsewhere"), shard.spec
-    keys.add(shard._key(model, part, 0))
+    keys.add(shard._key(model, part, one))
     shard.spec = usual
     for hardware in (("NVIDIA H200", "capability 9.0"), ("cpu", "x86_64", "DEFAULT")):
         monkeypatch.setattr(PoolShard, "hardware", lambda _, hardware=hardware: hardware)
-        keys.add(shard._key(model, part, 0))
+        keys.add(shard._key(model, part, one))
     assert len(keys) == 5
 
 

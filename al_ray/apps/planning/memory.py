@@ -47,15 +47,22 @@ def _parts(run: Setting) -> list[int]:
 
 
 def _vectors(run: Setting) -> list[Memory]:
-    """Return vectors in memory up to `--mapped-above` and memory-mapped beyond it, as search/vector_files.py does."""
+    """Return vectors in memory up to `--mapped-above` and memory-mapped beyond it, as search/vector_files.py does.
+
+    With `--keep-vectors` also those of two models, the untrained encoder and the last one, in the run's storage.
+    """
     sizes, stored = run.sizes, {HOST: 0, DISK: 0}
     each, limit = sizes.dim * sizes.vectors, run.cluster.mapped_above * 2**30
     for texts in _parts(run):
         beyond = (stored[HOST] + texts) * each > limit
         stored[DISK if beyond else HOST] += texts
+    kept = [Memory("shard", "vectors kept with the run", DISK, 2 * stored_texts(run) * each)]
     return [
-        Memory("shard", f"vectors of {count:,} texts, {8 * sizes.vectors} bits{way}", where, count * each)
-        for (where, count), way in zip(stored.items(), ("", ", mapped"), strict=True)
+        *(
+            Memory("shard", f"vectors of {count:,} texts, {8 * sizes.vectors} bits{way}", where, count * each)
+            for (where, count), way in zip(stored.items(), ("", ", mapped"), strict=True)
+        ),
+        *(kept if run.cluster.keep_vectors else []),
     ]
 
 

@@ -64,10 +64,11 @@ class Plan:
         return (self.setting.shards + self.setting.config.training.workers) * self.setting.cluster_share
 
     def busy(self, stage: str) -> float:
-        """Return how many of these units work in a stage. Exact evaluation uses CPUs; people label."""
+        """Return how many of these units work in a stage. Tokenising and exact evaluation use CPUs; people label."""
         cpus, shards = self.setting.constants.device != CUDA, self.setting.shards
         trainers = self.setting.config.training.workers
-        actors = {"prepare": cpus, "embed": shards, "search": shards, "train": trainers, "evaluate": cpus * shards}
+        actors = {"embed": shards, "search": shards, "train": trainers, "evaluate": cpus * shards}
+        actors["prepare"] = cpus * self.setting.tokenisers
         return actors.get(stage, 0) * self.setting.cluster_share
 
     def hours(self) -> dict[str, float]:

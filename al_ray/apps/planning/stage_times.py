@@ -10,6 +10,7 @@ from itertools import accumulate
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.planning.hardware import CUDA, Constants, Time, longest, time_of
 from al_ray.apps.planning.sizes import Sizes
+from al_ray.core.chunks import texts_in_chunk, vector_chunks
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.search import knn_merge
 from al_ray.search.faiss_index import LEAST_SAMPLE, SAMPLE_PER_CELL
@@ -61,9 +62,23 @@ class Setting:
         return min(1.0, self.cluster.gpus_per_shard) if self.constants.device == CUDA else self.cores
 
     def share(self, texts: int) -> int:
-        """Return the texts of the largest shard; shards get whole encoder batches (search/shard.py)."""
+        """Return the texts of the largest shard; shards get chunks of whole encoder batches (search/shard.py)."""
         batch = self.config.encoder_batch
-        return min(texts, math.ceil(math.ceil(texts / batch) / self.shards) * batch)
+        chunks = vector_chunks(texts, batch)
+        if not chunks:
+            return 0
+        return min(texts, math.ceil(chunks / self.shards) * math.ceil(math.ceil(texts / batch) / chunks) * batch)
+
+    @property
+    def texts(self) -> int:
+        """Return the number of all texts: of the pool and of the evaluated splits, both sides."""
+        sizes, splits = self.sizes, len(self.config.evaluation.splits)
+        return sizes.texts + (sizes.right or 0) + splits * (sizes.evaluation + (sizes.evaluation_right or 0))
+
+    @property
+    def tokenisers(self) -> int:
+        """Return the number of workers that tokenise (cluster/token_store.py), as if all texts were on one side."""
+        return min(self.shards, math.ceil(self.texts / texts_in_chunk(self.texts)))
 
     def on_device(self, amount: float, name: str) -> Time:
         """Return the time of work on one worker's device."""
@@ -83,11 +98,10 @@ class Setting:
 
 
 def tokenize_time(run: Setting) -> Time:
-    """Return the time to tokenize every text once, by one worker."""
-    sizes = run.sizes
-    texts = sizes.texts + (sizes.right or 0)
-    texts += len(run.config.evaluation.splits) * (sizes.evaluation + (sizes.evaluation_right or 0))
-    return run.on_thread(texts * sizes.tokens, "tokenise")
+    """Return the time of the worker with the most chunks to tokenize its texts."""
+    size = texts_in_chunk(run.texts)
+    most = math.ceil(math.ceil(run.texts / size) / run.tokenisers) * size
+    return run.on_thread(min(most, run.texts) * run.sizes.tokens, "tokenise")
 
 
 def encode_time(run: Setting, texts: int) -> Time:

@@ -15,7 +15,6 @@ in a stage, it answers its peers in other threads, which are Ray's concurrency g
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import compress
@@ -71,7 +70,7 @@ class PullsFromPeers(Base):
         super().__init__(spec)
         self._embedding, self._indexing = threading.RLock(), threading.Lock()
         self._searching: tuple[int, LeastPairs] | None = None
-        self._answers = Steps()
+        self._answers = dict[str, Steps]()
 
     def on_embedded(self, count: int) -> None:
         """Count the texts that are embedded."""
@@ -186,8 +185,11 @@ class PullsFromPeers(Base):
             # A setting of each thread.
             set_threads(self.spec.encoder.threads)
             self._part(model, part)
-            # The first answer takes as long as making the index does.
-            with self._answers if part in self._indexes else nullcontext():
+            # The first answer takes as long as making the index does, and indexes of other parts answer in other times.
+            if part not in self._indexes:
+                self._answers[part] = Steps()
+                return super().nearest(model, part, queries, count, trained)
+            with self._answers[part]:
                 return super().nearest(model, part, queries, count, trained)
 
     def block_and_bound(self, model: Model, part: str, start: int, stop: int, stage: int) -> tuple[Block, float]:

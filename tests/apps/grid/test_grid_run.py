@@ -131,7 +131,9 @@ def test_a_failed_run_is_marked_and_made_up_for_and_every_run_is_as_if_alone(
     assert "failed" not in (out / "summary.md").read_text()
     assert made(out / "runs" / "static-s0") == made(alone)
     # Vectors of train, and of dev for its evaluation set; those of no model.
-    assert len(list(out.glob("shared/pool/*/vectors/*"))) == 2
+    stored = {path.name.rpartition("-")[0] for path in out.glob("shared/pool/vectors/*/*.npy")}
+    assert len(stored) == 2
+    assert all(name.startswith("untrained-") for name in stored)
     assert not list(out.glob("runs/*/pool"))
     assert (task / "evaluation").is_dir()
     precision = [line["average_precision"] for line in made(alone)[0]]
