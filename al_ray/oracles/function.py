@@ -135,10 +135,7 @@ class CallableOracle:
             try:
                 call = calls.wait(start)
             except KeyboardInterrupt:
-                # What has returned is paid for.
-                for ended in calls.returned():
-                    result = self._result_of(ended.outcome, len(ended.request.rows))
-                    yield Answers(ended.request.rows, result.labels, self.oracle, result.confidences, result.cost)
+                yield from self._returned(calls)
                 raise
             if call is None:
                 continue
@@ -159,6 +156,12 @@ class CallableOracle:
                 waiting.appendleft(Request(rows[unread], failures, monotonic() + wait))
         if complaint:
             raise OracleFailed(f"{complaint}{done:,} of {size:,} pairs of round {number} are answered and stored")
+
+    def _returned(self, calls: Calls[Request]) -> Iterator[Answers]:
+        """Yield the answers of calls that have returned: they are paid for."""
+        for call in calls.returned():
+            rows, result = call.request.rows, self._result_of(call.outcome, len(call.request.rows))
+            yield Answers(rows, result.labels, self.oracle, result.confidences, result.cost)
 
     def _retry_seconds(self, failures: int) -> float:
         """Return the longest wait after so many failures of a call."""

@@ -197,3 +197,21 @@ def test_the_late_result_of_a_call_whose_time_was_over_is_dropped():
     call = calls.wait()
     assert call is not None
     assert (call.request, call.outcome.value) == ("second", "in time")
+
+
+def test_calls_that_have_returned_are_stored_when_a_run_is_interrupted(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    """Three calls have returned, and the fourth is under way, when somebody presses Ctrl-C."""
+    never = threading.Event()
+    judge = Judge(bench, lambda row: row == 9 and not never.wait(LONG))
+
+    def interrupted(calls: Calls, until: float) -> None:
+        while calls._ended.qsize() < 3:
+            threading.Event().wait(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Calls, "wait", interrupted)
+    pieces, rows = asking(bench, judge, pairs_per_call=3, calls_at_once=4).label(1, bench.batch, ALL), list[int]()
+    with pytest.raises(KeyboardInterrupt):
+        rows.extend(row for piece in pieces for row in piece.rows.tolist() if piece.labels.all())
+    never.set()
+    assert sorted(rows) == list(range(9))

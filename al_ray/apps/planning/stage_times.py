@@ -67,7 +67,10 @@ class Setting:
         chunks = vector_chunks(texts, batch)
         if not chunks:
             return 0
-        return min(texts, math.ceil(chunks / self.shards) * math.ceil(math.ceil(texts / batch) / chunks) * batch)
+        # Chunk c has the batches c, c + chunks...
+        each, more = divmod(math.ceil(texts / batch), chunks)
+        batches = each * math.ceil(chunks / self.shards) + math.ceil(more / self.shards)
+        return min(texts, batches * batch)
 
     @property
     def texts(self) -> int:
