@@ -20,7 +20,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, remove_pla
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from al_ray.cluster import watchdog
-from al_ray.cluster.out_of_memory import OUT, exit_when_out_of_memory, exiting_when_out_of_memory
+from al_ray.cluster.out_of_memory import OUT, exit_when_out_of_memory, exiting_when_out_of_memory, prepare_to_end
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import ActorLost, NoPlacement
 
@@ -281,6 +281,7 @@ def actor_class(plain: type) -> type:
 
     def begin(self: Any, spec: Any) -> None:
         """Watch the process, then make the object."""
+        prepare_to_end()
         watchdog.watch(f"{plain.__name__} {getattr(spec, 'shard', '')}".strip(), patience, of_steps)
         exiting.__init__(self, spec)
 

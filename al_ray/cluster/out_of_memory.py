@@ -8,6 +8,7 @@ import errno
 import inspect
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import TracebackType
@@ -21,6 +22,7 @@ from al_ray.core.errors import AlRayError
 OUT = "out of memory in "
 SECONDS_TO_END = 20.0  # Until a process ends that Ray does not end.
 _ending: list[str] = []  # The message of this process, once memory ran out in one of its threads.
+_must_end = threading.Event()
 # Messages, because the errors of Torch, CUDA's libraries, Faiss, the system and Rust have no common class.
 WORDS = (
     *("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "alloc_failed", "cudamalloc"),
@@ -54,6 +56,17 @@ def exit_when_out_of_memory(function: Callable[..., Any], name: str) -> Callable
             yield from function(*arguments)
 
     return yielded if inspect.isgeneratorfunction(function) else answered
+
+
+def prepare_to_end() -> None:
+    """Start the thread that ends this process some seconds after memory ran out in it: then none could be started."""
+    threading.Thread(target=_end_when_due, daemon=True).start()
+
+
+def _end_when_due() -> None:
+    _must_end.wait()
+    time.sleep(SECONDS_TO_END)
+    os._exit(1)
 
 
 def wait_for(refs: Any) -> Any:
@@ -96,8 +109,6 @@ class _ExitWhenOutOfMemory:
             # Ray ends an actor with several threads only when the calls in all of them have ended, and one of these may
             # wait for this call: see `wait_for`.
             _ending.append(f"{OUT}{self.name} ({words})")
-            end = threading.Timer(SECONDS_TO_END, os._exit, [1])
-            end.daemon = True
-            end.start()
+            _must_end.set()
         if words:
             raise SystemExit(f"{OUT}{self.name} ({words})")
