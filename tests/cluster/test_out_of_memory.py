@@ -1,6 +1,8 @@
 """Which errors say that memory ran out: real ones, of whom nobody made a common class."""
 
 import errno
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -104,3 +106,28 @@ def test_memory_that_runs_out_as_ray_reads_what_a_call_is_given_is_said_to_be_th
         ActorLost, match=r"out of memory in Ray itself, as it read what a call was given\. If memory is short"
     ):
         get_results(refused.remote(refused.remote(Unreadable())))
+
+
+# Memory runs out in a thread beside the main one, and no thread can be started any more.
+BESIDE = """
+import sys, threading
+from al_ray.cluster import out_of_memory
+
+out_of_memory.SECONDS_TO_END = 0.0
+out_of_memory.prepare_to_end()
+call = threading.Thread(target=out_of_memory.exit_when_out_of_memory(lambda: bytearray(2**60), "Shard.call"))
+start = call.start
+
+def refuse(thread):
+    raise RuntimeError("can't start new thread")
+
+threading.Thread.start = refuse
+start()
+sys.stdin.read()
+"""
+
+
+def test_a_process_without_memory_for_a_thread_ends():
+    # It would wait for its input for ever.
+    process = subprocess.Popen([sys.executable, "-c", BESIDE], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.wait(60) == 1
