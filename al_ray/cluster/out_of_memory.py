@@ -26,6 +26,8 @@ _must_end = threading.Event()
 # Messages, because the errors of Torch, CUDA's libraries, Faiss, the system and Rust have no common class.
 WORDS = (
     *("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc", "alloc_failed", "cudamalloc"),
+    # Python, which has no memory for the stack of a thread.
+    "can't start new thread",
     # oneDNN, on the CPU.
     "could not create a primitive",
     "could not create a memory",

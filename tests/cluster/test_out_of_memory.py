@@ -11,7 +11,7 @@ import torch
 
 from al_ray.cluster.actors import get_results
 from al_ray.cluster.out_of_memory import exiting_when_out_of_memory, out_of_memory_message
-from al_ray.core.errors import ActorLost, BadOption, WriteErrors
+from al_ray.core.errors import ActorLost, BadFile, BadOption, WriteErrors
 
 
 class Hungry:
@@ -129,5 +129,11 @@ sys.stdin.read()
 
 def test_a_process_without_memory_for_a_thread_ends():
     # It would wait for its input for ever.
-    process = subprocess.Popen([sys.executable, "-c", BESIDE], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.wait(60) == 1
+    with subprocess.Popen([sys.executable, "-c", BESIDE], stdin=subprocess.PIPE) as process:
+        assert process.wait(60) == 1
+
+
+def test_a_thread_without_memory_for_its_stack_is_no_damaged_model():
+    failed = BadFile("the model cannot be loaded; restore the folder")
+    failed.__cause__ = RuntimeError("can't start new thread")
+    assert out_of_memory_message(failed) == "can't start new thread"

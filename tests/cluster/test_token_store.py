@@ -80,7 +80,11 @@ def test_token_ids_of_an_encoder_that_was_exchanged_are_made_again(folder, tmp_p
 
 def test_a_lost_chunk_at_the_end_is_no_complete_pool(folder, tmp_path, letters, monkeypatch):
     usual = token_store.write_tokens
-    monkeypatch.setattr(token_store, "write_tokens", lambda *arguments: usual(*arguments[:-1], arguments[-1][:-1]))
+    monkeypatch.setattr(
+        token_store,
+        "write_tokens",
+        lambda folder, encoder, to, digest, chunks: usual(folder, encoder, to, digest, chunks[:-1]),
+    )
     with pytest.raises(BadFile, match=f"token ids of {2 * LEAST_TEXTS:,} of {TEXTS:,} texts; delete"):
         write_pool(str(folder), letters, str(tmp_path / "pool"))
     assert not (tmp_path / "pool" / ENCODER).exists()
