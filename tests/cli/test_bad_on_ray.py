@@ -67,7 +67,7 @@ def refused(monkeypatch, capsys, line: str) -> str:
     assert stop.value.code == 2
     output = capsys.readouterr()
     assert output.err.startswith("error: ")
-    assert (len(output.err.splitlines()), output.out) == (1, "")
+    assert (len(output.err.splitlines()), output.out) == (1, ""), output
     return output.err
 
 
