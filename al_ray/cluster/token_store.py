@@ -140,7 +140,10 @@ def write_tokens(
     source, to = storage_path(task_folder), storage_path(folder)
     about = read_about(source)
     if about["digest"] != digest:
-        raise BadFile(f"{source} holds another task on this node than where the run was started; give all the same")
+        raise BadFile(
+            f"{source} holds another task on this node than where the run was started; copy the same folder to every "
+            "node, or prepare the task at a URI"
+        )
     base = _tokeniser(about["symmetric"], encoder, to)
     for side, number, start, stop in chunks:
         if not has_chunk(to / side, number):

@@ -7,7 +7,7 @@ serves another.
 from math import ceil
 
 LEAST_TEXTS, MOST_TEXTS = 2**11, 2**18  # Texts in a chunk of token ids.
-TOKEN_CHUNKS = 64
+TOKEN_CHUNKS = 64  # So many a side, within these bounds.
 VECTOR_CHUNKS = 1024  # So many can be dealt evenly to any usual number of shards.
 MOST_VECTORS = 2**16  # Texts in a chunk of vectors.
 

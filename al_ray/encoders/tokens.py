@@ -62,8 +62,7 @@ class Tokens:
     @staticmethod
     def read(folder: Path) -> "Tokens":
         """Return the token ids of all texts of a folder; BadFile if files are missing or truncated."""
-        stored = StoredTokens(folder)
-        return stored.take(np.arange(len(stored)))
+        return StoredTokens(folder).all()
 
 
 class StoredTokens:
@@ -82,6 +81,10 @@ class StoredTokens:
 
     def __len__(self) -> int:
         return int(self._ends[-1])
+
+    def all(self) -> Tokens:
+        """Return the token ids of all texts: memory-mapped if they are one chunk, else in memory."""
+        return self._chunks[0] if len(self._chunks) == 1 else self.take(np.arange(len(self)))
 
     def lengths(self) -> npt.NDArray[np.int64]:
         """Return the numbers of tokens (n,) of all texts."""

@@ -82,6 +82,7 @@ def test_texts_of_several_chunks_are_taken_in_any_order(tmp_path_factory, chunks
         Tokens.of(texts, prompt).write(folder, number)
     stored, whole = StoredTokens(folder), Tokens.of([*chain(*chunks)], prompt)
     assert stored.lengths().tolist() == whole.lengths(np.arange(len(whole))).tolist()
+    assert stored.all().ids.tolist() == Tokens.read(folder).ids.tolist() == whole.ids.tolist()
     rows = np.array(data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=12)), dtype=np.int64)
     taken = stored.take(rows)
     assert (len(taken), taken.prompt) == (len(rows), prompt)

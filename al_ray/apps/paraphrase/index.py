@@ -18,7 +18,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.vectors import Block, Vectors
 from al_ray.encoders.encoder import TextEncoder, embed_batches, embed_rows, saved, sorted_rows
-from al_ray.encoders.tokens import Tokens, batches
+from al_ray.encoders.tokens import StoredTokens, Tokens, batches
 from al_ray.search.faiss_index import Bytes, DistanceIndex, exact_nearest, sample_size, set_threads, train_index
 from al_ray.search.merge import Neighbors, Scores, join_blocks, merge_neighbors, recall
 
@@ -143,7 +143,7 @@ class IndexShard:
 
     def sample(self, size: int) -> Block:
         """Return the shard's part of about `size` questions, evenly spaced among all."""
-        block, total = self._block(), len(Tokens.read(Path(self.spec.tokens)))
+        block, total = self._block(), len(StoredTokens(Path(self.spec.tokens)))
         own = block.rows % max(1, total // size) == 0
         return Block(block.rows[own], block.vectors[own])
 
