@@ -1,7 +1,7 @@
 """Measure speed and memory, as ratios within one run to cancel a machine's noise: python -m benchmarks search
 
-A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. One measures
-statistics instead: `simulate-audits` prints tables of its own.
+A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Two have a
+method `results` and tables of their own: `simulate-audits` measures statistics, `scale` growth with the texts.
 """
 
 import os
@@ -17,23 +17,24 @@ from al_ray.storage.files import refuse_folder, write_json
 from benchmarks.encoding import Encode
 from benchmarks.evaluating import Evaluate
 from benchmarks.memory import Memory
+from benchmarks.scaling import Scale, format_results
 from benchmarks.searching import Search
 from benchmarks.simulating import SimulateAudits, format_tables
 from benchmarks.timing import Figure
 
-KINDS = Encode | Search | Memory | Evaluate | SimulateAudits
+KINDS = Encode | Search | Memory | Evaluate | Scale | SimulateAudits
 
 
 def main() -> None:
     """Run a benchmark, print its figures, and write them to --out."""
-    benchmark: Encode | Search | Memory | Evaluate | SimulateAudits = parse_options(
-        KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run; simulated audits."
+    benchmark: KINDS = parse_options(
+        KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run; growth; simulated audits."
     )
     if benchmark.out is not None:
         refuse_folder("--out", benchmark.out)
-    if isinstance(benchmark, SimulateAudits):
+    if isinstance(benchmark, SimulateAudits | Scale):
         results = benchmark.results()
-        print(format_tables(results))
+        print(format_results(results) if isinstance(benchmark, Scale) else format_tables(results))
         if benchmark.out is not None:
             write_json(benchmark.out, results)
         return

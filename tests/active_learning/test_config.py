@@ -129,3 +129,8 @@ def test_evaluation_counts_every_pair_as_told_and_in_auto_up_to_a_number_of_pair
     assert (auto.counts_all(10), auto.counts_all(11)) == (True, False)
     assert replace(auto, mode="exact").counts_all(11)
     assert not replace(auto, mode="estimate").counts_all(10)
+
+
+def test_the_near_pairs_of_a_band_that_come_to_the_driver_have_a_limit():
+    assert EvaluationConfig().most_near_pairs == 10_000_000
+    assert EvaluationConfig(near_pairs=12).most_near_pairs == 12

@@ -60,7 +60,7 @@ class TrainConfig(EncoderOptions):
         if self.model == "concat" and self.evaluation.mode == "exact":
             raise BadOption(
                 "--evaluation.mode exact counts cosines, and a cross-encoder scores pairs one by one: instead set "
-                "--evaluation.random-pairs to the number of all pairs, and leave out --evaluation.near-pairs"
+                "--evaluation.near-pairs and --evaluation.random-pairs to the number of all pairs"
             )
         # RunConfig validates the other options.
         assert self.run(1)

@@ -232,7 +232,7 @@ def scored_pairs(run: Setting) -> int:
     Positives are few.
     """
     options, near = run.config.evaluation, near_pairs(run)
-    sampled = near if options.near_pairs is None else min(near, options.near_pairs * (len(options.bands) + 1))
+    sampled = min(near, options.most_near_pairs * (len(options.bands) + 1))
     return sampled + min(run.sizes.evaluation_pairs - near, options.random_pairs)
 
 

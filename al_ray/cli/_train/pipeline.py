@@ -67,7 +67,7 @@ def plan(options: Options, task: Task, labelled: Labelled) -> Iterator[str]:
         for name in options.evaluation.splits:
             split, sizes = task.split(name), options.evaluation
             near = min(len(split.space.left) * sizes.near_neighbours, split.space.total)
-            near = near if sizes.near_pairs is None else min(near, sizes.near_pairs * (len(sizes.bands) + 1))
+            near = min(near, sizes.most_near_pairs * (len(sizes.bands) + 1))
             most = min(len(split.positives) + near + sizes.random_pairs, split.space.total)
             rerank = f", and {options.top:,} to rank" if options.rerank is not None else ""
             yield f"{name}: at most {most:,} of {split.space.total:,} pairs to score{rerank}"

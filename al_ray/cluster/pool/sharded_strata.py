@@ -47,4 +47,4 @@ def _draw(search: PoolSearch, model: Model, config: EvaluationConfig) -> Evaluat
     space = split.space
     request = StrataRequest(split.name, split.positive_keys, config.bands, config.seed, space.width, space.symmetric)
     sizes = on_all("own_near", ray.put(request))
-    return sample_by_owners(split, config.bands, sizes, config.near_pairs, config.random_pairs, ask)
+    return sample_by_owners(split, config.bands, sizes, config.most_near_pairs, config.random_pairs, ask)

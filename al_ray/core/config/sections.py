@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 from al_ray.core.config.bounds import Between, Seed
 from al_ray.core.config.losses import LossConfig, LossName
 
+MOST_NEAR_PAIRS = 10_000_000
+
 
 @dataclass(frozen=True)
 class SearchConfig:
@@ -94,7 +96,7 @@ class EvaluationConfig:
     near_neighbours: Annotated[int, Between(1, 1_000_000)] = 100
     """The near negatives are this many nearest neighbours of each left text under the untrained encoder (A.2)."""
     near_pairs: Annotated[int | None, Between(1, 2**40)] = None
-    """Maximum number of near negatives of each band, drawn at random; the paper takes all."""
+    """Maximum number of near negatives of each band, drawn at random. Default: ten million; the paper takes all."""
     bands: tuple[float, ...] = ()
     """Cosines of the untrained encoder, highest first, that divide the near negatives into strata."""
     random_pairs: Annotated[int, Between(1, 2**40)] = 10_000_000
@@ -103,6 +105,11 @@ class EvaluationConfig:
     """Random seed of the sampled pairs. Use the same seed for runs to be compared."""
     examples: Annotated[int, Between(0, 10_000)] = 20
     """Error examples to keep of each kind: highest negatives, lowest positives, pairs nearest the boundary."""
+
+    @property
+    def most_near_pairs(self) -> int:
+        """Return the maximum number of near negatives of each band. Those that are drawn come to the driver."""
+        return MOST_NEAR_PAIRS if self.near_pairs is None else self.near_pairs
 
     def counts_all(self, pairs: int) -> bool:
         """Return whether every pair of a split is counted: by `mode`, and in auto by the split's number of pairs."""
