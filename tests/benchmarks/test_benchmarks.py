@@ -16,9 +16,11 @@ from al_ray.datasets.task_folder import write_task
 from al_ray.search.exact_join import JoinQuery, LeastPairs
 from benchmarks import __main__ as bench
 from benchmarks import memory as bench_memory
+from benchmarks import scaling as bench_scaling
 from benchmarks import searching as bench_search
 from benchmarks.evaluating import Evaluate
 from benchmarks.memory import Memory, resident
+from benchmarks.scaling import ACTORS, STAGES, Scale, format_results, peak_memory
 from benchmarks.searching import Search
 from benchmarks.synthetic_vectors import SCORER, clustered_vectors
 from benchmarks.timing import Figure
@@ -145,3 +147,39 @@ def test_defaults_are_those_that_the_goals_are_stated_for():
     assert (memory.texts, memory.count, memory.kinds) == (100_000, 78_732, ("knn", "exact"))
     assert (evaluate.texts, evaluate.pairs, evaluate.width) == (130_000, 23_000_000, 384)
     assert (evaluate.exact_texts, evaluate.thresholds) == (30_000, 2_000)
+
+
+def result(kind, texts, seconds, megabytes):
+    return {
+        "kind": kind, "texts": texts,
+        "seconds": dict.fromkeys([*STAGES, "all"], seconds), "mb": dict.fromkeys(ACTORS, megabytes),
+    }  # fmt: skip
+
+
+def test_growth_is_the_exponent_between_two_sizes_of_a_kind():
+    # Ten times the texts: a hundred times the seconds, and twice the memory (log10 2 = 0.30).
+    table = format_results(
+        [result("exact", 100, 1.0, 50.0), result("exact", 1000, 100.0, 100.0), result("knn", 100, 0.0, 50.0)]
+    )
+    rows = [line.split() for line in table.splitlines()[1:]]
+    assert rows[0] == ["exact", "100", *["1.0"] * 6, *["50.0"] * 3]
+    assert rows[1] == ["exponent", *["2.00"] * 6, *["0.30"] * 3]
+    assert rows[2] == ["exact", "1,000", *["100.0"] * 6, *["100.0"] * 3]
+    # No line between two kinds.
+    assert [row[0] for row in rows] == ["exact", "exponent", "exact", "knn"]
+
+
+def test_the_peak_of_a_driver_is_what_it_held_at_once(monkeypatch):
+    monkeypatch.setattr(bench_scaling, "POLL", 0.01)
+    program = "held = bytearray(b'1') * 2**27; sum(range(10**7))"
+    peaks = peak_memory(subprocess.Popen([sys.executable, "-c", program, "jobs.run"]))
+    assert 128 < peaks["driver"] < 256
+    assert peaks["shard"] == peaks["trainer"] == 0
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        peak_memory(subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]))
+
+
+def test_what_has_a_result_is_not_run_again(tmp_path):
+    done = result("knn", 100, 2.0, 60.0)
+    (tmp_path / "knn-100.json").write_text(json.dumps(done))
+    assert Scale(tmp_path, texts=(100,), kinds=("knn",)).results() == [done]
