@@ -72,9 +72,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End without destructors: after 44 starts of Ray in one process, one CI run crashed in them, all tests passed.
+    """End without destructors, in which Ray's thread that exports figures can crash a process whose tests all passed.
 
-    Workers of pytest-xdist, whose reports are still on their way here, end as they do.
+    It outlives ray.shutdown (2.60), and these tests export every second. Workers of pytest-xdist, whose reports are
+    still on their way, end as usual.
     """
     if STATUS in config.stash and not hasattr(config, "workerinput"):
         sys.stdout.flush()
