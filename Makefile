@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The checker that the package carries, not a newer one from a registry.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test lint faults slow gpu docs clean
+.PHONY: help demo test lint faults slow long gpu docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make lint    the checks without the tests"
 	@echo "make faults  the tests that kill processes and nodes"
 	@echo "make slow    the tests that take minutes"
+	@echo "make long    more tests that kill processes and nodes, of minutes each; .ci/run does not run them"
 	@echo "make gpu     the tests that need a CUDA device"
 	@echo "make docs    the site of docs/ in site/; a broken link is an error"
 	@echo "make clean   remove .venv and caches; runs and tasks stay"
@@ -42,7 +43,7 @@ lint: $(TESTS)
 	$(PY) -m pyright --pythonpath $(PY)
 
 # pytest ends with 5 where no test bears the mark yet, which is no failure.
-faults slow gpu: $(TESTS)
+faults slow long gpu: $(TESTS)
 	@$(PY) -m pytest --collect-only -q -m $@ >/dev/null 2>&1; \
 	if [ $$? -eq 5 ]; then echo "no test is marked $@ yet"; else $(PY) -m pytest -m $@; fi
 
