@@ -130,7 +130,7 @@ def test_an_actor_killed_in_mid_stage_costs_time_alone(cluster, asked, quiet, tm
     assert done == quiet
 
 
-@pytest.mark.parametrize("stage", ["embed", "search"])
+@pytest.mark.parametrize("stage", [pytest.param("embed", marks=pytest.mark.long), "search"])
 def test_a_shard_killed_while_vectors_are_kept_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage):
     killing = killer(stage, "PoolShard")
     monkeypatch.setattr(run_pipeline, "Progress", killing)
@@ -158,7 +158,9 @@ def test_a_shard_killed_in_mid_search_of_all_pairs_costs_time_alone(cluster, ask
     assert done == wanted
 
 
-@pytest.mark.parametrize("stage", ["embed", "search", "count"])
+@pytest.mark.parametrize(
+    "stage", [pytest.param("embed", marks=pytest.mark.long), "search", pytest.param("count", marks=pytest.mark.long)]
+)
 def test_a_shard_that_stands_still_in_mid_stage_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage):
     class Stopper(Killing):
         stage_of_death, deaths, victims = stage, list[tuple[str, int, int]](), list[psutil.Process]()
@@ -185,7 +187,7 @@ def of_small_blocks(cluster, asked, tmp_path_factory):
     return small, ended(small, tmp_path_factory.mktemp("small") / "run")
 
 
-@pytest.mark.parametrize("method", ["count_negatives", "nearest"])
+@pytest.mark.parametrize("method", [pytest.param("count_negatives", marks=pytest.mark.long), "nearest"])
 def test_a_shard_with_a_stuck_call_costs_time_alone(of_small_blocks, tmp_path, monkeypatch, method):
     small, wanted = of_small_blocks
     plain, stuck = getattr(PoolShard, method), tmp_path / "stuck"
@@ -246,7 +248,7 @@ def test_an_actor_out_of_memory_in_mid_stage_costs_time_alone(
     assert done == quiet
 
 
-@pytest.mark.parametrize("stage", ["embed", "search"])
+@pytest.mark.parametrize("stage", [pytest.param("embed", marks=pytest.mark.long), "search"])
 def test_a_node_that_dies_with_two_shards_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage):
     node: list[Any] = [cluster.add_node(num_cpus=4, object_store_memory=10**8)]
     cluster.remove_node(next(n for n in cluster.list_all_nodes() if n not in (cluster.head_node, node[0])))

@@ -123,6 +123,7 @@ def actors() -> list[psutil.Process]:
     return [p for p in found if any(name in p.name() for name in ("ray::PoolShard", "ray::Trainer"))]
 
 
+@pytest.mark.long
 def test_so_does_one_killed_on_a_cluster_whose_places_are_free_at_once(place, quiet, cluster):
     environment = {"RAY_ADDRESS": cluster.address}
     for stage in ("embed", "search", "label", "train", "count"):

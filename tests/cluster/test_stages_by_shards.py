@@ -220,7 +220,13 @@ def hungry_once(method: str, flag: Path) -> type:
 
 @pytest.mark.faults
 @pytest.mark.parametrize(
-    ("method", "stage"), [("nearest", "knn"), ("rescore", "knn"), ("block", "exact"), ("vectors_of", "score")]
+    ("method", "stage"),
+    [
+        ("nearest", "knn"),
+        pytest.param("rescore", "knn", marks=pytest.mark.long),
+        ("block", "exact"),
+        pytest.param("vectors_of", "score", marks=pytest.mark.long),
+    ],
 )
 def test_memory_that_runs_out_beside_a_stage_costs_time_alone(local_ray, tmp_path, method, stage):
     # The stage waits for this very call, in the same process: both must end before Ray starts the shard anew.

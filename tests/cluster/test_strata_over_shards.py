@@ -82,7 +82,13 @@ def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(local_ray,
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("method", ["find_near", "own_near", "near_of", "ask_strata"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("find_near", "ask_strata"),
+        *(pytest.param(method, marks=pytest.mark.long) for method in ("own_near", "near_of")),
+    ],
+)
 def test_a_shard_that_dies_while_an_evaluation_set_is_made_changes_nothing(local_ray, tmp_path, method):
     def actor(shard: type) -> type:
         return dying_once(pool_actor(shard), method, tmp_path / "flag")
