@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from al_ray.cluster.actors import deploy, stream_results
-from al_ray.cluster.pool import sharded_pool
+from al_ray.cluster.actors import deploy, get_results, stream_results
+from al_ray.cluster.pool import sharded_cells, sharded_pool
 from al_ray.cluster.pool.ring import GROUPS, WORDS
 from al_ray.cluster.pool.shard_actor import pool_actor
+from al_ray.cluster.pool.sharded_cells import learn_cells
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
@@ -32,10 +33,12 @@ from al_ray.core.vectors import Block
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.metrics.estimator import request_counts
 from al_ray.metrics.strata import make_evaluation_set
+from al_ray.search.kmeans import ITERATIONS
 from al_ray.search.shard import PoolShard, ShardSpec
 
 MODEL = Model("", "drawn", Scorer(9.0, -5.0))
 STRATA = EvaluationConfig(near_neighbours=4, near_pairs=300, random_pairs=1000)
+CELLS = 16
 BANDS = replace(STRATA, bands=(0.95,))
 # Calls to each shard: all find near pairs, and own them; of each stratum hashes or rejected draws, and its keys.
 CALLS = {
@@ -101,8 +104,10 @@ def task_of(texts: int) -> Task:
 
 
 @contextmanager
-def pool_of(task: Task, shards: int, shard: type = DrawnVectors, make: Callable[[type], type] = pool_actor):
-    encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=4)
+def pool_of(
+    task: Task, shards: int, shard: type = DrawnVectors, make: Callable[[type], type] = pool_actor, index: str = "Flat"
+):
+    encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=4, index=index)
     specs = [ShardSpec(str(len(task.left)), encoder, search, number, shards) for number in range(shards)]
     with deploy(make(shard), specs, ClusterConfig(shards=shards, timeout=120), groups=GROUPS) as actors:
         counted = [Counted(actor) for actor in actors]
@@ -135,6 +140,7 @@ def stages(pool: ShardedPool) -> dict[str, Any]:
         "score": lambda: pool.cosines(MODEL, split, positives).sum(),
         "sample": lambda: pool.count_sampled_negatives(MODEL, split, drawn.strata, request)[0].above[-1],
         "count": lambda: pool.count_negatives(MODEL, split, request).above[-1],
+        "cells": lambda: learn_cells(pool.shards, MODEL, pool.parts["train", "right"], split.space.right, CELLS).sum(),
     }
 
 
@@ -157,8 +163,14 @@ def traffic(texts: int, shards: int) -> dict[str, Traffic]:
             values.append(value)
             yield value
 
+    def noted_results(refs: Any) -> Any:
+        found = get_results(refs)
+        values.extend(found)
+        return found
+
     with pool_of(task_of(texts), shards) as (pool, handles), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sharded_pool, "stream_results", noted)
+        patch.setattr(sharded_cells, "get_results", noted_results)
         for name, stage in stages(pool).items():
             values.clear()
             for handle in handles:
@@ -204,6 +216,29 @@ def test_calls_and_bytes_grow_with_shards_and_not_with_texts(measured, stage):
     assert measured[4000, 4][stage].received <= 2.1 * measured[4000, 2][stage].received
     for texts in (1000, 4000):
         assert measured[texts, 2][stage].result == pytest.approx(measured[texts, 4][stage].result, rel=1e-12)
+
+
+def test_cells_are_learned_by_calls_and_bytes_that_do_not_grow_with_texts(measured):
+    for shards in (2, 4):
+        few, many = (measured[texts, shards]["cells"] for texts in (1000, 4000))
+        # In each iteration all shards add their texts, and two of them the sums.
+        calls = {"vectors_of": shards, "sum_cells": shards * ITERATIONS, "add_cells": 2 * ITERATIONS}
+        assert few.calls == many.calls == calls
+        # 8 numbers of 4 bytes for each cell, and 8 bytes more: first a row, and then ten times a count.
+        for one in (few, many):
+            assert CELLS * 440 <= one.received <= CELLS * 440 + 1000 * one.words
+    for texts in (1000, 4000):
+        assert measured[texts, 2]["cells"].result == measured[texts, 4]["cells"].result
+
+
+@pytest.mark.parametrize("index", ["IVF8,SQ8", "IVF8_HNSW4,Flat"])
+def test_indexes_whose_cells_or_codes_faiss_learns_find_the_pairs_too(local_ray, index):
+    found = []
+    for kind in ("Flat", index):
+        with pool_of(task_of(1000), 2, index=kind) as (pool, _):
+            found.append(PoolSearch(pool, pool.task.split("train")).least(MODEL, HIGHEST, 300, NO_KEYS))
+    assert len(found[1]) == 300
+    assert len(np.intersect1d(found[0].keys, found[1].keys)) > 270
 
 
 def hungry_once(method: str, flag: Path) -> type:
