@@ -270,7 +270,11 @@ def hungry_once(method: str, flag: Path) -> type:
 
 @pytest.mark.faults
 @pytest.mark.parametrize(
-    ("method", "stage"), [("nearest", "knn"), ("rescore", "knn"), ("block", "exact"), ("vectors_of", "score")]
+    ("method", "stage"),
+    [
+        *(("nearest", "knn"), ("rescore", "knn"), ("block", "exact"), ("vectors_of", "score")),
+        *(("sum_cells", "cells"), ("add_cells", "cells")),
+    ],
 )
 def test_memory_that_runs_out_beside_a_stage_costs_time_alone(local_ray, tmp_path, method, stage):
     # The stage waits for this very call, in the same process: both must end before Ray starts the shard anew.
