@@ -13,6 +13,7 @@ from al_ray.core.config.losses import LossConfig, LossName
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
+from al_ray.search.kmeans import sum_by_cell
 from al_ray.training.bi_encoder import fit_scorer, pair_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
 from al_ray.training.optimizer import Step
@@ -71,3 +72,11 @@ def test_a_training_learns_there_and_its_refit_separates():
     assert np.mean([step.loss for step in steps[-4:]]) < np.mean([step.loss for step in steps[:4]])
     scorer, good = fit_scorer(pair_cosines(encoder, tokens, tokens, pairs), labels, config)
     assert good, scorer
+
+
+def test_cells_learned_there_are_those_of_the_cpu():
+    # Many of these vectors are as near to one centroid as to another.
+    whole = np.random.default_rng(0).integers(-1, 2, (3000, 6)) + np.eye(1, 6)
+    vectors = (whole / np.maximum(np.linalg.norm(whole, axis=1, keepdims=True), 1e-9)).astype(np.float32)
+    ours, theirs = (sum_by_cell(vectors, np.arange(3000), vectors[:50], device) for device in ("cuda:0", "cpu"))
+    assert (ours.counts.tolist(), ours.sums.tolist()) == (theirs.counts.tolist(), theirs.sums.tolist())

@@ -162,22 +162,27 @@ def sample_size(factory: str, width: int, metric: Metric = "ip") -> int:
     return 0 if index.is_trained else max(LEAST_SAMPLE, SAMPLE_PER_CELL * int(getattr(index, "nlist", 0)))
 
 
-def train_index(sample: Vectors, factory: str, metric: Metric = "ip") -> Bytes:
+def train_index(sample: Vectors, factory: str, metric: Metric = "ip", centroids: Vectors | None = None) -> Bytes:
     """(n, d) vectors -> an index trained on them that holds none, as bytes: the same for all shards.
 
+    centroids: (c, d), of the cells of an IVF index; Faiss learns them if they are not given.
     BadOption when Faiss refuses the factory string.
     """
     with _faiss_errors(factory, len(sample), metric):
-        return faiss.serialize_index(_empty_index(sample, factory, metric))
+        return faiss.serialize_index(_empty_index(sample, factory, metric, centroids=centroids))
 
 
-def _empty_index(sample: Vectors, factory: str, metric: Metric, trained: Bytes | None = None) -> Any:
-    """Read the trained index, or make one and train it on the (n, d) sample."""
+def _empty_index(
+    sample: Vectors, factory: str, metric: Metric, trained: Bytes | None = None, centroids: Vectors | None = None
+) -> Any:
+    """Read the trained index, or make one and train it on the (n, d) sample, but for the cells if they are given."""
     if trained is not None:
         return faiss.deserialize_index(trained)
     # Places by distance are numbers that the caller gives; an IVF index stores them anyway.
     named = factory if metric == "ip" or "IVF" in factory else f"IDMap,{factory}"
     index: Any = faiss.index_factory(sample.shape[1], named, FAISS_METRICS[metric])
+    if centroids is not None:
+        index.quantizer.add(_float32(centroids))
     if not index.is_trained:
         index.train(_float32(sample))
     return index

@@ -10,7 +10,8 @@ import json
 import math
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ from al_ray.encoders.tokens import StoredTokens
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
 from al_ray.search.counting import SampleWeights, count_block, keys_of_left, score_pairs
 from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
+from al_ray.search.kmeans import CellSums, Centroids, Ints, sum_by_cell
 from al_ray.search.knn_merge import PairIndex, Shortlist, nearest
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.ruled_index import RuledIndex
@@ -159,9 +161,24 @@ class PoolShard:
         """Join texts of several shards into one block, sorted by row."""
         return join_blocks(blocks)
 
-    def train_index(self, *sample: Block) -> Bytes:
-        """Train an index of the pool on texts of all shards: the same however they are divided."""
-        return train_index(join_blocks(sample).vectors, self.spec.search.index)
+    def sum_cells(self, model: Model, part: str, rows: Rows, centroids: Centroids, pieces: int) -> list[CellSums]:
+        """Add up the shard's own of these sorted rows by their nearest centroids; return pieces of the cells."""
+        held = self._part(model, part)
+        own = np.flatnonzero(is_in(held.rows, rows))
+        return sum_by_cell(held.vectors, own, centroids, self.spec.device).pieces(pieces)
+
+    def add_cells(self, *sums: CellSums) -> tuple[Ints, Centroids]:
+        """Add the sums of all shards; return how many texts each cell has (c,) and the centroids (c, d)."""
+        total = reduce(add, sums)
+        return total.counts, total.centroids()
+
+    def train_index(self, centroids: Centroids | None, *sample: Block) -> Bytes:
+        """Train an index of the pool on texts of all shards: the same however they are divided.
+
+        centroids: of its cells, if they are learned; then no sample is needed, unless the index keeps codes.
+        """
+        vectors = join_blocks(sample).vectors if sample or centroids is None else centroids
+        return train_index(vectors, self.spec.search.index, centroids=centroids)
 
     def nearest(self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None) -> Neighbors:
         """Return at least the `count` nearest of the shard's texts to each query; see knn_merge.nearest.

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from al_ray.cluster.actors import deploy, stream_results
-from al_ray.cluster.pool import sharded_pool
+from al_ray.cluster.actors import deploy, get_results, stream_results
+from al_ray.cluster.pool import sharded_cells, sharded_pool
 from al_ray.cluster.pool.ring import GROUPS, WORDS
 from al_ray.cluster.pool.shard_actor import pool_actor
+from al_ray.cluster.pool.sharded_cells import learn_cells
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
@@ -32,10 +33,12 @@ from al_ray.core.vectors import Block
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.metrics.estimator import request_counts
 from al_ray.metrics.strata import make_evaluation_set
+from al_ray.search.kmeans import ITERATIONS, first_rows, next_centroids, sum_by_cell
 from al_ray.search.shard import PoolShard, ShardSpec
 
 MODEL = Model("", "drawn", Scorer(9.0, -5.0))
 STRATA = EvaluationConfig(near_neighbours=4, near_pairs=300, random_pairs=1000)
+CELLS = 16
 BANDS = replace(STRATA, bands=(0.95,))
 # Calls to each shard: all find near pairs, and own them; of each stratum hashes or rejected draws, and its keys.
 CALLS = {
@@ -55,10 +58,14 @@ class DrawnVectors(PoolShard):
         """Draw the vectors."""
         self._use(model)
         rows = self.rows(part)
-        angles = rows[:, None] * np.array([1.0, 0.7, 0.3, 0.11])
-        vectors = np.concatenate([np.sin(angles), np.cos(angles)], axis=1) / 2
-        self._vectors[part] = Block(rows, vectors.astype(np.float32))
+        self._vectors[part] = Block(rows, vectors_of(rows))
         yield len(rows)
+
+
+def vectors_of(rows: np.ndarray) -> np.ndarray:
+    """(n,) rows -> (n, 8) unit vectors."""
+    angles = rows[:, None] * np.array([1.0, 0.7, 0.3, 0.11])
+    return (np.concatenate([np.sin(angles), np.cos(angles)], axis=1) / 2).astype(np.float32)
 
 
 @dataclass
@@ -101,8 +108,10 @@ def task_of(texts: int) -> Task:
 
 
 @contextmanager
-def pool_of(task: Task, shards: int, shard: type = DrawnVectors, make: Callable[[type], type] = pool_actor):
-    encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=4)
+def pool_of(
+    task: Task, shards: int, shard: type = DrawnVectors, make: Callable[[type], type] = pool_actor, index: str = "Flat"
+):
+    encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=4, index=index)
     specs = [ShardSpec(str(len(task.left)), encoder, search, number, shards) for number in range(shards)]
     with deploy(make(shard), specs, ClusterConfig(shards=shards, timeout=120), groups=GROUPS) as actors:
         counted = [Counted(actor) for actor in actors]
@@ -135,6 +144,7 @@ def stages(pool: ShardedPool) -> dict[str, Any]:
         "score": lambda: pool.cosines(MODEL, split, positives).sum(),
         "sample": lambda: pool.count_sampled_negatives(MODEL, split, drawn.strata, request)[0].above[-1],
         "count": lambda: pool.count_negatives(MODEL, split, request).above[-1],
+        "cells": lambda: learn_cells(pool.shards, MODEL, pool.parts["train", "right"], split.space.right, CELLS).sum(),
     }
 
 
@@ -157,8 +167,14 @@ def traffic(texts: int, shards: int) -> dict[str, Traffic]:
             values.append(value)
             yield value
 
+    def noted_results(refs: Any) -> Any:
+        found = get_results(refs)
+        values.extend(found)
+        return found
+
     with pool_of(task_of(texts), shards) as (pool, handles), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sharded_pool, "stream_results", noted)
+        patch.setattr(sharded_cells, "get_results", noted_results)
         for name, stage in stages(pool).items():
             values.clear()
             for handle in handles:
@@ -206,6 +222,40 @@ def test_calls_and_bytes_grow_with_shards_and_not_with_texts(measured, stage):
         assert measured[texts, 2][stage].result == pytest.approx(measured[texts, 4][stage].result, rel=1e-12)
 
 
+def test_cells_are_learned_by_calls_and_bytes_that_do_not_grow_with_texts(measured):
+    for shards in (2, 4):
+        few, many = (measured[texts, shards]["cells"] for texts in (1000, 4000))
+        # In each iteration all shards add their texts, and two of them the sums.
+        calls = {"vectors_of": shards, "sum_cells": shards * ITERATIONS, "add_cells": 2 * ITERATIONS}
+        assert few.calls == many.calls == calls
+        # 8 numbers of 4 bytes for each cell, and 8 bytes more: first a row, and then ten times a count.
+        for one in (few, many):
+            assert CELLS * 440 <= one.received <= CELLS * 440 + 1000 * one.words
+    for texts in (1000, 4000):
+        for shards in (2, 4):
+            assert measured[texts, shards]["cells"].result == cells_of_one(texts)
+
+
+def cells_of_one(texts: int) -> float:
+    """What one process learns from all texts."""
+    vectors = vectors_of(np.arange(texts))
+    centroids = vectors[np.sort(first_rows(np.arange(texts), CELLS))]
+    for _ in range(ITERATIONS):
+        sums = sum_by_cell(vectors, np.arange(texts), centroids)
+        centroids = next_centroids([(sums.counts, sums.centroids())])
+    return float(centroids.sum())
+
+
+@pytest.mark.parametrize("index", ["IVF8,SQ8", "IVF8_HNSW4,Flat"])
+def test_indexes_whose_cells_or_codes_faiss_learns_find_the_pairs_too(local_ray, index):
+    with pool_of(task_of(1000), 2, index=index) as (pool, _):
+        split, kinds = pool.task.split("train"), ("exact", "knn")
+        searches = [PoolSearch(pool, split, config=replace(pool.search, kind=kind)) for kind in kinds]
+        exact, found = (search.least(MODEL, HIGHEST, 300, NO_KEYS).keys for search in searches)
+    assert len(found) == 300
+    assert len(np.intersect1d(exact, found)) > 290
+
+
 def hungry_once(method: str, flag: Path) -> type:
     """A shard that runs out of memory the first time that a method of shard 1 is called."""
 
@@ -223,9 +273,10 @@ def hungry_once(method: str, flag: Path) -> type:
     ("method", "stage"),
     [
         ("nearest", "knn"),
-        pytest.param("rescore", "knn", marks=pytest.mark.long),
         ("block", "exact"),
-        pytest.param("vectors_of", "score", marks=pytest.mark.long),
+        ("sum_cells", "cells"),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in [("rescore", "knn"), ("vectors_of", "score")]),
+        pytest.param("add_cells", "cells", marks=pytest.mark.long),
     ],
 )
 def test_memory_that_runs_out_beside_a_stage_costs_time_alone(local_ray, tmp_path, method, stage):

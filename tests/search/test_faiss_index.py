@@ -95,6 +95,17 @@ def test_parts_of_a_pool_that_learnt_from_one_sample_find_what_the_whole_finds()
     assert alone[1].tolist() != parts[0][1].tolist(), "a part that learns by itself has other cells"
 
 
+@pytest.mark.parametrize("factory", ["IVF8,Flat", "IVF8,SQ8", "IVF8,PQ2x4"])
+def test_an_index_keeps_the_cells_that_were_learned(factory):
+    vectors, centroids = unit(700, 0), unit(8, 1)
+    learnt = train_index(vectors if "Flat" not in factory else centroids, factory, centroids=centroids)
+    index = CosineIndex(vectors, factory, 8, trained=learnt).index
+    assert index.quantizer.reconstruct_n(0, 8).tolist() == centroids.tolist()
+    # A text is in the cell of the nearest centroid.
+    nearest = (vectors @ centroids.T).argmax(axis=1)
+    assert [index.invlists.list_size(cell) for cell in range(8)] == np.bincount(nearest, minlength=8).tolist()
+
+
 @pytest.mark.parametrize(("factory", "size"), [("Flat", 0), ("IVF8,Flat", 20_000), ("IVF1000,Flat", 100_000)])
 def test_an_index_says_how_many_vectors_it_learns_from(factory, size):
     assert sample_size(factory, 16) == size

@@ -47,7 +47,7 @@ def indexed(made: Pool, index: str) -> list:
     model, split, right = made.model, made.task.split("train"), made.part("train", "right")
     rows = np.sort(np.concatenate([shard.rows(right) for shard in made.shards]))
     sample = [shard.vectors_of(model, right, rows) for shard in made.shards]
-    learnt = None if index == "Flat" else made.shards[-1].train_index(*sample)
+    learnt = None if index == "Flat" else made.shards[-1].train_index(None, *sample)
     request, found = KnnRequest(split.space, made.task.symmetric, 4, ORDER, COUNT), NO_CANDIDATES
     for _, block in made.blocks("train"):
         answers = [shard.nearest(model, right, block, 4 + made.task.symmetric, learnt) for shard in made.shards]

@@ -14,10 +14,10 @@ from al_ray.core.chunks import texts_in_chunk, vector_chunks
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.search import knn_merge
 from al_ray.search.faiss_index import LEAST_SAMPLE, SAMPLE_PER_CELL
+from al_ray.search.kmeans import ITERATIONS, shared_cells
 from al_ray.training.bi_encoder import PASS
 
 SPARE = knn_merge.SPARE + 1  # Extra neighbours of each search: those that settle ties at the cut, and the text itself.
-KMEANS = 25  # Iterations of k-means when Faiss trains an IVF index.
 
 
 @dataclass(frozen=True)
@@ -149,18 +149,17 @@ def join_time(run: Setting, count: int) -> Time:
 def knn_time(run: Setting, left: int, right: int | None, neighbors: int, count: int) -> Time:
     """Return the time of a Faiss search: every left text queries every shard; the index is rebuilt in each round.
 
-    One shard trains the index. A query is compared with all vectors of a shard's Flat index, or with all centroids and
-    nprobe / cells of the vectors. One shard merges the `neighbors` + 9 answers of all shards to a query. Of all N
-    candidates n (1 + ln(N / n)) are rescored in float64 for the n least, as in the exact join, and the driver merges
-    them at the same time. Queries and answers travel between shards, which is assumed not to overlap with work.
+    A query is compared with all vectors of a shard's Flat index, or with all centroids and nprobe / cells of the
+    vectors. One shard merges the `neighbors` + 9 answers of all shards to a query. Of all N candidates
+    n (1 + ln(N / n)) are rescored in float64 for the n least, as in the exact join, and the driver merges them at the
+    same time. Queries and answers travel between shards, which is assumed not to overlap with work.
     """
     sizes, search = run.sizes, run.config.search
     stored = run.share(left if right is None else right)
     width = min(neighbors + SPARE, stored)
     cells = cells_of(search.index)
     if cells:
-        sample = min(right or left, max(LEAST_SAMPLE, SAMPLE_PER_CELL * cells))
-        build = run.on_device((KMEANS * sample + stored) * cells * sizes.dim, "flat")
+        build = build_time(run, right or left)
         query = run.on_device(left * cells * sizes.dim, "flat")
         query += run.on_device(left * stored * min(1.0, search.nprobe / cells) * sizes.dim, "ivf")
     else:
@@ -169,6 +168,26 @@ def knn_time(run: Setting, left: int, right: int | None, neighbors: int, count: 
     work = run.on_thread(rescored / run.shards * sizes.dim, "rescore") + run.on_thread(left * width, "sort")
     travel = run.received(left * (sizes.dim * sizes.vectors + width * 12))
     return longest(build + query + work + travel, merge_time(run, left * neighbors, count))
+
+
+def build_time(run: Setting, texts: int) -> Time:
+    """Return the time to make an IVF index of `texts` right texts: to learn its cells, and to find the cell of each.
+
+    In each iteration of k-means (cluster/pool/sharded_cells.py) a shard compares its part of the sample with all
+    centroids, adds its texts and the sums of its cells from all shards, and receives these (8 bytes a number); the
+    centroids go to the driver and to all shards (4 bytes each time). If Faiss learns the cells, one shard gets the
+    whole sample, and works on its cores.
+    """
+    index, dim = run.config.search.index, run.sizes.dim
+    cells = cells_of(index)
+    sample = min(texts, max(LEAST_SAMPLE, SAMPLE_PER_CELL * cells))
+    fill = run.on_device(run.share(texts) * cells * dim, "flat")
+    if not shared_cells(index):
+        learn = run.on_host(ITERATIONS * sample * cells * dim, "host_product")
+        return learn + run.received(sample * dim * run.sizes.vectors) + fill
+    own = math.ceil(sample / run.shards)
+    step = run.on_device(own * cells * dim, "flat") + run.on_thread((own + cells) * dim, "rescore")
+    return (step + run.received((8 + 2 * 4) * cells * dim)).times(ITERATIONS) + fill
 
 
 def merge_time(run: Setting, candidates: float, count: int) -> Time:

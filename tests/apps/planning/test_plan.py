@@ -144,10 +144,22 @@ def test_a_small_search_by_neighbours_is_as_worked_by_hand():
     # Two shards hold 2 texts each; queries of 2 * 4 bytes and 2 answers of 12 travel; each looks at its half.
     two = made(config, cluster=replace(ONE, shards=2))
     assert seconds(two, 1)["search"] == pytest.approx(16 / 32 + again / 4 + 8 / 8 + 4 * (2 * 4 + 2 * 12) / 4)
-    # 1 of 2 cells: 25 rounds of 4 texts and 4 texts put into cells, queries to 2 centres, and to half of the texts.
-    cells = made(replace(config, search=replace(config.search, index="IVF2,Flat", nprobe=1)))
-    centres = ((25 * 4 + 4) + 4) * 2 * 2
-    assert seconds(cells, 1)["search"] == pytest.approx(centres / 32 + 16 / 1 + again / 2 + 16 / 8)
+    # 1 of 2 cells. 10 rounds of 4 texts and 4 texts put into cells, queries to 2 centres, and to half of the texts. In
+    # each round 4 texts and 2 sums are added.
+    ivf = replace(config, search=replace(config.search, index="IVF2,Flat", nprobe=1))
+    centres = ((10 * 4 + 4) + 4) * 2 * 2
+    added = 10 * (4 + 2) * 2
+    assert seconds(made(ivf), 1)["search"] == pytest.approx(centres / 32 + added / 2 + 16 / 1 + again / 2 + 16 / 8)
+    # Two shards share rounds, texts and candidates. In each round 2 centres of 2 numbers travel: sums of 8 bytes, and
+    # twice 4; then queries of 2 * 4 bytes, and 2 answers of 12.
+    centres, added = ((10 * 2 + 2) + 4) * 2 * 2, 10 * (2 + 2) * 2
+    travelled = 10 * 2 * 2 * 16 + 4 * (2 * 4 + 2 * 12)
+    shared = centres / 32 + added / 2 + 8 / 1 + again / 4 + 8 / 8 + travelled / 4
+    assert seconds(made(ivf, cluster=replace(ONE, shards=2)), 1)["search"] == pytest.approx(shared)
+    # Of other kinds one of the shards learns, on its cores, from 4 vectors of 8 bytes.
+    other = replace(ivf, search=replace(ivf.search, index="IVF2_HNSW32,Flat"))
+    alone = 10 * 4 * 2 * 2 / 8 + (2 + 4) * 2 * 2 / 32 + 8 / 1 + again / 4 + 8 / 8 + (4 * 2 * 4 + 4 * 32) / 4
+    assert seconds(made(other, cluster=replace(ONE, shards=2)), 1)["search"] == pytest.approx(alone)
 
 
 def test_vectors_of_an_exact_search_travel_half_way_or_all_the_way():
@@ -172,8 +184,8 @@ def test_an_index_learns_from_a_sample_once():
     quick = {name: Speed(1e30, True, "") for name in SPEEDS} | {"flat": Speed(1.0, True, "")}
     config = replace(EXACT, search=SearchConfig(kind="knn", index="IVF2,Flat"))
     found = made(config, replace(SMALL, texts=100_000), constants=replace(CONSTANTS, **quick))
-    # 25 rounds of 20,000 texts; then all texts, and all queries, are compared with 2 centres of 2 numbers.
-    assert seconds(found, 1)["search"] == pytest.approx((25 * 20_000 + 2 * 100_000) * 2 * 2)
+    # 10 rounds of 20,000 texts; then all texts, and all queries, are compared with 2 centres of 2 numbers.
+    assert seconds(found, 1)["search"] == pytest.approx((10 * 20_000 + 2 * 100_000) * 2 * 2)
 
 
 def test_an_estimate_makes_its_sets_before_the_first_round():
