@@ -15,7 +15,7 @@ in a stage, it answers its peers in other threads, which are Ray's concurrency g
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import compress
 from math import ceil
@@ -26,7 +26,7 @@ import ray
 
 from al_ray.cluster.actors import TEXTS
 from al_ray.cluster.out_of_memory import wait_for
-from al_ray.cluster.pool.ring import COMPUTE, SERVE, WORDS, Place, Ring, Stage
+from al_ray.cluster.pool.ring import COMPUTE, SERVE, WORDS, Place, Ring, Stage, texts_at_once
 from al_ray.cluster.watchdog import Steps
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
@@ -143,8 +143,13 @@ class PullsFromPeers(Base):
         Where pairs are unordered, two blocks meet in one place (exact_join.hosts). Shards learn each other's bounds
         with the blocks: one that knows an old bound returns more pairs, not others.
         """
+        ring = replace(ring, block=texts_at_once(self.spec.device, ring.block))
         held, places = self._part(model, ring.right), ring.places("right")
-        own = [place for place in places if place.shard == self.spec.shard]
+        own = {
+            place: Block(held.rows[place.start : place.stop], held.vectors[place.start : place.stop])
+            for place in places
+            if place.shard == self.spec.shard
+        }
         # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
         found = LeastPairs(query, labelled, self.spec.device, self.spec.device != "cpu", self._rule)
         self._searching = ring.stage, found
@@ -156,8 +161,7 @@ class PullsFromPeers(Base):
 
         def visit(queries: Block, visitor: Place) -> None:
             for place in meets(visitor):
-                here = slice(place.start, place.stop)
-                found.add(queries, Block(held.rows[here], held.vectors[here]))
+                found.add(queries, own[place])
 
         try:
             yield from self._with_visitors(model, ring, visit, lambda visitor: bool(meets(visitor)))
