@@ -151,7 +151,7 @@ def join_time(run: Setting, left: int, right: int | None, count: int) -> Time:
     """
     sizes, block = run.sizes, texts_at_once(run.constants.device, run.config.search.block)
     pairs = pairs_of(left, right) / run.shards
-    tile = min(block, run.share(left)) * min(block, run.share(right or left))
+    tile = min(block, left / run.shards) * min(block, (right or left) / run.shards)
     travelling = left * sizes.dim * sizes.vectors / (2 if right is None else 1)
     shards = run.on_device(pairs * sizes.dim, "product") + run.on_device(pairs, "compare")
     # At least one, even if the pool is smaller than a block.

@@ -34,7 +34,7 @@ from al_ray.core.pairs import Keys, Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
-from al_ray.search.counting import SampleWeights
+from al_ray.search.counting import SampleCounter, SampleWeights
 from al_ray.search.exact_join import JoinQuery, LeastPairs, hosts
 from al_ray.search.faiss_index import Bytes, set_threads
 from al_ray.search.knn_merge import KnnRequest, select, shortlist
@@ -109,14 +109,15 @@ class PullsFromPeers(Base):
         self, model: Model, ring: Ring, request: CountRequest, weights: SampleWeights, *samples: Keys
     ) -> Stage[list[NegativeCounts]]:
         """Count the sampled pairs of each stratum whose right text is this shard's. samples: sorted keys of each."""
-        counts = [NegativeCounts.zero(request) for _ in samples]
+        counter = SampleCounter(request, weights, model.scorer)
 
         def count(queries: Block, _: Place) -> None:
-            of_block = self.count_sampled_negatives(model, ring.right, queries, request, weights, *samples)
-            counts[:] = [one + other for one, other in zip(counts, of_block, strict=True)]
+            found = self.score_sample(model, ring.right, queries, request.thresholds, weights.width, samples)
+            for stratum, (keys, cosines) in enumerate(found):
+                counter.add(stratum, keys, cosines)
 
         yield from self._with_visitors(model, ring, count)
-        yield counts
+        yield counter.result()
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
         """(n, 2) pairs of the split -> places (k,) of those whose right text is here, and their cosines (k,)."""

@@ -364,9 +364,11 @@ def test_more_texts_take_no_less_time_and_memory(asked, more, right):
     right = right and sizes.right is not None
     grown = replace(sizes, right=sizes.right + more) if right else replace(sizes, texts=sizes.texts + more)
     few, many = made(*asked), made(config, grown, cluster, constants)
+    # Where one of more than 1,024 chunks is new, all chunks, and with them the largest shard, are a little smaller.
+    least = 1 - 2e-3
     for name in STAGES:
-        assert many.stage(name).seconds >= few.stage(name).seconds * (1 - 1e-12)
-    assert sum(part.bytes for part in many.memory) >= sum(part.bytes for part in few.memory)
+        assert many.stage(name).seconds >= few.stage(name).seconds * least
+    assert sum(part.bytes for part in many.memory) >= sum(part.bytes for part in few.memory) * least
 
 
 @given(plans())

@@ -22,7 +22,7 @@ from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.task import Task
 from al_ray.runs.planned import FILE, used_seconds
-from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.run_folder import FIGURES, RunFolder
 from al_ray.runs.stage_seconds import write_seconds
 from al_ray.storage.files import write_json, write_text
 from tests.apps.planning.test_plan import CONSTANTS, ONE, made
@@ -46,7 +46,8 @@ def folder(tmp_path, make_task) -> RunFolder:
     found = RunFolder(tmp_path / "run", task)
     write_json(found.path / "config.json", {**as_dict(CONFIG), "task_digest": task.digest})
     write_json(found.path / "state.json", {"round": 2, "labels": 8})
-    lines = [{"round": 1, "seconds": {"embed": 4.0, "train": 20.0}}, {"round": 2, "seconds": {"train": 10.5}}]
+    seconds = {"embed": 4.0, "train": 20.0}, {"train": 10.5}
+    lines = [{**dict.fromkeys(FIGURES, 1), "round": n, "seconds": one} for n, one in enumerate(seconds, start=1)]
     write_text(found.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     write_json(pool_folder(task, CONFIG.encoding, found.path) / "encoder.json", {"mean_tokens": 5.5})
     model = found.round(2) / "model"
@@ -59,18 +60,18 @@ def test_planned_and_used_are_a_short_table():
     content = comparison(made(), USED, {"driver": 3 * 2**20, "shard": 5 * 2**30})
     assert format_comparison(content).splitlines() == [
         "planned by speeds of paper, by hand, and used:",
-        "                  planned       used",
-        "         prepare   2.00 s     0.50 s",
-        "           embed   6.75 s       10 s",
+        "                   planned     used",
+        "        prepare     2.00 s   0.50 s",
+        "          embed     6.75 s     10 s",
         # The examples are a part of the search.
-        "          search   6.95 s     1.25 s",
-        "           train     15 s    2,000 s",
-        "        evaluate   1.50 s     3.00 s",
+        "         search     6.95 s   1.25 s",
+        "          train       15 s  2,000 s",
+        "       evaluate     1.50 s   3.00 s",
         # Without the 99 seconds of labelling.
-        "             all     32 s    2,015 s",
-        "  driver, memory  1.3 KiB    3.0 MiB",
-        "   shard, memory  6.2 KiB    5.0 GiB",
-        " trainer, memory  1.0 KiB          -",
+        "            all       32 s  2,015 s",
+        " driver, memory    1.5 KiB  3.0 MiB",
+        "  shard, memory  153.7 KiB  5.0 GiB",
+        "trainer, memory  610.4 KiB        -",
     ]
     assert content["rounds"] == 1
     assert content["seconds"]["search"] == {"planned": 6.947, "used": 1.25}
@@ -131,7 +132,7 @@ def test_the_highest_peaks_stay_in_the_file_and_what_is_the_same_is_not_written_
             {"hidden_size": 8, "num_hidden_layers": "x", "vocab_size": 9},
             "invalid literal",
         ),
-        ("round-002/model/modules.json", [{"type": 5}], "'path'"),
+        ("round-002/model/modules.json", [{"kind": 5}], "'type'"),
         ("state.json", {"round": 0}, "no round is complete"),
         ("planned.json", {"memory": 7}, "has no attribute"),
         (
@@ -139,7 +140,7 @@ def test_the_highest_peaks_stay_in_the_file_and_what_is_the_same_is_not_written_
             {"task_digest": "", "encoder": "cnn", "task": "t"},
             "cnn is no transformer, and plans cover only",
         ),
-        ("config.json", {"task_digest": "", "task": "t", "rounds": 1}, "2,048 labels of"),
+        ("config.json", {"task_digest": "", "task": "t", "rounds": 1}, "5,120 labels of 780 pairs"),
     ],
 )
 def test_a_plan_that_cannot_be_made_says_so_in_one_line(folder, file, content, words):
