@@ -144,10 +144,11 @@ def _answers(run: Setting) -> float:
 
 def _near_pairs(run: Setting) -> list[Memory]:
     """Return the memory in which evaluation sets are drawn: near pairs, if AP is estimated, by finder and by owner (40
-    bytes for a pair while they are merged), and the rows of all texts (24 bytes for a text while they are sorted).
+    bytes for a pair while they are merged), random draws (48), and the rows of all texts (24 bytes for a text while
+    they are sorted).
     """  # fmt: skip
-    texts = run.sizes.evaluation + (run.sizes.evaluation_right or 0)
-    needed = 40 * near_pairs(run) / run.shards + 24 * texts
+    texts, draws = run.sizes.evaluation + (run.sizes.evaluation_right or 0), run.config.evaluation.random_pairs
+    needed = (40 * near_pairs(run) + 48 * min(run.sizes.evaluation_pairs, draws)) / run.shards + 24 * texts
     return [] if run.counted else [Memory("shard", "near pairs of an evaluation set", HOST, needed)]
 
 

@@ -97,8 +97,7 @@ def plan(setting: Setting) -> Plan:
     if not setting.counted:
         sides = sizes.evaluation, sizes.evaluation_right
         near = stage_times.knn_time(setting, *sides, config.evaluation.near_neighbours, 0)
-        near += setting.on_thread(stage_times.scored_pairs(setting), "sort")
-        near = near.times(measures)
+        near = (near + stage_times.draw_time(setting)).times(measures)
     prepare = stage_times.tokenize_time(setting)
     before = {"prepare": prepare, "embed": Time() if setting.counted else splits, "search": near}
     rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]

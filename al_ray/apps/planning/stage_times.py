@@ -22,6 +22,9 @@ from al_ray.training.bi_encoder import PASS
 
 SPARE = knn_merge.SPARE + 1  # Extra neighbours of each search: those that settle ties at the cut, and the text itself.
 TILES = {CPU: TILE, CUDA: GPU_TILE}  # Left and right texts of a product of the exact join at most.
+# Candidates that are sorted in the time in which a sampled pair is looked up, and counted; and in which a shard begins
+# with a block of a stratum. Measured beside each other: CPU time on the EPYC of hardware.py, 2026-11-23.
+LOOKED_UP, COUNTED, VISIT = 1 / 3, 4, 4000
 KMEANS = 25  # Iterations of k-means when Faiss trains an IVF index.
 
 
@@ -255,10 +258,25 @@ def near_pairs(run: Setting) -> int:
     return min(run.sizes.evaluation_pairs, run.sizes.evaluation * run.config.evaluation.near_neighbours)
 
 
+def draw_time(run: Setting) -> Time:
+    """Return the time to draw an evaluation set from near pairs that are found.
+
+    Each shard sorts the near pairs that it owns, and makes all random draws twice; the driver sorts the sample.
+    """
+    shards = near_pairs(run) / run.shards + 2 * run.config.evaluation.random_pairs
+    return run.on_thread(shards + scored_pairs(run), "sort")
+
+
 def estimate_time(run: Setting) -> Time:
-    """Return the time to score an evaluation set: the driver sorts its pairs, each shard selects and scores its own."""
-    sizes, pairs = run.sizes, scored_pairs(run)
+    """Return the time to score an evaluation set.
+
+    All left texts visit every shard, which looks for its pairs among those of a visiting block, scores them in float32
+    (half the time of float64) and counts them with their bootstrap weights. Keys of all pairs travel, too.
+    """
+    sizes, pairs, options = run.sizes, scored_pairs(run), run.config.evaluation
     right = sizes.evaluation_right or sizes.evaluation
-    own = pairs * run.share(right) / right
-    shards = run.on_thread(pairs, "sort") + run.on_thread(own * sizes.dim, "rescore")
-    return run.on_thread(pairs, "sort") + shards + run.received(sizes.evaluation * sizes.dim * sizes.vectors)
+    own, strata = pairs * run.share(right) / right, len(options.bands) + 2
+    visits = strata * math.ceil(sizes.evaluation / run.config.search.block)
+    shards = run.on_thread(pairs * LOOKED_UP + own * COUNTED + visits * VISIT, "sort")
+    shards += run.on_thread(own * sizes.dim / 2, "rescore")
+    return shards + run.received(sizes.evaluation * sizes.dim * sizes.vectors + 8 * pairs)

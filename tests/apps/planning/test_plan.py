@@ -234,24 +234,28 @@ def test_an_estimate_makes_its_sets_before_the_first_round():
     estimated = made(replace(EXACT, evaluation=asked), sizes)
     before = seconds(estimated, 0)
     # 6 texts in 3 batches; 6 x 6 x 2 by Flat, 6 answers a query; no cosine is asked for; 6 near pairs and 5 random ones
-    # are sorted.
+    # are sorted, after 6 near pairs and twice 5 draws on the shard.
     assert before["embed"] == pytest.approx(6 + 3 / 4)
-    assert before["search"] == pytest.approx(72 / 32 + 36 / 8 + 11 / 8)
+    assert before["search"] == pytest.approx(72 / 32 + 36 / 8 + 11 / 8 + (6 + 2 * 5) / 8)
     both = made(replace(EXACT, evaluation=replace(asked, splits=("dev", "test"))), sizes)
     for name in ("embed", "search"):
         assert seconds(both, 0)[name] == pytest.approx(2 * before[name])
     assert seconds(both, 1)["evaluate"] == pytest.approx(2 * seconds(estimated, 1)["evaluate"])
     assert of(estimated, "driver", "evaluation sets") == 11 * (8 + 48)
     assert of(made(), "driver", "evaluation sets") == 0
-    # All 6 near pairs on the shard, with 6 rows; of those that are sampled, 2 of each band, the driver has the keys.
-    assert of(estimated, "shard", "near pairs") == 40 * 6 + 24 * 6
+    # All 6 near pairs on the shard, 5 draws, and 6 rows. The driver has the keys of the sample: 2 of each band.
+    assert of(estimated, "shard", "near pairs") == 40 * 6 + 48 * 5 + 24 * 6
     few = replace(asked, near_pairs=2)
     for bands, near in (((), 2), ((0.5,), 4), ((0.9, 0.5, 0.1), 6)):
         sampled = made(replace(EXACT, evaluation=replace(few, bands=bands)), sizes)
         assert of(sampled, "driver", "evaluation sets") == (near + 5) * (8 + 48)
         assert of(sampled, "shard", "near pairs") == of(estimated, "shard", "near pairs")
-    # 11 pairs sorted by the driver, looked for by the shard, and scored in 2 dimensions.
-    assert seconds(estimated, 1)["evaluate"] == pytest.approx(11 / 8 + 11 / 8 + 22 / 2)
+    # 11 pairs looked up and counted by the shard, 3 blocks of 2 texts in 2 strata, and 2 dimensions in float32.
+    assert seconds(estimated, 1)["evaluate"] == pytest.approx((11 / 3 + 4 * 11 + 4000 * 3 * 2) / 8 + 22 / 2 / 2)
+    # Two shards with up to 4 of the 6 texts: vectors of 8 bytes and keys of 8 bytes travel.
+    two = seconds(made(replace(EXACT, evaluation=asked), sizes, replace(ONE, shards=2)), 1)["evaluate"]
+    own, travelled = 11 * 4 / 6, 6 * 8 + 11 * 8
+    assert two == pytest.approx((11 / 3 + 4 * own + 4000 * 3 * 2) / 8 + own * 2 / 2 / 2 + travelled / 4)
 
 
 def test_memory_is_as_worked_by_hand():
