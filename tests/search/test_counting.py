@@ -54,7 +54,7 @@ def test_a_sample_is_counted_the_same_however_many_pairs_at_a_time(monkeypatch, 
     for found, expected in zip(counter.result(), whole, strict=True):
         assert found.above.tolist() == expected.above.tolist()
         assert found.replicates.tolist() == expected.replicates.tolist()
-        assert found.resampled.tolist() == expected.resampled.tolist()
+        np.testing.assert_array_equal(found.resampled, expected.resampled)
         for name in ("weight", "confidence", "positives", "squares"):
             # Sums in another order.
             ours, theirs = (getattr(one.reliability, name) for one in (found, expected))

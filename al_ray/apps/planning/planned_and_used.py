@@ -96,7 +96,7 @@ def comparison(run_plan: Plan, seconds: Mapping[str, float], peaks: Mapping[str,
 
 def format_comparison(content: Mapping[str, Any]) -> str:
     """Format the content of planned.json as a table; - for a peak that is unknown."""
-    rows = [("", "planned", "used")]
+    rows: list[tuple[str, ...]] = [("", "planned", "used")]
     rows += [(name, _seconds(one["planned"]), _seconds(one["used"])) for name, one in content["seconds"].items()]
     sums = [sum(one[which] for one in content["seconds"].values()) for which in ("planned", "used")]
     rows.append(("all", *map(_seconds, sums)))
