@@ -43,6 +43,7 @@ from al_ray.apps.planning.stage_times import cells_of
 from al_ray.cli import plan as command
 from al_ray.cli._plan import pipeline
 from al_ray.cli._shared.entry import job
+from al_ray.cluster.pool.sharded_evaluator import EXAMPLE_SEARCHES
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
@@ -188,7 +189,7 @@ def test_a_gpu_joins_larger_blocks_and_each_product_has_a_fixed_cost():
     assert of(found, "shard", "search blocks") == 2**27 * 8 + (2**14 + 2**10) * 2 * 6 + 2 * 1.25 * 32
 
 
-def test_error_examples_are_two_whole_searches_of_a_split_in_every_round():
+def test_error_examples_are_whole_searches_of_a_split_in_every_round():
     kept = EvaluationConfig(examples=20, splits=("dev", "test"))
     for search, each in (
         # The one pair of dev: 2 multiply-adds, a comparison, a product, 2 numbers looked at again, one pair sorted.
@@ -199,7 +200,8 @@ def test_error_examples_are_two_whole_searches_of_a_split_in_every_round():
         for strategy in ("random", "uncertainty"):
             asked = replace(EXACT, strategy=strategy, search=search)
             without, found = made(asked), made(replace(asked, evaluation=kept))
-            assert seconds(found, 1)["search"] - seconds(without, 1)["search"] == pytest.approx(2 * each)
+            added = seconds(found, 1)["search"] - seconds(without, 1)["search"]
+            assert added == pytest.approx(EXAMPLE_SEARCHES * each)
     assert made(replace(EXACT, evaluation=replace(kept, splits=()))).stage("search") == made().stage("search")
 
 
