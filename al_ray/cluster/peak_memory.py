@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-PATIENCE = 5.0  # Seconds to wait for the answers: an actor that was lost must not hold up the end of a run.
+PATIENCE = 30.0  # Seconds to wait for the answers: an actor that was lost must not hold up the end of a run for long.
 
 
 def peak_memory() -> int:
