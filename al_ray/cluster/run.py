@@ -34,6 +34,10 @@ from al_ray.storage.uri import StoragePath, storage_path
 
 OnRound = Callable[[dict[str, Any]], None]
 """Callback that receives the metrics of each completed round."""
+Peaks = dict[str, int | None]
+"""Peak memory in bytes of the driver, and of the shard and the trainer that have the highest; None if it is unknown."""
+OnEnd = Callable[[RunFolder, Peaks], None]
+"""Callback at the end of a run, before its folder is released; without peaks if no actor was started."""
 logger = logging.getLogger(__name__)
 PATIENCE = 60.0  # Seconds that a restarted trial waits for the run's lock while its former process ends.
 
@@ -47,6 +51,7 @@ class RunSpec:
     oracle_options: OracleConfig = field(default_factory=OracleConfig)
     stop: StopConfig = NEVER
     mlflow: str | None = None
+    on_end: OnEnd | None = None
 
 
 def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, trial: Trial | None = None) -> RunFolder:
@@ -54,14 +59,8 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
 
     `RunFolder.end_reason` tells why a run stopped early. trial: the run's part of a grid, if any.
     """
-    config, cluster = work.config, work.cluster
-    refuse_lost(out)
-    work.stop.refuse_unmeasured(config)
-    texts = storage_path(config.task)
-    refuse_inside(out, texts)
-    track, task = tracking(work.mlflow), read_task(texts)
-    config = config.settled(task.split("train").space.total)
-    refuse_unfit(config, task)
+    cluster, track = work.cluster, tracking(work.mlflow)
+    config, task = _read(work, out)
     with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
         oracle_options, stop = in_force(out, work.oracle_options, work.stop)
         stop.refuse_unmeasured(config)
@@ -74,7 +73,7 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
         write_limits(out, oracle_options, stop)
         state = journal.state()
         journal.refuse_lost(state.round)
-        early = None
+        early, peaks = None, Peaks()
         more = state.round < len(config.batches) and limit_reached(stop, journal.complete_rounds()) is None
         try:
             if more:
@@ -94,11 +93,26 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
                             break
                     if dev is not None:
                         loop.measure_last(world, journal.state())
+                    peaks = world.peak_memory() if work.on_end else {}
         except CostReached as limit:
             early = f"{limit}{close_command(config, journal)}"
         journal.end(early or end_reason(config, stop, journal.complete_rounds()))
         track(journal)
+        if work.on_end:
+            work.on_end(journal, peaks)
     return journal
+
+
+def _read(work: RunSpec, out: StoragePath) -> tuple[RunConfig, Task]:
+    """Return the config with `auto` replaced, and the task; an error if they do not go together or with the folder."""
+    refuse_lost(out)
+    work.stop.refuse_unmeasured(work.config)
+    texts = storage_path(work.config.task)
+    refuse_inside(out, texts)
+    task = read_task(texts)
+    config = work.config.settled(task.split("train").space.total)
+    refuse_unfit(config, task)
+    return config, task
 
 
 def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | None, state: State) -> None:

@@ -9,6 +9,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
 from al_ray.cluster.actors import LABELS, SECONDS, Placement, deploy, get_results, placement
 from al_ray.cluster.mixed_hardware import refuse_mixed
+from al_ray.cluster.peak_memory import peak_memory, peak_of_actors
 from al_ray.cluster.pool.ring import GROUPS
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
@@ -25,6 +26,7 @@ from al_ray.core.labels import Labelled, Model
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.stage_seconds import write_seconds
 from al_ray.search.knn_merge import SPARE, WIDEST
 from al_ray.search.shard import PoolShard, ShardSpec
 from al_ray.storage.uri import StoragePath, storage_path
@@ -93,6 +95,22 @@ class RayRunServices:
             if self.labels > bought:
                 LABELS.inc(self.labels - bought, {"run": self.journal.path.name})
 
+    def make_sets(self) -> None:
+        """Make the evaluation sets that are missing, and record the seconds of all work before the first round."""
+        started, before = time.monotonic(), self.pool.embedding_seconds
+        try:
+            self.evaluator.make_sets(self.evaluator.config.splits)
+        finally:
+            embedding = self.pool.embedding_seconds - before
+            searching = time.monotonic() - started - embedding
+            seconds = {"prepare": self.pool.preparing_seconds, "embed": embedding, "search": searching}
+            write_seconds(self.journal.path, seconds)
+
+    def peak_memory(self) -> dict[str, int | None]:
+        """Return the peak memory in bytes of the driver, and of the shard and the trainer that have the highest."""
+        shard, trainer = peak_of_actors(self.pool.shards), peak_of_actors(self.trainer.training.actors)
+        return {"driver": peak_memory(), "shard": shard, "trainer": trainer}
+
     def _record(self, stage: str, seconds: float) -> None:
         self.journal.add_seconds(stage, seconds)
         # Ray's counters refuse 0: nothing is embedded for candidates that a grid shares.
@@ -138,14 +156,17 @@ def _start_pool(
     """Tokenise if needed and start the shards, in their places; they end with the context."""
     cluster, room = places.config, places.slots(PoolShard.__name__)
     # The shards do not run yet, so their places are free.
-    source, to = storage_path(config.task), artifact_folder(trial, out)
+    source, to, started = storage_path(config.task), artifact_folder(trial, out), time.monotonic()
     folder = prepare_pool(source, task, config.encoding, to, cluster, room, watch)
+    seconds = time.monotonic() - started
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
     with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:
         refuse_mixed(get_results([shard.hardware.remote() for shard in shards]), cluster.mixed_hardware)
-        yield ShardedPool(shards, parts_of(task), task, config.search, watch)
+        pool = ShardedPool(shards, parts_of(task), task, config.search, watch)
+        pool.preparing_seconds = seconds
+        yield pool
 
 
 @contextmanager
@@ -180,5 +201,5 @@ def deploy_services(
             trainer = TrainerActor(training, pool, journal, watch)
             services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)
             # Before any training, while the shards hold vectors of the untrained encoder, which finds the near pairs.
-            services.evaluator.make_sets(config.evaluation.splits)
+            services.make_sets()
             yield services

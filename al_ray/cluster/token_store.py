@@ -32,7 +32,9 @@ from al_ray.storage.uri import StoragePath, storage_path
 
 logger = logging.getLogger(__name__)
 
-ENCODER = "encoder.json"  # How the encoder makes vectors, for people. Written last: the folder is complete with it.
+# How the encoder makes vectors, for people, and the mean number of tokens. The folder is complete with it: it is
+# written last.
+ENCODER = "encoder.json"
 SOURCE = "source.json"  # The digest of the encoder by which token ids are made.
 Chunk = tuple[Side, int, int, int]
 """A chunk of token ids: the side, its number, and from which row to which it has the texts."""
@@ -94,7 +96,7 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
     description, chunks = write_base(task_folder, encoder, folder), _chunks(task)
     for _ in write_tokens(task_folder, encoder, folder, task.digest, tuple(chunks)):
         pass
-    tokens = fetched(to)
+    tokens, count, every = fetched(to), 0, 0
     for side in dict.fromkeys(side for side, *_ in chunks):
         lengths, limit = StoredTokens(tokens / side).lengths(), encoder.max_length
         texts = len(task.left if side == "left" else task.right)
@@ -102,6 +104,7 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
             raise BadFile(
                 f"{to / side} has token ids of {len(lengths):,} of {texts:,} texts; delete {to} and run again"
             )
+        count, every = count + int(lengths.sum()), every + texts
         full = int((lengths >= limit).sum())
         logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(lengths), full, limit)
         for (split, own), part in parts_of(task).items():
@@ -109,7 +112,7 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
                 space = task.splits[split].space
                 rows = space.left if own == "left" else space.right
                 store_array(to / f"{part}.npy", batch_order(lengths[rows], rows))
-    write_json(to / ENCODER, {"description": description})
+    write_json(to / ENCODER, {"description": description, "mean_tokens": count / max(1, every)})
 
 
 def write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> str:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import ray
 from ray.util import get_node_ip_address
@@ -31,21 +31,28 @@ logger = logging.getLogger(__name__)
 
 GRACE = 10.0  # Seconds to wait for the error of the worker that failed first, after another noticed its absence.
 
-Training = Callable[[Labelled, int, Model | None, str], Iterator[Step | Model]]
-"""training.trainer.Trainer.train, on any number of actors."""
+
+class Training(Protocol):
+    """training.trainer.Trainer.train, on any number of actors."""
+
+    actors: list[Any]
+
+    def __call__(self, labelled: Labelled, number: int, start: Model | None, folder: str) -> Iterator[Step | Model]:
+        """Train the model of round `number`; yield steps and the model."""
+        ...
 
 
 @contextmanager
 def deploy_training(spec: TrainerSpec, config: ClusterConfig, room: BundleSlots | None = None) -> Iterator[Training]:
     """Start as many actors as the spec has workers; they end with the context. NoPlacement as for shards."""
     if spec.training.workers == 1:
-        with deploy(Trainer, [spec], config, room) as (actor,):
-            yield lambda *arguments: stream_results(actor.train.options(num_returns="streaming").remote(*arguments))
+        with deploy(Trainer, [spec], config, room) as actors:
+            yield SingleTrainer(actors)
         return
     with placement({Trainer.__name__: spec.training.workers}, config, "PACK", room) as places:
         group = TrainerGroup(spec, places)
         try:
-            yield group.train
+            yield group
         finally:
             kill_actors(group.actors)
 
@@ -63,6 +70,19 @@ def model_of(events: Iterator[Step | Model], on_step: Callable[[Step], None]) ->
     return model
 
 
+class SingleTrainer:
+    """An actor that trains alone."""
+
+    def __init__(self, actors: list[Any]) -> None:
+        """actors: one."""
+        self.actors = actors
+
+    def __call__(self, labelled: Labelled, number: int, start: Model | None, folder: str) -> Iterator[Step | Model]:
+        """Yield what the actor yields."""
+        (actor,) = self.actors
+        return stream_results(actor.train.options(num_returns="streaming").remote(labelled, number, start, folder))
+
+
 class TrainerGroup:
     """Actors that train one model together by data parallelism."""
 
@@ -72,7 +92,7 @@ class TrainerGroup:
         self.restarts = RESTARTS
         self.actors = self._start()
 
-    def train(self, labelled: Labelled, number: int, start: Model | None, folder: str) -> Iterator[Step | Model]:
+    def __call__(self, labelled: Labelled, number: int, start: Model | None, folder: str) -> Iterator[Step | Model]:
         """Yield what rank 0 yields; after a restart, steps repeat from the last checkpoint.
 
         All restart when one has died, or when a step raised RuntimeError, as errors of torch.distributed and lack of

@@ -5,6 +5,8 @@ state.json                         the last complete round; replaced atomically,
 metrics.jsonl                      one line for each complete round
 ended.json                         why the last session stopped before the last planned round, and after which round
 limits.json                        limits of cost and stop options, see runs/limits.py
+seconds.json                       time of the work before the first round, see runs/stage_seconds.py
+planned.json                       what the run was planned to use and has used, see runs/planned.py
 round-NNN/*.parquet                pairs, answers and labels of the round, see runs/ledger.py
 round-NNN/search.json              recall of the index (knn): share of the true nearest neighbours that it found
 round-NNN/seconds.json             time of stages before the process ended, see runs/stage_seconds.py
@@ -52,9 +54,7 @@ FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_re
 # Fields of the model in record.json, with their types.
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
 logger = logging.getLogger(__name__)
-
-# Options that may change while a run is under way.
-BATCH_SIZES = ("rounds", "first_batch", "growth")
+BATCH_SIZES = ("rounds", "first_batch", "growth")  # They may change while a run is under way.
 RECALL, ENDED = "search.json", "ended.json"
 
 

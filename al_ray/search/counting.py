@@ -7,16 +7,18 @@ import torch
 
 from al_ray.core.candidates import MARGIN
 from al_ray.core.pair_rule import PairRule
-from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows
+from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats, Scorer, refuse_nan
 from al_ray.core.vectors import Block, Vectors, paired_scores
 from al_ray.metrics.average_precision import Ints, counts_above
 from al_ray.metrics.bootstrap import REPLICATES, cumulate_counts
 from al_ray.metrics.calibration import reliability
-from al_ray.metrics.estimator import CountRequest, NegativeCounts
+from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
 from al_ray.search.merge import reachable_block
 from al_ray.search.vector_files import single
 
+TABLE = 16  # Rows for each one looked up, above which a search takes less time than a table.
+COUNTED = 2**18  # Sampled pairs that are counted at a time.
 COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 8 MB an array.
 # Cosines from -REACH to REACH are sorted into intervals this wide: wider than MARGIN by more than sorting rounds.
 REACH, CELL = 1.05, 1.1 * MARGIN
@@ -129,6 +131,36 @@ class _BlockCounter:
         return NegativeCounts(above, summed, cumulate_counts(weighed))
 
 
+class SampleCounter:
+    """Counts sampled negatives of several blocks at a time, because a count has a fixed cost."""
+
+    def __init__(self, request: CountRequest, weights: SampleWeights, scorer: Scorer | None) -> None:
+        """No pair yet."""
+        self.request, self.weights, self.scorer = request, weights, scorer
+        self._counts = [NegativeCounts.zero(request) for _ in weights.weights]
+        self._waiting = [[(NO_KEYS, np.empty(0))] for _ in weights.weights]
+
+    def add(self, stratum: int, keys: Keys, cosines: Floats) -> None:
+        """Add (n,) pairs of a stratum with their cosines."""
+        self._waiting[stratum].append((keys, cosines))
+        if sum(len(keys) for keys, _ in self._waiting[stratum]) >= COUNTED:
+            self._count(stratum)
+
+    def result(self) -> list[NegativeCounts]:
+        """Return the counts of each stratum."""
+        for stratum in range(len(self._counts)):
+            self._count(stratum)
+        return self._counts
+
+    def _count(self, stratum: int) -> None:
+        keys, cosines = map(np.concatenate, zip(*self._waiting[stratum], strict=True))
+        self._waiting[stratum] = [(NO_KEYS, np.empty(0))]
+        pairs = as_pairs(*np.divmod(keys, self.weights.width))
+        logits = None if self.scorer is None else self.scorer.logit(cosines)
+        weight = self.weights.weights[stratum]
+        self._counts[stratum] += count_sample(self.request, keys, pairs, cosines, logits, weight)
+
+
 def score_pairs(queries: Block, held: Block, pairs: Pairs, thresholds: Floats) -> Floats:
     """(n, 2) pairs of the queries with held texts -> (n,) cosines, so near in float32 that counts are exact.
 
@@ -146,9 +178,12 @@ def _single_dots(ones: np.ndarray, others: np.ndarray) -> Floats:
 
 
 def _places(rows: Rows, wanted: Rows) -> Rows:
-    """(n,) rows that are all among the (b,) rows -> their places; a table is ten times as quick as a search."""
-    if not len(wanted):
-        return wanted
+    """(n,) rows that are all among the sorted (b,) rows -> their places.
+
+    Of many, a table is ten times as quick as a search; of few, it takes longer to make.
+    """
+    if TABLE * len(wanted) <= len(rows):
+        return np.searchsorted(rows, wanted)
     table = np.empty(int(rows.max()) + 1, dtype=np.int64)
     table[rows] = np.arange(len(rows))
     return table[wanted]

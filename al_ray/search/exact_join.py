@@ -31,7 +31,8 @@ from al_ray.search.vector_files import single
 
 FIRST = (256, 1024)  # Left and right texts of one product while there is no bound, and all of it is looked at again.
 TILE = (1024, 2048)  # And then: 8 MB of float32 stay in the cache; smaller ones make threads wait for each other.
-GPU_TILE = (4096, 8192)  # 128 MB: on a GPU a product must be large to be worth its start.
+GPU_TILE = (8192, 16384)  # 512 MB: on a GPU a product must be large to be worth its start.
+RESIDENT = 2**32  # Bytes of a worker's own blocks that stay on a GPU, so that each visitor need not wait for them.
 RESCORED = 1024  # Pairs whose vectors are gathered at a time: beyond the cache `dots` takes three times as long.
 CLOSER = 65536  # The same on a GPU, in float64: 400 MB at 384 dimensions.
 SPARE = 4096  # Candidates kept beyond `count` and a quarter of it, before the worst are dropped.
@@ -92,6 +93,11 @@ class LoadedBlock:
     rough: torch.Tensor
     moved: float
 
+    @property
+    def size(self) -> int:
+        """Its bytes on the device."""
+        return self.vectors.nbytes + (0 if self.rough is self.vectors else self.rough.nbytes)
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -127,9 +133,9 @@ class LeastPairs:
         """
         self.wanted, self.labelled, self.rule = wanted, labelled, rule
         self.device, self.half = torch.device(device), half
-        self.bound = np.inf
+        self.bound, self.room = np.inf, RESIDENT if self.device.type == "cuda" else 0
         self._kept, self._held = [NO_CANDIDATES], 0
-        self._loaded: list[LoadedBlock] = []
+        self._loaded, self._resident = list[LoadedBlock](), list[LoadedBlock]()
 
     def __len__(self) -> int:
         """How many candidates are held: at most count * 5/4 + SPARE + RESCORED."""
@@ -142,17 +148,20 @@ class LeastPairs:
     def add(self, left: Block, right: Block) -> None:
         """See every pair of two blocks; each two blocks meet once, unordered ones in either order.
 
+        right: the worker's own; those for which there is room stay on a GPU, and are found again as the same object.
         Of a block with itself, unordered, each pair is seen once; blocks that are not the same share no text then.
         """
         if not self.wanted.count or not len(left.rows) or not len(right.rows):
             return
-        diagonal = self.wanted.unordered and np.array_equal(left.rows, right.rows)
+        diagonal, own = self.wanted.unordered and np.array_equal(left.rows, right.rows), right
         if not diagonal:
             right = reachable_block(left, right, self.rule)
         if not len(right.rows):
             return
         ours, theirs = self._load(left), self._load(right)
         self._loaded = [ours, theirs]
+        if right is own:
+            self._let_stay(theirs)
         top = 0
         while top < len(left.rows):
             usual = TILE if self.device.type == "cpu" else GPU_TILE
@@ -163,13 +172,20 @@ class LeastPairs:
             top += height
 
     def result(self) -> Candidates:
-        """The least pairs of those seen that are within the bound, in order: `count`, or all when there are fewer."""
+        """The least pairs of those seen that are within the bound, in order: `count`, or all when there are fewer.
+
+        Frees the memory of the device.
+        """
         self._settle()
+        self._loaded, self._resident = [], []
+        if self.device.type == "cuda":
+            # The encoder needs it, and perhaps a trainer on the same GPU.
+            torch.cuda.empty_cache()
         return self._kept[0].least(self.wanted.order, self.wanted.count)
 
     def _load(self, block: Block) -> LoadedBlock:
-        """A block on the device; those of the last meeting are still there."""
-        for seen in self._loaded:
+        """A block on the device, where those of the last meeting are still, and those that stay."""
+        for seen in (*self._loaded, *self._resident):
             if seen.block is block:
                 return seen
         vectors = single(block.vectors).to(self.device)
@@ -178,6 +194,12 @@ class LeastPairs:
         rough = vectors.half()
         moved = float(torch.linalg.vector_norm(rough.double() - vectors.double(), dim=1).max())
         return LoadedBlock(block, vectors, rough if self.device.type == "cuda" else rough.float(), moved)
+
+    def _let_stay(self, loaded: LoadedBlock) -> None:
+        """Let a block stay on the device if there is room for it."""
+        if loaded.size <= self.room and all(one is not loaded for one in self._resident):
+            self._resident.append(loaded)
+            self.room -= loaded.size
 
     def _within(self, left: LoadedBlock, right: LoadedBlock, rows: slice, columns: slice) -> Cells:
         """The cells of a tile that may cost no more than the bound."""

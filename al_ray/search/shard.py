@@ -8,7 +8,7 @@ read, so a call may be repeated.
 import hashlib
 import json
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
@@ -28,8 +28,8 @@ from al_ray.datasets.pair_rules import read_rule
 from al_ray.encoders.encoder import TextEncoder, embed_batches, load, sorted_rows, untrained
 from al_ray.encoders.hardware import describe_hardware
 from al_ray.encoders.tokens import StoredTokens
-from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
-from al_ray.search.counting import SampleWeights, count_block, keys_of_left, score_pairs
+from al_ray.metrics.estimator import CountRequest, NegativeCounts
+from al_ray.search.counting import count_block, keys_of_left, score_pairs
 from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
 from al_ray.search.kmeans import CellSums, Centroids, Ints, sum_by_cell
 from al_ray.search.knn_merge import PairIndex, Shortlist, nearest
@@ -154,7 +154,8 @@ class PoolShard:
     def vectors_of(self, model: Model, part: str, rows: Rows) -> Block:
         """The shard's own of these rows."""
         held = self._part(model, part)
-        own = np.flatnonzero(np.isin(held.rows, rows))
+        # Not np.isin, which sorts all rows of the shard.
+        own = np.unique(np.searchsorted(held.rows, rows[is_in(rows, held.rows)]))
         return Block(held.rows[own], held.vectors[own])
 
     def join(self, *blocks: Block) -> Block:
@@ -220,22 +221,19 @@ class PoolShard:
         held = self._part(model, part)
         return count_block(queries, held, hidden, request, model.scorer, self._rule)
 
-    def count_sampled_negatives(
-        self, model: Model, part: str, queries: Block, request: CountRequest, weights: SampleWeights, *samples: Keys
-    ) -> list[NegativeCounts]:
-        """Count the sampled negatives of each stratum whose left text is among the queries and whose right one is here.
+    def score_sample(
+        self, model: Model, part: str, queries: Block, thresholds: Floats, width: int, samples: Sequence[Keys]
+    ) -> Iterator[tuple[Keys, Floats]]:
+        """Yield for each sample its pairs whose left text is among the queries and whose right one is here.
 
-        samples: the sorted keys of each whole sample.
+        samples: sorted keys of each whole sample, made with `width`. Of a pair it yields the key, and the cosine so
+        exact that it reaches the thresholds that it should.
         """
-        held, found = self._part(model, part), []
-        for keys, weight in zip(samples, weights.weights, strict=True):
-            own = keys_of_left(keys, queries.rows, weights.width)
-            own = own[is_in(own % weights.width, held.rows)]
-            pairs = as_pairs(*np.divmod(own, weights.width))
-            cosines = score_pairs(queries, held, pairs, request.thresholds)
-            logits = None if model.scorer is None else model.scorer.logit(cosines)
-            found.append(count_sample(request, own, pairs, cosines, logits, weight))
-        return found
+        held = self._part(model, part)
+        for keys in samples:
+            own = keys_of_left(keys, queries.rows, width)
+            own = own[is_in(own % width, held.rows)]
+            yield own, score_pairs(queries, held, as_pairs(*np.divmod(own, width)), thresholds)
 
     @cached_property
     def _rule(self) -> PairRule | None:

@@ -50,6 +50,8 @@ OPTIONS_OF_RUN = [
     ("--search.index ''", "--search.index is ''"),
     ("--search.nprobe -3", "--search.nprobe is -3"),
     ("--search.block 0", "--search.block is 0"),
+    ("--constants nowhere.json", "nowhere.json cannot be read; make it with: python -m jobs.plan --measure"),
+    ("--constants ''", "--constants is empty; give a path"),
     ("--search.kind near", "kind"),
     ("--training.epochs 0", "--training.epochs is 0"),
     ("--training.batch 1", "--training.batch is 1"),

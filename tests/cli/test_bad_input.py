@@ -12,6 +12,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -218,7 +219,7 @@ def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
     for module in (whole_run, evaluation, api_evaluation, demonstration, auditing):
         monkeypatch.setattr(module, "session", lambda *_: nullcontext())
-    monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext())
+    monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext(SimpleNamespace(peak_memory=dict)))
     monkeypatch.setattr(loop, "run", lambda *_: iter(()))
     monkeypatch.setattr(api_evaluation, "evaluate_rounds", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(auditing, "sample_false_positives", lambda *_: pytest.fail("it was taken"))

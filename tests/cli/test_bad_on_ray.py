@@ -6,6 +6,7 @@ import shutil
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -55,7 +56,7 @@ def go(monkeypatch, line: str) -> None:
 
 def begins(monkeypatch, line: str) -> None:
     """The same up to its first actor."""
-    monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext())
+    monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext(SimpleNamespace(peak_memory=dict)))
     monkeypatch.setattr(loop, "run", lambda *_: iter(()))
     go(monkeypatch, line)
 

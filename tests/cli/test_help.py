@@ -65,7 +65,7 @@ UNUSED = {
     "augment": {"--mapped-above", "--keep-vectors", "--shared-storage"},
     "evaluate": {"--checkpoint-seconds"},
     "grid": {"--matched"},
-    "plan": {"--evaluation.examples", "--training.tries"},
+    "plan": {"--training.tries"},
     "reproduce": {"--strategy", "--seeding", "--matched", "--oracle"},
     "train": {"--training.start", "--search.ordered-pairs"},
 }

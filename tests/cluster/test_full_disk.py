@@ -100,9 +100,13 @@ def made(folder: Path) -> tuple[list, list]:
 
 
 def kept(folder: Path) -> dict[str, bytes]:
-    """Every file but the lock and what TensorBoard reads."""
+    """Every file but the lock, what TensorBoard reads, and the times, to which each process adds its own."""
     every = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in every.items() if name != ".lock" and "events" not in name}
+    return {
+        name: path.read_bytes()
+        for name, path in every.items()
+        if name not in (".lock", "seconds.json") and "events" not in name
+    }
 
 
 def fill(disk: Path) -> None:

@@ -15,6 +15,7 @@ from sklearn.metrics import average_precision_score
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import StopConfig
+from al_ray.apps.planning.planned_and_used import STAGES
 from al_ray.apps.reporting.read_runs import read_runs
 from al_ray.cli import run as run_job
 from al_ray.cli._run.pipeline import run
@@ -170,6 +171,11 @@ def test_stratified_match_draws_as_many_of_each_kind_as_a_run_bought(unbroken, f
     asked = ["--task", str(folders["TASK"]), "--out", str(tmp_path / "out"), "--config", str(unbroken)]
     monkeypatch.setattr(sys, "argv", ["run", *asked, "--strategy", "stratified-match", "--match", str(unbroken)])
     run_job.main()
+    assert "planned by speeds of 2 cores of an AMD EPYC, 2026-11-21, and used:\n" in capsys.readouterr().out
+    used = json.loads((tmp_path / "out" / "planned.json").read_text())
+    assert {name for name, one in used["seconds"].items() if one["used"] > 0} == set(STAGES)
+    # A process that has imported torch.
+    assert all(one["used"] > 100 * 2**20 for one in used["memory"].values())
     (line,), bought = figures(tmp_path / "out"), figures(unbroken)[-1]
     assert (line["labels"], line["positives"]) == (bought["labels"], bought["positives"])
     assert {row["source"] for table in tables(tmp_path / "out") for row in table.to_pylist()} == {"stratified-match"}

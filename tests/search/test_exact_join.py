@@ -18,6 +18,7 @@ from al_ray.core.pairs import NO_KEYS, Keys
 from al_ray.core.vectors import Block, dots
 from al_ray.search import exact_join as join
 from al_ray.search.exact_join import JoinQuery, LeastPairs, hosts
+from al_ray.search.vector_files import single
 
 WIDTH = 1000
 CENTRES = [inf, -inf, 0.0, 0.6, 1.0, 1.5, -3.0, 1e12]
@@ -71,6 +72,7 @@ class Cut:
     block: int
     workers: int
     half: bool = False
+    room: int = 0
 
     def blocks(self, side: Block, rng: np.random.Generator) -> list[Block]:
         order = rng.permutation(len(side.rows))
@@ -84,6 +86,8 @@ class Cut:
         theirs = ours if wanted.symmetric else self.blocks(right, rng)
         meetings = circulant(len(ours)) if wanted.unordered else list(product(range(len(ours)), range(len(theirs))))
         workers = [LeastPairs(wanted, labelled, half=self.half) for _ in range(self.workers)]
+        for worker in workers:
+            worker.room = self.room
         for number in rng.permutation(len(meetings)):
             one, other = ours[meetings[number][0]], theirs[meetings[number][1]]
             turned = wanted.unordered and rng.random() < 0.5
@@ -116,7 +120,12 @@ def asked(draw: st.DrawFn) -> tuple[JoinQuery, Keys, Block, Block]:
     return wanted, np.array(sorted(labelled), dtype=np.int64), left, right
 
 
-@given(asked(), st.builds(Cut, st.integers(0, 99), st.integers(1, 15), st.integers(1, 3), st.booleans()), st.booleans())
+CUTS = st.builds(
+    Cut, st.integers(0, 99), st.integers(1, 15), st.integers(1, 3), st.booleans(), st.sampled_from([0, 1000, 10**6])
+)
+
+
+@given(asked(), CUTS, st.booleans())
 def test_the_least_are_those_of_a_double_loop_however_the_work_is_cut(pool, cut, share):
     with small_tiles():
         assert listed(cut.least(*pool, share=share)) == least_by_loops(*pool)
@@ -183,6 +192,22 @@ def test_blocks_that_share_no_group_have_no_pair(half):
     ]
     assert 0 < len(expected) < 600
     assert listed(worker.result()) == expected
+
+
+def test_own_blocks_stay_on_the_device_as_long_as_there_is_room(monkeypatch):
+    pool, loaded = texts(np.random.default_rng(5), 60), []
+    held, visitors = ([Block(pool.rows[s : s + 10], pool.vectors[s : s + 10]) for s in range(0, 60, 10)] for _ in "ab")
+    monkeypatch.setattr(join, "single", lambda vectors: (loaded.append(len(vectors)), single(vectors))[1])
+    # A block has 10 vectors of 16 numbers of 4 bytes: all six stay, or two, or none.
+    for room, times in ((10**6, 6 + 6), (1500, 6 + 2 + 6 * 4), (0, 6 + 36)):
+        worker = LeastPairs(JoinQuery(HIGHEST, 50, WIDTH, False), NO_KEYS)
+        worker.room = room
+        loaded.clear()
+        for visitor in visitors:
+            for block in held:
+                worker.add(visitor, block)
+        assert len(loaded) == times
+        assert len(worker.result()) == 50
 
 
 def test_none_wanted_none_held():

@@ -2,9 +2,11 @@
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any, cast
 
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.storage.files import read_json
 
 CPU, CUDA = "cpu", "cuda"
 CURE = "make it with: python -m jobs.plan --measure --constants FILE"
@@ -49,6 +51,11 @@ class Constants:
     tokenise: Speed  # Tokens made from texts [host, one process].
     transfer: Speed  # Bytes that an actor receives from others [measured on one machine only].
     libraries: Speed  # Bytes of a process that has imported torch and Faiss (not a speed).
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """Return the day of the measurement; nothing if the device was not measured."""
+        return (self.embed.source.partition(",")[0],) if self.embed.measured else ()
 
 
 ABOUT = ("device", "machine", "threads")
@@ -110,6 +117,20 @@ def from_content(content: Any, path: str) -> Constants:
             raise BadFile(f"{path}: {name} is {speed.value}, measured {speed.measured}; {CURE}")
     if constants.device not in (CPU, CUDA) or constants.threads < 1:
         raise BadFile(f"{path}: device {constants.device!r} with {constants.threads} threads; {CURE}")
+    return constants
+
+
+def read_constants(path: Path | None, device: str, built_in: str) -> Constants:
+    """Return the speeds in a file, or the built-in ones of that name. BadOption if they are of another device."""
+    if path is None:
+        return BUILT_IN[built_in]
+    try:
+        content = read_json(path)
+    except BadFile as error:
+        raise BadFile(f"{path} cannot be read; {CURE}") from error
+    constants = from_content(content, str(path))
+    if constants.device != device:
+        raise BadOption(f"{path} was measured on {constants.device}, and the shards are on {device}; {CURE}")
     return constants
 
 

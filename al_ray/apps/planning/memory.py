@@ -5,15 +5,18 @@ Not included: Ray's object store, texts while they are read, the page cache.
 
 import math
 from dataclasses import dataclass
+from math import prod
 
-from al_ray.apps.planning.hardware import CUDA
-from al_ray.apps.planning.stage_times import SPARE, Setting, cells_of, near_pairs, scored_pairs
+from al_ray.apps.planning.hardware import CPU, CUDA
+from al_ray.apps.planning.stage_times import SPARE, TILES, Setting, cells_of, near_pairs, scored_pairs
 from al_ray.cluster.pool.actor import AHEAD
+from al_ray.cluster.pool.ring import texts_at_once
 from al_ray.datasets.corpus_file import CACHED
+from al_ray.search.exact_join import RESIDENT
 
 HOST, GPU, DISK = "host", "GPU", "disk"
 STATES = 10  # Hidden states of a batch in memory at once in a forward pass; the inner layer counts as four.
-TILES = {"cpu": (1024 * 2048, 5), CUDA: (4096 * 8192, 8)}  # Cells of a product of the exact join, bytes of each.
+CELL = {CPU: 5, CUDA: 8}  # Bytes of a cell of a product of the exact join.
 TEMPORARY = 256 * 2**20  # Temporary GPU memory of Faiss besides its index (search/faiss_index.py).
 LETTERS = 5  # Letters of a token, with its space; letters of an id.
 
@@ -78,7 +81,7 @@ def _shard(run: Setting, device: str) -> list[Memory]:
     return [
         *_vectors(run),
         Memory("shard", "token ids (mapped) and places of batches", HOST, texts * sizes.tokens * 4 + 40 * side),
-        Memory("shard", f"index ({run.kind})", device, _index(run, device)),
+        Memory("shard", "indexes of Faiss", device, _index(run, device)),
         Memory("shard", "search blocks", device, _blocks(run)),
         Memory("shard", "answers of all shards to a block", HOST, _answers(run)),
         *_near_pairs(run),
@@ -89,27 +92,45 @@ def _shard(run: Setting, device: str) -> list[Memory]:
 
 
 def _index(run: Setting, device: str) -> float:
-    """Return the bytes of the index; the exact join has none.
+    """Return the bytes of the indexes that exist together: of an evaluated split for near pairs or error examples, and
+    of the pool; the exact join has none.
+
+    Near pairs are found by the untrained encoder, whose indexes stay for the search of the first round. Error examples
+    are found by another model than the pool's pairs.
+    """  # fmt: skip
+    sizes, found = run.sizes, run.kind == "knn"
+    pool, split = (
+        _index_of(run, device, texts)
+        for texts in (sizes.right or sizes.texts, sizes.evaluation_right or sizes.evaluation)
+    )
+    near = 0 if run.counted else len(run.config.evaluation.splits) * split
+    examples = split if found and run.config.evaluation.splits and run.config.evaluation.examples else 0
+    temporary = TEMPORARY if device == GPU and (found or near) else 0
+    return max(near + found * pool, examples) + temporary
+
+
+def _index_of(run: Setting, device: str, texts: int) -> float:
+    """Return the bytes of an index of so many texts.
 
     Faiss copies the vectors (float32, half precision for SQfp16, codes for PQ); an IVF index adds ids of 8 bytes.
     """
-    sizes = run.sizes
-    vectors = run.share(sizes.texts if sizes.right is None else sizes.right)
-    if run.kind == "exact":
-        return 0
-    codes = run.config.search.index.partition("PQ")[2].partition("x")[0]
-    each = int(codes) if codes.isdigit() else (2 if "SQfp16" in run.config.search.index else 4) * sizes.dim
-    cells = cells_of(run.config.search.index)
-    return vectors * (each + 8 * bool(cells)) + cells * sizes.dim * 4 + (TEMPORARY if device == GPU else 0)
+    sizes, index = run.sizes, run.config.search.index
+    codes = index.partition("PQ")[2].partition("x")[0]
+    each = int(codes) if codes.isdigit() else (2 if "SQfp16" in index else 4) * sizes.dim
+    cells = cells_of(index)
+    return run.share(texts) * (each + 8 * bool(cells)) + cells * sizes.dim * 4
 
 
 def _blocks(run: Setting) -> float:
-    """Return the bytes of a search block. knn: queries, candidates of 28; exact: tile, two blocks, candidates."""
-    sizes, search = run.sizes, run.config.search
+    """Return the bytes of a search block. knn: queries, candidates of 28; exact: a product, the visiting blocks, own
+    blocks that stay on a GPU, candidates.
+    """  # fmt: skip
+    sizes, search, device = run.sizes, run.config.search, run.constants.device
     if run.kind == "exact":
-        cells, each = TILES[run.constants.device]
-        tile = min(cells, search.block**2) * each
-        return tile + 2 * search.block * sizes.dim * 6 + max(run.config.batches) * 1.25 * 32
+        block, each = texts_at_once(device, search.block), sizes.dim * (4 if device == CPU else 6)
+        cells = min(prod(TILES[device]), block**2)
+        own = min(RESIDENT, run.share(sizes.right or sizes.texts) * each) if device == CUDA else block * each
+        return cells * CELL[device] + block * each + own + max(run.config.batches) * 1.25 * 32
     return search.block * (sizes.dim * 4 + (search.neighbours + SPARE) * 28)
 
 
@@ -123,10 +144,11 @@ def _answers(run: Setting) -> float:
 
 def _near_pairs(run: Setting) -> list[Memory]:
     """Return the memory in which evaluation sets are drawn: near pairs, if AP is estimated, by finder and by owner (40
-    bytes for a pair while they are merged), and the rows of all texts (24 bytes for a text while they are sorted).
+    bytes for a pair while they are merged), random draws (48), and the rows of all texts (24 bytes for a text while
+    they are sorted).
     """  # fmt: skip
-    texts = run.sizes.evaluation + (run.sizes.evaluation_right or 0)
-    needed = 40 * near_pairs(run) / run.shards + 24 * texts
+    texts, draws = run.sizes.evaluation + (run.sizes.evaluation_right or 0), run.config.evaluation.random_pairs
+    needed = (40 * near_pairs(run) + 48 * min(run.sizes.evaluation_pairs, draws)) / run.shards + 24 * texts
     return [] if run.counted else [Memory("shard", "near pairs of an evaluation set", HOST, needed)]
 
 

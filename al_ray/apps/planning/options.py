@@ -14,8 +14,9 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import Threads
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadOption
+from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import storage_path
 
 # Beyond all that exists, so that products of sizes stay finite.
 MOST = 10**12
@@ -29,7 +30,7 @@ class Options(RunConfig):
 
     UNUSED: ClassVar[tuple[str, ...]] = (
         *("search.least_recall", "search.ordered_pairs", "training.worst_loss", "training.tries"),
-        *("evaluation.examples", "dev_labels"),
+        "dev_labels",
     )
 
     task: str = NO_TASK
@@ -88,25 +89,26 @@ class Options(RunConfig):
     def sizes(self) -> Sizes:
         """The sizes of the run."""
         tokens = self.max_length if self.tokens is None else self.tokens
+        if tokens > self.max_length:
+            raise BadOption(f"--tokens is {tokens:g}, and texts are truncated at --max-length {self.max_length}")
         model = self.dim, self.layers, tokens, self.vocabulary, {"fp32": 4, "fp16": 2}[self.vectors]
         if self.task != NO_TASK:
             if (self.texts, self.right_texts, self.evaluation_texts) != (None, None, None):
                 raise BadOption(
                     "--task has its numbers of texts; leave out --texts, --right-texts and --evaluation-texts"
                 )
-            return Sizes(*task_texts(storage_path(self.task), self.evaluation.splits), *model, self.hidden)
+            return Sizes(*texts_of(read_task(storage_path(self.task)), self.evaluation.splits), *model, self.hidden)
         texts = 100_000 if self.texts is None else self.texts
         half = max(2, texts // 2) if self.evaluation_texts is None else self.evaluation_texts
         right = None if self.right_texts is None else max(1, self.right_texts // 2)
         return Sizes(texts, self.right_texts, half, right, *model, self.hidden)
 
 
-def task_texts(folder: StoragePath, splits: Sequence[str]) -> tuple[int, int | None, int, int | None]:
+def texts_of(task: Task, splits: Sequence[str]) -> tuple[int, int | None, int, int | None]:
     """Return the left and right texts of a task's pool, and the most of a measured split; right: None if symmetric.
 
     MissingSplit if the task has no pairs in a measured split.
     """
-    task = read_task(folder)
     spaces = [task.split(name).space for name in splits] or [task.split("train").space]
     pool, largest = task.split("train").space, max(spaces, key=lambda space: space.total)
     rights = (None, None) if task.symmetric else (len(pool.right), len(largest.right))

@@ -83,22 +83,21 @@ class Plan:
 
 
 def plan(setting: Setting) -> Plan:
-    """Plan every round of a run: embed, search, label, train, embed the evaluated splits, evaluate.
+    """Plan every round of a run: embed, search, label, train, embed the evaluated splits, evaluate, search examples.
 
     Labelling takes no time here, as the speed of people is unknown. If AP is estimated, evaluation sets are made before
     round 1 by a search with the untrained encoder. BadOption if the pool has fewer pairs than labels.
     """
     config, sizes = setting.config, setting.sizes
     if setting.labels[-1] > sizes.pairs:
-        raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer --rounds or more --texts")
+        raise BadOption(f"{setting.labels[-1]:,} labels of {sizes.pairs:,} pairs; give fewer --rounds or more texts")
     measures = len(config.evaluation.splits)
     splits = stage_times.embed_time(setting, sizes.evaluation, sizes.evaluation_right).times(measures)
     near = Time()
     if not setting.counted:
         sides = sizes.evaluation, sizes.evaluation_right
         near = stage_times.knn_time(setting, *sides, config.evaluation.near_neighbours, 0)
-        near += setting.on_thread(stage_times.scored_pairs(setting), "sort")
-        near = near.times(measures)
+        near = (near + stage_times.draw_time(setting)).times(measures)
     prepare = stage_times.tokenize_time(setting)
     before = {"prepare": prepare, "embed": Time() if setting.counted else splits, "search": near}
     rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]
@@ -107,8 +106,9 @@ def plan(setting: Setting) -> Plan:
         times: dict[str, Time] = {name: Time() for name in STAGES}
         if asks:
             times["embed"] = stage_times.embed_time(setting, sizes.texts, sizes.right)
-            times["search"] = stage_times.search_time(setting, batch)
+            times["search"] = stage_times.search_time(setting, sizes.texts, sizes.right, batch)
         times["embed"] += splits
+        times["search"] += stage_times.examples_time(setting)
         times["train"] = stage_times.train_time(setting, setting.labels[number - 1])
         times["evaluate"] = stage_times.evaluate_time(setting)
         rounds.append(Round(number, batch, times))
@@ -116,9 +116,7 @@ def plan(setting: Setting) -> Plan:
 
 
 def setting_of(config: RunConfig, sizes: Sizes, cluster: ClusterConfig, constants: Constants) -> Setting:
-    """Resolve `auto` options by sizes and return the inputs of a plan; BadOption if --tokens exceeds --max-length."""
-    if sizes.tokens > config.max_length:
-        raise BadOption(f"--tokens is {sizes.tokens:g}, and texts are truncated at --max-length {config.max_length}")
+    """Resolve `auto` options by sizes and return the inputs of a plan."""
     exact = config.evaluation.counts_all(sizes.evaluation_pairs)
     return Setting(config.settled(sizes.pairs), sizes, cluster, constants, exact)
 

@@ -6,18 +6,26 @@ They model search/shard.py, search/exact_join.py, training/trainer.py and cluste
 import math
 from dataclasses import dataclass
 from itertools import accumulate
+from math import prod
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.planning.hardware import CUDA, Constants, Time, longest, time_of
-from al_ray.apps.planning.sizes import Sizes
+from al_ray.apps.planning.hardware import CPU, CUDA, Constants, Time, longest, time_of
+from al_ray.apps.planning.sizes import Sizes, pairs_of
+from al_ray.cluster.pool.ring import texts_at_once
+from al_ray.cluster.pool.sharded_evaluator import EXAMPLE_SEARCHES
 from al_ray.core.chunks import texts_in_chunk, vector_chunks
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.search import knn_merge
+from al_ray.search.exact_join import GPU_TILE, TILE
 from al_ray.search.faiss_index import LEAST_SAMPLE, SAMPLE_PER_CELL
 from al_ray.search.kmeans import ITERATIONS, shared_cells
 from al_ray.training.bi_encoder import PASS
 
 SPARE = knn_merge.SPARE + 1  # Extra neighbours of each search: those that settle ties at the cut, and the text itself.
+TILES = {CPU: TILE, CUDA: GPU_TILE}  # Left and right texts of a product of the exact join at most.
+# Candidates that are sorted in the time in which a sampled pair is looked up, and counted; and in which a shard begins
+# with a block of a stratum. Measured beside each other: CPU time on the EPYC of hardware.py, 2026-11-23.
+LOOKED_UP, COUNTED, VISIT = 1 / 3, 4, 4000
 
 
 @dataclass(frozen=True)
@@ -121,29 +129,38 @@ def embed_time(run: Setting, left: int, right: int | None) -> Time:
     return encode_time(run, run.share(left)) + (Time() if right is None else encode_time(run, run.share(right)))
 
 
-def search_time(run: Setting, count: int) -> Time:
-    """Return the time to find the `count` pairs of least cost in the training pool, by the configured search."""
-    sizes = run.sizes
+def search_time(run: Setting, left: int, right: int | None, count: int) -> Time:
+    """Return the time to find the `count` pairs of least cost among these texts, by the configured search."""
     if run.kind == "exact":
-        return join_time(run, count)
-    return knn_time(run, sizes.texts, sizes.right, run.config.search.neighbours, count)
+        return join_time(run, left, right, count)
+    return knn_time(run, left, right, run.config.search.neighbours, count)
 
 
-def join_time(run: Setting, count: int) -> Time:
+def examples_time(run: Setting) -> Time:
+    """Return the time to find the error examples of a round, among the pairs of one evaluated split."""
+    sizes, options = run.sizes, run.config.evaluation
+    if not (options.splits and options.examples):
+        return Time()
+    return search_time(run, sizes.evaluation, sizes.evaluation_right, options.examples).times(EXAMPLE_SEARCHES)
+
+
+def join_time(run: Setting, left: int, right: int | None, count: int) -> Time:
     """Return the time of the exact join: each pair once, shared evenly, at dim multiply-adds and one comparison.
 
-    Each join of two blocks has a fixed cost. For the n least of its N pairs, a shard rescores n (1 + ln(N / n)) of them
-    in float64. In a symmetric pool half of the vectors travel between shards, else all left ones; transfers are assumed
-    not to overlap with work. The driver merges candidates at the same time, n/4 at once.
+    Each product has a fixed cost: of two blocks, or of tiles if a block is larger. For the n least of its N pairs, a
+    shard rescores n (1 + ln(N / n)) of them in float64; that only these are left open by the rounding of a rough
+    product is assumed. In a symmetric pool half of the vectors travel between shards, else all left ones; transfers are
+    assumed not to overlap with work. At the end the driver sorts the n least of all shards.
     """
-    sizes, block, pairs = run.sizes, run.config.search.block, run.sizes.pairs / run.shards
-    rescored = rescored_pairs(pairs, count)
-    travelling = sizes.texts * sizes.dim * sizes.vectors / (2 if sizes.right is None else 1)
+    sizes, block = run.sizes, texts_at_once(run.constants.device, run.config.search.block)
+    pairs = pairs_of(left, right) / run.shards
+    tile = min(block, left / run.shards) * min(block, (right or left) / run.shards)
+    travelling = left * sizes.dim * sizes.vectors / (2 if right is None else 1)
     shards = run.on_device(pairs * sizes.dim, "product") + run.on_device(pairs, "compare")
     # At least one, even if the pool is smaller than a block.
-    shards += run.on_thread(max(1.0, pairs / block**2), "meetings")
-    shards += run.on_thread(rescored * sizes.dim, "rescore") + run.received(travelling)
-    return longest(shards, merge_time(run, run.sizes.pairs, count))
+    shards += run.on_thread(max(1.0, pairs / min(tile, prod(TILES[run.constants.device]))), "meetings")
+    shards += run.on_thread(rescored_pairs(pairs, count) * sizes.dim, "rescore") + run.received(travelling)
+    return shards + merge_time(run, pairs_of(left, right), count)
 
 
 def knn_time(run: Setting, left: int, right: int | None, neighbors: int, count: int) -> Time:
@@ -191,8 +208,8 @@ def build_time(run: Setting, texts: int) -> Time:
 
 
 def merge_time(run: Setting, candidates: float, count: int) -> Time:
-    """Return the time of the driver to merge candidates: it sorts the n best so far with n/4 new ones at a time."""
-    return run.on_thread(rescored_pairs(candidates, count) / max(1, count // 4) * 1.25 * count, "sort")
+    """Return the time of the driver to sort the candidates of all shards, at most `count` of each."""
+    return run.on_thread(min(candidates, run.shards * count), "sort")
 
 
 def rescored_pairs(candidates: float, count: int) -> float:
@@ -260,10 +277,25 @@ def near_pairs(run: Setting) -> int:
     return min(run.sizes.evaluation_pairs, run.sizes.evaluation * run.config.evaluation.near_neighbours)
 
 
+def draw_time(run: Setting) -> Time:
+    """Return the time to draw an evaluation set from near pairs that are found.
+
+    Each shard sorts the near pairs that it owns, and makes all random draws twice; the driver sorts the sample.
+    """
+    shards = near_pairs(run) / run.shards + 2 * run.config.evaluation.random_pairs
+    return run.on_thread(shards + scored_pairs(run), "sort")
+
+
 def estimate_time(run: Setting) -> Time:
-    """Return the time to score an evaluation set: the driver sorts its pairs, each shard selects and scores its own."""
-    sizes, pairs = run.sizes, scored_pairs(run)
+    """Return the time to score an evaluation set.
+
+    All left texts visit every shard, which looks for its pairs among those of a visiting block, scores them in float32
+    (half the time of float64) and counts them with their bootstrap weights. Keys of all pairs travel, too.
+    """
+    sizes, pairs, options = run.sizes, scored_pairs(run), run.config.evaluation
     right = sizes.evaluation_right or sizes.evaluation
-    own = pairs * run.share(right) / right
-    shards = run.on_thread(pairs, "sort") + run.on_thread(own * sizes.dim, "rescore")
-    return run.on_thread(pairs, "sort") + shards + run.received(sizes.evaluation * sizes.dim * sizes.vectors)
+    own, strata = pairs * run.share(right) / right, len(options.bands) + 2
+    visits = strata * math.ceil(sizes.evaluation / run.config.search.block)
+    shards = run.on_thread(pairs * LOOKED_UP + own * COUNTED + visits * VISIT, "sort")
+    shards += run.on_thread(own * sizes.dim / 2, "rescore")
+    return shards + run.received(sizes.evaluation * sizes.dim * sizes.vectors + 8 * pairs)

@@ -6,13 +6,13 @@ import time
 from dataclasses import replace
 
 from al_ray.apps.planning import plan as planning
-from al_ray.apps.planning.hardware import BUILT_IN, CPU, CUDA, CURE, Constants, Speed, as_content, from_content
+from al_ray.apps.planning.hardware import BUILT_IN, CPU, CUDA, Constants, Speed, as_content, read_constants
 from al_ray.apps.planning.measure_hardware import MachineProbe, measure_constants
 from al_ray.apps.planning.options import Options
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.synthetic import synthetic_task
-from al_ray.storage.files import read_json, refuse_folder, write_json
+from al_ray.storage.files import refuse_folder, write_json
 
 TEXTS, VECTORS = 512, 16384
 NOT_COUNTED = "computed from sizes; Ray's object store takes another third of a machine's memory"
@@ -23,7 +23,8 @@ def run_command(options: Options) -> None:
     """Measure or read speeds, plan, and print."""
     # Read first, because bad options raise before anything is measured.
     cluster, sizes = options.workers, options.sizes
-    constants = measure(options) if options.measure else read_constants(options)
+    device, built_in = (CUDA, options.gpu) if options.gpus else (CPU, CPU)
+    constants = measure(options) if options.measure else read_constants(options.constants, device, built_in)
     print(format_plan(options, planning.plan(planning.setting_of(options, sizes, cluster, constants))))
 
 
@@ -40,23 +41,6 @@ def format_plan(options: Options, plan: planning.Plan) -> str:
         "\n".join(planning.warnings(plan)),
     )
     return "\n\n".join(filter(None, parts))
-
-
-def read_constants(options: Options) -> Constants:
-    """Read the speeds in the file of --constants, or return the built-in ones."""
-    device = CUDA if options.gpus else CPU
-    if options.constants is None:
-        return BUILT_IN[options.gpu if options.gpus else CPU]
-    try:
-        content = read_json(options.constants)
-    except BadFile as error:
-        raise BadFile(f"{options.constants} cannot be read; {CURE}") from error
-    constants = from_content(content, str(options.constants))
-    if constants.device != device:
-        raise BadOption(
-            f"{options.constants} was measured on {constants.device}, and --gpus {options.gpus:g} means {device}"
-        )
-    return constants
 
 
 def measure(options: Options) -> Constants:

@@ -7,10 +7,12 @@ from typing import Any
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.api.runs import ORACLE
+from al_ray.apps.planning.hardware import CPU, CUDA, read_constants
+from al_ray.apps.planning.planned_and_used import compare_with_plan
 from al_ray.cli._run.options import Options
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster import run as cluster_run
-from al_ray.cluster.run import RunSpec
+from al_ray.cluster.run import OnEnd, Peaks, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.text_table import format_columns
@@ -27,10 +29,18 @@ PACE = 20
 def run_command(options: Options) -> None:
     """Run to the end, and print a table of all rounds."""
     config = options.run if options.match is None else replace(options.run, matched=bought_by(options.match))
-    folder = run(config, options.cluster, options.out, options.oracle_options, options.stop, options.mlflow)
+    # Read first, because a bad file ends the command.
+    constants = read_constants(options.constants, *((CUDA, "h200") if options.cluster.gpus_per_shard else (CPU, CPU)))
+    compared = list[str]()
+
+    def on_end(folder: RunFolder, peaks: Peaks) -> None:
+        compared.append(compare_with_plan(folder, peaks, options.cluster, constants))
+
+    folder = run(config, options.cluster, options.out, options.oracle_options, options.stop, options.mlflow, on_end)
     print(table(folder.metrics()))
     for figures in folder.dev_labels.estimates():
         print(format_estimate(figures))
+    print(*compared, sep="\n")
     print(f"results: {folder.path}")
 
 
@@ -41,6 +51,7 @@ def run(
     oracle_options: OracleConfig = ORACLE,
     stop: StopConfig = NEVER,
     mlflow: str | None = None,
+    on_end: OnEnd | None = None,
 ) -> RunFolder:
     """Run to the end, continuing from the folder, with progress and a line for each round."""
     progress, plan = Progress(), list(labelling_plan(config, oracle_options))
@@ -56,7 +67,7 @@ def run(
         progress.close()
         print(format_round(line), flush=True)
 
-    spec = RunSpec(config, cluster, oracle_options, stop, mlflow)
+    spec = RunSpec(config, cluster, oracle_options, stop, mlflow, on_end)
     folder = cluster_run.run(spec, out, on_progress, on_round)
     if folder.end_reason is not None:
         print(folder.end_reason)

@@ -15,7 +15,7 @@ in a stage, it answers its peers in other threads, which are Ray's concurrency g
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import compress
 from math import ceil
@@ -26,7 +26,7 @@ import ray
 
 from al_ray.cluster.actors import TEXTS
 from al_ray.cluster.out_of_memory import wait_for
-from al_ray.cluster.pool.ring import COMPUTE, SERVE, WORDS, Place, Ring, Stage
+from al_ray.cluster.pool.ring import COMPUTE, SERVE, WORDS, Place, Ring, Stage, texts_at_once
 from al_ray.cluster.watchdog import Steps
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
@@ -34,7 +34,7 @@ from al_ray.core.pairs import Keys, Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
-from al_ray.search.counting import SampleWeights
+from al_ray.search.counting import SampleCounter, SampleWeights
 from al_ray.search.exact_join import JoinQuery, LeastPairs, hosts
 from al_ray.search.faiss_index import Bytes, set_threads
 from al_ray.search.knn_merge import KnnRequest, select, shortlist
@@ -109,14 +109,15 @@ class PullsFromPeers(Base):
         self, model: Model, ring: Ring, request: CountRequest, weights: SampleWeights, *samples: Keys
     ) -> Stage[list[NegativeCounts]]:
         """Count the sampled pairs of each stratum whose right text is this shard's. samples: sorted keys of each."""
-        counts = [NegativeCounts.zero(request) for _ in samples]
+        counter = SampleCounter(request, weights, model.scorer)
 
         def count(queries: Block, _: Place) -> None:
-            of_block = self.count_sampled_negatives(model, ring.right, queries, request, weights, *samples)
-            counts[:] = [one + other for one, other in zip(counts, of_block, strict=True)]
+            found = self.score_sample(model, ring.right, queries, request.thresholds, weights.width, samples)
+            for stratum, (keys, cosines) in enumerate(found):
+                counter.add(stratum, keys, cosines)
 
         yield from self._with_visitors(model, ring, count)
-        yield counts
+        yield counter.result()
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
         """(n, 2) pairs of the split -> places (k,) of those whose right text is here, and their cosines (k,)."""
@@ -143,8 +144,13 @@ class PullsFromPeers(Base):
         Where pairs are unordered, two blocks meet in one place (exact_join.hosts). Shards learn each other's bounds
         with the blocks: one that knows an old bound returns more pairs, not others.
         """
+        ring = replace(ring, block=texts_at_once(self.spec.device, ring.block))
         held, places = self._part(model, ring.right), ring.places("right")
-        own = [place for place in places if place.shard == self.spec.shard]
+        own = {
+            place: Block(held.rows[place.start : place.stop], held.vectors[place.start : place.stop])
+            for place in places
+            if place.shard == self.spec.shard
+        }
         # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
         found = LeastPairs(query, labelled, self.spec.device, self.spec.device != "cpu", self._rule)
         self._searching = ring.stage, found
@@ -156,8 +162,7 @@ class PullsFromPeers(Base):
 
         def visit(queries: Block, visitor: Place) -> None:
             for place in meets(visitor):
-                here = slice(place.start, place.stop)
-                found.add(queries, Block(held.rows[here], held.vectors[here]))
+                found.add(queries, own[place])
 
         try:
             yield from self._with_visitors(model, ring, visit, lambda visitor: bool(meets(visitor)))

@@ -7,11 +7,17 @@ from typing import Any, Literal, TypeAlias, TypeVar
 # Concurrency groups of a shard actor: COMPUTE asks an index, SERVE hands over vectors. A stage runs beside them.
 COMPUTE, SERVE = "compute", "serve"
 GROUPS = {COMPUTE: 1, SERVE: 2}
+GPU_BLOCKS = 16  # Blocks of texts that an exact search on a GPU joins as one: each product has a fixed cost.
 WORDS = 100  # A shard says at most so many times in a stage how far it is.
 
 Answer = TypeVar("Answer")
 Stage: TypeAlias = Iterator[int | Answer]
 """What a stage streams: numbers of texts (or pairs) done since the last one, and at the end the answer."""
+
+
+def texts_at_once(device: str, block: int) -> int:
+    """Return how many left texts an exact search joins at once on a device. block: `--search.block`."""
+    return block if device == "cpu" else GPU_BLOCKS * block
 
 
 @dataclass(frozen=True)

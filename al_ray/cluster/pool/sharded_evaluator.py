@@ -23,6 +23,8 @@ from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import storage_path
 
+EXAMPLE_SEARCHES = 2  # Whole searches of a split for its error examples, as plans count them.
+
 
 class PoolEvaluator:
     """The Evaluator of the loop: counts small pools, estimates large ones from an evaluation set."""

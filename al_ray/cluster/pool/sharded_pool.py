@@ -35,13 +35,14 @@ class ShardedPool:
         """parts: (split, side) -> the name of its rows in the pool folder (cluster/token_store.py).
 
         embedding_seconds: the time spent in `embed` so far; a stage that queries the pool subtracts its share.
+        preparing_seconds: the time in which the pool folder was written.
         """
         self.shards, self.parts, self.task, self.search, self.watch = list(shards), parts, task, search, watch
         self._sizes: dict[str, tuple[int, ...]] = {}
         self._stages = itertools.count(1)
         self._untrained: Model | None = None
         self._embedded_by, self._embedded = "", frozenset[str]()
-        self.embedding_seconds = 0.0
+        self.embedding_seconds = self.preparing_seconds = 0.0
 
     def untrained(self) -> Model:
         """The pre-trained encoder, a model without scorer."""

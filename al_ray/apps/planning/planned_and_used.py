@@ -1,0 +1,110 @@
+"""What a run was planned to use beside what it has used: seconds of its stages, and peak memory of its processes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.apps.planning.hardware import Constants
+from al_ray.apps.planning.memory import HOST
+from al_ray.apps.planning.options import texts_of
+from al_ray.apps.planning.plan import Plan, plan, setting_of, size_words
+from al_ray.apps.planning.sizes import Sizes
+from al_ray.cluster.token_store import ENCODER, pool_folder
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import AlRayError, BadOption
+from al_ray.core.text_table import format_columns
+from al_ray.encoders.cnn import is_cnn
+from al_ray.runs.planned import highest_peaks, used_seconds, write_planned
+from al_ray.runs.run_folder import RunFolder, bound_config
+from al_ray.storage.files import read_json
+
+# Stages of a plan -> the stages of a run that they cover. No plan knows the time of labelling.
+STAGES = {
+    "prepare": ("prepare",),
+    "embed": ("embed",),
+    "search": ("search", "examples"),
+    "train": ("train",),
+    "evaluate": ("evaluate",),
+}
+PROCESSES = ("driver", "shard", "trainer")
+# All that a file of an unknown form can raise: a plan that cannot be made must not fail a run that is complete.
+FAILURES = (AlRayError, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
+
+
+def compare_with_plan(
+    folder: RunFolder, peaks: Mapping[str, int | None], cluster: ClusterConfig, constants: Constants
+) -> str:
+    """Write planned.json of a run, and return its table; a line with the reason if no plan can be made.
+
+    peaks: peak memory in bytes of the driver, a shard and a trainer, as far as it is known.
+    """
+    try:
+        content = comparison(
+            plan_of_run(folder, cluster, constants), used_seconds(folder), highest_peaks(folder, peaks)
+        )
+        write_planned(folder, content)
+        return format_comparison(content)
+    except FAILURES as error:
+        return f"not compared with a plan: {' '.join(str(error).split())}"
+
+
+def plan_of_run(folder: RunFolder, cluster: ClusterConfig, constants: Constants) -> Plan:
+    """Return the plan of the complete rounds of a run; BadOption or BadFile if none can be made."""
+    config = bound_config(folder.path)
+    if is_cnn(config.encoder):
+        raise BadOption(f"encoder {config.encoder} is no transformer, and plans cover only these")
+    if not folder.last:
+        raise BadOption("no round is complete")
+    sizes, workers = sizes_of_run(folder, config), replace(cluster, cpus_per_shard=config.threads)
+    rounds = config if config.once else replace(config, rounds=folder.last)
+    return plan(setting_of(rounds, sizes, workers, constants))
+
+
+def sizes_of_run(folder: RunFolder, config: RunConfig) -> Sizes:
+    """Return the sizes of a run, as its files have them: those of its encoder are in the model of the last round."""
+    about = pool_folder(folder.task, config.encoding, folder.path) / ENCODER
+    tokens = float(read_json(about, ["mean_tokens"], "another version wrote the pool folder")["mean_tokens"])
+    model = folder.round(folder.last) / "model"
+    fields = ("hidden_size", "num_hidden_layers", "vocab_size")
+    transformer = read_json(model / "config.json", fields, "plans cover encoders that are like BERT")
+    width, layers, vocabulary = (int(transformer[name]) for name in fields)
+    dense = [model / one["path"] for one in read_json(model / "modules.json") if one["type"].endswith(".Dense")]
+    widths = [read_json(path / "config.json", ["out_features"])["out_features"] for path in dense]
+    vectors, hidden = {"fp32": 4, "fp16": 2}[config.vectors], width if dense else None
+    texts = texts_of(folder.task, config.evaluation.splits)
+    return Sizes(*texts, [width, *widths][-1], layers, tokens, vocabulary, vectors, hidden)
+
+
+def comparison(run_plan: Plan, seconds: Mapping[str, float], peaks: Mapping[str, int]) -> dict[str, Any]:
+    """Return the content of planned.json. seconds: of the stages of a run; peaks: of its processes, in bytes."""
+    constants = run_plan.setting.constants
+    used = {name: sum(seconds.get(stage, 0.0) for stage in covered) for name, covered in STAGES.items()}
+    planned = {name: run_plan.stage(name).seconds for name in STAGES}
+    memory = {
+        name: sum(part.bytes for part in run_plan.memory if part.holder == name and part.where == HOST)
+        for name in PROCESSES
+    }
+    return {
+        "rounds": sum(one.labels > 0 for one in run_plan.rounds),
+        "speeds": ", ".join([constants.machine, *constants.dates]),
+        "assumed": sorted(run_plan.time.assumed),
+        "seconds": {name: {"planned": round(planned[name], 3), "used": round(used[name], 3)} for name in STAGES},
+        "memory": {name: {"planned": round(memory[name]), "used": peaks.get(name)} for name in PROCESSES},
+    }
+
+
+def format_comparison(content: Mapping[str, Any]) -> str:
+    """Format the content of planned.json as a table; - for a peak that is unknown."""
+    rows: list[tuple[str, ...]] = [("", "planned", "used")]
+    rows += [(name, _seconds(one["planned"]), _seconds(one["used"])) for name, one in content["seconds"].items()]
+    sums = [sum(one[which] for one in content["seconds"].values()) for which in ("planned", "used")]
+    rows.append(("all", *map(_seconds, sums)))
+    for name, one in content["memory"].items():
+        rows.append((f"{name}, memory", *("-" if size is None else size_words(size) for size in one.values())))
+    assumed = f" ({len(content['assumed'])} of them assumed)" if content["assumed"] else ""
+    return f"planned by speeds of {content['speeds']}{assumed}, and used:\n{format_columns(rows)}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.{0 if seconds >= 10 else 2}f} s"
