@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus
-from al_ray.datasets.strings import AT_ONCE, Block, Strings, as_array, as_strings, letters
+from al_ray.datasets.strings import AT_ONCE, Block, Strings, as_array, as_strings, letters, log_progress
 from al_ray.storage.files import make_table
 from al_ray.storage.uri import StoragePath
 
@@ -66,9 +66,10 @@ def write_corpus(corpus: Corpus, path: Path) -> None:
     # An open file, because pyarrow rejects names that are not UTF-8. No dictionary: few texts occur twice.
     with path.open("wb") as file, pq.ParquetWriter(file, TEXTS, use_dictionary=False, compression="zstd") as writer:
         for start in range(0, len(corpus), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
+            part = slice(start, min(start + AT_ONCE, len(corpus)))
             columns = [as_array(column[part]).cast(pa.string()) for column in (ids, texts)]
             writer.write_table(pa.table(columns, schema=TEXTS))
+            log_progress("texts written", start, part.stop, len(corpus))
 
 
 def stored_corpus(path: StoragePath) -> Corpus:

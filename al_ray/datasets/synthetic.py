@@ -52,16 +52,20 @@ def synthetic_task(texts: int, seed: int) -> Task:
     """Return a symmetric task of exactly `texts` distinct questions, with as many stated near misses as positives."""
     if not LEAST <= texts <= MOST:
         raise BadOption(f"--texts is {texts}; give {LEAST} to {MOST}")
+    questions, splits = _draw_splits(texts, seed)
+    corpus = Corpus(questions.ids(), questions.texts())
+    log.info("computing the digest of their texts")
+    return sealed("synthetic", True, corpus, corpus, splits)
+
+
+def _draw_splits(texts: int, seed: int) -> tuple[Questions, dict[str, Split]]:
     questions, families, positives, negatives = _draw(texts, generator(seed, "synthetic"))
     log.info("splitting them")
     split_of_family = deal_sizes(families, SHARES, generator(seed, "split")).astype(np.int8)
     split_of = np.empty(texts, dtype=np.int8)
     for part in _parts(texts):
         split_of[part] = split_of_family[questions.entity[part] // ENTITIES]
-    splits = {name: _split(name, split_of, positives, negatives) for name in SPLITS}
-    corpus = Corpus(questions.ids(), questions.texts())
-    log.info("computing the digest of their texts")
-    return sealed("synthetic", True, corpus, corpus, splits)
+    return questions, {name: _split(name, split_of, positives, negatives) for name in SPLITS}
 
 
 def _split(name: str, split_of: Bytes, positives: Keys, negatives: Keys) -> Split:

@@ -76,15 +76,15 @@ def assert_like_the_twin(texts: int, seed: int, part: int, long: bool = False) -
 
 
 @given(st.integers(LEAST, 600), st.integers(0, 99), st.sampled_from([1, 7, 64, 10_000]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_parts_of_any_size_draw_the_task_of_the_twin(texts, seed, part):
     assert_like_the_twin(texts, seed, part)
 
 
-# Cells that are left for the last family: each number of them is another table of near misses.
-@pytest.mark.parametrize("seed", range(6))
-def test_an_incomplete_last_family_is_that_of_the_twin(seed):
-    assert_like_the_twin(LEAST + seed, seed, 1000)
+# With seed 0 the last family has 6 (none is incomplete), 1, 2, 3, 4 and 5 cells.
+@pytest.mark.parametrize("texts", [110, 101, 102, 103, 104, 105])
+def test_an_incomplete_last_family_is_that_of_the_twin(texts):
+    assert_like_the_twin(texts, 0, 1000)
 
 
 def test_long_names_are_drawn_as_by_the_twin():
