@@ -179,13 +179,12 @@ def _questions(sizes: Bytes, starts: Ints, place: Ints, rng: np.random.Generator
     for part in _parts(len(sizes)):
         # Questions of one cluster have different phrases, so that no two are equal.
         cell = np.repeat(np.arange(part.start, part.stop), sizes[part])
-        rows = slice(starts[part.start], starts[part.start] + len(cell))
-        phrase = _orders(part, len(SIZES), rng)[cell - part.start, np.arange(rows.start, rows.stop) - starts[cell]]
+        question = np.arange(len(cell)) + int(starts[part.start])
+        phrase = _orders(part, len(SIZES), rng)[cell - part.start, question - starts[cell]]
         family, (own, intent) = cell // CELLS, np.divmod(cell % CELLS, INTENTS)
-        template[rows] = ((family % len(DOMAINS)) * len(DOMAINS[0].intents) + intents[family, intent]) * len(
-            SIZES
-        ) + phrase
-        entity[rows] = family * ENTITIES + own
+        subject = (family % len(DOMAINS)) * len(DOMAINS[0].intents) + intents[family, intent]
+        template[question] = subject * len(SIZES) + phrase
+        entity[question] = family * ENTITIES + own
     frames = len(DOMAINS[0].frames)
     for part in _parts(texts):
         template[part] = template[part] * frames + rng.integers(0, frames, part.stop - part.start)

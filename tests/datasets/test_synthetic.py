@@ -75,16 +75,15 @@ def assert_like_the_twin(texts: int, seed: int, part: int, long: bool = False) -
     assert task.digest == twin.digest
 
 
-@given(st.integers(LEAST, 600), st.integers(0, 99), st.sampled_from([1, 7, 64, 10_000]))
-@settings(max_examples=6, deadline=None)
+@pytest.mark.parametrize(("texts", "seed", "part"), [(100, 7, 1), (333, 0, 7), (500, 1, 64), (2000, 2, 1000)])
 def test_parts_of_any_size_draw_the_task_of_the_twin(texts, seed, part):
     assert_like_the_twin(texts, seed, part)
 
 
-# With seed 0 the last family has 6 (none is incomplete), 1, 2, 3, 4 and 5 cells.
-@pytest.mark.parametrize("texts", [110, 101, 102, 103, 104, 105])
-def test_an_incomplete_last_family_is_that_of_the_twin(texts):
-    assert_like_the_twin(texts, 0, 1000)
+# The last family has 6 cells (so none is incomplete), 1 ... 5; with 3 and 5 a near miss is drawn that is only there.
+@pytest.mark.parametrize(("texts", "seed"), [(101, 2), (101, 0), (102, 0), (104, 5), (137, 2), (108, 0)])
+def test_an_incomplete_last_family_is_that_of_the_twin(texts, seed):
+    assert_like_the_twin(texts, seed, 1000)
 
 
 def test_long_names_are_drawn_as_by_the_twin():
