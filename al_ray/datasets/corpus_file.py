@@ -9,18 +9,21 @@ from pathlib import Path
 from threading import Lock
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadFile
+from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus
-from al_ray.datasets.strings import AT_ONCE, Block, Strings, as_array, as_strings, letters
-from al_ray.storage.files import read_parquet
+from al_ray.datasets.strings import AT_ONCE, Block, Strings, as_array, as_strings, letters, log_progress
+from al_ray.storage.files import make_table
 from al_ray.storage.uri import StoragePath
 
 TEXTS = pa.schema([("id", pa.string()), ("text", pa.string())])
 # Strings of a column that stay in memory after they were read: those of the last row groups, or of one large one.
 CACHED = 2**17
+ROWS_IN_GROUP = 2**20
 Column = Literal["id", "text"]
 
 
@@ -30,14 +33,30 @@ def cure_of(place: StoragePath) -> str:
     return f"move {folder} away and make the task again with python -m jobs.prepare"
 
 
-def read_columns(path: StoragePath, schema: pa.Schema) -> pa.Table:
-    """Read a table with columns of these names and types, without empty cells; BadFile for another."""
+def read_rows(path: StoragePath, schema: pa.Schema) -> Rows:
+    """Read the k int64 columns of a schema: (n, k) rows; BadFile for columns of other types or with empty cells."""
     _require(path)
-    table = read_parquet(path, cure=cure_of(path))
-    for name in schema.names:
-        _check_type(path, table.schema, schema, name)
-        _refuse_nulls(path, table[name], name)
-    return table
+    with _read_errors(path), path.open("rb") as file:
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        for name in schema.names:
+            _check_type(path, parquet.schema_arrow, schema, name)
+        rows, end = np.empty((parquet.metadata.num_rows, len(schema)), dtype=np.int64), 0
+        for number in range(parquet.num_row_groups):
+            group = parquet.read_row_group(number, schema.names, use_threads=False)
+            group.validate(full=True)
+            start, end = end, end + len(group)
+            for column, name in enumerate(schema.names):
+                _refuse_nulls(path, group[name], name)
+                rows[start:end, column] = group[name].to_numpy()
+    return rows
+
+
+def write_rows(path: Path, schema: pa.Schema, rows: Rows) -> None:
+    """Write (n, k) rows to k int64 columns, in row groups of ROWS_IN_GROUP."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for start in range(0, max(1, len(rows)), ROWS_IN_GROUP):
+            writer.write_table(make_table(schema, rows[start : start + ROWS_IN_GROUP].T), ROWS_IN_GROUP)
 
 
 def write_corpus(corpus: Corpus, path: Path) -> None:
@@ -47,9 +66,10 @@ def write_corpus(corpus: Corpus, path: Path) -> None:
     # An open file, because pyarrow rejects names that are not UTF-8. No dictionary: few texts occur twice.
     with path.open("wb") as file, pq.ParquetWriter(file, TEXTS, use_dictionary=False, compression="zstd") as writer:
         for start in range(0, len(corpus), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
+            part = slice(start, min(start + AT_ONCE, len(corpus)))
             columns = [as_array(column[part]).cast(pa.string()) for column in (ids, texts)]
             writer.write_table(pa.table(columns, schema=TEXTS))
+            log_progress("texts written", start, part.stop, len(corpus))
 
 
 def stored_corpus(path: StoragePath) -> Corpus:
@@ -78,7 +98,7 @@ class _CorpusFile:
     def __init__(self, path: StoragePath) -> None:
         _require(path)
         self.path, self.lock, self.hashes = path, Lock(), dict[tuple[Column, int], bytes]()
-        with self._errors():
+        with _read_errors(path):
             file = path.open("rb")
             weakref.finalize(self, file.close)
             self.parquet = pq.ParquetFile(file, page_checksum_verification=True)
@@ -93,7 +113,7 @@ class _CorpusFile:
 
     def _read(self, name: Column, number: int) -> Block:
         """Return a column of a row group; BadFile if it is damaged, or is not what it was when it was first read."""
-        with self._errors(), self.lock:
+        with _read_errors(self.path), self.lock:
             column = self.parquet.read_row_group(number, [name], use_threads=False)[name]
             # Finds texts that are not UTF-8, among others.
             column.validate(full=True)
@@ -105,13 +125,13 @@ class _CorpusFile:
             raise BadFile(f"{self.path} was changed while it was in use; {cure_of(self.path)}")
         return block
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, pa.ArrowException) as error:
-            reason = str(error).splitlines()[0]
-            raise BadFile(f"{self.path} cannot be read ({reason}); {cure_of(self.path)}") from error
+
+@contextmanager
+def _read_errors(path: StoragePath) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); {cure_of(path)}") from error
 
 
 def _require(path: StoragePath) -> None:

@@ -62,7 +62,7 @@ class Synthetic:
     """Generated questions with paraphrase clusters and near misses."""
 
     texts: int = 4000
-    """Number of questions, at most ten million."""
+    """Number of questions, at most a hundred million."""
     seed: int = 0
     """Random seed."""
 

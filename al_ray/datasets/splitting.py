@@ -9,6 +9,7 @@ import numpy.typing as npt
 from al_ray.core.errors import BadOption
 from al_ray.core.pairs import Pairs, PairSpace, Rows, as_pairs
 from al_ray.core.task import SPLITS, Corpus, Split, Task
+from al_ray.datasets.strings import AT_ONCE
 from al_ray.datasets.task_folder import sealed
 
 Shares = tuple[float, float, float]
@@ -36,17 +37,25 @@ def deal(component: Numbers, shares: Shares, rng: np.random.Generator) -> Number
     """
     check_shares(shares)
     _, inverse, sizes = np.unique(component, return_inverse=True, return_counts=True)
+    return deal_sizes(sizes, shares, rng)[inverse]
+
+
+def deal_sizes(sizes: Numbers, shares: Shares, rng: np.random.Generator) -> Numbers:
+    """Assign components of these numbers of texts (components,) to splits (components,), as `deal` does."""
     order = rng.permutation(len(sizes))
-    giant = sizes[order] > min(share for share in shares if share) * len(component)
+    giant = sizes[order] > min(share for share in shares if share) * sizes.sum()
     order = order[np.argsort(np.where(giant, -sizes[order], 0), kind="stable")]
     filled = [0.0 if share else float("inf") for share in shares]
     by_share = sorted(range(len(shares)), key=lambda split: -shares[split])
     splits = np.empty(len(sizes), dtype=np.int64)
-    for number, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
-        split = min(by_share, key=filled.__getitem__)
-        splits[number] = split
-        filled[split] += size / shares[split]
-    return splits[inverse]
+    # In parts, because the numbers are Python integers here.
+    for start in range(0, len(order), AT_ONCE):
+        part = order[start : start + AT_ONCE]
+        for number, size in zip(part.tolist(), sizes[part].tolist(), strict=True):
+            split = min(by_share, key=filled.__getitem__)
+            splits[number] = split
+            filled[split] += size / shares[split]
+    return splits
 
 
 def hold_out(component: Numbers, count: int, rng: np.random.Generator) -> Numbers:

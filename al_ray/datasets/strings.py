@@ -1,5 +1,6 @@
 """Strings in Arrow buffers, block by block: a text takes its bytes and 8 more until it is read as a Python string."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import index as whole_number
@@ -18,6 +19,10 @@ compute: Any = pyarrow.compute
 AT_ONCE = 2**14
 # Strings whose lengths stand before their letters in a digest. Another number would change the digests of all tasks.
 PER_DIGEST = 1_000_000
+# Strings between two lines of progress.
+PER_LINE = 10_000_000
+
+log = logging.getLogger(__name__)
 
 
 class Strings(Sequence[str]):
@@ -149,6 +154,13 @@ def add_strings(digest: Any, strings: Sequence[str]) -> None:
             digest.update(_lengths(block).astype("<i8", copy=False))
         for block in packed.blocks(start, stop):
             digest.update(letters(block))
+        log_progress("digest", start, stop, len(packed))
+
+
+def log_progress(stage: str, start: int, stop: int, total: int) -> None:
+    """Log how many strings are done, whenever another PER_LINE are; the last step was from `start` to `stop`."""
+    if start // PER_LINE < stop // PER_LINE:
+        log.info("%s: %s of %s", stage, f"{stop:,}", f"{total:,}")
 
 
 def _lengths(block: Block) -> Rows:

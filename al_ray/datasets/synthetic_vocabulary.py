@@ -14,6 +14,8 @@ STARTS = (
     *("Pine", "Quill", "Raven", "Rose", "Sable", "Silver", "Solar", "Stone", "Tarn", "Thorn", "Umber", "Vesper"),
     *("Wester", "Willow", "Winter", "Yarrow"),
 )
+# Between start and end, in tasks that need more names; the first names have none.
+MIDDLES = ("", "en", "er", "ing")
 ENDS = (
     *("arch", "bank", "beck", "berg", "bourne", "bridge", "brook", "bury", "by", "combe", "cote", "croft"),
     *("dale", "den", "don", "fell", "field", "firth", "ford", "gate", "grove", "ham", "haven", "hill"),

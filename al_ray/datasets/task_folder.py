@@ -16,23 +16,30 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadFile, WriteErrors, WrongFolder
 from al_ray.core.pair_rule import PairRule
-from al_ray.core.pairs import Pairs, Rows, as_pairs
+from al_ray.core.pairs import Rows
 from al_ray.core.task import SPLITS, Corpus, Fields, LabelsAre, Split, Task
-from al_ray.datasets.corpus_file import cure_of, read_columns, stored_corpus, stored_texts, write_corpus
+from al_ray.datasets.corpus_file import (
+    ROWS_IN_GROUP,
+    cure_of,
+    read_rows,
+    stored_corpus,
+    stored_texts,
+    write_corpus,
+    write_rows,
+)
 from al_ray.datasets.pair_rules import add_rule, read_rule, write_rule
 from al_ray.datasets.strings import add_strings, as_strings
-from al_ray.storage.files import make_table, read_json, read_parquet, write_json, write_parquet
+from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 FORMAT = 1
@@ -79,6 +86,7 @@ def write_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -
         return _refuse_other(task, folder)
     aside = folder.parent / f".{folder.name}.{os.getpid()}.partial"
     shutil.rmtree(aside, ignore_errors=True)
+    log.info("writing %s", folder)
     try:
         _write_all(task, aside, provenance)
         os.rename(aside, folder)
@@ -94,6 +102,7 @@ def _put_task(task: Task, folder: Uri, provenance: Mapping[str, Any]) -> bool:
     # A folder without task.json is the remainder of a writer that died.
     if folder.is_file() or (folder / "task.json").exists():
         return _refuse_other(task, folder)
+    log.info("writing %s", folder)
     with WriteErrors(folder), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
         _write_all(task, Path(local), provenance)
         put_folder(Path(local), folder, "task.json")
@@ -189,11 +198,11 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
     if task.rule is not None:
         write_rule(task.rule, folder, task.symmetric)
     for name, split in task.splits.items():
-        _write(ROWS, [split.space.left], folder / name / "left.parquet")
+        write_rows(folder / name / "left.parquet", ROWS, split.space.left[:, None])
         if not task.symmetric:
-            _write(ROWS, [split.space.right], folder / name / "right.parquet")
-        for pairs, stem in ((split.positives, "positives"), (split.stated_negatives, "stated_negatives")):
-            _write(PAIRS, pairs.T, folder / name / f"{stem}.parquet")
+            write_rows(folder / name / "right.parquet", ROWS, split.space.right[:, None])
+        write_rows(folder / name / "positives.parquet", PAIRS, split.positives)
+        write_rows(folder / name / "stated_negatives.parquet", PAIRS, split.stated_negatives)
     about = {
         "format": FORMAT,
         "name": task.name,
@@ -204,12 +213,6 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
         "provenance": dict(provenance),
     }
     (folder / "task.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-
-
-def _write(schema: pa.Schema, columns: Iterable[Rows], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        pq.write_table(make_table(schema, columns), file, compression="zstd")
 
 
 def _read_side(folder: StoragePath, side: str) -> Corpus:
@@ -230,19 +233,14 @@ def _read_side(folder: StoragePath, side: str) -> Corpus:
 
 
 def _read_split(folder: StoragePath, name: str, task: Task) -> Split:
-    left = read_columns(folder / "left.parquet", ROWS)["row"].to_numpy()
-    right = left if task.symmetric else read_columns(folder / "right.parquet", ROWS)["row"].to_numpy()
+    left = read_rows(folder / "left.parquet", ROWS)[:, 0]
+    right = left if task.symmetric else read_rows(folder / "right.parquet", ROWS)[:, 0]
     return Split(
         name=name,
         space=task.space(left, right),
-        positives=_read_pairs(folder / "positives.parquet"),
-        stated_negatives=_read_pairs(folder / "stated_negatives.parquet"),
+        positives=read_rows(folder / "positives.parquet", PAIRS),
+        stated_negatives=read_rows(folder / "stated_negatives.parquet", PAIRS),
     )
-
-
-def _read_pairs(path: StoragePath) -> Pairs:
-    table = read_columns(path, PAIRS)
-    return as_pairs(table["left"].to_numpy(), table["right"].to_numpy())
 
 
 def _digest(symmetric: bool, left: Corpus, right: Corpus, splits: Mapping[str, Split], rule: PairRule | None) -> str:
@@ -256,7 +254,8 @@ def _digest(symmetric: bool, left: Corpus, right: Corpus, splits: Mapping[str, S
             split = splits[name]
             for rows in (split.space.left, split.space.right, split.positives, split.stated_negatives):
                 digest.update(f"{name} {rows.shape}".encode())
-                digest.update(rows.astype("<i8").tobytes())
+                for start in range(0, len(rows), ROWS_IN_GROUP):
+                    digest.update(rows[start : start + ROWS_IN_GROUP].astype("<i8", copy=False).tobytes())
     if rule is not None:
         add_rule(digest, rule)
     return digest.hexdigest()

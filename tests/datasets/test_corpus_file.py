@@ -13,10 +13,18 @@ from hypothesis import strategies as st
 from al_ray.core.errors import BadFile
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets import corpus_file
-from al_ray.datasets.corpus_file import TEXTS, read_corpus, stored_corpus, stored_texts, write_corpus
+from al_ray.datasets.corpus_file import (
+    TEXTS,
+    read_corpus,
+    read_rows,
+    stored_corpus,
+    stored_texts,
+    write_corpus,
+    write_rows,
+)
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.datasets.strings import Strings
-from al_ray.datasets.task_folder import read_task, read_texts, write_task
+from al_ray.datasets.task_folder import PAIRS, read_task, read_texts, write_task
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=5)
 ROWS, GROUP = 40, 4
@@ -32,11 +40,12 @@ def small_groups(monkeypatch):
 
 @pytest.fixture
 def reads(monkeypatch) -> list[tuple[int | str, ...]]:
-    """The row groups and columns that are read from here on."""
+    """The row groups and columns of ids and texts that are read from here on."""
     done, read = list[tuple[int | str, ...]](), pq.ParquetFile.read_row_group
 
     def noted(file: pq.ParquetFile, number: int, columns: list[str], **options: bool) -> pa.Table:
-        done.append((number, *columns))
+        if set(columns) <= set(TEXTS.names):
+            done.append((number, *columns))
         return read(file, number, columns, **options)
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", noted)
@@ -136,6 +145,39 @@ def test_a_damaged_file_is_named_with_its_cure(tmp_path, table, words):
     written(tmp_path / "t")
     pq.write_table(pa.table(table), tmp_path / "t" / "left.parquet")
     with pytest.raises(BadFile, match=rf"left\.parquet {words}.*make the task again with python -m jobs\.prepare"):
+        read_task(tmp_path / "t")
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)), max_size=9), st.integers(1, 4))
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_rows_come_back_whatever_their_row_groups(tmp_path_factory, pairs, group):
+    path, rows = tmp_path_factory.mktemp("rows") / "pairs.parquet", np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus_file, "ROWS_IN_GROUP", group)
+        write_rows(path, PAIRS, rows)
+    file = pq.ParquetFile(path)
+    # A table without rows has one row group.
+    assert file.num_row_groups == max(1, -(-len(rows) // group))
+    assert file.read().to_pylist() == [{"left": left, "right": right} for left, right in pairs]
+    assert read_rows(path, PAIRS).tolist() == rows.tolist()
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"left": [1, 2]}, "has no column 'right' of type int64"),
+        ({"left": [1, 2], "right": ["a", "b"]}, "has no column 'right' of type int64"),
+        ({"left": [1, 2], "right": [1, None]}, "has empty cells in column 'right'"),
+    ],
+)
+def test_damaged_pairs_are_named_with_their_cure(tmp_path, table, words):
+    written(tmp_path / "t")
+    path = tmp_path / "t" / "dev" / "positives.parquet"
+    pq.write_table(pa.table(table), path)
+    with pytest.raises(BadFile, match=rf"positives\.parquet {words}.*make the task again with python -m jobs\.prepare"):
+        read_task(tmp_path / "t")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(BadFile, match=r"positives\.parquet cannot be read .*jobs\.prepare"):
         read_task(tmp_path / "t")
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from al_ray.core.task import strings_at
-from al_ray.datasets import strings
+from al_ray.core.task import Corpus, strings_at
+from al_ray.datasets import corpus_file, strings
+from al_ray.datasets.corpus_file import write_corpus
 from al_ray.datasets.strings import Strings, add_strings, as_array, as_strings
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=5)
@@ -115,6 +116,19 @@ def test_a_digest_does_not_depend_on_blocks(both, per_digest):
             digest = hashlib.sha256()
             add_strings(digest, same)
             assert digest.hexdigest() == plain_digest(plain, per_digest)
+
+
+def test_long_work_says_how_far_it_is(monkeypatch, caplog, tmp_path):
+    monkeypatch.setattr(strings, "PER_DIGEST", 4)
+    monkeypatch.setattr(strings, "PER_LINE", 5)
+    monkeypatch.setattr(corpus_file, "AT_ONCE", 3)
+    caplog.set_level("INFO")
+    words = Strings.pack(str(row) for row in range(11))
+    add_strings(hashlib.sha256(), words)
+    write_corpus(Corpus(words, words), tmp_path / "left.parquet")
+    # Steps of 4 pass 5 and 10 at 8 and 11; steps of 3 at 6 and 11.
+    parts = ["digest: 8 of 11", "digest: 11 of 11", "texts written: 6 of 11", "texts written: 11 of 11"]
+    assert caplog.messages == parts
 
 
 def test_an_iterator_is_packed_in_parts(monkeypatch):

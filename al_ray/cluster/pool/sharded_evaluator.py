@@ -100,7 +100,7 @@ class PoolEvaluator:
             "vectors": self.run.vectors,
             "index": [search.index, search.nprobe],
             "near_neighbours": asked.near_neighbours,
-            "near_pairs": asked.most_near_pairs,
+            "near_pairs": asked.near_pairs,
             "bands": list(asked.bands),
             "random_pairs": asked.random_pairs,
             "seed": asked.seed,
