@@ -1,6 +1,6 @@
 """Neighbours asked for in two rounds: the pairs of one round, bit for bit, and fewer neighbours on their way."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import numpy as np
@@ -168,6 +168,8 @@ def test_only_a_shard_that_may_have_more_is_asked_again():
     assert list(first.rests) == [0]
     assert first.rests[0].lines.tolist() == [0]
     assert first.floors == pytest.approx([0.8 - 2 * MARGIN], abs=1e-12)
+    # Where fewer than wanted are known, all are asked but shard 3.
+    assert list(first_round(replace(request, neighbours=8), np.array([9]), answers).rests) == [0, 1, 2]
     # Shard 0 answers anew: what it gave before counts no more.
     cosines, rows = join_rounds(first, [(np.array([[0.9, 0.8, 0.8, 0.1]]), np.array([[0, 1, 8, 9]]))])
     assert sorted(zip(rows[0].tolist(), cosines[0].tolist(), strict=True)) == [
@@ -199,25 +201,23 @@ def test_fewer_neighbours_are_on_their_way_the_more_shards_there_are(index, shar
 
 
 def test_a_shard_that_has_all_the_nearest_is_the_only_one_that_is_asked_again():
-    # 100 texts of each of eight groups, and each group on a shard of its own.
-    rng = np.random.default_rng(0)
-    owner = np.arange(800) % 8
-    vectors = (spread(8, 1)[owner] + 0.01 * rng.standard_normal((800, 16))).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    case = case_of(vectors, owner, lambda held: CosineIndex(held.vectors, "Flat", 1), 40, True, every=10)
-    portion = first_portion(41, 8)
-    assert isinstance(portion, First)
-    answers = [
-        portion_of_nearest(index, case.held(shard), case.block, 41, portion) for shard, index in enumerate(case.indexes)
-    ]
+    # 200 texts of each of four groups, and each group on a shard of its own.
+    owner = np.arange(800) % 4
+    vectors = spread(4, 1)[owner] + 0.1 * spread(800, 2)
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    case = case_of(vectors, owner, lambda held: CosineIndex(held.vectors, "Flat", 1), 40, True, every=5)
+    # 25 of each shard. Of the 40 nearest so far its own gave 24, without the text itself, and another one 16.
+    assert first_portion(41, 4) == First(25)
+    answers = [index.nearest_to(case.block, 25) for index in case.indexes]
+    answers = [(cosines, case.held(shard).rows[places]) for shard, (cosines, places) in enumerate(answers)]
     first = first_round(case.request, case.block.rows, answers)
     assert {shard: case.block.rows[rest.lines].tolist() for shard, rest in first.rests.items()} == {
-        shard: [row for row in range(0, 800, 10) if row % 8 == shard] for shard in (0, 2, 4, 6)
+        shard: [row for row in range(0, 800, 5) if row % 4 == shard] for shard in range(4)
     }
     expected, received = case.outcome(None), case.received
-    assert case.outcome(portion) == expected
-    # Of a query 16 each of eight shards, and at most the 49 of one round of its own.
-    assert case.received <= 80 * (8 * portion.count + 49) < received
+    assert case.outcome(First(25)) == expected
+    # 160 queries: 25 each of four shards, and at most the 49 of one round of its own.
+    assert case.received <= 160 * (4 * 25 + 49) < received
 
 
 @pytest.mark.parametrize("count", [1, 5, 101, 2000])
