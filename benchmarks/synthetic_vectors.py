@@ -88,9 +88,9 @@ class SyntheticShard(PoolShard):
             self._vectors[part] = Block(rows, np.load(Path(self.spec.folder) / FILE)[rows])
             yield len(rows)
 
-    def nearest(self, *arguments: Any) -> Neighbors:
+    def nearest(self, *arguments: Any, **options: Any) -> Neighbors:
         """As PoolShard.nearest."""
-        answer = super().nearest(*arguments)
+        answer = super().nearest(*arguments, **options)
         self.given += answer[1].size
         return answer
 

@@ -218,8 +218,8 @@ def test_neighbours_are_asked_for_again_of_the_shard_that_has_them_alone(local_r
             self._vectors[part] = Block(own, vectors[own].astype(np.float32))
             yield len(own)
 
-        def nearest(self, *arguments: Any) -> Any:
-            answer = super().nearest(*arguments)
+        def nearest(self, *arguments: Any, **options: Any) -> Any:
+            answer = super().nearest(*arguments, **options)
             portion = type(arguments[5]).__name__
             with (tmp_path / f"{self.spec.shards}-{self.spec.shard}").open("a") as notes:
                 notes.write(f"{portion} {answer[1].size}\n")

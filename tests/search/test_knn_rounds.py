@@ -208,8 +208,10 @@ def test_a_shard_that_has_all_the_nearest_is_the_only_one_that_is_asked_again():
     case = case_of(vectors, owner, lambda held: CosineIndex(held.vectors, "Flat", 1), 40, True, every=5)
     # 25 of each shard. Of the 40 nearest so far its own gave 24, without the text itself, and another one 16.
     assert first_portion(41, 4) == First(25)
-    answers = [index.nearest_to(case.block, 25) for index in case.indexes]
-    answers = [(cosines, case.held(shard).rows[places]) for shard, (cosines, places) in enumerate(answers)]
+    answers = [
+        portion_of_nearest(index, case.held(shard), case.block, 41, First(25))
+        for shard, index in enumerate(case.indexes)
+    ]
     first = first_round(case.request, case.block.rows, answers)
     assert {shard: case.block.rows[rest.lines].tolist() for shard, rest in first.rests.items()} == {
         shard: [row for row in range(0, 800, 5) if row % 4 == shard] for shard in range(4)
