@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from al_ray.core.candidates import HIGHEST, MARGIN, Order
+from al_ray.core.candidates import HIGHEST, MARGIN, Candidates, Order
 from al_ray.core.pairs import Keys, PairSpace, distinct
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.search.faiss_index import NONE, CosineIndex, train_index
-from al_ray.search.knn_merge import KnnRequest, PairIndex, members, nearest, select, shortlist
+from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, members, nearest, select, shortlist
 from al_ray.search.knn_rounds import First, Portion, first_portion, first_round, join_rounds, portion_of_nearest
 from al_ray.search.merge import Neighbors
 
@@ -32,7 +32,8 @@ class RoughIndex:
 
     def cosines(self, queries: Block, count: int) -> np.ndarray:
         exact = queries.vectors.astype(np.float64) @ self.held.vectors.astype(np.float64).T
-        return exact + self.rng.uniform(-MARGIN, MARGIN, exact.shape)
+        # A twentieth is left for rounding to float32.
+        return (exact + 0.95 * self.rng.uniform(-MARGIN, MARGIN, exact.shape)).astype(np.float32)
 
     def nearest_to(self, queries: Block, count: int):
         cosines = self.cosines(queries, count)
@@ -98,20 +99,17 @@ class Case:
 
     def outcome(self, portion: Portion):
         """The least pairs with their cosines, and the keys of all near pairs."""
-        answers, request = self.answers(portion), self.request
-        listed = shortlist(request, inf, self.block.rows, self.labelled, answers)
-        certain, close = members(request, self.block.rows, answers)
+        answers, request, rows = self.answers(portion), self.request, self.block.rows
+        # All of them, as in find_near: which pairs are certain at once depends on the cosines of a call.
+        every = replace(request, count=request.space.total)
+        certain, close = members(every, rows, answers)
+        best = self.settled(request, shortlist(request, inf, rows, self.labelled, answers))
+        near = distinct(np.concatenate([certain, self.settled(every, close).keys]))
+        return best.keys.tolist(), best.cosines.tolist(), near.tolist()
 
-        def chosen(pairs):
-            cosines = paired_scores(self.block.vectors, pairs.lines, self.vectors, pairs.pairs[:, 1])
-            return select(request, pairs, [cosines])
-
-        best = chosen(listed)
-        return (
-            best.keys.tolist(),
-            best.cosines.tolist(),
-            distinct(np.concatenate([certain, chosen(close).keys])).tolist(),
-        )
+    def settled(self, request: KnnRequest, listed: Shortlist) -> Candidates:
+        cosines = paired_scores(self.block.vectors, listed.lines, self.vectors, listed.pairs[:, 1])
+        return select(request, listed, [cosines])
 
 
 def case_of(vectors, owner, indexes, neighbours, symmetric, order=HIGHEST, count=10**6, every=1, labelled=()) -> Case:
