@@ -21,6 +21,7 @@ from al_ray.search.merge import Neighbors, Scores
 # First answers exceed a shard's share of the m nearest by so many standard deviations. If texts are dealt to the shards
 # at random, less than one (shard, query) in a thousand is asked again.
 DEVIATIONS = 4
+LARGEST = 0.75  # Where first answers would be a larger part of the nearest, one round is quicker (docs/shards.md).
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,10 @@ class FirstRound:
 
 
 def first_portion(count: int, shards: int) -> Portion:
-    """Return what each shard gives at first of the `count` nearest: its share and more, if that is not all."""
+    """Return what each shard gives at first of the `count` nearest: its share and more, or all if that is about all."""
     share = count / shards
     first = ceil(share + DEVIATIONS * sqrt(share)) + 1
-    return First(first) if first < count else None
+    return First(first) if first <= LARGEST * count else None
 
 
 def portion_of_nearest(index: PairIndex, held: Block, queries: Block, count: int, portion: Portion) -> Neighbors:

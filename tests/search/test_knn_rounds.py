@@ -228,8 +228,10 @@ def test_one_shard_gives_all_at_once(count):
 def test_what_a_shard_gives_at_first():
     # 101 / 63 = 1.6 are a shard's share; 1.6 + 4 * 1.27 = 6.7, so 7 and one.
     assert first_portion(101, 63) == First(8)
-    # 50.5 + 4 * 7.1 = 78.9.
-    assert first_portion(101, 2) == First(80)
+    # 33.7 + 4 * 5.8 = 56.9.
+    assert first_portion(101, 3) == First(58)
+    # 50.5 + 4 * 7.1 = 78.9 are too many for a second round.
+    assert first_portion(101, 2) is None
     # 2.5 + 4 * 1.6 = 8.8 are more than there are.
     assert first_portion(5, 2) is None
 

@@ -151,12 +151,12 @@ def test_a_small_search_by_neighbours_is_as_worked_by_hand():
 
 
 def test_many_shards_give_few_neighbours_each():
-    # 21 nearest, the text itself among them, are 5.25 of each of four shards, and 4 * 2.3 more: 15, and one.
+    # 41 nearest, the text itself among them, are 10.25 of each of four shards, and 4 * 3.2 more: 24, and one.
     quick = {name: Speed(1e30, True, "") for name in SPEEDS} | {"sort": Speed(1.0, True, "")}
-    config = replace(EXACT, search=SearchConfig(kind="knn", neighbours=20))
+    config = replace(EXACT, search=SearchConfig(kind="knn", neighbours=40))
     of_four = made(config, replace(SMALL, texts=400), replace(ONE, shards=4), replace(CONSTANTS, **quick))
-    # A shard merges 4 times 16 answers to its 100 texts, and then the 20 nearest.
-    assert seconds(of_four, 1)["search"] == pytest.approx(100 * (4 * 16 + 20))
+    # A shard merges 4 times 25 answers to its 100 texts, and then the 40 nearest.
+    assert seconds(of_four, 1)["search"] == pytest.approx(100 * (4 * 25 + 40))
 
 
 def test_vectors_of_an_exact_search_travel_half_way_or_all_the_way():
@@ -246,9 +246,9 @@ def test_memory_is_as_worked_by_hand():
     assert of(made(halves), "shard", "index") == 4 * 2 * 2
     # 1 shard x 2 queries x 12 neighbours (3, the text itself and 8 more) of 80 bytes.
     assert of(made(knn), "shard", "answers") == 2 * 12 * 80
-    # 4 shards x 2 queries x 16 neighbours of 100 bytes; 20 nearest of 92.
-    many = replace(knn, search=replace(knn.search, neighbours=20))
-    assert of(made(many, cluster=replace(ONE, shards=4)), "shard", "answers") == 2 * (4 * 16 * 100 + 20 * 92)
+    # 4 shards x 2 queries x 25 neighbours of 100 bytes; 40 nearest of 92.
+    many = replace(knn, search=replace(knn.search, neighbours=40))
+    assert of(made(many, cluster=replace(ONE, shards=4)), "shard", "answers") == 2 * (4 * 25 * 100 + 40 * 92)
 
 
 def test_minilm_has_its_parameters():
