@@ -1,6 +1,7 @@
 """Compare the search with a plain product, Faiss alone, a plain Python program, and one shard."""
 
 import logging
+import math
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderOptions, MaxLength, Threads
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.config.serialization import part
+from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.progress import no_progress
 from al_ray.core.scorer import Scorer
@@ -34,9 +36,10 @@ from benchmarks.timing import Figure, seconds, timed
 
 logger = logging.getLogger(__name__)
 
-Part = Literal["exact", "knn", "shards"]
+Part = Literal["exact", "knn", "shards", "rounds"]
 PAIRS = set[tuple[int, int]]
 WARMING = 256  # Texts embedded before timing starts, so that the encoder is loaded.
+SHARDS = (4, 8)  # Numbers of shards that rounds compares.
 NAIVE = ("IVF100,Flat", 10, 100)  # Index, searched cells and neighbours of the plain program.
 
 
@@ -45,9 +48,9 @@ class Search(EncoderOptions):
     """Compare the search with a plain product, Faiss alone, a plain Python program, and one shard."""
 
     parts: tuple[Part, ...] = ("exact", "knn", "shards")
-    """Benchmarks to run: exact_vs_matmul and exact_vs_naive; knn_overhead; shards_2_vs_1."""
+    """Benchmarks to run: exact_vs_matmul and exact_vs_naive; knn_overhead; shards_2_vs_1; rounds_2_vs_1."""
     texts: Annotated[int, Between(LEAST, MOST - WARMING)] = 20_000
-    """Texts of exact and of shards."""
+    """Texts of exact, of shards and of rounds."""
     knn_texts: Annotated[int, Between(LEAST, 10_000_000)] = 100_000
     """Texts of knn."""
     index: str = "IVF1000,Flat"
@@ -74,8 +77,8 @@ class Search(EncoderOptions):
             Encoder.base(self.run("-", 1).encoding)
         torch.set_num_threads(self.threads)
         set_threads(self.threads)
-        parts = {"exact": exact, "knn": knn, "shards": shards}
-        with session(ClusterConfig(shards=2)):
+        parts = {"exact": exact, "knn": knn, "shards": shards, "rounds": rounds}
+        with session(ClusterConfig(shards=max(SHARDS) if "rounds" in self.parts else 2)):
             return [figure for part in self.parts for figure in parts[part](self)]
 
     def run(self, task: str, threads: int) -> RunConfig:
@@ -191,3 +194,34 @@ def shards(options: Search) -> Iterator[Figure]:
             times = {count: run(count, threads) for count, threads in order}
             ratios.append(times[2] / times[1])
     yield Figure("shards_2_vs_1", tuple(ratios), "at most 1.15")
+
+
+def rounds(options: Search) -> Iterator[Figure]:
+    """rounds_2_vs_1 = time of a search by neighbours that asks shards in two rounds / time of one that asks once.
+
+    neighbours_2_vs_1: the same for the neighbours that shards give. Flat, 100 neighbours, shards of one thread.
+    """
+    config = SearchConfig(kind="knn")
+    for count in SHARDS:
+        times, given = [], []
+        with synthetic_pool(options.texts, options.width, config, 1, options.count, shards=count) as synthetic:
+            model = synthetic.fresh(0)
+            for repeat in range(options.repeats + 1):
+                order = (1, 2) if repeat % 2 else (2, 1)
+                found = {number: search_in(synthetic, model, options.count, number) for number in order}
+                times.append(found[2][0] / found[1][0])
+                given.append(found[2][1] / found[1][1])
+        # The first run of each is a warm-up.
+        yield Figure(f"rounds_2_vs_1 of {count} shards", tuple(times[1:]), "at most 1")
+        yield Figure(f"neighbours_2_vs_1 of {count} shards", tuple(given[1:]), "less than 1")
+
+
+def search_in(synthetic: SyntheticPool, model: Model, count: int, rounds: int) -> tuple[float, float]:
+    """Search in one round or two; return milliseconds a block, and the neighbours of a query that shards gave."""
+    synthetic.ask_in(rounds)
+    order, sizes = Order(SCORER.boundary), synthetic.sizes()
+    took = seconds(lambda: synthetic.search.least(model, order, count, synthetic.labelled))
+    each = 1000 * took / sum(math.ceil(size / synthetic.pool.search.block) for size in sizes)
+    given = synthetic.ask_in(rounds) / sum(sizes)
+    logger.info("%d shards, %d rounds: %.0f ms a block, %.0f neighbours a query", len(sizes), rounds, each, given)
+    return each, given

@@ -1,15 +1,16 @@
-"""Synthetic vectors like those of a trained model, on a shard actor that embeds nothing, to measure searches."""
+"""Synthetic vectors like those of a trained model, on shard actors that embed nothing, to measure searches."""
 
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.cluster.actors import deploy
+from al_ray.cluster.actors import deploy, get_results
 from al_ray.cluster.pool.ring import GROUPS
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_pool import ShardedPool
@@ -26,6 +27,8 @@ from al_ray.core.scorer import Scorer
 from al_ray.core.task import Corpus, Split, Task
 from al_ray.core.vectors import Block, Vectors
 from al_ray.datasets.splitting import symmetric_task
+from al_ray.search import knn_rounds
+from al_ray.search.merge import Neighbors
 from al_ray.search.shard import PoolShard, ShardSpec
 
 # A scorer with the boundary of QQP's model after its first round.
@@ -33,11 +36,12 @@ SCORER = Scorer(50.0, -44.0)
 CLUSTER, TOPIC = 8, 64
 LEAST_NOISE, MOST_NOISE = 0.1, 0.9
 FILE = "vectors.npy"
+IN_TWO = knn_rounds.DEVIATIONS
 
 
 @dataclass(frozen=True)
 class SyntheticPool:
-    """Vectors in a pool of one shard, the search over it, and labelled pairs."""
+    """Vectors in a pool, the search over it, and labelled pairs."""
 
     vectors: Vectors
     pool: ShardedPool
@@ -51,6 +55,14 @@ class SyntheticPool:
         self.pool.embed(model, [self.split.name])
         return model
 
+    def sizes(self) -> tuple[int, ...]:
+        """Return the number of texts of each shard."""
+        return self.pool.sizes(self.pool.parts[self.split.name, "left"])
+
+    def ask_in(self, rounds: int) -> int:
+        """Ask for neighbours in one round or two from now on; return how many shards gave since the last call."""
+        return sum(get_results([shard.ask_in.remote(rounds) for shard in self.pool.shards]))
+
     def blocks(self) -> list[Block]:
         """Return the blocks of texts that the search compares."""
         size, rows = self.pool.search.block, np.arange(len(self.vectors), dtype=np.int64)
@@ -59,38 +71,54 @@ class SyntheticPool:
 
 
 class SyntheticShard(PoolShard):
-    """A shard that reads its vectors from a file in its folder, for any model."""
+    """A shard that reads its vectors from a file in its folder, for any model, and counts the neighbours it gives."""
+
+    given = 0
 
     def rows(self, part: str) -> Rows:
-        """Return all rows of the file: there is one shard."""
-        return np.arange(len(np.load(Path(self.spec.folder) / FILE, mmap_mode="r")), dtype=np.int64)
+        """Return every `shards`-th row of the file."""
+        texts = len(np.load(Path(self.spec.folder) / FILE, mmap_mode="r"))
+        return np.arange(self.spec.shard, texts, self.spec.shards, dtype=np.int64)
 
     def embed(self, model: Model, part: str) -> Iterator[int]:
         """Read the vectors."""
         self._use(model)
         if part not in self._vectors:
-            self._vectors[part] = Block(self.rows(part), np.load(Path(self.spec.folder) / FILE))
-            yield len(self._vectors[part].rows)
+            rows = self.rows(part)
+            self._vectors[part] = Block(rows, np.load(Path(self.spec.folder) / FILE)[rows])
+            yield len(rows)
+
+    def nearest(self, *arguments: Any, **options: Any) -> Neighbors:
+        """As PoolShard.nearest."""
+        answer = super().nearest(*arguments, **options)
+        self.given += answer[1].size
+        return answer
+
+    def ask_in(self, rounds: int) -> int:
+        """Ask for neighbours in one round or two from now on; return how many were given since the last call."""
+        knn_rounds.DEVIATIONS = IN_TWO if rounds == 2 else 10**9
+        given, self.given = self.given, 0
+        return given
 
 
 @contextmanager
 def synthetic_pool(
-    texts: int, width: int, search: SearchConfig, threads: int, labelled: int, matched: bool = False
+    texts: int, width: int, search: SearchConfig, threads: int, labelled: int, matched: bool = False, shards: int = 1
 ) -> Iterator[SyntheticPool]:
     """Start a symmetric pool of clustered vectors on the Ray of this process, with `labelled` labelled pairs.
 
     matched: four and four texts of a cluster match; else none do.
     """
-    vectors, cluster = clustered_vectors(texts, width, 0), ClusterConfig()
+    vectors, cluster = clustered_vectors(texts, width, 0), ClusterConfig(shards=shards)
     component = np.divmod(members(texts, 0), CLUSTER // 2)[0] if matched else None
     task = one_pool([str(row) for row in range(texts)], component=component)
     split, encoder = task.split("train"), EncoderConfig("given", None, 3, 64, threads)
     known = np.sort(split.space.draw(labelled, NO_KEYS, generator(0, "bench-labelled")))
     with tempfile.TemporaryDirectory() as folder:
         np.save(Path(folder) / FILE, vectors)
-        spec = ShardSpec(folder, encoder, search, 0, 1)
-        with deploy(pool_actor(SyntheticShard), [spec], cluster, groups=GROUPS) as shards:
-            pool = ShardedPool(shards, parts_of(task), task, search, no_progress)
+        specs = [ShardSpec(folder, encoder, search, number, shards) for number in range(shards)]
+        with deploy(pool_actor(SyntheticShard), specs, cluster, groups=GROUPS) as actors:
+            pool = ShardedPool(actors, parts_of(task), task, search, no_progress)
             yield SyntheticPool(vectors, pool, split, PoolSearch(pool, split), known)
 
 

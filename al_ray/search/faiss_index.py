@@ -22,6 +22,8 @@ from al_ray.search.merge import Metric, Neighbors, merge_neighbors
 NONE = -1
 # Kinds whose cosines are products of the vectors themselves; others store codes, or rotate the vectors first.
 PLAIN = re.compile(r"(Flat|IVF\d+(_HNSW\d+)?,Flat|HNSW\d+(,Flat)?|NSG\d+(,Flat)?)")
+# Kinds that compare a query with the same vectors however many neighbours are asked for. HNSW looks further for more.
+NESTED = re.compile(r"(Flat|IVF\d+(_HNSW\d+)?,Flat)")
 LEAST_SAMPLE, SAMPLE_PER_CELL = 20_000, 100  # Vectors that an index trains on: at least, and for each cell.
 AT_ONCE = 65_536  # Vectors converted to float32 at a time.
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -43,7 +45,7 @@ class CosineIndex:
         trained: the result of `train_index`, the same for all shards; without it the index trains on `vectors`.
         """
         self.size = len(vectors)
-        self.plain = PLAIN.fullmatch(factory) is not None
+        self.plain, self.nested = (kinds.fullmatch(factory) is not None for kinds in (PLAIN, NESTED))
         with _faiss_errors(factory, len(vectors), "ip"):
             self.index: Any = _empty_index(vectors, factory, "ip", trained)
             if device != "cpu":

@@ -53,10 +53,15 @@ class Shortlist:
 
 
 class PairIndex(Protocol):
-    """Finds the nearest of a shard's texts: a CosineIndex, or a RuledIndex."""
+    """Finds the nearest of a shard's texts: a CosineIndex, or a RuledIndex.
+
+    plain: its cosines are products of the vectors themselves. nested: it compares the same texts whatever the count, so
+    that the nearest few are the first of the nearest many.
+    """
 
     size: int
     plain: bool
+    nested: bool
 
     def nearest_to(self, queries: Block, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
         """(q,) queries -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
@@ -80,7 +85,7 @@ def nearest(index: PairIndex, held: Block, queries: Block, count: int) -> Neighb
         wider[0][:, : cosines.shape[1]], wider[1][:, : places.shape[1]] = cosines, places
         wider[0][unclear], wider[1][unclear] = index.nearest_to(some, width)
         cosines, places = wider
-    rows = np.where(places == NONE, NONE, held.rows[places])
+    rows = rows_of(held, places)
     if index.plain:
         return cosines, rows
     exact = np.full(rows.shape, -np.inf)
@@ -88,6 +93,25 @@ def nearest(index: PairIndex, held: Block, queries: Block, count: int) -> Neighb
     exact[lines, columns] = paired_scores(queries.vectors, lines, held.vectors, places[lines, columns])
     best = np.lexsort((rows, -exact), axis=1)[:, :count]
     return np.take_along_axis(exact, best, axis=1), np.take_along_axis(rows, best, axis=1)
+
+
+def rows_of(held: Block, places: Rows) -> Rows:
+    """Places among the texts held, or NONE -> their rows, or NONE."""
+    return np.where(places == NONE, NONE, held.rows[places])
+
+
+def joined_answers(request: KnnRequest, rows: Rows, answers: list[Neighbors]) -> tuple[Floats, Rows]:
+    """Every shard's nearest of a block of (b,) left rows -> cosines and rows (b, w); -inf where there is no pair."""
+    cosines = np.concatenate([answer[0] for answer in answers], axis=1, dtype=np.float64)
+    right = np.concatenate([answer[1] for answer in answers], axis=1)
+    cosines[(right == NONE) | ((right == rows[:, None]) if request.symmetric else False)] = -np.inf
+    return cosines, right
+
+
+def mth_best(cosines: Floats, count: int) -> Floats:
+    """(b, w) cosines -> (b,) the `count`-th highest of each line; -inf if there are fewer."""
+    place = cosines.shape[1] - count
+    return np.full(len(cosines), -np.inf) if place < 0 else np.partition(cosines, place, axis=1)[:, place]
 
 
 def shortlist(request: KnnRequest, bound: float, rows: Rows, labelled: Keys, answers: list[Neighbors]) -> Shortlist:
@@ -143,15 +167,12 @@ def _among_nearest(
     The m-th highest true cosine lies within MARGIN of the m-th highest rough one, so what is twice as far from that is
     certain. Where no more than m may be among the m nearest, all of them are.
     """
-    cosines = np.concatenate([answer[0] for answer in answers], axis=1, dtype=np.float64)
-    right = np.concatenate([answer[1] for answer in answers], axis=1)
-    cosines[(right == NONE) | ((right == rows[:, None]) if request.symmetric else False)] = -np.inf
+    cosines, right = joined_answers(request, rows, answers)
     there = cosines > -np.inf
     count = request.neighbours
     if cosines.shape[1] <= count:
         return cosines, right, np.zeros_like(there), there, np.zeros(len(rows), dtype=np.int64)
-    place = cosines.shape[1] - count
-    cut = np.partition(cosines, place, axis=1)[:, place, None]
+    cut = mth_best(cosines, count)[:, None]
     possible = there & (cosines >= cut - 2 * MARGIN)
     close = possible & (cosines <= cut + 2 * MARGIN) & (possible.sum(axis=1) > count)[:, None]
     certain = possible & ~close

@@ -19,7 +19,7 @@ class RuledIndex:
     Faiss has no rule for each query of a batch, so an index by cells or codes is refused for such tasks.
     """
 
-    plain = True
+    plain = nested = True
 
     def __init__(self, held: Block, rule: PairRule, device: str = "cpu") -> None:
         """Search texts (n,) with their unit vectors; nothing is copied."""

@@ -32,7 +32,8 @@ from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.counting import count_block, keys_of_left, score_pairs
 from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
 from al_ray.search.kmeans import CellSums, Centroids, Ints, sum_by_cell
-from al_ray.search.knn_merge import PairIndex, Shortlist, nearest
+from al_ray.search.knn_merge import PairIndex, Shortlist
+from al_ray.search.knn_rounds import Portion, portion_of_nearest
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.ruled_index import RuledIndex
 from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore, vector_folder
@@ -181,17 +182,25 @@ class PoolShard:
         vectors = join_blocks(sample).vectors if sample or centroids is None else centroids
         return train_index(vectors, self.spec.search.index, centroids=centroids)
 
-    def nearest(self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None) -> Neighbors:
-        """Return at least the `count` nearest of the shard's texts to each query; see knn_merge.nearest.
+    def nearest(
+        self,
+        model: Model,
+        part: str,
+        queries: Block,
+        count: int,
+        trained: Bytes | None = None,
+        portion: Portion = None,
+    ) -> Neighbors:
+        """Return at least the `count` nearest of the shard's texts to each query, or a portion of them.
 
-        trained: the result of `train_index` for all shards.
+        See knn_merge.nearest and knn_rounds. trained: the result of `train_index` for all shards.
         """
         held = self._part(model, part)
         if not len(held.rows):
-            return np.full((len(queries.rows), count), -np.inf), np.full((len(queries.rows), count), NONE)
+            return np.full((len(queries.rows), 1), -np.inf), np.full((len(queries.rows), 1), NONE)
         if part not in self._indexes:
             self._indexes[part] = self._index(held, trained)
-        return nearest(self._indexes[part], held, queries, count)
+        return portion_of_nearest(self._indexes[part], held, queries, count, portion)
 
     def exact_nearest(self, model: Model, part: str, queries: Block, count: int) -> Neighbors:
         """Return the `count` nearest by comparison with every text: the truth for the recall of an index."""

@@ -20,7 +20,7 @@ from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.cluster.token_store import parts_of
-from al_ray.core.candidates import HIGHEST
+from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig
@@ -111,7 +111,7 @@ def task_of(texts: int) -> Task:
 def pool_of(
     task: Task, shards: int, shard: type = DrawnVectors, make: Callable[[type], type] = pool_actor, index: str = "Flat"
 ):
-    encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=4, index=index)
+    encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=40, index=index)
     specs = [ShardSpec(str(len(task.left)), encoder, search, number, shards) for number in range(shards)]
     with deploy(make(shard), specs, ClusterConfig(shards=shards, timeout=120), groups=GROUPS) as actors:
         counted = [Counted(actor) for actor in actors]
@@ -254,6 +254,42 @@ def test_indexes_whose_cells_or_codes_faiss_learns_find_the_pairs_too(local_ray,
         exact, found = (search.least(MODEL, HIGHEST, 300, NO_KEYS).keys for search in searches)
     assert len(found) == 300
     assert len(np.intersect1d(exact, found)) > 290
+
+
+def test_neighbours_are_asked_for_again_of_the_shard_that_has_them_alone(local_ray, tmp_path):
+    # 1,000 texts in four groups, each of which is a shard's own where there are four.
+    class Noting(DrawnVectors):
+        def embed(self, model: Model, part: str):
+            self._use(model)
+            every = np.arange(int(self.spec.folder))
+            vectors = np.eye(8)[every % 4] + 0.05 * np.random.default_rng(0).standard_normal((len(every), 8))
+            vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+            own = self.rows(part)
+            self._vectors[part] = Block(own, vectors[own].astype(np.float32))
+            yield len(own)
+
+        def nearest(self, *arguments: Any, **options: Any) -> Any:
+            answer = super().nearest(*arguments, **options)
+            portion = type(arguments[5]).__name__
+            with (tmp_path / f"{self.spec.shards}-{self.spec.shard}").open("a") as notes:
+                notes.write(f"{portion} {answer[1].size}\n")
+            return answer
+
+    task, found, notes = task_of(1000), [], {}
+    for shards in (1, 4):
+        with pool_of(task, shards, Noting) as (pool, _):
+            knn = replace(pool.search, kind="knn", neighbours=40)
+            # The farthest of the nearest: where texts are missed, it has others.
+            best = PoolSearch(pool, task.split("train"), config=knn).least(MODEL, Order(-np.inf), 300, NO_KEYS)
+            found.append((best.keys.tolist(), best.cosines.tolist()))
+        lines = [(tmp_path / f"{shards}-{shard}").read_text().split() for shard in range(shards)]
+        notes[shards] = [line[::2] for line in lines], sum(int(size) for line in lines for size in line[1::2])
+    assert found[0] == found[1]
+    # One block of 250 texts a shard: each is asked for some of each block's, and for more of its own.
+    assert notes[1][0] == [["NoneType"] * 4]
+    assert [sorted(each) for each in notes[4][0]] == [["First"] * 4 + ["Rest"]] * 4
+    # 10.25 + 4 * 3.2 = 23.1, so 25 of each shard and at most 49 of one; 49 each in one round.
+    assert notes[4][1] <= 1000 * (4 * 25 + 49) < 1000 * 4 * 49
 
 
 def hungry_once(method: str, flag: Path) -> type:

@@ -29,6 +29,8 @@ from al_ray.metrics.estimator import CountRequest
 from al_ray.search import counting as count_module
 from al_ray.search.faiss_index import CosineIndex
 from al_ray.search.knn_merge import KnnRequest, members, nearest, select, shortlist
+from al_ray.search.knn_rounds import First, Portion, first_round, join_rounds
+from al_ray.search.merge import Neighbors
 from al_ray.search.shard import PoolShard, ShardSpec
 
 SEARCH = SearchConfig(neighbours=4, block=25)
@@ -43,6 +45,7 @@ class Pool:
     shards: list[PoolShard]
     model: Model
     search: SearchConfig
+    portion: Portion = None
 
     def part(self, split: str, side: str) -> str:
         return parts_of(self.task)[split, side]
@@ -57,20 +60,29 @@ class Pool:
         request = KnnRequest(space, self.task.symmetric, self.search.neighbours, order, count)
         right, every = self.part(split.name, "right"), NO_CANDIDATES
         for _, block in self.blocks(split.name):
-            wanted = request.neighbours + self.task.symmetric
-            answers = [shard.nearest(self.model, right, block, wanted) for shard in self.shards]
+            answers = self.nearest(request, right, block)
             bound = float(order.cost(every.cosines[-1:])[0]) if len(every) == count else inf
             listed = shortlist(request, bound, block.rows, labelled, answers)
             cosines = [shard.rescore(self.model, right, block, listed) for shard in self.shards]
             every = every.joined(select(request, listed, cosines)).least(order, count)
         return every
 
+    def nearest(self, request: KnnRequest, right: str, block: Block) -> list[Neighbors]:
+        """In one round, or in two where shards give a portion first."""
+        arguments = self.model, right, block, request.neighbours + request.symmetric, None
+        answers = [shard.nearest(*arguments, self.portion) for shard in self.shards]
+        if self.portion is None:
+            return answers
+        first = first_round(request, block.rows, answers)
+        return [
+            join_rounds(first, [self.shards[shard].nearest(*arguments, rest) for shard, rest in first.rests.items()])
+        ]
+
     def near(self, split: Split) -> Keys:
         request = KnnRequest(split.space, self.task.symmetric, self.search.neighbours, Order(inf), split.space.total)
         right, every = self.part(split.name, "right"), [NO_KEYS]
         for _, block in self.blocks(split.name):
-            wanted = request.neighbours + self.task.symmetric
-            answers = [shard.nearest(self.model, right, block, wanted) for shard in self.shards]
+            answers = self.nearest(request, right, block)
             certain, listed = members(request, block.rows, answers)
             cosines = [shard.rescore(self.model, right, block, listed) for shard in self.shards]
             every += [certain, select(request, listed, cosines).keys]
@@ -125,6 +137,7 @@ def test_the_least_are_those_of_a_double_loop_whatever_the_shards(
     task = request.getfixturevalue(make)(symmetric, twins=twins)
     split, order = task.split("train"), Order(centre)
     pools = [pool(task, tmp_path, letters, shards) for shards in (1, 2, 3)]
+    pools += [replace(pools[2], portion=First(first)) for first in (1, 3)]
     labelled = np.sort(np.concatenate([split.positive_keys[::2], split.space.keys(split.stated_negatives)]))
     for count, known in ((40, NO_KEYS), (25, labelled), (10_000, labelled)):
         keys, cosines = least_by_loops(pools[0], split, split.space, order, count, known)
@@ -134,7 +147,7 @@ def test_the_least_are_those_of_a_double_loop_whatever_the_shards(
             assert found.keys.tolist() == keys
             assert found.cosines.tolist() == cosines
     everything, _ = least_by_loops(pools[0], split, split.space, order, 10_000, NO_KEYS)
-    assert [each.near(split).tolist() for each in pools] == [sorted(everything)] * 3
+    assert [each.near(split).tolist() for each in pools] == [sorted(everything)] * 5
 
 
 def test_ordered_pairs_are_found_both_ways(tmp_path, letters, make_task):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import prod
 
 from al_ray.apps.planning.hardware import CPU, CUDA
-from al_ray.apps.planning.stage_times import SPARE, TILES, Setting, cells_of, near_pairs, scored_pairs
-from al_ray.cluster.pool.actor import AHEAD
-from al_ray.cluster.pool.ring import texts_at_once
+from al_ray.apps.planning.stage_times import SPARE, TILES, Setting, cells_of, first_answers, near_pairs, scored_pairs
+from al_ray.cluster.pool.neighbors import AHEAD_AGAIN
+from al_ray.cluster.pool.ring import AHEAD, texts_at_once
 from al_ray.datasets.corpus_file import CACHED
 from al_ray.search.exact_join import RESIDENT
 
@@ -135,11 +135,19 @@ def _blocks(run: Setting) -> float:
 
 
 def _answers(run: Setting) -> float:
-    """Return the bytes of all shards' answers to a shard's blocks: 12 for a neighbour of AHEAD blocks and of the one
-    that is merged, and 44 while merging; exact has none.
-    """  # fmt: skip
+    """Return the bytes of all shards' answers to a shard's blocks; exact has none.
+
+    12 for a neighbour, of the block that is merged and of those that are asked for ahead. In one round 44 more while it
+    is merged; in two rounds 26 more where the second is asked for, and 92 for each of the nearest while it is merged.
+    """
     search = run.config.search
-    return 0 if run.kind == "exact" else run.shards * search.block * (search.neighbours + 1) * (12 * (AHEAD + 1) + 44)
+    first, asked = first_answers(run, search.neighbours), 12 * (AHEAD + 1)
+    if run.kind == "exact":
+        return 0
+    if not first:
+        return run.shards * search.block * (search.neighbours + SPARE) * (asked + 44)
+    each = asked + 12 * AHEAD_AGAIN + 26 * (AHEAD_AGAIN + 1)
+    return search.block * (run.shards * first * each + search.neighbours * 92)
 
 
 def _near_pairs(run: Setting) -> list[Memory]:

@@ -6,27 +6,26 @@ and receives grows with the number of shards, not with the number of texts. Ther
 - All left texts visit a shard's right ones: it goes round the ring of shards, beginning with its own texts, and asks
   for the next blocks while it computes (exact search, counts).
 - A shard's own left texts are asked about: all shards say which of their texts are the nearest, and the shard that has
-  the left texts merges (search by neighbours).
+  the left texts merges (search by neighbours, neighbors.py).
 
 A stage changes nothing that an answer depends on, so Ray may call it again on a shard that restarts. While a shard is
 in a stage, it answers its peers in other threads, which are Ray's concurrency groups.
 """
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from itertools import compress
 from math import ceil
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import ray
 
 from al_ray.cluster.actors import TEXTS
 from al_ray.cluster.out_of_memory import wait_for
-from al_ray.cluster.pool.ring import COMPUTE, SERVE, WORDS, Place, Ring, Stage, texts_at_once
+from al_ray.cluster.pool.neighbors import with_neighbors
+from al_ray.cluster.pool.ring import SERVE, Place, Ring, Stage, asked_ahead, is_due, texts_at_once
 from al_ray.cluster.watchdog import Steps
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
@@ -38,23 +37,9 @@ from al_ray.search.counting import SampleCounter, SampleWeights
 from al_ray.search.exact_join import JoinQuery, LeastPairs, hosts
 from al_ray.search.faiss_index import Bytes, set_threads
 from al_ray.search.knn_merge import KnnRequest, select, shortlist
+from al_ray.search.knn_rounds import Portion
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.shard import PoolShard, ShardSpec
-
-AHEAD = 2  # Blocks asked for before they are needed.
-Item = TypeVar("Item")
-Asked = TypeVar("Asked")
-
-
-@dataclass(frozen=True)
-class _Neighborhood:
-    """A block of left texts, its reference, the nearest that each shard has (s,), and what there is to say, if any."""
-
-    block: Block
-    reference: Any
-    answers: list[Neighbors]
-    word: int | None
-
 
 if TYPE_CHECKING:
     Base = PoolShard
@@ -82,7 +67,7 @@ class PullsFromPeers(Base):
             steps, done = ceil(len(self.rows(part)) / self.spec.encoder.encoder_batch), 0
             for step, count in enumerate(super().embed(model, part)):
                 done += count
-                if _is_due(step, steps):
+                if is_due(step, steps):
                     yield done
                     done = 0
             if done:
@@ -128,12 +113,12 @@ class PullsFromPeers(Base):
         pieces = [order[start : start + ring.block] for start in range(0, len(order), ring.block)]
         queries_of = partial(self._ask_for_left, model, ring, of_shard)
         done = 0
-        for step, (here, asked) in enumerate(_asked_ahead(pieces, queries_of)):
+        for step, (here, asked) in enumerate(asked_ahead(pieces, queries_of)):
             queries = join_blocks(wait_for(asked))
             left, right = (np.searchsorted(x.rows, of_shard[here, side]) for side, x in enumerate((queries, held)))
             cosines[here] = paired_scores(queries.vectors, left, held.vectors, right)
             done += len(here)
-            if _is_due(step, len(pieces)):
+            if is_due(step, len(pieces)):
                 yield done
                 done = 0
         yield own, cosines
@@ -176,7 +161,7 @@ class PullsFromPeers(Base):
     ) -> Stage[Candidates]:
         """The least pairs of this shard's left texts with the nearest of all right ones. trained: see `nearest`."""
         found = BestCandidates(request.order, request.count)
-        for near in self._with_neighbors(model, ring, request, trained):
+        for near in with_neighbors(self, model, ring, request, trained):
             listed = shortlist(request, found.bound, near.block.rows, labelled, near.answers)
             cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.reference, listed))
             found.add(select(request, listed, cosines))
@@ -184,7 +169,15 @@ class PullsFromPeers(Base):
                 yield near.word
         yield found.result()
 
-    def nearest(self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None) -> Neighbors:
+    def nearest(
+        self,
+        model: Model,
+        part: str,
+        queries: Block,
+        count: int,
+        trained: Bytes | None = None,
+        portion: Portion = None,
+    ) -> Neighbors:
         """As PoolShard.nearest; one call at a time, with the threads of this shard."""
         with self._indexing:
             # A setting of each thread.
@@ -193,9 +186,9 @@ class PullsFromPeers(Base):
             # The first answer takes as long as making the index does, and indexes of other parts answer in other times.
             if part not in self._indexes:
                 self._answers[part] = Steps()
-                return super().nearest(model, part, queries, count, trained)
+                return super().nearest(model, part, queries, count, trained, portion)
             with self._answers[part]:
-                return super().nearest(model, part, queries, count, trained)
+                return super().nearest(model, part, queries, count, trained, portion)
 
     def block_and_bound(self, model: Model, part: str, start: int, stop: int, stage: int) -> tuple[Block, float]:
         """A block for a peer, and the bound of this shard's search if it is in that stage."""
@@ -224,13 +217,13 @@ class PullsFromPeers(Base):
                 with steps:
                     work(queries, place)
             done += place.stop - place.start
-            if _is_due(step, len(places)):
+            if is_due(step, len(places)):
                 yield done
                 done = 0
 
     def _pull(self, model: Model, ring: Ring, places: Sequence[Place]) -> Iterator[Block]:
         """Yield blocks of left texts, asking for a few ahead."""
-        for _, asked in _asked_ahead(places, partial(self._ask_for_block, model, ring)):
+        for _, asked in asked_ahead(places, partial(self._ask_for_block, model, ring)):
             yield self._take(asked)
 
     def _ask_for_block(self, model: Model, ring: Ring, place: Place) -> Any:
@@ -238,7 +231,7 @@ class PullsFromPeers(Base):
         where = model, ring.left, place.start, place.stop
         if place.shard == self.spec.shard:
             return self.block(*where)
-        return ring.ask_one(place.shard, "block_and_bound", *where, ring.stage)
+        return ring.ask_one(place.shard, "block_and_bound", SERVE, *where, ring.stage)
 
     def _ask_for_left(self, model: Model, ring: Ring, pairs: Pairs, here: Rows) -> list[Any]:
         """Return the references of the left texts of some pairs, on all shards."""
@@ -252,44 +245,7 @@ class PullsFromPeers(Base):
             self._searching[1].tighten(bound)
         return block
 
-    def _with_neighbors(
-        self, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]
-    ) -> Iterator[_Neighborhood]:
-        """Yield each block of this shard's left texts with the answers of all shards, a few of which are on their way.
-
-        trained: the reference of what `train_index` returned, or None, in a tuple, so that it travels as a reference.
-        """
-        own = [place for place in ring.places("left") if place.shard == self.spec.shard]
-        count, done = request.neighbours + request.symmetric, 0
-
-        def ask(place: Place) -> tuple[Block, Any, list[Any]]:
-            block = self.block(model, ring.left, place.start, place.stop)
-            reference = ray.put(block)
-            return block, reference, ring.ask("nearest", COMPUTE, model, ring.right, reference, count, *trained)
-
-        for step, (place, (block, reference, calls)) in enumerate(_asked_ahead(own, ask)):
-            done += place.stop - place.start
-            due = _is_due(step, len(own))
-            yield _Neighborhood(block, reference, wait_for(calls), done if due else None)
-            done = 0 if due else done
-
     def _part(self, model: Model, part: str) -> Block:
         # A shard that restarts is asked by its peers while it begins its own stage: it embeds once.
         with self._embedding:
             return super()._part(model, part)
-
-
-def _asked_ahead(items: Iterable[Item], ask: Callable[[Item], Asked]) -> Iterator[tuple[Item, Asked]]:
-    """Yield items with what was asked for them; AHEAD items are asked for before they are needed."""
-    coming = deque[tuple[Item, Asked]]()
-    for item in items:
-        coming.append((item, ask(item)))
-        if len(coming) > AHEAD:
-            yield coming.popleft()
-    while coming:
-        yield coming.popleft()
-
-
-def _is_due(step: int, steps: int) -> bool:
-    """Return whether there is a word after this step: after WORDS of all steps, evenly, the last among them."""
-    return (step + 1) * WORDS // steps > step * WORDS // steps

@@ -1,6 +1,7 @@
 """The shards of a pool as they see each other in a stage: where the blocks of a split are, and how to ask for them."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -9,7 +10,10 @@ COMPUTE, SERVE = "compute", "serve"
 GROUPS = {COMPUTE: 1, SERVE: 2}
 GPU_BLOCKS = 16  # Blocks of texts that an exact search on a GPU joins as one: each product has a fixed cost.
 WORDS = 100  # A shard says at most so many times in a stage how far it is.
+AHEAD = 2  # Blocks asked for before they are needed.
 
+Item = TypeVar("Item")
+Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 Stage: TypeAlias = Iterator[int | Answer]
 """What a stage streams: numbers of texts (or pairs) done since the last one, and at the end the answer."""
@@ -57,8 +61,26 @@ class Ring:
 
     def ask(self, method: str, group: str, *arguments: Any) -> list[Any]:
         """Call a method of every shard in a concurrency group; return the references of the answers."""
-        return [getattr(shard, method).options(concurrency_group=group).remote(*arguments) for shard in self.shards]
+        return [self.ask_one(shard, method, group, *arguments) for shard in range(len(self.shards))]
 
-    def ask_one(self, shard: int, method: str, *arguments: Any) -> Any:
-        """Call a method of a shard in the group that serves; return the reference of the answer."""
-        return getattr(self.shards[shard], method).options(concurrency_group=SERVE).remote(*arguments)
+    def ask_one(self, shard: int, method: str, group: str, *arguments: Any) -> Any:
+        """Call a method of a shard in a concurrency group; return the reference of the answer."""
+        return getattr(self.shards[shard], method).options(concurrency_group=group).remote(*arguments)
+
+
+def asked_ahead(
+    items: Iterable[Item], ask: Callable[[Item], Asked], ahead: int = AHEAD
+) -> Iterator[tuple[Item, Asked]]:
+    """Yield items with what was asked for them; `ahead` items are asked for before they are needed."""
+    coming = deque[tuple[Item, Asked]]()
+    for item in items:
+        coming.append((item, ask(item)))
+        if len(coming) > ahead:
+            yield coming.popleft()
+    while coming:
+        yield coming.popleft()
+
+
+def is_due(step: int, steps: int) -> bool:
+    """Return whether there is a word after this step: after WORDS of all steps, evenly, the last among them."""
+    return (step + 1) * WORDS // steps > step * WORDS // steps

@@ -11,6 +11,7 @@ import numpy as np
 
 from al_ray.cluster.out_of_memory import wait_for
 from al_ray.cluster.pool.actor import PullsFromPeers
+from al_ray.cluster.pool.neighbors import with_neighbors
 from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
@@ -34,7 +35,7 @@ class OwnsStrata(PullsFromPeers):
         """Find the pairs of this shard's left texts with the nearest of all right ones, for their owners to ask for."""
         width, found = request.space.width, [NO_KEYS]
         self._strata = None
-        for near in self._with_neighbors(model, ring, request, trained):
+        for near in with_neighbors(self, model, ring, request, trained):
             certain, listed = members(request, near.block.rows, near.answers)
             cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.reference, listed))
             found += [certain, select(request, listed, cosines).keys]

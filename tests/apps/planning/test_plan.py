@@ -164,6 +164,15 @@ def test_a_small_search_by_neighbours_is_as_worked_by_hand():
     assert seconds(made(other, cluster=replace(ONE, shards=2)), 1)["search"] == pytest.approx(alone)
 
 
+def test_many_shards_give_few_neighbours_each():
+    # 41 nearest, the text itself among them, are 10.25 of each of four shards, and 4 * 3.2 more: 24, and one.
+    quick = {name: Speed(1e30, True, "") for name in SPEEDS} | {"sort": Speed(1.0, True, "")}
+    config = replace(EXACT, search=SearchConfig(kind="knn", neighbours=40))
+    of_four = made(config, replace(SMALL, texts=400), replace(ONE, shards=4), replace(CONSTANTS, **quick))
+    # A shard merges 4 times 25 answers to its 100 texts, and then the 40 nearest.
+    assert seconds(of_four, 1)["search"] == pytest.approx(100 * (4 * 25 + 40))
+
+
 def test_vectors_of_an_exact_search_travel_half_way_or_all_the_way():
     # Two shards of 3 pairs each, or of 8: 4 vectors of 8 bytes, of which a symmetric pool sends half. The driver sorts
     # the 2 pairs of each shard.
@@ -305,8 +314,11 @@ def test_memory_is_as_worked_by_hand():
     assert of(made(knn), "shard", "index") == 4 * 9 + 2 * 2 * 4
     halves = replace(knn, search=replace(knn.search, index="SQfp16"))
     assert of(made(halves), "shard", "index") == 4 * 2 * 2
-    # 1 shard x 2 queries x 4 neighbours of 80 bytes.
-    assert of(made(knn), "shard", "answers") == 2 * 4 * 80
+    # 1 shard x 2 queries x 12 neighbours (3, the text itself and 8 more) of 80 bytes.
+    assert of(made(knn), "shard", "answers") == 2 * 12 * 80
+    # 4 shards x 2 queries x 25 neighbours of 100 bytes; 40 nearest of 92.
+    many = replace(knn, search=replace(knn.search, neighbours=40))
+    assert of(made(many, cluster=replace(ONE, shards=4)), "shard", "answers") == 2 * (4 * 25 * 100 + 40 * 92)
 
 
 def test_minilm_has_its_parameters():

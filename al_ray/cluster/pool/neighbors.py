@@ -1,0 +1,62 @@
+"""The nearest texts of a shard's left texts, for which it asks all shards in two rounds (search/knn_rounds.py)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from al_ray.cluster.out_of_memory import wait_for
+from al_ray.cluster.pool.ring import COMPUTE, Place, Ring, asked_ahead, is_due
+from al_ray.core.labels import Model
+from al_ray.core.vectors import Block
+from al_ray.search.knn_merge import KnnRequest
+from al_ray.search.knn_rounds import first_portion, first_round, join_rounds
+from al_ray.search.merge import Neighbors
+from al_ray.search.shard import PoolShard
+
+AHEAD_AGAIN = 1  # Blocks whose second round is asked for before it is needed; the first round of others is, too.
+
+
+@dataclass(frozen=True)
+class Neighborhood:
+    """A block of left texts, its reference, the nearest of them (one or more tables), and a word, if one is due."""
+
+    block: Block
+    reference: Any
+    answers: list[Neighbors]
+    word: int | None
+
+
+def with_neighbors(
+    shard: PoolShard, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]
+) -> Iterator[Neighborhood]:
+    """Yield each block of a shard's left texts with the nearest of all right ones; those of a few are on their way.
+
+    trained: the reference of what `train_index` returned, or None, in a tuple, so that it travels as a reference.
+    """
+    own = [place for place in ring.places("left") if place.shard == shard.spec.shard]
+    count, done = request.neighbours + request.symmetric, 0
+    portion = first_portion(count, len(ring.shards))
+
+    def ask(place: Place) -> tuple[Block, Any, list[Any]]:
+        block = shard.block(model, ring.left, place.start, place.stop)
+        reference = ray.put(block)
+        arguments = model, ring.right, reference, count, *trained, portion
+        return block, reference, ring.ask("nearest", COMPUTE, *arguments)
+
+    def ask_again(asked: tuple[Place, tuple[Block, Any, list[Any]]]) -> Callable[[], list[Neighbors]]:
+        block, reference, calls = asked[1]
+        if portion is None:
+            return lambda: wait_for(calls)
+        first = first_round(request, block.rows, wait_for(calls))
+        arguments = model, ring.right, reference, count, *trained
+        again = [ring.ask_one(peer, "nearest", COMPUTE, *arguments, rest) for peer, rest in first.rests.items()]
+        return lambda: [join_rounds(first, wait_for(again))]
+
+    rounds = asked_ahead(asked_ahead(own, ask), ask_again, AHEAD_AGAIN if portion else 0)
+    for step, ((place, (block, reference, _)), answers) in enumerate(rounds):
+        done += place.stop - place.start
+        due = is_due(step, len(own))
+        yield Neighborhood(block, reference, answers(), done if due else None)
+        done = 0 if due else done
