@@ -33,8 +33,12 @@ def main() -> None:
     if benchmark.out is not None:
         refuse_folder("--out", benchmark.out)
     if isinstance(benchmark, SimulateAudits | Scale):
-        results = benchmark.results()
-        print(format_results(results) if isinstance(benchmark, Scale) else format_tables(results))
+        if isinstance(benchmark, Scale):
+            results = benchmark.results()
+            print(format_results(results))
+        else:
+            results = benchmark.results()
+            print(format_tables(results))
         if benchmark.out is not None:
             write_json(benchmark.out, results)
         return

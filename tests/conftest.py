@@ -61,7 +61,7 @@ settings.load_profile("al_ray")
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run faults on the session's Ray last: a process that is connected to it cannot start a cluster of its own."""
-    if config.getoption("markexpr").startswith(("faults", "long")):
+    if str(config.getoption("markexpr")).startswith(("faults", "long")):
         items.sort(key=lambda item: "local_ray" in getattr(item, "fixturenames", ()))
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import prod
 
 from al_ray.apps.planning.hardware import CPU, CUDA
-from al_ray.apps.planning.stage_times import SPARE, TILES, Setting, cells_of, first_answers, near_pairs, scored_pairs
+from al_ray.apps.planning.setting import Setting
+from al_ray.apps.planning.stage_times import SPARE, TILES, cells_of, first_answers, near_pairs, scored_pairs
 from al_ray.cluster.pool.neighbors import AHEAD_AGAIN
 from al_ray.cluster.pool.ring import AHEAD, texts_at_once
 from al_ray.datasets.corpus_file import CACHED

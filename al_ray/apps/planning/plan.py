@@ -12,8 +12,8 @@ from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.apps.planning import stage_times
 from al_ray.apps.planning.hardware import CUDA, Constants, Speed, Time
 from al_ray.apps.planning.memory import Memory, memory
+from al_ray.apps.planning.setting import Setting
 from al_ray.apps.planning.sizes import Sizes
-from al_ray.apps.planning.stage_times import Setting
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 
