@@ -5,6 +5,7 @@ method `results` and tables of their own: `simulate-audits` measures statistics,
 """
 
 import os
+from typing import Any
 
 # The libraries read it when they load. A waiting thread that spins would take the core of the measured one.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -32,21 +33,20 @@ def main() -> None:
     )
     if benchmark.out is not None:
         refuse_folder("--out", benchmark.out)
-    if isinstance(benchmark, SimulateAudits | Scale):
-        if isinstance(benchmark, Scale):
-            results = benchmark.results()
-            print(format_results(results))
-        else:
-            results = benchmark.results()
-            print(format_tables(results))
-        if benchmark.out is not None:
-            write_json(benchmark.out, results)
-        return
-    figures = benchmark.figures()
-    print(table(figures))
-    if benchmark.out is not None:
+    content: Any
+    if isinstance(benchmark, SimulateAudits):
+        content = benchmark.results()
+        text = format_tables(content)
+    elif isinstance(benchmark, Scale):
+        content = benchmark.results()
+        text = format_results(content)
+    else:
+        figures = benchmark.figures()
         # The medians by name.
-        write_json(benchmark.out, {figure.name: figure.median for figure in figures})
+        content, text = {figure.name: figure.median for figure in figures}, table(figures)
+    print(text)
+    if benchmark.out is not None:
+        write_json(benchmark.out, content)
 
 
 def table(figures: list[Figure]) -> str:
