@@ -365,7 +365,7 @@ def test_the_token_ids_of_a_run_have_the_prompt_of_their_side_and_say_so(make, m
         task, pool = make_task(symmetric), tmp_path / f"pool-{symmetric}"
         write_task(task, tmp_path / f"task-{symmetric}", {})
         write_pool(str(tmp_path / f"task-{symmetric}"), config, str(pool))
-        assert json.loads((pool / "encoder.json").read_text()) == {"description": said}
+        assert json.loads((pool / "encoder.json").read_text())["description"] == said
         assert Tokens.read(pool / "left").ids.tolist() == encoder.tokenise(task.left.texts).ids.tolist()
         if not symmetric:
             right = encoder.tokenise(task.right.texts, "right")
