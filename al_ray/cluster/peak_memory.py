@@ -18,9 +18,11 @@ def peak_memory() -> int:
 
 def peak_of_actors(actors: Sequence[Any]) -> int | None:
     """Return the largest peak of the actors that answer within PATIENCE, in bytes; None if none does."""
-    calls = [actor.__ray_call__.remote(lambda _: peak_memory()) for actor in actors]
     peaks = list[int]()
-    for call in ray.wait(calls, num_returns=len(calls), timeout=PATIENCE)[0]:
-        with suppress(RayError):
-            peaks.append(ray.get(call))
+    # The run is complete: whatever its cluster has come to is no reason to fail.
+    with suppress(RayError, RuntimeError, ConnectionError):
+        calls = [actor.__ray_call__.remote(lambda _: peak_memory()) for actor in actors]
+        for call in ray.wait(calls, num_returns=len(calls), timeout=PATIENCE)[0]:
+            with suppress(RayError):
+                peaks.append(ray.get(call))
     return max(peaks, default=None)

@@ -22,7 +22,7 @@ def total_seconds(folder: StoragePath, seconds: Mapping[str, float]) -> dict[str
 
 
 def write_seconds(folder: StoragePath, seconds: Mapping[str, float]) -> None:
-    """Add the seconds of this process to those in the file, unless it cannot be written or read."""
+    """Add the seconds of this process to those in the file, unless it cannot be written, read or added to."""
     # A process often ends because the disk is full: its own error is the one to see.
-    with suppress(BadFile):
+    with suppress(BadFile, AttributeError, TypeError):
         write_json(folder / FILE, total_seconds(folder, seconds))

@@ -32,7 +32,7 @@ from al_ray.search.vector_files import single
 FIRST = (256, 1024)  # Left and right texts of one product while there is no bound, and all of it is looked at again.
 TILE = (1024, 2048)  # And then: 8 MB of float32 stay in the cache; smaller ones make threads wait for each other.
 GPU_TILE = (8192, 16384)  # 512 MB: on a GPU a product must be large to be worth its start.
-RESIDENT = 2**32  # Bytes of a worker's own blocks that stay on a GPU, so that each visitor need not wait for them.
+RESIDENT = 2**32  # Bytes of a worker's own blocks that stay on a GPU at most, or an eighth of its free memory.
 RESCORED = 1024  # Pairs whose vectors are gathered at a time: beyond the cache `dots` takes three times as long.
 CLOSER = 65536  # The same on a GPU, in float64: 400 MB at 384 dimensions.
 SPARE = 4096  # Candidates kept beyond `count` and a quarter of it, before the worst are dropped.
@@ -133,7 +133,8 @@ class LeastPairs:
         """
         self.wanted, self.labelled, self.rule = wanted, labelled, rule
         self.device, self.half = torch.device(device), half
-        self.bound, self.room = np.inf, RESIDENT if self.device.type == "cuda" else 0
+        free = torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else 0
+        self.bound, self.room = np.inf, min(RESIDENT, free // 8)
         self._kept, self._held = [NO_CANDIDATES], 0
         self._loaded, self._resident = list[LoadedBlock](), list[LoadedBlock]()
 

@@ -210,6 +210,13 @@ def test_own_blocks_stay_on_the_device_as_long_as_there_is_room(monkeypatch):
         assert len(worker.result()) == 50
 
 
+def test_what_stays_on_a_gpu_is_at_most_an_eighth_of_its_free_memory(monkeypatch):
+    for free, room in ((2**33, 2**30), (2**40, join.RESIDENT)):
+        monkeypatch.setattr(join.torch.cuda, "mem_get_info", lambda _, free=free: (free, 2**40))
+        assert LeastPairs(JoinQuery(HIGHEST, 1, WIDTH, False), NO_KEYS, "cuda:0").room == room
+    assert LeastPairs(JoinQuery(HIGHEST, 1, WIDTH, False), NO_KEYS, "cpu").room == 0
+
+
 def test_none_wanted_none_held():
     pool = texts(np.random.default_rng(7), 20)
     worker = LeastPairs(JoinQuery(HIGHEST, 0, WIDTH, True), NO_KEYS)

@@ -154,3 +154,10 @@ def test_a_plan_that_cannot_be_made_says_so_in_one_line(folder, file, content, w
 def test_a_folder_without_a_pool_is_not_planned(folder):
     (pool_folder(folder.task, CONFIG.encoding, folder.path) / "encoder.json").unlink()
     assert "another version wrote the pool folder" in compare_with_plan(folder, {}, ONE, CONSTANTS)
+
+
+def test_seconds_that_are_damaged_do_not_stop_a_process_that_ends(folder):
+    for content in ("[]", '{"search": "x"}', "{"):
+        (folder.path / "seconds.json").write_text(content)
+        write_seconds(folder.path, {"search": 1.0})
+        assert (folder.path / "seconds.json").read_text() == content
