@@ -74,7 +74,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End without destructors, in which Ray's thread that exports figures can crash a process whose tests all passed.
 
-    It outlives ray.shutdown (2.60), and these tests export every second. Workers of pytest-xdist, whose reports are
+    It may still run then (2.60), and these tests export every second. Workers of pytest-xdist, whose reports are
     still on their way, end as usual.
     """
     if STATUS in config.stash and not hasattr(config, "workerinput"):
