@@ -189,7 +189,7 @@ DIGESTS: dict[str, Any] = {
         '{"made_from": {"model": "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"}, "found": 1}',
         "7af0c28bee42f0331d0619ce866499999fe67ac3083012fb29373960689b6ce1",
     ],
-    "grid": "805676fb1594",
+    "grid": "22f872833e88",
     "cells": [
         {
             "name": "uncertainty-s1-cnn-b100",
@@ -371,7 +371,7 @@ OPTIONS: dict[str, str] = {
     """,
     "oracle": """
         {"pairs_per_call": 16, "calls_at_once": 1, "calls_per_minute": null, "retries": 5, "retry_seconds": 1.0,
-        "call_timeout": 120.0, "cost_per_pair": null, "max_cost": null}
+        "call_timeout": 120.0, "release_actors": false, "cost_per_pair": null, "max_cost": null}
     """,
     "stop": """
         {"labels": null, "hours": null, "patience": null}

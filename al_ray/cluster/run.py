@@ -2,7 +2,7 @@
 
 import logging
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +20,8 @@ from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption, CostReached, LabelsAwaited, MissingSplit, WrongFolder
-from al_ray.core.labels import OPEN, State
+from al_ray.core.labels import OPEN, Answers, Batch, State
+from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
@@ -59,7 +60,7 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
 
     `RunFolder.end_reason` tells why a run stopped early. trial: the run's part of a grid, if any.
     """
-    cluster, track = work.cluster, tracking(work.mlflow)
+    track = tracking(work.mlflow)
     config, task = _read(work, out)
     with opened(out, task, 0.0 if trial is None else PATIENCE) as journal:
         oracle_options, stop = in_force(out, work.oracle_options, work.stop)
@@ -71,29 +72,17 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
         dev = make_dev_oracle(request, oracle) if config.dev_labels else None
         journal.bind(config)
         write_limits(out, oracle_options, stop)
-        state = journal.state()
-        journal.refuse_lost(state.round)
+
+        def completed() -> list[dict[str, Any]]:
+            """Report the round that is complete now; return the metrics of all."""
+            lines = journal.metrics()
+            on_round(lines[-1])
+            track(journal)
+            return lines
+
         early, peaks = None, Peaks()
-        more = state.round < len(config.batches) and limit_reached(stop, journal.complete_rounds()) is None
         try:
-            if more:
-                journal.end(None)
-            # Before any actor is started, because people may not have labelled yet.
-            ask_pending(request, oracle if more else None, dev, state)
-            if more or (dev is not None and state.round and not journal.dev_labels.estimated(state.round)):
-                with (
-                    session(cluster, config.training.workers),
-                    deploy_services(config, cluster, journal, oracle, watch, trial, dev) as world,
-                ):
-                    for _ in loop.run(config, task.split("train"), world, state) if more else ():
-                        lines = journal.metrics()
-                        on_round(lines[-1])
-                        track(journal)
-                        if limit_reached(stop, lines) is not None:
-                            break
-                    if dev is not None:
-                        loop.measure_last(world, journal.state())
-                    peaks = world.peak_memory() if work.on_end else {}
+            peaks = _Session(replace(work, config=config, stop=stop), request, oracle, dev, trial).run(completed)
         except CostReached as limit:
             early = f"{limit}{close_command(config, journal)}"
         journal.end(early or end_reason(config, stop, journal.complete_rounds()))
@@ -101,6 +90,76 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
         if work.on_end:
             work.on_end(journal, peaks)
     return journal
+
+
+class _Release(Exception):
+    """Raised in place of labels, so that the actors end before labels are bought."""
+
+
+class _ReleasingOracle:
+    """The oracle of a run whose actors end while it is asked."""
+
+    def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
+        """Raise _Release."""
+        raise _Release
+
+
+@dataclass(frozen=True)
+class _Session:
+    """A run from the state of its folder on. work: with config and stop as they are in force."""
+
+    work: RunSpec
+    request: OracleRequest
+    oracle: Oracle
+    dev: Oracle | None
+    trial: Trial | None
+
+    def run(self, completed: Callable[[], list[dict[str, Any]]]) -> Peaks:
+        """Run what is left of the run; return the peak memory of its processes. completed: called after each round."""
+        journal = self.request.journal
+        state = journal.state()
+        journal.refuse_lost(state.round)
+        if self._rounds_left(state):
+            journal.end(None)
+        # Before any actor is started, because people may not have labelled yet.
+        self._ask_pending(state)
+        if not self._work_left(state):
+            return {}
+        with session(self.work.cluster, self.work.config.training.workers):
+            while self._work_left(state):
+                try:
+                    return self._deployed(state, completed)
+                except _Release:
+                    state = journal.state()
+                    logger.info("round %d: the actors are ended until it is labelled", state.round + 1)
+                    self._ask_pending(state)
+        return {}
+
+    def _rounds_left(self, state: State) -> bool:
+        rounds = self.request.journal.complete_rounds()
+        return state.round < len(self.work.config.batches) and limit_reached(self.work.stop, rounds) is None
+
+    def _work_left(self, state: State) -> bool:
+        """Whether there is work for actors: more rounds, or dev pairs to be drawn for the last model."""
+        estimated = self.request.journal.dev_labels.estimated
+        return self._rounds_left(state) or bool(self.dev and state.round and not estimated(state.round))
+
+    def _ask_pending(self, state: State) -> None:
+        ask_pending(self.request, self.oracle if self._rounds_left(state) else None, self.dev, state)
+
+    def _deployed(self, state: State, completed: Callable[[], list[dict[str, Any]]]) -> Peaks:
+        """Run what is left on new actors, or up to the next labels if the actors are to be released then (_Release)."""
+        config, journal, oracle, dev = self.work.config, self.request.journal, self.oracle, self.dev
+        if self.request.oracle_options.release_actors:
+            oracle, dev = _ReleasingOracle(), dev and _ReleasingOracle()
+        with deploy_services(config, self.work.cluster, journal, oracle, self.request.watch, self.trial, dev) as world:
+            split = journal.task.split("train")
+            for _ in loop.run(config, split, world, state) if self._rounds_left(state) else ():
+                if limit_reached(self.work.stop, completed()) is not None:
+                    break
+            if dev is not None:
+                loop.measure_last(world, journal.state())
+            return world.peak_memory() if self.work.on_end else {}
 
 
 def _read(work: RunSpec, out: StoragePath) -> tuple[RunConfig, Task]:

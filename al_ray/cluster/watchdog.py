@@ -14,9 +14,11 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 # Seconds of no progress after which a process hangs, and a step; the values in the driver hold for its actors.
 PATIENCE, PATIENCE_OF_STEPS = 60.0, 600.0
@@ -24,6 +26,8 @@ FACTOR = 10  # A step hangs if it takes so many times the median of those before
 BUSY = 0.1  # The share of a core from which on a process is doing something.
 LEAST = 3  # Steps before one that can hang: the first ones load and compile.
 _running = set["Steps"]()
+
+Item = TypeVar("Item")
 
 
 class Steps:
@@ -47,6 +51,18 @@ class Steps:
         """Whether the step that runs hangs."""
         silent = time.monotonic() - self.started
         return silent > patience and len(self.seconds) >= LEAST and silent > FACTOR * median(list(self.seconds))
+
+
+def watched(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield items, each of which takes a step of its own to make."""
+    coming, steps = iter(items), Steps()
+    while True:
+        with steps:
+            try:
+                item = next(coming)
+            except StopIteration:
+                return
+        yield item
 
 
 def watch(name: str, patience: float, patience_of_steps: float) -> None:

@@ -43,3 +43,7 @@ class Block:
 
     rows: Rows
     vectors: Vectors
+
+    def take(self, places: Rows) -> "Block":
+        """Return the texts at (k,) places."""
+        return Block(self.rows[places], self.vectors[places])

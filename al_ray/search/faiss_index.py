@@ -7,6 +7,7 @@ distance of any vectors, for question paraphrase retrieval (paper 002, 2.1.2).
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,6 +34,21 @@ FAISS_METRICS: dict[Metric, int] = {"ip": faiss.METRIC_INNER_PRODUCT, "l2": fais
 OPTIONS: dict[Metric, str] = {"ip": "--search.index", "l2": "--index"}  # Names an index of the metric, for errors.
 
 
+@dataclass(frozen=True)
+class ProbedBlock(Block):
+    """Queries with the cells of an IVF index that are searched for each: numbers (b, p) and cosines (b, p), best first.
+
+    Indexes with the same cells search these without comparing the queries with all centroids again.
+    """
+
+    cells: npt.NDArray[np.int32]
+    cosines: npt.NDArray[np.float32]
+
+    def take(self, places: Rows) -> "ProbedBlock":
+        """Return the queries at (k,) places."""
+        return ProbedBlock(self.rows[places], self.vectors[places], self.cells[places], self.cosines[places])
+
+
 class CosineIndex:
     """An index of unit vectors by inner product; a `place` in it is the row of `vectors` it was built from."""
 
@@ -55,21 +71,27 @@ class CosineIndex:
                 self.index = faiss.index_cpu_to_gpu(self.resources, 0, self.index)
             for part in _parts(len(vectors)):
                 self.index.add(_float32(vectors[part]))
-            if "IVF" in type(self.index).__name__ or hasattr(self.index, "nprobe"):
-                self.index.nprobe = nprobe
+            self.probes = min(nprobe, int(self.index.nlist)) if hasattr(self.index, "nprobe") else 0
+            if self.probes:
+                self.index.nprobe = self.probes
+
+    def probed(self, queries: Block) -> Block:
+        """Return queries with the cells that are searched for each, if this index has cells: a ProbedBlock."""
+        if not self.probes or isinstance(queries, ProbedBlock):
+            return queries
+        cosines, cells = self.index.quantizer.search(_float32(queries.vectors), self.probes)
+        return ProbedBlock(queries.rows, queries.vectors, cells.astype(np.int32), cosines)
 
     def nearest(self, queries: Vectors, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
         """(q, d) -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
-        cosines, places = self.index.search(_float32(queries), min(count, max(1, self.size)))
-        short = count - cosines.shape[1]
-        if short > 0:
-            cosines = np.pad(cosines, ((0, 0), (0, short)), constant_values=-np.inf)
-            places = np.pad(places, ((0, 0), (0, short)), constant_values=NONE)
-        return np.where(places == NONE, -np.inf, cosines).astype(np.float32), places
+        return _filled(*self.index.search(_float32(queries), min(count, max(1, self.size))), count)
 
     def nearest_to(self, queries: Block, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
-        """Return `nearest` of the vectors of a block of queries."""
-        return self.nearest(queries.vectors, count)
+        """Return `nearest` of the vectors of a block of queries, among the cells that it names if it names some."""
+        if not isinstance(queries, ProbedBlock):
+            return self.nearest(queries.vectors, count)
+        where = min(count, max(1, self.size)), queries.cells.astype(np.int64), queries.cosines
+        return _filled(*self.index.search_preassigned(_float32(queries.vectors), *where), count)
 
 
 class DistanceIndex:
@@ -193,6 +215,13 @@ def _empty_index(
 def _parts(count: int) -> list[slice]:
     """Slices that cover `count` vectors, AT_ONCE in each."""
     return [slice(start, start + AT_ONCE) for start in range(0, count, AT_ONCE)]
+
+
+def _filled(cosines: npt.NDArray[np.float32], places: Rows, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
+    """What Faiss found of each query -> cosines (q, count) and places (q, count); -inf and -1 where there are fewer."""
+    room = (0, 0), (0, count - cosines.shape[1])
+    cosines, places = np.pad(cosines, room, constant_values=-np.inf), np.pad(places, room, constant_values=NONE)
+    return np.where(places == NONE, -np.inf, cosines).astype(np.float32), places
 
 
 def _no_neighbors(queries: Vectors) -> Neighbors:

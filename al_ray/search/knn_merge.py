@@ -63,6 +63,10 @@ class PairIndex(Protocol):
     plain: bool
     nested: bool
 
+    def probed(self, queries: Block) -> Block:
+        """Return queries with the cells that are searched for each, if there are any (faiss_index.ProbedBlock)."""
+        ...
+
     def nearest_to(self, queries: Block, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
         """(q,) queries -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
         ...
@@ -80,7 +84,7 @@ def nearest(index: PairIndex, held: Block, queries: Block, count: int) -> Neighb
         if not len(unclear):
             break
         width = min(4 * width, WIDEST)
-        shape, some = (len(queries.rows), width), Block(queries.rows[unclear], queries.vectors[unclear])
+        shape, some = (len(queries.rows), width), queries.take(unclear)
         wider = np.full(shape, -np.inf, dtype=np.float32), np.full(shape, NONE)
         wider[0][:, : cosines.shape[1]], wider[1][:, : places.shape[1]] = cosines, places
         wider[0][unclear], wider[1][unclear] = index.nearest_to(some, width)

@@ -71,8 +71,7 @@ def first_portion(count: int, shards: int) -> Portion:
 def portion_of_nearest(index: PairIndex, held: Block, queries: Block, count: int, portion: Portion) -> Neighbors:
     """Return a portion of knn_merge.nearest of the texts held, best first."""
     if isinstance(portion, Rest):
-        some = Block(queries.rows[portion.lines], queries.vectors[portion.lines])
-        cosines, rows = nearest(index, held, some, count)
+        cosines, rows = nearest(index, held, queries.take(portion.lines), count)
         needed = int(_needed(portion, cosines, rows).sum(axis=1).max(initial=0))
         return cosines[:, :needed], rows[:, :needed]
     if portion is None:

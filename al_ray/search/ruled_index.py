@@ -25,6 +25,10 @@ class RuledIndex:
         """Search texts (n,) with their unit vectors; nothing is copied."""
         self.held, self.rule, self.device, self.size = held, rule, torch.device(device), len(held.rows)
 
+    def probed(self, queries: Block) -> Block:
+        """Return the queries: this index has no cells."""
+        return queries
+
     def nearest_to(self, queries: Block, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
         """(q,) queries -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
         vectors = single(queries.vectors).to(self.device)

@@ -183,13 +183,7 @@ class PoolShard:
         return train_index(vectors, self.spec.search.index, centroids=centroids)
 
     def nearest(
-        self,
-        model: Model,
-        part: str,
-        queries: Block,
-        count: int,
-        trained: Bytes | None = None,
-        portion: Portion = None,
+        self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None, portion: Portion = None
     ) -> Neighbors:
         """Return at least the `count` nearest of the shard's texts to each query, or a portion of them.
 
@@ -198,9 +192,12 @@ class PoolShard:
         held = self._part(model, part)
         if not len(held.rows):
             return np.full((len(queries.rows), 1), -np.inf), np.full((len(queries.rows), 1), NONE)
-        if part not in self._indexes:
-            self._indexes[part] = self._index(held, trained)
-        return portion_of_nearest(self._indexes[part], held, queries, count, portion)
+        return portion_of_nearest(self._index(part, held, trained), held, queries, count, portion)
+
+    def probed(self, model: Model, part: str, queries: Block, trained: Bytes | None = None) -> Block:
+        """Return queries with the cells that the indexes of all shards search for each, if they have cells."""
+        held = self._part(model, part)
+        return self._index(part, held, trained).probed(queries) if len(held.rows) else queries
 
     def exact_nearest(self, model: Model, part: str, queries: Block, count: int) -> Neighbors:
         """Return the `count` nearest by comparison with every text: the truth for the recall of an index."""
@@ -250,11 +247,14 @@ class PoolShard:
         folder = fetched(storage_path(self.spec.folder))
         return read_rule(folder, symmetric=not (folder / "right").exists())
 
-    def _index(self, held: Block, trained: Bytes | None) -> PairIndex:
-        if self._rule is not None:
-            return RuledIndex(held, self._rule, self.spec.device)
-        search = self.spec.search
-        return CosineIndex(held.vectors, search.index, search.nprobe, self.spec.device, trained)
+    def _index(self, part: str, held: Block, trained: Bytes | None) -> PairIndex:
+        """The index of a part, made when it is first needed."""
+        search, device = self.spec.search, self.spec.device
+        if part not in self._indexes and self._rule is not None:
+            self._indexes[part] = RuledIndex(held, self._rule, device)
+        elif part not in self._indexes:
+            self._indexes[part] = CosineIndex(held.vectors, search.index, search.nprobe, device, trained)
+        return self._indexes[part]
 
     def _part(self, model: Model, part: str) -> Block:
         self._use(model)

@@ -13,7 +13,8 @@ from al_ray.core.candidates import Order
 from al_ray.core.pairs import as_pairs
 from al_ray.core.vectors import Block
 from al_ray.datasets.task_folder import write_task
-from al_ray.search.exact_join import JoinQuery, LeastPairs
+from al_ray.search.exact_join import ExactJoin
+from al_ray.search.least_pairs import JoinQuery
 from benchmarks import __main__ as bench
 from benchmarks import memory as bench_memory
 from benchmarks import scaling as bench_scaling
@@ -95,9 +96,9 @@ def test_the_plain_program_finds_what_the_exact_join_finds():
     vectors, rows, count = clustered_vectors(600, 64, 1), np.arange(600), 300
     known = {(0, 1), (2, 3)}
     found = bench_search.naive(vectors, SCORER, count, known)
-    join = LeastPairs(JoinQuery(Order(SCORER.boundary), count, 600, True), np.array([1, 2 * 600 + 3]))
+    join = ExactJoin([JoinQuery(Order(SCORER.boundary), count, 600, True)], [np.array([1, 2 * 600 + 3])])
     join.add(Block(rows, vectors), Block(rows, vectors))
-    exact = join.result()
+    (exact,) = join.results()
     pairs = np.array([pair for _, pair in found])
     assert len(found) == count == len(set(map(tuple, pairs.tolist())))
     assert (pairs[:, 0] < pairs[:, 1]).all()

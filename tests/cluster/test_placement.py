@@ -1,5 +1,6 @@
 """The places of a run's actors: one placement group, all of it or nothing."""
 
+import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -13,11 +14,23 @@ from al_ray.cluster import services
 from al_ray.cluster.actors import BundleSlots, Placement
 from al_ray.cluster.trial import bundles_of
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
-from al_ray.datasets.task_folder import write_task
+from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.run_folder import RunFolder
 from tests.cluster.outcomes import results
 
+# Labels pairs, and notes for each call how many runs have places, and the texts.
+JUDGE = """
+from ray.util import placement_group_table
+
+CALLS = []
+
+
+def label(pairs):
+    CALLS.append((sum(group["state"] == "CREATED" for group in placement_group_table().values()), pairs))
+    return [len(left + right) % 2 == 0 for left, right in pairs]
+"""
 # Four actors with the trainer. This Ray has room for six: for the shards of two runs, and for no trainer beside them.
 WHERE = ClusterConfig(shards=3, timeout=120)
 
@@ -71,6 +84,33 @@ def test_of_two_runs_on_room_for_one_and_a_half_the_second_waits_and_both_end_we
     (now,) = waiting
     assert (actors_of(now["CREATED"]), actors_of(now["PENDING"])) == (4, 4), "the second run has no places"
     assert results(tmp_path / "first") == results(tmp_path / "second")
+
+
+def test_a_run_gives_its_places_back_while_its_oracle_labels_and_ends_the_same(
+    local_ray, make_task, tmp_path, monkeypatch
+):
+    write_task(make_task(True), tmp_path / "task", {})
+    monkeypatch.syspath_prepend(tmp_path)
+    config = RunConfig(
+        task=str(tmp_path / "task"), rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24,
+        encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16), dev_labels=6, oracle="judge:label",
+        training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
+    )  # fmt: skip
+    calls = {}
+    for released in (False, True):
+        (tmp_path / "judge.py").write_text(JUDGE)
+        run(config, WHERE, tmp_path / str(released), OracleConfig(release_actors=released))
+        calls[released] = sys.modules.pop("judge").CALLS
+    # 16 pairs of the first round, and then of each round the pairs of dev; other runs' groups are removed by now.
+    assert [places for places, _ in calls[False]] == [1] * len(calls[False])
+    assert [places for places, _ in calls[True]] == [0] * len(calls[True])
+    assert sorted(texts for _, texts in calls[False]) == sorted(texts for _, texts in calls[True])
+    assert results(tmp_path / "False") == results(tmp_path / "True")
+    estimates = [
+        RunFolder(tmp_path / name, read_task(tmp_path / "task")).dev_labels.estimates() for name in ("False", "True")
+    ]
+    assert len(estimates[0]) == 2
+    assert estimates[0] == estimates[1]
 
 
 def test_trainers_have_the_first_bundles_of_a_run_and_shards_the_others():

@@ -292,6 +292,31 @@ def test_neighbours_are_asked_for_again_of_the_shard_that_has_them_alone(local_r
     assert notes[4][1] <= 1000 * (4 * 25 + 49) < 1000 * 4 * 49
 
 
+def test_the_cells_of_a_query_are_found_by_its_own_shard(local_ray, tmp_path):
+    class Noting(DrawnVectors):
+        def probed(self, *arguments: Any) -> Any:
+            self.note("probed", arguments[2])
+            return super().probed(*arguments)
+
+        def nearest(self, *arguments: Any, **options: Any) -> Any:
+            self.note(type(arguments[2]).__name__, arguments[2])
+            return super().nearest(*arguments, **options)
+
+        def note(self, what: str, queries: Block) -> None:
+            with (tmp_path / f"{self.spec.shards}-{self.spec.shard}").open("a") as notes:
+                notes.write(f"{what} {len(queries.rows)}\n")
+
+    for index, kind in (("Flat", "Block"), ("IVF8,Flat", "ProbedBlock")):
+        with pool_of(task_of(1000), 2, Noting, index=index) as (pool, _):
+            split = pool.task.split("train")
+            PoolSearch(pool, split, config=replace(pool.search, kind="knn")).least(MODEL, HIGHEST, 300, NO_KEYS)
+        for shard in range(2):
+            lines = Counter((tmp_path / f"2-{shard}").read_text().splitlines())
+            # One block of 500 texts a shard: its own is asked about, and both are answered.
+            assert lines == {"probed 500": 1, f"{kind} 500": 2}
+            (tmp_path / f"2-{shard}").unlink()
+
+
 def hungry_once(method: str, flag: Path) -> type:
     """A shard that runs out of memory the first time that a method of shard 1 is called."""
 

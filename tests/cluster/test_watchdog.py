@@ -21,6 +21,10 @@ for number in range({LEAST} + 1):
         if number == {LEAST}:
             threading.Event().wait()
 """
+STUCK_ITEM = f"""
+for _ in watchdog.watched(threading.Event().wait() if number == {LEAST} else number for number in range({LEAST} + 1)):
+    pass
+"""
 # Calls of this kind keep Python's lock.
 LOCKING = "import ctypes; ctypes.PyDLL(None).pause()"
 
@@ -57,8 +61,9 @@ def test_a_process_whose_threads_wait_for_one_that_keeps_the_lock_is_killed():
     assert (process.returncode, "it has done nothing" in said) == (-signal.SIGKILL, True)
 
 
-def test_a_process_with_a_stuck_step_ends_itself():
-    process = started(STUCK)
+@pytest.mark.parametrize("lines", [STUCK, STUCK_ITEM], ids=["a step", "an item"])
+def test_a_process_with_a_stuck_step_ends_itself(lines):
+    process = started(lines)
     _, said = process.communicate()
     assert (process.returncode, "a step takes more than 1 s, and 10 times those before it" in said) == (1, True)
 
@@ -71,6 +76,15 @@ def test_a_process_that_waits_is_left_alone_until_it_ends():
     assert other.returncode == -signal.SIGKILL
     assert process.communicate("") == ("done\n", "")
     assert process.returncode == 0
+
+
+def test_watched_items_are_all_there_and_no_step_runs_between_them():
+    items = []
+    for item in watchdog.watched(iter(range(5))):
+        assert not watchdog._running
+        items.append(item)
+    assert items == list(range(5))
+    assert not watchdog._running
 
 
 @pytest.mark.parametrize(

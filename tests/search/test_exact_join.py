@@ -17,7 +17,9 @@ from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import NO_KEYS, Keys
 from al_ray.core.vectors import Block, dots
 from al_ray.search import exact_join as join
-from al_ray.search.exact_join import JoinQuery, LeastPairs, hosts
+from al_ray.search import least_pairs
+from al_ray.search.exact_join import ExactJoin, hosts
+from al_ray.search.least_pairs import JoinQuery, LeastPairs
 from al_ray.search.vector_files import single
 
 WIDTH = 1000
@@ -59,8 +61,8 @@ def small_tiles(tile: tuple[int, int] = (2, 3), spare: int = 1, rescored: int = 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(join, "FIRST", tile)
         patch.setattr(join, "TILE", (tile[0] + 1, tile[1] + 2))
-        patch.setattr(join, "SPARE", spare)
-        patch.setattr(join, "RESCORED", rescored)
+        patch.setattr(least_pairs, "SPARE", spare)
+        patch.setattr(least_pairs, "RESCORED", rescored)
         yield
 
 
@@ -81,23 +83,31 @@ class Cut:
 
     def least(self, wanted: JoinQuery, labelled: Keys, left: Block, right: Block, share: bool = False) -> Candidates:
         """share: workers tell each other their bounds."""
-        rng = np.random.default_rng(self.seed)
+        return self.least_of_each([wanted], [labelled], left, right, share)[0]
+
+    def least_of_each(
+        self, queries: list[JoinQuery], labelled: list[Keys], left: Block, right: Block, share: bool = False
+    ) -> list[Candidates]:
+        """The same by one join for several queries."""
+        rng, kind = np.random.default_rng(self.seed), queries[0]
         ours = self.blocks(left, rng)
-        theirs = ours if wanted.symmetric else self.blocks(right, rng)
-        meetings = circulant(len(ours)) if wanted.unordered else list(product(range(len(ours)), range(len(theirs))))
-        workers = [LeastPairs(wanted, labelled, half=self.half) for _ in range(self.workers)]
+        theirs = ours if kind.symmetric else self.blocks(right, rng)
+        meetings = circulant(len(ours)) if kind.unordered else list(product(range(len(ours)), range(len(theirs))))
+        workers = [ExactJoin(queries, labelled, half=self.half) for _ in range(self.workers)]
         for worker in workers:
             worker.room = self.room
         for number in rng.permutation(len(meetings)):
             one, other = ours[meetings[number][0]], theirs[meetings[number][1]]
-            turned = wanted.unordered and rng.random() < 0.5
+            turned = kind.unordered and rng.random() < 0.5
             worker = workers[rng.integers(self.workers)]
             if share:
-                worker.tighten(min(each.bound for each in workers))
+                worker.tighten([min(bounds) for bounds in zip(*(each.bounds for each in workers), strict=True)])
             worker.add(*((other, one) if turned else (one, other)))
-        found = BestCandidates(wanted.order, wanted.count)
-        found.add(*(worker.result() for worker in workers))
-        return found.result()
+        best = [BestCandidates(query.order, query.count) for query in queries]
+        for worker in workers:
+            for of_query, found in zip(best, worker.results(), strict=True):
+                of_query.add(found)
+        return [of_query.result() for of_query in best]
 
 
 def circulant(blocks: int) -> list[tuple[int, int]]:
@@ -129,6 +139,26 @@ CUTS = st.builds(
 def test_the_least_are_those_of_a_double_loop_however_the_work_is_cut(pool, cut, share):
     with small_tiles():
         assert listed(cut.least(*pool, share=share)) == least_by_loops(*pool)
+
+
+@given(asked(), CUTS, st.booleans(), st.lists(st.tuples(st.sampled_from(CENTRES), st.integers(0, 12)), max_size=3))
+def test_several_queries_of_one_join_find_what_each_finds_alone(pool, cut, share, others):
+    wanted, labelled, left, right = pool
+    queries = [wanted, *(replace(wanted, order=Order(centre), count=count) for centre, count in others)]
+    excluded = [labelled, *(labelled[number::2] for number in range(len(others)))]
+    with small_tiles():
+        found = cut.least_of_each(queries, excluded, left, right, share)
+    for query, keys, candidates in zip(queries, excluded, found, strict=True):
+        assert listed(candidates) == least_by_loops(query, keys, left, right)
+
+
+def test_several_queries_share_each_product(monkeypatch):
+    pool, products = texts(np.random.default_rng(8), 40), []
+    monkeypatch.setattr(join, "_product", lambda x, y: (products.append(len(x)), x @ y.T)[1])
+    for queries in (1, 3):
+        products.clear()
+        ExactJoin([JoinQuery(HIGHEST, 5, WIDTH, True)] * queries, [NO_KEYS] * queries).add(pool, pool)
+        assert len(products) == 1
 
 
 @pytest.mark.parametrize("half", [False, True])
@@ -170,7 +200,7 @@ def test_a_product_as_wrong_as_its_error_allows_changes_nothing(pool, block, see
         return (x @ y) + torch.from_numpy(0.05 * rng.choice([-1.0, 1.0], (len(x), y.shape[1]))).float()
 
     with small_tiles((8, 8)), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LeastPairs, "_error", lambda *_: 0.0501 + pool[0].slack)
+        patch.setattr(ExactJoin, "_error", lambda *_: 0.0501)
         patch.setattr(torch, "mm", wrong)
         found = Cut(seed, block, 1).least(*pool)
     assert listed(found) == least_by_loops(*pool)
@@ -181,7 +211,7 @@ def test_blocks_that_share_no_group_have_no_pair(half):
     pool = texts(np.random.default_rng(3), 60)
     codes = np.arange(WIDTH, dtype=np.int32) // 100
     rule, wanted = PairRule(same=GroupCodes(("country",), codes, codes)), JoinQuery(HIGHEST, 2000, WIDTH, True)
-    worker = LeastPairs(wanted, NO_KEYS, half=half, rule=rule)
+    worker = ExactJoin([wanted], [NO_KEYS], half=half, rule=rule)
     blocks = [Block(pool.rows[start : start + 6], pool.vectors[start : start + 6]) for start in range(0, 60, 6)]
     for host, visitor in circulant(len(blocks)):
         worker.add(blocks[host], blocks[visitor])
@@ -191,7 +221,7 @@ def test_blocks_that_share_no_group_have_no_pair(half):
         if codes[pair[0] // WIDTH] == codes[pair[0] % WIDTH]
     ]
     assert 0 < len(expected) < 600
-    assert listed(worker.result()) == expected
+    assert listed(worker.results()[0]) == expected
 
 
 def test_own_blocks_stay_on_the_device_as_long_as_there_is_room(monkeypatch):
@@ -200,29 +230,29 @@ def test_own_blocks_stay_on_the_device_as_long_as_there_is_room(monkeypatch):
     monkeypatch.setattr(join, "single", lambda vectors: (loaded.append(len(vectors)), single(vectors))[1])
     # A block has 10 vectors of 16 numbers of 4 bytes: all six stay, or two, or none.
     for room, times in ((10**6, 6 + 6), (1500, 6 + 2 + 6 * 4), (0, 6 + 36)):
-        worker = LeastPairs(JoinQuery(HIGHEST, 50, WIDTH, False), NO_KEYS)
+        worker = ExactJoin([JoinQuery(HIGHEST, 50, WIDTH, False)], [NO_KEYS])
         worker.room = room
         loaded.clear()
         for visitor in visitors:
             for block in held:
                 worker.add(visitor, block)
         assert len(loaded) == times
-        assert len(worker.result()) == 50
+        assert len(worker.results()[0]) == 50
 
 
 def test_what_stays_on_a_gpu_is_at_most_an_eighth_of_its_free_memory(monkeypatch):
     for free, room in ((2**33, 2**30), (2**40, join.RESIDENT)):
         monkeypatch.setattr(join.torch.cuda, "mem_get_info", lambda _, free=free: (free, 2**40))
-        assert LeastPairs(JoinQuery(HIGHEST, 1, WIDTH, False), NO_KEYS, "cuda:0").room == room
-    assert LeastPairs(JoinQuery(HIGHEST, 1, WIDTH, False), NO_KEYS, "cpu").room == 0
+        assert ExactJoin([JoinQuery(HIGHEST, 1, WIDTH, False)], [NO_KEYS], "cuda:0").room == room
+    assert ExactJoin([JoinQuery(HIGHEST, 1, WIDTH, False)], [NO_KEYS], "cpu").room == 0
 
 
 def test_none_wanted_none_held():
     pool = texts(np.random.default_rng(7), 20)
-    worker = LeastPairs(JoinQuery(HIGHEST, 0, WIDTH, True), NO_KEYS)
+    worker = ExactJoin([JoinQuery(HIGHEST, 0, WIDTH, True)], [NO_KEYS])
     worker.add(pool, pool)
-    assert not len(worker)
-    assert not len(worker.result())
+    assert not len(worker.searches[0])
+    assert not len(worker.results()[0])
 
 
 def test_labelled_pairs_do_not_count_towards_the_bound():
@@ -235,33 +265,28 @@ def test_labelled_pairs_do_not_count_towards_the_bound():
 
 
 @pytest.mark.parametrize("kinds", [1, 3, 10**9])
-def test_few_candidates_are_held_even_where_all_cost_the_same(kinds):
-    class Watched(LeastPairs):
-        most = 0
-
-        def _settle(self) -> None:
-            self.most = max(self.most, len(self))
-            super()._settle()
-
+def test_few_candidates_are_held_even_where_all_cost_the_same(kinds, monkeypatch):
+    most, settle = [], LeastPairs._settle
+    monkeypatch.setattr(LeastPairs, "_settle", lambda self: (most.append(len(self)), settle(self)))
     pool = texts(np.random.default_rng(3), 500, kinds)
     wanted = JoinQuery(Order(0.2), 100, WIDTH, True)
     with small_tiles((64, 64), spare=50, rescored=128):
-        worker = Watched(wanted, NO_KEYS)
+        worker = ExactJoin([wanted], [NO_KEYS])
         worker.add(pool, pool)
-        assert 100 <= len(worker) < 175
-        found = worker.result()
+        assert 100 <= len(worker.searches[0]) < 175
+        (found,) = worker.results()
     # At most count * 5/4 + SPARE, and then what was looked at together.
-    assert 100 < worker.most < 125 + 50 + 128
+    assert 100 < max(most) < 125 + 50 + 128
     assert len(found) == 100
     if kinds == 1:
         keys = sorted(int(a) * WIDTH + int(b) for a, b in product(pool.rows, pool.rows) if a < b)
         assert found.keys.tolist() == keys[:100]
 
 
-def looked_at(monkeypatch: pytest.MonkeyPatch, worker: LeastPairs, pool: Block) -> int:
+def looked_at(monkeypatch: pytest.MonkeyPatch, worker: ExactJoin, pool: Block) -> int:
     """How many pairs were looked at again, in float64."""
     seen = []
-    monkeypatch.setattr(join, "dots", lambda x, y: (seen.append(len(x)), dots(x, y))[1])
+    monkeypatch.setattr(least_pairs, "dots", lambda x, y: (seen.append(len(x)), dots(x, y))[1])
     worker.add(pool, pool)
     monkeypatch.undo()
     return sum(seen)
@@ -270,17 +295,17 @@ def looked_at(monkeypatch: pytest.MonkeyPatch, worker: LeastPairs, pool: Block) 
 @pytest.mark.parametrize("centre", [inf, 0.1])
 def test_few_pairs_are_looked_at_again_and_fewer_with_a_bound_to_start_from(monkeypatch, centre):
     # 499,500 pairs. A running bound looks at about n (1 + ln(N / n)) = 5,265, a perfect one at 1,000.
-    monkeypatch.setattr(join, "SPARE", 64)
+    monkeypatch.setattr(least_pairs, "SPARE", 64)
     pool = texts(np.random.default_rng(4), 1000, spread=3.0, d=64)
     wanted = JoinQuery(Order(centre), 1000, WIDTH, True)
-    alone = LeastPairs(wanted, NO_KEYS)
+    alone = ExactJoin([wanted], [NO_KEYS])
     expected = 1000 * (1 + np.log(499_500 / 1000))
     assert looked_at(monkeypatch, alone, pool) < 1.5 * expected
-    found = alone.result()
-    told = LeastPairs(wanted, NO_KEYS)
-    told.tighten(alone.bound)
+    (found,) = alone.results()
+    told = ExactJoin([wanted], [NO_KEYS])
+    told.tighten(alone.bounds)
     assert looked_at(monkeypatch, told, pool) < 1100
-    assert listed(told.result()) == listed(found)
+    assert listed(told.results()[0]) == listed(found)
 
 
 def test_the_rough_product_is_as_near_as_its_error_says():
@@ -289,7 +314,7 @@ def test_the_rough_product_is_as_near_as_its_error_says():
     for d, half in product((1, 8, 384, 1024), (False, True)):
         vectors = unit(np.abs(rng.standard_normal((300, d))) + 0.01)
         block = Block(np.arange(300), vectors)
-        worker = LeastPairs(JoinQuery(HIGHEST, 5, WIDTH, False), NO_KEYS, half=half)
+        worker = ExactJoin([JoinQuery(HIGHEST, 5, WIDTH, False)], [NO_KEYS], half=half)
         loaded = worker._load(block)
         exact = (vectors.astype(np.float64) @ vectors.T.astype(np.float64)).ravel()
         rough = torch.mm(loaded.rough, loaded.rough.T).double().numpy().ravel()
@@ -319,7 +344,7 @@ def test_of_any_number_of_blocks_each_two_meet_once_and_none_leads_much_more_tha
 def test_a_gpu_chooses_as_the_cpu_does(centre, half):
     pool = texts(np.random.default_rng(6), 1000, kinds=900, spread=2.0, d=384)
     wanted = JoinQuery(Order(centre), 3000, WIDTH, True)
-    here, there = LeastPairs(wanted, NO_KEYS), LeastPairs(wanted, NO_KEYS, "cuda:0", half)
+    here, there = ExactJoin([wanted], [NO_KEYS]), ExactJoin([wanted], [NO_KEYS], "cuda:0", half)
     for worker in (here, there):
         worker.add(pool, pool)
-    assert listed(there.result()) == listed(here.result())
+    assert listed(there.results()[0]) == listed(here.results()[0])

@@ -1,5 +1,8 @@
 """Faiss against double loops: flat and IVF, and what is asked for beyond what there is."""
 
+from dataclasses import replace
+
+import faiss
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 from al_ray.core.errors import BadOption
 from al_ray.core.vectors import Block
 from al_ray.search import faiss_index
-from al_ray.search.faiss_index import CosineIndex, exact_nearest, sample_size, set_threads, train_index
+from al_ray.search.faiss_index import CosineIndex, ProbedBlock, exact_nearest, sample_size, set_threads, train_index
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +61,52 @@ def test_an_ivf_index_looks_into_as_many_cells_as_it_is_told():
     assert found[0] < found[1] < found[2] == 30 * 200
     cosines, places = CosineIndex(vectors, "IVF8,Flat", 1).nearest(queries, 200)
     assert ((places == -1) == np.isneginf(cosines)).all()
+
+
+@pytest.mark.parametrize("factory", ["IVF8,Flat", "IVF8,SQ8", "IVF8,PQ2x4", "IVF8_HNSW4,Flat"])
+def test_queries_with_their_cells_find_what_an_index_finds_that_looks_for_them(factory):
+    vectors, queries = unit(600, 0), Block(np.arange(40), unit(40, 1))
+    trained = train_index(vectors, factory)
+    one, other = (CosineIndex(vectors[start::2], factory, 3, trained=trained) for start in (0, 1))
+    probed = one.probed(queries)
+    assert isinstance(probed, ProbedBlock)
+    assert (probed.cells.shape, probed.cosines.shape) == ((40, 3), (40, 3))
+    for index in (one, other):
+        for found, expected in zip(index.nearest_to(probed, 400), index.nearest_to(queries, 400), strict=True):
+            assert found.tolist() == expected.tolist()
+    some, cosines = probed.take(np.array([7, 3])), other.nearest_to(probed, 5)[0]
+    assert some.rows.tolist() == [7, 3]
+    assert other.nearest_to(some, 5)[0] == pytest.approx(cosines[[7, 3]], abs=1e-6)
+
+
+def test_cells_that_queries_name_are_those_that_are_searched():
+    vectors, queries = unit(600, 0), Block(np.arange(10), unit(10, 1))
+    index = CosineIndex(vectors, "IVF8,Flat", 1)
+    own = index.probed(queries)
+    others = replace(own, cells=(own.cells + 1) % 8)
+    found = index.nearest_to(others, 600)[1]
+    cells = index.probed(Block(np.arange(600), vectors)).cells[:, 0]
+    for line, (cell,) in zip(found, others.cells, strict=True):
+        assert sorted(line[line >= 0].tolist()) == np.flatnonzero(cells == cell).tolist()
+
+
+def test_an_index_without_cells_adds_none_and_one_has_no_more_than_it_has():
+    queries = Block(np.arange(5), unit(5, 1))
+    assert CosineIndex(unit(50, 0), "Flat", 3).probed(queries) is queries
+    probed = CosineIndex(unit(400, 0), "IVF4,Flat", 9).probed(queries)
+    assert np.sort(probed.cells, axis=1).tolist() == [[0, 1, 2, 3]] * 5
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not hasattr(faiss, "StandardGpuResources"), reason="faiss-gpu is not installed")
+def test_cells_of_queries_are_found_and_searched_on_a_gpu_as_on_the_cpu():
+    vectors, queries = unit(2000, 0), Block(np.arange(100), unit(100, 1))
+    trained = train_index(vectors, "IVF8,Flat")
+    cpu, gpu = (CosineIndex(vectors, "IVF8,Flat", 2, device, trained) for device in ("cpu", "cuda:0"))
+    probed = gpu.probed(queries)
+    assert isinstance(probed, ProbedBlock)
+    assert probed.cells.tolist() == cpu.probed(queries).cells.tolist()
+    assert gpu.nearest_to(probed, 5)[1].tolist() == cpu.nearest_to(probed, 5)[1].tolist()
 
 
 def test_a_cosine_of_one_is_found_for_itself():

@@ -25,8 +25,9 @@ from al_ray.metrics.average_precision import counts_above, thresholds_of
 from al_ray.metrics.bootstrap import QueryBootstrap
 from al_ray.metrics.estimator import CountRequest
 from al_ray.search import vector_files
-from al_ray.search.exact_join import UNIT, JoinQuery, LeastPairs, hosts
+from al_ray.search.exact_join import UNIT, ExactJoin, hosts
 from al_ray.search.knn_merge import KnnRequest, select, shortlist
+from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.shard import PoolShard
 from al_ray.search.vector_files import GIB, VectorStore, single
 from al_ray.storage.uri import storage_path
@@ -62,12 +63,12 @@ def joined(made: Pool) -> list:
     model, left, right = made.model, made.part("train", "left"), made.part("train", "right")
     wanted = JoinQuery(ORDER, COUNT, made.task.split("train").space.width, made.task.symmetric)
     blocks = [shard.block(model, right, 0, len(shard.rows(right))) for shard in made.shards]
-    workers = [LeastPairs(wanted, NO_KEYS) for _ in made.shards]
+    workers = [ExactJoin([wanted], [NO_KEYS]) for _ in made.shards]
     for number, own in enumerate(made.shards):
         visitor = own.block(model, left, 0, len(own.rows(left)))
         for host in hosts(number, len(blocks)).tolist() if made.task.symmetric else range(len(blocks)):
             workers[host].add(visitor, blocks[host])
-    found = [worker.result() for worker in workers]
+    found = [candidates for worker in workers for candidates in worker.results()]
     best = NO_CANDIDATES.joined(*found).least(ORDER, COUNT)
     return list(zip(best.keys.tolist(), best.cosines.tolist(), strict=True))
 

@@ -23,7 +23,7 @@ from al_ray.apps.reporting.read_runs import read_grid
 from al_ray.apps.reporting.run_records import Run
 from al_ray.cluster.actors import describe_nodes
 from al_ray.cluster.session import local, refuse_unshared, session
-from al_ray.core.errors import MissingSplit, NoPlacement
+from al_ray.core.errors import BadOption, MissingSplit, NoPlacement
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
@@ -91,6 +91,8 @@ def validate(grid: Grid) -> Task:
     refuse_untracked(grid.how)
     config = grid.work.config
     grid.work.stop.refuse_unmeasured(config)
+    if grid.work.oracle_options.release_actors:
+        raise BadOption("jobs.grid --release-actors: a run of a grid has its resources to its end; leave it out")
     texts = storage_path(config.task)
     refuse_inside(grid.out, texts)
     task = read_task(texts)

@@ -21,16 +21,17 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
-from al_ray.core.vectors import Vectors, dots
+from al_ray.core.vectors import Block, Vectors, dots
 from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.encoders.tokens import Tokens, batches
 from al_ray.encoders.transformer import Encoder
 from al_ray.metrics import estimator as estimate
 from al_ray.metrics.bootstrap import QueryBootstrap
-from al_ray.search import exact_join as join
 from al_ray.search.counting import COLUMNS
+from al_ray.search.exact_join import ExactJoin
 from al_ray.search.faiss_index import CosineIndex, set_threads
+from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.shard import PoolShard, ShardSpec
 from al_ray.training.bi_encoder import PASS, train
 from al_ray.training.head import Head
@@ -138,8 +139,8 @@ def _exact(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
     def seconds(width: int, texts: int, repeats: int) -> float:
         own = np.ascontiguousarray(vectors[:, :width])
         own /= np.linalg.norm(own, axis=1, keepdims=True)
-        left = join.Block(rows[:texts], own[:texts])
-        right = join.Block(rows[half : half + texts], own[half : half + texts])
+        left = Block(rows[:texts], own[:texts])
+        right = Block(rows[half : half + texts], own[half : half + texts])
         return _seconds(lambda: _join(left, right, device), repeats) / (texts * texts)
 
     whole, narrow = seconds(dim, half, 2), seconds(few, half, 2)
@@ -149,13 +150,13 @@ def _exact(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
     yield "meetings", 1 / (64 * seconds(dim, 8, 20))
 
 
-def _join(left: join.Block, right: join.Block, device: str) -> None:
+def _join(left: Block, right: Block, device: str) -> None:
     """Join two blocks under a bound so tight that almost no pair is rescored, as in large pools."""
-    query = join.JoinQuery(Order(0.6), 2048, 2 * (int(right.rows[-1]) + 1), symmetric=True)
-    search = join.LeastPairs(query, NO_KEYS, device, half=device != "cpu")
-    search.tighten(1e-4)
-    search.add(left, right)
-    search.result()
+    query = JoinQuery(Order(0.6), 2048, 2 * (int(right.rows[-1]) + 1), symmetric=True)
+    join = ExactJoin([query], [NO_KEYS], device, half=device != "cpu")
+    join.tighten([1e-4])
+    join.add(left, right)
+    join.results()
 
 
 def _faiss(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:

@@ -10,7 +10,6 @@ from al_ray.apps.planning.hardware import CPU, CUDA, Time, longest, time_of
 from al_ray.apps.planning.setting import Setting
 from al_ray.apps.planning.sizes import pairs_of
 from al_ray.cluster.pool.ring import texts_at_once
-from al_ray.cluster.pool.sharded_evaluator import EXAMPLE_SEARCHES
 from al_ray.core.chunks import texts_in_chunk
 from al_ray.search import knn_merge
 from al_ray.search.exact_join import GPU_TILE, TILE
@@ -47,23 +46,26 @@ def embed_time(run: Setting, left: int, right: int | None) -> Time:
     return encode_time(run, run.share(left)) + (Time() if right is None else encode_time(run, run.share(right)))
 
 
-def search_time(run: Setting, left: int, right: int | None, count: int) -> Time:
-    """Return the time to find the `count` pairs of least cost among these texts, by the configured search."""
+def search_time(run: Setting, left: int, right: int | None, *counts: int) -> Time:
+    """Return the time of one search of the configured kind, by queries for so many pairs each, among these texts."""
     if run.kind == "exact":
-        return join_time(run, left, right, count)
-    return knn_time(run, left, right, run.config.search.neighbours, count)
+        return join_time(run, left, right, *counts)
+    return knn_time(run, left, right, run.config.search.neighbours, *counts)
 
 
 def examples_time(run: Setting) -> Time:
-    """Return the time to find the error examples of a round, among the pairs of one evaluated split."""
+    """Return the time to find the error examples of a round, among the pairs of one evaluated split.
+
+    One search is asked two queries, for pairs of the highest score and for uncertain ones.
+    """
     sizes, options = run.sizes, run.config.evaluation
     if not (options.splits and options.examples):
         return Time()
-    return search_time(run, sizes.evaluation, sizes.evaluation_right, options.examples).times(EXAMPLE_SEARCHES)
+    return search_time(run, sizes.evaluation, sizes.evaluation_right, options.examples, options.examples)
 
 
-def join_time(run: Setting, left: int, right: int | None, count: int) -> Time:
-    """Return the time of the exact join: each pair once, shared evenly, at dim multiply-adds and one comparison.
+def join_time(run: Setting, left: int, right: int | None, *counts: int) -> Time:
+    """Return the time of the exact join: each pair once, shared evenly, at dim multiply-adds, and compared per query.
 
     Each product has a fixed cost: of two blocks, or of tiles if a block is larger. For the n least of its N pairs, a
     shard rescores n (1 + ln(N / n)) of them in float64; that only these are left open by the rounding of a rough
@@ -74,18 +76,19 @@ def join_time(run: Setting, left: int, right: int | None, count: int) -> Time:
     pairs = pairs_of(left, right) / run.shards
     tile = min(block, left / run.shards) * min(block, (right or left) / run.shards)
     travelling = left * sizes.dim * sizes.vectors / (2 if right is None else 1)
-    shards = run.on_device(pairs * sizes.dim, "product") + run.on_device(pairs, "compare")
+    shards = run.on_device(pairs * sizes.dim, "product") + run.on_device(len(counts) * pairs, "compare")
     # At least one, even if the pool is smaller than a block.
     shards += run.on_thread(max(1.0, pairs / min(tile, prod(TILES[run.constants.device]))), "meetings")
-    shards += run.on_thread(rescored_pairs(pairs, count) * sizes.dim, "rescore") + run.received(travelling)
-    return shards + merge_time(run, pairs_of(left, right), count)
+    rescored = sum(rescored_pairs(pairs, count) for count in counts)
+    shards += run.on_thread(rescored * sizes.dim, "rescore") + run.received(travelling)
+    return shards + merge_time(run, pairs_of(left, right), *counts)
 
 
-def knn_time(run: Setting, left: int, right: int | None, neighbors: int, count: int) -> Time:
+def knn_time(run: Setting, left: int, right: int | None, neighbors: int, *counts: int) -> Time:
     """Return the time of a Faiss search: every left text queries every shard; the index is rebuilt in each round.
 
-    A query is compared with all vectors of a shard's Flat index, or with all centroids and
-    nprobe / cells of the vectors. One shard merges the first answers of all shards to a query, and then the nearest;
+    A query is compared with all vectors of a shard's Flat index, or with nprobe / cells of them, and on its own shard
+    with all centroids. One shard merges the first answers of all shards to a query, and then the nearest;
     second answers are not included: of texts that are dealt at random, fewer than one in a thousand. Of all N
     candidates n (1 + ln(N / n)) are rescored in float64 for the n least, as in the exact join, and the driver merges
     them at the same time. Queries and answers travel between shards, which is assumed not to overlap with work.
@@ -97,16 +100,17 @@ def knn_time(run: Setting, left: int, right: int | None, neighbors: int, count: 
     cells = cells_of(search.index)
     if cells:
         build = build_time(run, right or left)
-        query = run.on_device(left * cells * sizes.dim, "flat")
+        query = run.on_device(run.share(left) * cells * sizes.dim, "flat")
         query += run.on_device(left * stored * min(1.0, search.nprobe / cells) * sizes.dim, "ivf")
     else:
         build, query = Time(), run.on_device(left * stored * sizes.dim, "flat")
-    rescored = rescored_pairs(left * neighbors, count)
+    rescored = sum(rescored_pairs(left * neighbors, count) for count in counts)
     # All shards merge at once: each `shards` answers of width to its own left texts.
     sorted_texts = left * width + (left / run.shards * neighbors if first else 0)
     work = run.on_thread(rescored / run.shards * sizes.dim, "rescore") + run.on_thread(sorted_texts, "sort")
-    travel = run.received(left * (sizes.dim * sizes.vectors + width * 12))
-    return longest(build + query + work + travel, merge_time(run, left * neighbors, count))
+    # A cell's number and cosine, and those of a neighbour.
+    travel = run.received(left * (sizes.dim * sizes.vectors + 8 * min(search.nprobe, cells) + 12 * width))
+    return longest(build + query + work + travel, merge_time(run, left * neighbors, *counts))
 
 
 def build_time(run: Setting, texts: int) -> Time:
@@ -135,9 +139,9 @@ def first_answers(run: Setting, neighbors: int) -> int:
     return portion.count if isinstance(portion, First) else 0
 
 
-def merge_time(run: Setting, candidates: float, count: int) -> Time:
-    """Return the time of the driver to sort the candidates of all shards, at most `count` of each."""
-    return run.on_thread(min(candidates, run.shards * count), "sort")
+def merge_time(run: Setting, candidates: float, *counts: int) -> Time:
+    """Return the time of the driver to sort the candidates of all shards, for each query at most `count` of each."""
+    return run.on_thread(sum(min(candidates, run.shards * count) for count in counts), "sort")
 
 
 def rescored_pairs(candidates: float, count: int) -> float:

@@ -26,7 +26,7 @@ from al_ray.cluster.actors import TEXTS
 from al_ray.cluster.out_of_memory import wait_for
 from al_ray.cluster.pool.neighbors import with_neighbors
 from al_ray.cluster.pool.ring import SERVE, Place, Ring, Stage, asked_ahead, is_due, texts_at_once
-from al_ray.cluster.watchdog import Steps
+from al_ray.cluster.watchdog import Steps, watched
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Keys, Pairs, Rows, is_in
@@ -34,10 +34,11 @@ from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.counting import SampleCounter, SampleWeights
-from al_ray.search.exact_join import JoinQuery, LeastPairs, hosts
+from al_ray.search.exact_join import ExactJoin, hosts
 from al_ray.search.faiss_index import Bytes, set_threads
-from al_ray.search.knn_merge import KnnRequest, select, shortlist
+from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, select, shortlist
 from al_ray.search.knn_rounds import Portion
+from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.shard import PoolShard, ShardSpec
 
@@ -54,7 +55,7 @@ class PullsFromPeers(Base):
         """Make the shard."""
         super().__init__(spec)
         self._embedding, self._indexing = threading.RLock(), threading.Lock()
-        self._searching: tuple[int, LeastPairs] | None = None
+        self._searching: tuple[int, ExactJoin] | None = None
         self._answers = dict[str, Steps]()
 
     def on_embedded(self, count: int) -> None:
@@ -65,7 +66,7 @@ class PullsFromPeers(Base):
         """As PoolShard.embed, but yield WORDS numbers at most; what a peer asks for waits meanwhile."""
         with self._embedding:
             steps, done = ceil(len(self.rows(part)) / self.spec.encoder.encoder_batch), 0
-            for step, count in enumerate(super().embed(model, part)):
+            for step, count in enumerate(watched(super().embed(model, part))):
                 done += count
                 if is_due(step, steps):
                     yield done
@@ -123,11 +124,14 @@ class PullsFromPeers(Base):
                 done = 0
         yield own, cosines
 
-    def least_of_all(self, model: Model, ring: Ring, query: JoinQuery, labelled: Keys) -> Stage[Candidates]:
-        """The least pairs of all left texts with this shard's right ones: at most `count`, in order.
+    def least_of_all(
+        self, model: Model, ring: Ring, queries: Sequence[JoinQuery], *labelled: Keys
+    ) -> Stage[list[Candidates]]:
+        """The least pairs of all left texts with this shard's right ones: at most `count` for each query, in order.
 
-        Where pairs are unordered, two blocks meet in one place (exact_join.hosts). Shards learn each other's bounds
-        with the blocks: one that knows an old bound returns more pairs, not others.
+        labelled: sorted keys for each query. Where pairs are unordered, two blocks meet in one place
+        (exact_join.hosts). Shards learn each other's bounds with the blocks: one that knows an old bound returns more
+        pairs, not others.
         """
         ring = replace(ring, block=texts_at_once(self.spec.device, ring.block))
         held, places = self._part(model, ring.right), ring.places("right")
@@ -137,64 +141,75 @@ class PullsFromPeers(Base):
             if place.shard == self.spec.shard
         }
         # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
-        found = LeastPairs(query, labelled, self.spec.device, self.spec.device != "cpu", self._rule)
-        self._searching = ring.stage, found
+        join = ExactJoin(queries, labelled, self.spec.device, self.spec.device != "cpu", self._rule)
+        self._searching = ring.stage, join
 
         @cache
         def meets(visitor: Place) -> list[Place]:
-            met = set(hosts(visitor.number, len(places)).tolist()) if query.unordered else None
+            met = set(hosts(visitor.number, len(places)).tolist()) if join.kind.unordered else None
             return [place for place in own if met is None or place.number in met]
 
-        def visit(queries: Block, visitor: Place) -> None:
+        def visit(texts: Block, visitor: Place) -> None:
             for place in meets(visitor):
-                found.add(queries, own[place])
+                join.add(texts, own[place])
 
         try:
             yield from self._with_visitors(model, ring, visit, lambda visitor: bool(meets(visitor)))
         finally:
             # What it holds is memory.
             self._searching = None
-        yield found.result()
+        yield join.results()
 
     def least_of_nearest(
-        self, model: Model, ring: Ring, request: KnnRequest, labelled: Keys, trained: tuple[Any]
-    ) -> Stage[Candidates]:
-        """The least pairs of this shard's left texts with the nearest of all right ones. trained: see `nearest`."""
-        found = BestCandidates(request.order, request.count)
-        for near in with_neighbors(self, model, ring, request, trained):
-            listed = shortlist(request, found.bound, near.block.rows, labelled, near.answers)
-            cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.reference, listed))
-            found.add(select(request, listed, cosines))
+        self, model: Model, ring: Ring, requests: Sequence[KnnRequest], trained: tuple[Any], *labelled: Keys
+    ) -> Stage[list[Candidates]]:
+        """The least pairs of this shard's left texts with the nearest of all right ones, for each request.
+
+        The requests differ in order and count alone. labelled: sorted keys for each. trained: see `nearest`.
+        """
+        searches = [
+            (request, BestCandidates(request.order, request.count), keys)
+            for request, keys in zip(requests, labelled, strict=True)
+        ]
+        for near in with_neighbors(self, model, ring, requests[0], trained):
+            rescored = list[tuple[Shortlist, list[Any]]]()
+            for request, best, keys in searches:
+                listed = shortlist(request, best.bound, near.block.rows, keys, near.answers)
+                rescored.append((listed, ring.ask("rescore", SERVE, model, ring.right, near.reference, listed)))
+            for (request, best, _), (listed, asked) in zip(searches, rescored, strict=True):
+                best.add(select(request, listed, wait_for(asked)))
             if near.word is not None:
                 yield near.word
-        yield found.result()
+        yield [best.result() for _, best, _ in searches]
 
     def nearest(
-        self,
-        model: Model,
-        part: str,
-        queries: Block,
-        count: int,
-        trained: Bytes | None = None,
-        portion: Portion = None,
+        self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None, portion: Portion = None
     ) -> Neighbors:
         """As PoolShard.nearest; one call at a time, with the threads of this shard."""
         with self._indexing:
             # A setting of each thread.
             set_threads(self.spec.encoder.threads)
             self._part(model, part)
-            # The first answer takes as long as making the index does, and indexes of other parts answer in other times.
             if part not in self._indexes:
-                self._answers[part] = Steps()
                 return super().nearest(model, part, queries, count, trained, portion)
             with self._answers[part]:
                 return super().nearest(model, part, queries, count, trained, portion)
 
-    def block_and_bound(self, model: Model, part: str, start: int, stop: int, stage: int) -> tuple[Block, float]:
-        """A block for a peer, and the bound of this shard's search if it is in that stage."""
+    def probed(self, model: Model, part: str, queries: Block, trained: Any = None) -> Block:
+        """As PoolShard.probed, in the thread of a stage. trained: a reference, which is needed to make the index."""
+        with self._indexing:
+            set_threads(self.spec.encoder.threads)
+            self._part(model, part)
+            needed = trained is not None and part not in self._indexes
+            return super().probed(model, part, queries, wait_for(trained) if needed else None)
+
+    def block_and_bounds(
+        self, model: Model, part: str, start: int, stop: int, stage: int
+    ) -> tuple[Block, tuple[float, ...] | None]:
+        """A block for a peer, and the bounds of this shard's search if it is in that stage."""
         searching = self._searching
-        bound = searching[1].bound if searching is not None and searching[0] == stage else np.inf
-        return self.block(model, part, start, stop), bound
+        bounds = searching[1].bounds if searching is not None and searching[0] == stage else None
+        return self.block(model, part, start, stop), bounds
 
     def _with_visitors(
         self,
@@ -227,11 +242,11 @@ class PullsFromPeers(Base):
             yield self._take(asked)
 
     def _ask_for_block(self, model: Model, ring: Ring, place: Place) -> Any:
-        """Return a block of this shard, or the reference of one of a peer's, with its bound."""
+        """Return a block of this shard, or the reference of one of a peer's, with its bounds."""
         where = model, ring.left, place.start, place.stop
         if place.shard == self.spec.shard:
             return self.block(*where)
-        return ring.ask_one(place.shard, "block_and_bound", SERVE, *where, ring.stage)
+        return ring.ask_one(place.shard, "block_and_bounds", SERVE, *where, ring.stage)
 
     def _ask_for_left(self, model: Model, ring: Ring, pairs: Pairs, here: Rows) -> list[Any]:
         """Return the references of the left texts of some pairs, on all shards."""
@@ -240,10 +255,16 @@ class PullsFromPeers(Base):
     def _take(self, asked: Any) -> Block:
         if isinstance(asked, Block):
             return asked
-        block, bound = wait_for(asked)
-        if self._searching is not None:
-            self._searching[1].tighten(bound)
+        block, bounds = wait_for(asked)
+        if self._searching is not None and bounds is not None:
+            self._searching[1].tighten(bounds)
         return block
+
+    def _index(self, part: str, held: Block, trained: Bytes | None) -> PairIndex:
+        # The first answer takes as long as making the index does, and indexes of other parts answer in other times.
+        if part not in self._indexes:
+            self._answers[part] = Steps()
+        return super()._index(part, held, trained)
 
     def _part(self, model: Model, part: str) -> Block:
         # A shard that restarts is asked by its peers while it begins its own stage: it embeds once.

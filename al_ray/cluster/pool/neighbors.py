@@ -40,7 +40,7 @@ def with_neighbors(
     portion = first_portion(count, len(ring.shards))
 
     def ask(place: Place) -> tuple[Block, Any, list[Any]]:
-        block = shard.block(model, ring.left, place.start, place.stop)
+        block = shard.probed(model, ring.right, shard.block(model, ring.left, place.start, place.stop), *trained)
         reference = ray.put(block)
         arguments = model, ring.right, reference, count, *trained, portion
         return block, reference, ring.ask("nearest", COMPUTE, *arguments)

@@ -7,7 +7,7 @@ from typing import Any
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.pool.sharded_pool import ShardedPool
-from al_ray.cluster.pool.sharded_retriever import PoolSearch
+from al_ray.cluster.pool.sharded_retriever import PoolSearch, Query
 from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.labels import Model
@@ -22,8 +22,6 @@ from al_ray.metrics.strata import EvaluationSet
 from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import storage_path
-
-EXAMPLE_SEARCHES = 2  # Whole searches of a split for its error examples, as plans count them.
 
 
 class PoolEvaluator:
@@ -69,8 +67,8 @@ class PoolEvaluator:
         # In a symmetric task (a, b) and (b, a) are one example, even where both are bought.
         config = replace(self.pool.search, ordered_pairs=False)
         search, count = PoolSearch(self.pool, found, config=config), self.config.examples
-        highest = search.least(model, HIGHEST, count, found.positive_keys)
-        nearest = search.least(model, Order(model.scorer.boundary), count, NO_KEYS)
+        uncertain = Query(Order(model.scorer.boundary), count, NO_KEYS)
+        highest, nearest = search.least_of_each(model, [Query(HIGHEST, count, found.positive_keys), uncertain])
         return collect_examples(found, model.scorer, self.pool.cosines(model, found, found.positives), highest, nearest)
 
     def make_sets(self, splits: Iterable[str]) -> None:

@@ -1,7 +1,8 @@
 """The search over shards, of both kinds: the pairs of least cost, however many shards there are."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -15,9 +16,9 @@ from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace
 from al_ray.core.task import Split, Task
-from al_ray.search.exact_join import JoinQuery
 from al_ray.search.kmeans import shared_cells, spaced_rows
 from al_ray.search.knn_merge import KnnRequest
+from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.merge import merge_neighbors, recall
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,15 @@ def _merged(order: Order, count: int, parts: Iterable[Candidates]) -> Candidates
     return found.result()
 
 
+@dataclass(frozen=True)
+class Query:
+    """Asks for the `count` pairs of least cost under `order`, but for those of the sorted keys `excluded`."""
+
+    order: Order
+    count: int
+    excluded: Keys
+
+
 class PoolSearch:
     """The Retriever of the loop, on one split of a pool."""
 
@@ -80,22 +90,21 @@ class PoolSearch:
 
         Cosines are float64 products from the shards on, so that ties by key mean the same whoever merges.
         """
-        if not count:
-            return NO_CANDIDATES
+        return self.least_of_each(model, [Query(order, count, labelled)])[0]
+
+    def least_of_each(self, model: Model, queries: Sequence[Query]) -> list[Candidates]:
+        """For each query what `least` returns, by one search for all."""
+        if not any(query.count for query in queries):
+            return [NO_CANDIDATES for _ in queries]
+        excluded = [ray.put(query.excluded) for query in queries]
         if self.config.kind == "exact":
-            return self._of_all(model, order, count, labelled)
-        space = self.split.space
-        if self.config.ordered_pairs:
-            space = PairSpace(space.left, space.right, space.width, symmetric=False)
-        request = KnnRequest(_keys_of(space), self.pool.task.symmetric, self.config.neighbours, order, count)
-        trained = self._train_index(model)
-        arguments = ray.put(request), ray.put(labelled), (trained,)
-        parts = self.pool.on_all(
-            model, self.split, "search", "least_of_nearest", *arguments, whole=len(self.split.space.left)
-        )
-        if self.on_recall is not None:
-            self.on_recall(1.0 if self.config.index == "Flat" else self._recall(model, trained))
-        return _merged(order, count, parts)
+            parts = self._of_all(model, queries, excluded)
+        else:
+            parts = self._of_nearest(model, queries, excluded)
+        return [
+            _merged(query.order, query.count, of_query)
+            for query, of_query in zip(queries, zip(*parts, strict=True), strict=True)
+        ]
 
     def find_near(self, model: Model, neighbours: int) -> None:
         """Find the pairs of every left text with its nearest right texts; their keys stay on the shards."""
@@ -104,11 +113,25 @@ class PoolSearch:
         arguments = ray.put(request), (self._train_index(model),)
         self.pool.on_all(model, self.split, "search", "find_near", *arguments, whole=len(space.left))
 
-    def _of_all(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
-        symmetric = self.pool.task.symmetric
-        query = JoinQuery(order, count, self.split.space.width, symmetric, self.config.ordered_pairs)
-        parts = self.pool.on_all(model, self.split, "search", "least_of_all", query, ray.put(labelled))
-        return _merged(order, count, parts)
+    def _of_all(self, model: Model, queries: Sequence[Query], excluded: list[Any]) -> list[list[Candidates]]:
+        """What each shard finds for each query among all pairs. excluded: references of sorted keys for each query."""
+        width, symmetric, ordered = self.split.space.width, self.pool.task.symmetric, self.config.ordered_pairs
+        joins = [JoinQuery(query.order, query.count, width, symmetric, ordered) for query in queries]
+        return self.pool.on_all(model, self.split, "search", "least_of_all", joins, *excluded)
+
+    def _of_nearest(self, model: Model, queries: Sequence[Query], excluded: list[Any]) -> list[list[Candidates]]:
+        """The same among the pairs of each left text with its nearest."""
+        space, symmetric = self.split.space, self.pool.task.symmetric
+        if self.config.ordered_pairs:
+            space = PairSpace(space.left, space.right, space.width, symmetric=False)
+        keys, neighbours = _keys_of(space), self.config.neighbours
+        requests = [KnnRequest(keys, symmetric, neighbours, query.order, query.count) for query in queries]
+        trained = self._train_index(model)
+        arguments = ray.put(requests), (trained,), *excluded
+        parts = self.pool.on_all(model, self.split, "search", "least_of_nearest", *arguments, whole=len(space.left))
+        if self.on_recall is not None:
+            self.on_recall(1.0 if self.config.index == "Flat" else self._recall(model, trained))
+        return parts
 
     def _train_index(self, model: Model) -> Any:
         """What all shards' indexes are made from, trained once from evenly spaced texts; None when nothing is.

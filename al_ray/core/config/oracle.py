@@ -32,6 +32,9 @@ class OracleConfig:
     """Longest wait after a failed call, in seconds; it doubles with every failure of the same pairs, up to 60 s."""
     call_timeout: Annotated[float, Between(0.001, 1e6)] = 120.0
     """Seconds after which a call counts as failed."""
+    release_actors: bool = False
+    """While a batch is labelled, end the run's actors, so that others can use their resources, and wait for room again
+    afterwards: for labels that take long. Not in a grid."""
     # Costs are kept in the run folder (limits.json, runs/limits.py) and hold until another value is given.
     cost_per_pair: Annotated[float | None, Between(0, 1e9)] = None
     """Cost of asking one pair, in any currency, if the function does not return a cost. Default: as before, else 0."""
