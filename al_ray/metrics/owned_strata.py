@@ -147,7 +147,7 @@ def _least(ask: AskOwners, stratum: str, count: int, population: int) -> Keys:
         if 0 <= place < len(inside):
             below = int(inside[place])
         spread *= 4
-    return np.sort(np.concatenate(ask("least", stratum, below)))
+    return _merged(ask("least", stratum, below))
 
 
 def _drawn(ask: AskOwners, count: int, free: int, total: int) -> Keys:
@@ -155,4 +155,11 @@ def _drawn(ask: AskOwners, count: int, free: int, total: int) -> Keys:
     draws = likely_draws(count, free, total)
     while (needed := draws_needed(count, np.sort(np.concatenate(ask("rejected", draws))))) > draws:
         draws *= 2
-    return np.sort(np.concatenate(ask("drawn", needed)))
+    return _merged(ask("drawn", needed))
+
+
+def _merged(parts: list[Keys]) -> Keys:
+    """Keys of all owners -> one array, sorted; in place, for there may be many."""
+    keys = np.concatenate(parts)
+    keys.sort()
+    return keys

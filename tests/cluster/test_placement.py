@@ -3,6 +3,7 @@
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -27,9 +28,9 @@ from ray.util import placement_group_table
 CALLS = []
 
 
-def label(pairs):
-    CALLS.append((sum(group["state"] == "CREATED" for group in placement_group_table().values()), pairs))
-    return [len(left + right) % 2 == 0 for left, right in pairs]
+def label(left, right):
+    CALLS.append((sum(group["state"] == "CREATED" for group in placement_group_table().values()), [*left, *right]))
+    return [len(one + other) % 2 == 0 for one, other in zip(left, right)]
 """
 # Four actors with the trainer. This Ray has room for six: for the shards of two runs, and for no trainer beside them.
 WHERE = ClusterConfig(shards=3, timeout=120)
@@ -99,7 +100,7 @@ def test_a_run_gives_its_places_back_while_its_oracle_labels_and_ends_the_same(
     calls = {}
     for released in (False, True):
         (tmp_path / "judge.py").write_text(JUDGE)
-        run(config, WHERE, tmp_path / str(released), OracleConfig(release_actors=released))
+        run(config, replace(WHERE, shards=1), tmp_path / str(released), OracleConfig(release_actors=released))
         calls[released] = sys.modules.pop("judge").CALLS
     # 16 pairs of the first round, and then of each round the pairs of dev; other runs' groups are removed by now.
     assert [places for places, _ in calls[False]] == [1] * len(calls[False])
