@@ -202,12 +202,6 @@ def _marked(thresholds: Floats) -> Mask:
     return marked
 
 
-def keys_of_left(keys: Keys, left: Rows, width: int) -> Keys:
-    """Return those of the sorted keys whose left text is among the rows."""
-    ends = np.searchsorted(keys, (left[:, None] + np.arange(2)) * width)
-    return np.concatenate([NO_KEYS, *(keys[begin:end] for begin, end in ends)])
-
-
 def _hide(product: Vectors, left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> None:
     """Put the cells (b, c) that are no pairs to count into the lowest interval, where no cosine is."""
     if symmetric and len(right) and right[0] <= left[-1]:

@@ -26,6 +26,7 @@ PLAIN = re.compile(r"(Flat|IVF\d+(_HNSW\d+)?,Flat|HNSW\d+(,Flat)?|NSG\d+(,Flat)?
 # Kinds that compare a query with the same vectors however many neighbours are asked for. HNSW looks further for more.
 NESTED = re.compile(r"(Flat|IVF\d+(_HNSW\d+)?,Flat)")
 LEAST_SAMPLE, SAMPLE_PER_CELL = 20_000, 100  # Vectors that an index trains on: at least, and for each cell.
+SMALL = 2**16  # Cells whose numbers have 16 bits.
 AT_ONCE = 65_536  # Vectors converted to float32 at a time.
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
@@ -36,17 +37,19 @@ OPTIONS: dict[Metric, str] = {"ip": "--search.index", "l2": "--index"}  # Names 
 
 @dataclass(frozen=True)
 class ProbedBlock(Block):
-    """Queries with the cells of an IVF index that are searched for each: numbers (b, p) and cosines (b, p), best first.
+    """Queries with the cells of an IVF index that are searched for each: their numbers (b, p), nearest first.
 
+    cosines: (b, p) with the centroids, where codes are relative to these; else None.
     Indexes with the same cells search these without comparing the queries with all centroids again.
     """
 
-    cells: npt.NDArray[np.int32]
-    cosines: npt.NDArray[np.float32]
+    cells: npt.NDArray[np.uint16 | np.int32]
+    cosines: npt.NDArray[np.float32] | None
 
     def take(self, places: Rows) -> "ProbedBlock":
         """Return the queries at (k,) places."""
-        return ProbedBlock(self.rows[places], self.vectors[places], self.cells[places], self.cosines[places])
+        cosines = None if self.cosines is None else self.cosines[places]
+        return ProbedBlock(self.rows[places], self.vectors[places], self.cells[places], cosines)
 
 
 class CosineIndex:
@@ -80,7 +83,10 @@ class CosineIndex:
         if not self.probes or isinstance(queries, ProbedBlock):
             return queries
         cosines, cells = self.index.quantizer.search(_float32(queries.vectors), self.probes)
-        return ProbedBlock(queries.rows, queries.vectors, cells.astype(np.int32), cosines)
+        # They travel to all shards. A graph of centroids may find fewer, and says -1.
+        small = self.index.nlist <= SMALL and cells.min(initial=0) >= 0
+        kind, needed = np.uint16 if small else np.int32, None if self.plain else cosines
+        return ProbedBlock(queries.rows, queries.vectors, cells.astype(kind), needed)
 
     def nearest(self, queries: Vectors, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
         """(q, d) -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
@@ -90,7 +96,8 @@ class CosineIndex:
         """Return `nearest` of the vectors of a block of queries, among the cells that it names if it names some."""
         if not isinstance(queries, ProbedBlock):
             return self.nearest(queries.vectors, count)
-        where = min(count, max(1, self.size)), queries.cells.astype(np.int64), queries.cosines
+        cosines = np.zeros(queries.cells.shape, np.float32) if queries.cosines is None else queries.cosines
+        where = min(count, max(1, self.size)), queries.cells.astype(np.int64), cosines
         return _filled(*self.index.search_preassigned(_float32(queries.vectors), *where), count)
 
 

@@ -8,7 +8,7 @@ read, so a call may be repeated.
 import hashlib
 import json
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
@@ -21,7 +21,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
 from al_ray.core.pair_rule import PairRule
-from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, is_in
+from al_ray.core.pairs import Keys, Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, Vectors, paired_scores
 from al_ray.datasets.pair_rules import read_rule
@@ -29,7 +29,7 @@ from al_ray.encoders.encoder import TextEncoder, embed_batches, load, sorted_row
 from al_ray.encoders.hardware import describe_hardware
 from al_ray.encoders.tokens import StoredTokens
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
-from al_ray.search.counting import count_block, keys_of_left, score_pairs
+from al_ray.search.counting import count_block, score_pairs
 from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
 from al_ray.search.kmeans import CellSums, Centroids, Ints, sum_by_cell
 from al_ray.search.knn_merge import PairIndex, Shortlist
@@ -227,19 +227,13 @@ class PoolShard:
         held = self._part(model, part)
         return count_block(queries, held, hidden, request, model.scorer, self._rule)
 
-    def score_sample(
-        self, model: Model, part: str, queries: Block, thresholds: Floats, width: int, samples: Sequence[Keys]
-    ) -> Iterator[tuple[Keys, Floats]]:
-        """Yield for each sample its pairs whose left text is among the queries and whose right one is here.
+    def keys_here(self, model: Model, part: str, keys: Keys, width: int) -> Keys:
+        """(n,) keys of pairs, made with `width` -> those whose right text is here, in their order."""
+        return keys[is_in(keys % width, self._part(model, part).rows)]
 
-        samples: sorted keys of each whole sample, made with `width`. Of a pair it yields the key, and the cosine so
-        exact that it reaches the thresholds that it should.
-        """
-        held = self._part(model, part)
-        for keys in samples:
-            own = keys_of_left(keys, queries.rows, width)
-            own = own[is_in(own % width, held.rows)]
-            yield own, score_pairs(queries, held, as_pairs(*np.divmod(own, width)), thresholds)
+    def score_sample(self, model: Model, part: str, queries: Block, pairs: Pairs, thresholds: Floats) -> Floats:
+        """(n, 2) pairs of the queries with texts here -> (n,) cosines, so exact that counts at the thresholds are."""
+        return score_pairs(queries, self._part(model, part), pairs, thresholds)
 
     @cached_property
     def _rule(self) -> PairRule | None:

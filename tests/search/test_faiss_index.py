@@ -70,7 +70,8 @@ def test_queries_with_their_cells_find_what_an_index_finds_that_looks_for_them(f
     one, other = (CosineIndex(vectors[start::2], factory, 3, trained=trained) for start in (0, 1))
     probed = one.probed(queries)
     assert isinstance(probed, ProbedBlock)
-    assert (probed.cells.shape, probed.cosines.shape) == ((40, 3), (40, 3))
+    assert (probed.cells.shape, probed.cells.dtype) == ((40, 3), np.uint16)
+    assert (probed.cosines is None) == factory.endswith(",Flat")
     for index in (one, other):
         for found, expected in zip(index.nearest_to(probed, 400), index.nearest_to(queries, 400), strict=True):
             assert found.tolist() == expected.tolist()
@@ -88,6 +89,16 @@ def test_cells_that_queries_name_are_those_that_are_searched():
     cells = index.probed(Block(np.arange(600), vectors)).cells[:, 0]
     for line, (cell,) in zip(found, others.cells, strict=True):
         assert sorted(line[line >= 0].tolist()) == np.flatnonzero(cells == cell).tolist()
+
+
+def test_cells_of_many_have_larger_numbers(monkeypatch):
+    monkeypatch.setattr(faiss_index, "SMALL", 7)
+    vectors, queries = unit(600, 0), Block(np.arange(10), unit(10, 1))
+    index = CosineIndex(vectors, "IVF8,Flat", 2)
+    probed = index.probed(queries)
+    assert isinstance(probed, ProbedBlock)
+    assert probed.cells.dtype == np.int32
+    assert index.nearest_to(probed, 9)[1].tolist() == index.nearest_to(queries, 9)[1].tolist()
 
 
 def test_an_index_without_cells_adds_none_and_one_has_no_more_than_it_has():

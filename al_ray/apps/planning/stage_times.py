@@ -13,16 +13,16 @@ from al_ray.cluster.pool.ring import texts_at_once
 from al_ray.core.chunks import texts_in_chunk
 from al_ray.search import knn_merge
 from al_ray.search.exact_join import GPU_TILE, TILE
-from al_ray.search.faiss_index import LEAST_SAMPLE, SAMPLE_PER_CELL
+from al_ray.search.faiss_index import LEAST_SAMPLE, SAMPLE_PER_CELL, SMALL
 from al_ray.search.kmeans import ITERATIONS, shared_cells
 from al_ray.search.knn_rounds import First, first_portion
 from al_ray.training.bi_encoder import PASS
 
 SPARE = knn_merge.SPARE + 1  # Extra neighbours of each search: those that settle ties at the cut, and the text itself.
 TILES = {CPU: TILE, CUDA: GPU_TILE}  # Left and right texts of a product of the exact join at most.
-# Candidates that are sorted in the time in which a sampled pair is looked up, and counted; and in which a shard begins
-# with a block of a stratum. Measured beside each other: CPU time on the EPYC of hardware.py, 2026-11-23.
-LOOKED_UP, COUNTED, VISIT = 1 / 3, 4, 4000
+# Candidates that are sorted in the time in which a neighbour is merged, and a sampled pair is looked up, and counted.
+# Measured beside each other: CPU time on the EPYC of hardware.py, 2026-11-23.
+MERGED, LOOKED_UP, COUNTED = 0.1, 0.8, 4
 
 
 def tokenize_time(run: Setting) -> Time:
@@ -106,10 +106,11 @@ def knn_time(run: Setting, left: int, right: int | None, neighbors: int, *counts
         build, query = Time(), run.on_device(left * stored * sizes.dim, "flat")
     rescored = sum(rescored_pairs(left * neighbors, count) for count in counts)
     # All shards merge at once: each `shards` answers of width to its own left texts.
-    sorted_texts = left * width + (left / run.shards * neighbors if first else 0)
-    work = run.on_thread(rescored / run.shards * sizes.dim, "rescore") + run.on_thread(sorted_texts, "sort")
-    # A cell's number and cosine, and those of a neighbour.
-    travel = run.received(left * (sizes.dim * sizes.vectors + 8 * min(search.nprobe, cells) + 12 * width))
+    merged = left * width + (left / run.shards * neighbors if first else 0)
+    work = run.on_thread(rescored / run.shards * sizes.dim, "rescore") + run.on_thread(MERGED * merged, "sort")
+    # A cell's number has 16 bits, or with more cells 32; those of other indexes than IVFx,Flat have a cosine, too.
+    probed = (2 if cells <= SMALL else 4) + (0 if search.index.endswith(",Flat") else 4)
+    travel = run.received(left * (sizes.dim * sizes.vectors + probed * min(search.nprobe, cells) + 12 * width))
     return longest(build + query + work + travel, merge_time(run, left * neighbors, *counts))
 
 
@@ -221,13 +222,11 @@ def draw_time(run: Setting) -> Time:
 def estimate_time(run: Setting) -> Time:
     """Return the time to score an evaluation set.
 
-    All left texts visit every shard, which looks for its pairs among those of a visiting block, scores them in float32
-    (half the time of float64) and counts them with their bootstrap weights. Keys of all pairs travel, too.
+    Each shard looks in the keys of all pairs for its own, asks for the left texts of these, scores them in float32
+    (half the time of float64) and counts them with their bootstrap weights. Left texts are assumed to differ, up to
+    all of them for each stratum.
     """
-    sizes, pairs, options = run.sizes, scored_pairs(run), run.config.evaluation
-    right = sizes.evaluation_right or sizes.evaluation
-    own, strata = pairs * run.share(right) / right, len(options.bands) + 2
-    visits = strata * math.ceil(sizes.evaluation / run.config.search.block)
-    shards = run.on_thread(pairs * LOOKED_UP + own * COUNTED + visits * VISIT, "sort")
-    shards += run.on_thread(own * sizes.dim / 2, "rescore")
-    return shards + run.received(sizes.evaluation * sizes.dim * sizes.vectors + 8 * pairs)
+    sizes, pairs, strata = run.sizes, scored_pairs(run), len(run.config.evaluation.bands) + 2
+    own = pairs * run.share(sizes.evaluation_right or sizes.evaluation) / (sizes.evaluation_right or sizes.evaluation)
+    shards = run.on_thread(pairs * LOOKED_UP + own * COUNTED, "sort") + run.on_thread(own * sizes.dim / 2, "rescore")
+    return shards + run.received(min(own, strata * sizes.evaluation) * sizes.dim * sizes.vectors + 8 * pairs)

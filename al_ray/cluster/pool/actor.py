@@ -29,11 +29,11 @@ from al_ray.cluster.pool.ring import SERVE, Place, Ring, Stage, asked_ahead, is_
 from al_ray.cluster.watchdog import Steps, watched
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
-from al_ray.core.pairs import Keys, Pairs, Rows, is_in
+from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, distinct, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
-from al_ray.search.counting import SampleCounter, SampleWeights
+from al_ray.search.counting import COUNTED, SampleCounter, SampleWeights
 from al_ray.search.exact_join import ExactJoin, hosts
 from al_ray.search.faiss_index import Bytes, set_threads
 from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, select, shortlist
@@ -94,15 +94,30 @@ class PullsFromPeers(Base):
     def count_sample(
         self, model: Model, ring: Ring, request: CountRequest, weights: SampleWeights, *samples: Keys
     ) -> Stage[list[NegativeCounts]]:
-        """Count the sampled pairs of each stratum whose right text is this shard's. samples: sorted keys of each."""
-        counter = SampleCounter(request, weights, model.scorer)
+        """Count the sampled pairs of each stratum whose right text is this shard's. samples: sorted keys of each.
 
-        def count(queries: Block, _: Place) -> None:
-            found = self.score_sample(model, ring.right, queries, request.thresholds, weights.width, samples)
-            for stratum, (keys, cosines) in enumerate(found):
-                counter.add(stratum, keys, cosines)
+        It asks for their left texts alone: with many shards, these are few of all.
+        """
+        counter, done, steps = SampleCounter(request, weights, model.scorer), 0, Steps()
+        pieces = [
+            (stratum, keys[start : start + COUNTED])
+            for stratum, keys in enumerate(samples)
+            for start in range(0, len(keys), COUNTED)
+        ]
 
-        yield from self._with_visitors(model, ring, count)
+        def ask(piece: tuple[int, Keys]) -> tuple[Keys, list[Any]]:
+            own = self.keys_here(model, ring.right, piece[1], weights.width)
+            return own, self._ask_for_left(model, ring, own // weights.width)
+
+        for step, ((stratum, keys), (own, asked)) in enumerate(asked_ahead(pieces, ask)):
+            queries = join_blocks(wait_for(asked))
+            with steps:
+                pairs = as_pairs(*np.divmod(own, weights.width))
+                counter.add(stratum, own, self.score_sample(model, ring.right, queries, pairs, request.thresholds))
+            done += len(keys)
+            if is_due(step, len(pieces)):
+                yield done
+                done = 0
         yield counter.result()
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
@@ -112,9 +127,10 @@ class PullsFromPeers(Base):
         cosines, of_shard = np.empty(len(own)), pairs[own]
         order = np.argsort(of_shard[:, 0], kind="stable")
         pieces = [order[start : start + ring.block] for start in range(0, len(order), ring.block)]
-        queries_of = partial(self._ask_for_left, model, ring, of_shard)
         done = 0
-        for step, (here, asked) in enumerate(asked_ahead(pieces, queries_of)):
+        for step, (here, asked) in enumerate(
+            asked_ahead(pieces, lambda here: self._ask_for_left(model, ring, of_shard[here, 0]))
+        ):
             queries = join_blocks(wait_for(asked))
             left, right = (np.searchsorted(x.rows, of_shard[here, side]) for side, x in enumerate((queries, held)))
             cosines[here] = paired_scores(queries.vectors, left, held.vectors, right)
@@ -248,9 +264,9 @@ class PullsFromPeers(Base):
             return self.block(*where)
         return ring.ask_one(place.shard, "block_and_bounds", SERVE, *where, ring.stage)
 
-    def _ask_for_left(self, model: Model, ring: Ring, pairs: Pairs, here: Rows) -> list[Any]:
-        """Return the references of the left texts of some pairs, on all shards."""
-        return ring.ask("vectors_of", SERVE, model, ring.left, np.unique(pairs[here, 0]))
+    def _ask_for_left(self, model: Model, ring: Ring, rows: Rows) -> list[Any]:
+        """Return the references of left texts, on all shards. rows: may repeat."""
+        return ring.ask("vectors_of", SERVE, model, ring.left, distinct(rows))
 
     def _take(self, asked: Any) -> Block:
         if isinstance(asked, Block):

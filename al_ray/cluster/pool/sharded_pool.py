@@ -94,7 +94,9 @@ class ShardedPool:
         weights = SampleWeights(split.space.width, tuple(stratum.weight for stratum in strata))
         keys = [ray.put(stratum.keys) for stratum in strata]
         counts = [NegativeCounts.zero(request) for _ in strata]
-        for of_shard in self.on_all(model, split, "score", "count_sample", ray.put(request), weights, *keys):
+        whole = len(self.shards) * sum(stratum.size for stratum in strata)
+        answers = self.on_all(model, split, "score", "count_sample", ray.put(request), weights, *keys, whole=whole)
+        for of_shard in answers:
             counts = [one + other for one, other in zip(counts, of_shard, strict=True)]
         return counts
 
