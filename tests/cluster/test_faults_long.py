@@ -133,9 +133,12 @@ def test_a_drained_node_that_then_goes_costs_time_alone(cluster, asked, tmp_path
 def test_32_shards_need_no_large_object_store(asked, tmp_path):
     ray.init(num_cpus=4, object_store_memory=STORE, include_dashboard=False, log_to_driver=False)
     try:
-        quiet = ended(asked, tmp_path / "quiet", WHERE)
+        labels, figures = ended(asked, tmp_path / "quiet", WHERE)
         many = replace(WHERE, shards=32, cpus_per_shard=0.1, timeout=300)
-        assert ended(asked, tmp_path / "run", many) == quiet
+        # A calibration error is of rounded cosines, and how a product rounds depends on the size of its blocks.
+        name = "calibration_error"
+        figures = [{**line, name: pytest.approx(line[name], rel=1e-5)} for line in figures]
+        assert ended(asked, tmp_path / "run", many) == (labels, figures)
     finally:
         ray.shutdown()
 
