@@ -226,6 +226,8 @@ def no_ray(monkeypatch) -> None:
     monkeypatch.setattr(auditing, "sample_bands", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(grids, "count_concurrent", lambda _: 1)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    # Another test of this process may have imported a module of this name.
+    monkeypatch.delitem(sys.modules, "judge", raising=False)
 
 
 @pytest.mark.parametrize(
