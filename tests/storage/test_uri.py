@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -275,6 +276,18 @@ def test_a_folder_is_downloaded_once_a_node_until_it_changes(bucket: Uri, server
     assert not copy.exists(), "what nobody asked for in a day is forgotten"
     with pytest.raises(BadFile, match="does not exist; restore it"):
         fetched(bucket / "none")
+
+
+def test_what_another_process_moves_while_unused_copies_are_deleted_is_passed_over(tmp_path: Path, monkeypatch):
+    (tmp_path / "being-downloaded").mkdir()
+
+    def now() -> float:
+        (tmp_path / "being-downloaded").rename(tmp_path / "downloaded")
+        return 0.0
+
+    monkeypatch.setattr(near, "time", SimpleNamespace(time=now))
+    near._delete_unused(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["downloaded"]
 
 
 def dead(bucket: Uri, beat: int = 5) -> None:
