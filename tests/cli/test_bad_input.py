@@ -197,8 +197,9 @@ def audits(here: Path) -> None:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All that stands there; a lock says nothing."""
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+    """All that stands there; a lock says nothing, and nor does a module that Python compiled."""
+    found = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path): path.read_bytes() for path in found if path.suffix != ".pyc"}
 
 
 def here(monkeypatch, job: str, line: str) -> None:
