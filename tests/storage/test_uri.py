@@ -221,6 +221,27 @@ def test_a_store_that_nobody_knows_is_refused(text):
         storage_path(text).exists()
 
 
+def test_a_lease_that_is_lost_while_it_is_given_back_interrupts_nobody(bucket: Uri, monkeypatch):
+    lease, renewing, interrupted = Lease(bucket), threading.Event(), list[object]()
+
+    def renew() -> str:
+        renewing.set()
+        assert lease.ended.wait(600)
+        return "another"
+
+    def held() -> None:
+        assert renewing.wait(600)
+        # So long is its thread waited for.
+        monkeypatch.setattr(lock, "BEAT", 600.0)
+
+    monkeypatch.setattr(lock, "BEAT", 0.01)
+    monkeypatch.setattr(lock.signal, "pthread_kill", lambda *thread: interrupted.append(thread))
+    monkeypatch.setattr(lease, "_renew", renew)
+    with pytest.raises(FolderInUse, match="is being written by another"), lease:
+        held()
+    assert not interrupted
+
+
 def test_a_password_in_a_uri_is_refused_and_not_said():
     with pytest.raises(BadOption, match="AWS_SECRET_ACCESS_KEY") as refused:
         storage_path("s3://somebody:hunter2@bucket/run")
