@@ -176,13 +176,13 @@ def test_the_peak_of_a_driver_is_what_it_held_at_once(monkeypatch):
     # It holds what it has until it was seen with it, ten minutes at most.
     program = "import select, sys; held = bytearray(b'1') * 2**27; select.select([sys.stdin], [], [], 600)"
     driver = subprocess.Popen([sys.executable, "-c", program, "jobs.run"], stdin=subprocess.PIPE)
-    sizes = bench_scaling._sizes
-    assert driver.stdin is not None
+    given, sizes = driver.stdin, bench_scaling._sizes
+    assert given is not None
 
     def seen(root: psutil.Process) -> Iterator[tuple[str, float]]:
         for name, size in sizes(root):
             if size > 128:
-                driver.stdin.close()
+                given.close()
             yield name, size
 
     monkeypatch.setattr(bench_scaling, "_sizes", seen)
