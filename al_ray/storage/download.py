@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock
@@ -58,5 +59,7 @@ def _download(folder: Uri, copy: Path) -> None:
 
 def _delete_unused(cache: Path) -> None:
     for copy in cache.iterdir():
-        if copy.is_dir() and time.time() - copy.stat().st_mtime > UNUSED_SECONDS:
-            shutil.rmtree(copy, ignore_errors=True)
+        # Another process may rename what it has downloaded, or delete what is unused.
+        with suppress(FileNotFoundError):
+            if copy.is_dir() and time.time() - copy.stat().st_mtime > UNUSED_SECONDS:
+                shutil.rmtree(copy, ignore_errors=True)

@@ -146,8 +146,9 @@ class Lease:
             try:
                 self.lost = self._renew()
                 if self.lost:
-                    # SIGINT, because it also wakes a waiting main thread.
-                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                    # SIGINT, because it also wakes a waiting main thread; none once the lease is being given back.
+                    if not self.ended.is_set():
+                        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                     return
             except BadFile as error:
                 logger.warning("the lock could not be renewed: %s", error)

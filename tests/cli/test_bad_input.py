@@ -197,8 +197,9 @@ def audits(here: Path) -> None:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All that stands there; a lock says nothing."""
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+    """All that stands there; a lock says nothing, and nor does a module that Python compiled."""
+    found = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+    return {str(path): path.read_bytes() for path in found if path.suffix != ".pyc"}
 
 
 def here(monkeypatch, job: str, line: str) -> None:
@@ -226,6 +227,8 @@ def no_ray(monkeypatch) -> None:
     monkeypatch.setattr(auditing, "sample_bands", lambda *_: pytest.fail("it was taken"))
     monkeypatch.setattr(grids, "count_concurrent", lambda _: 1)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    # Another test of this process may have imported a module of this name.
+    monkeypatch.delitem(sys.modules, "judge", raising=False)
 
 
 @pytest.mark.parametrize(

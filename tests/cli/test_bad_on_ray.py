@@ -22,7 +22,7 @@ from al_ray.encoders.transformer import Encoder
 
 SMALL = (
     "--encoder-batch 8 --threads 1 --rounds 1 --first-batch 16 --search.neighbours 5 --training.epochs 1 "
-    "--training.batch 8 --training.worst-loss 100 --timeout 120"
+    "--training.batch 8 --training.worst-loss 100 --timeout 600"
 )
 BARE = "--task task --out out --max-length 24"
 SOUND = f"{BARE} --encoder random-bert --encoder-layers 1 {SMALL}"

@@ -104,7 +104,7 @@ def trained(local_ray, make_task, tmp_path_factory) -> Path:
         training=TrainingConfig(epochs=1, batch=8, worst_loss=100.0),
         evaluation=EvaluationConfig(splits=("dev",), near_neighbours=2, random_pairs=20),
     )
-    run(config, ClusterConfig(timeout=120), root / "run")
+    run(config, ClusterConfig(timeout=600), root / "run")
     return root / "run"
 
 

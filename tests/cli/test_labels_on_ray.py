@@ -15,7 +15,7 @@ from al_ray.runs.run_folder import RunFolder
 SMALL = (
     "--encoder random-bert --encoder-layers 1 --max-length 24 --encoder-batch 8 --threads 1 --rounds 1 "
     "--first-batch 16 --search.neighbours 5 --training.epochs 1 --training.batch 8 --training.worst-loss 100 "
-    "--timeout 120"
+    "--timeout 600"
 )
 
 

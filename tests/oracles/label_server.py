@@ -22,6 +22,8 @@ from al_ray.oracles.function import CallableOracle
 from al_ray.runs.ledger import Ledger
 
 PRICE = 0.25
+# Seconds of a wait that ends at once, unless the code is wrong.
+LONG = 600.0
 Texts = tuple[str, str]
 
 # What a user would write: it trusts its service, and raises whatever goes wrong on the way.
@@ -76,7 +78,8 @@ class LabelServer(ThreadingHTTPServer):
     """Answers a POST of [lefts, rights]; the next fault of `plan`, if there is one, spoils the answer.
 
     calls: the pairs of each call, as they came; started: when, by this machine's monotonic clock; billed: PRICE for
-    each pair of the calls that were answered with something a function can return.
+    each pair of the calls that were answered with something a function can return; stalling: acquired once for each
+    call that began to stall.
     """
 
     # A stalled call may outlive the test.
@@ -85,6 +88,7 @@ class LabelServer(ThreadingHTTPServer):
     def __init__(self, truth: Mapping[Texts, str]) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.truth, self.released, self.counting = truth, threading.Event(), threading.Lock()
+        self.stalling = threading.Semaphore(0)
         self.reset()
 
     def reset(self, *plan: str) -> None:
@@ -107,9 +111,11 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         pairs: list[Texts] = [(left, right) for left, right in zip(*json.loads(body), strict=True)]
         server.calls.append(pairs)
-        fault = server.plan.popleft() if server.plan else ""
+        with server.counting:
+            fault = server.plan.popleft() if server.plan else ""
         if fault == "stall":
-            server.released.wait(60)
+            server.stalling.release()
+            server.released.wait(LONG)
         elif fault == "slow":
             time.sleep(0.05)
         if fault == "drop":
@@ -154,7 +160,7 @@ class Bench:
     def oracle(self, function: str = "label", spent: float = 0.0, code: str = "", **options: Any) -> CallableOracle:
         """An oracle that asks the server, or a code of its own."""
         name = write(code or CLIENT.format(port=self.server.server_port))
-        config = OracleConfig(**{"pairs_per_call": 4, "retry_seconds": 0.0, "call_timeout": 30.0, **options})
+        config = OracleConfig(**{"pairs_per_call": 4, "retry_seconds": 0.0, "call_timeout": LONG, **options})
         return CallableOracle(
             f"{name}:{function}", self.task, config, 0, spent, lambda stage, done, total: None, self.check
         )

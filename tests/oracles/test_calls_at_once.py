@@ -18,10 +18,7 @@ from al_ray.core.task import Task
 from al_ray.oracles import function
 from al_ray.oracles.calls import Calls
 from al_ray.oracles.function import CallableOracle, Reply
-from tests.oracles.label_server import ALL, Bench
-
-# Of a wait that ends at once, unless the code is wrong.
-LONG = 60.0
+from tests.oracles.label_server import ALL, LONG, Bench
 
 
 @pytest.fixture

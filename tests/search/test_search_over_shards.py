@@ -42,7 +42,7 @@ def place(request, make_task, make_ruled, tmp_path_factory) -> Path:
 
 @contextmanager
 def pool_of(config: RunConfig, shards: int, out: Path, **where):
-    task, cluster = read_task(Path(config.task)), ClusterConfig(shards=shards, timeout=120, **where)
+    task, cluster = read_task(Path(config.task)), ClusterConfig(shards=shards, timeout=600, **where)
     with deploy_pool(config, cluster, task, out, lambda *_: None) as pool:
         yield pool
 

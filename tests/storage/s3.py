@@ -55,6 +55,13 @@ class Log(logging.Handler):
         self.requests += re.findall(r"([A-Z]+ /\S*) HTTP", record.getMessage())
 
 
+def dispose(key: moto.s3.models.FakeKey, garbage: bool = False) -> None:
+    """Leave the content of a replaced object to those who read it still: moto closes it, and they get nothing."""
+    if garbage:
+        key._value_buffer.close()
+    key.disposed = True
+
+
 @contextmanager
 def served() -> Iterator[Server]:
     """A server for as long as the context lasts; a copy made on it, which a renaming would need, is an error."""
@@ -67,6 +74,7 @@ def served() -> Iterator[Server]:
     started = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(moto.s3.models.S3Backend, "copy_object", copied)
+        patched.setattr(moto.s3.models.FakeKey, "dispose", dispose)
         started.start()
         host, port = started.get_host_and_port()
         server = Server(f"{host}:{port}")

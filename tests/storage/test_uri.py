@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -167,7 +168,21 @@ def test_a_training_is_kept_everywhere(root: StoragePath):
 
 
 def test_a_folder_has_one_writer(root: StoragePath, monkeypatch):
+    renewed, renew = threading.Event(), Lease._renew
+
+    def noted(lease: Lease) -> str:
+        lost = renew(lease)
+        renewed.set()
+        return lost
+
+    def sleep(_: float) -> None:
+        """Until the owner has renewed its lease, however busy the machine is."""
+        renewed.clear()
+        assert renewed.wait(600)
+
     monkeypatch.setattr(lock, "BEAT", 0.05)
+    monkeypatch.setattr(lock, "sleep", sleep)
+    monkeypatch.setattr(Lease, "_renew", noted)
     for _ in range(2):
         with locked(root):
             with pytest.raises(FolderInUse, match="is being written by"), locked(root):
@@ -204,6 +219,27 @@ def test_a_uri_that_names_nothing_is_refused(text):
 def test_a_store_that_nobody_knows_is_refused(text):
     with pytest.raises(BadOption, match=r"is not an object store \("):
         storage_path(text).exists()
+
+
+def test_a_lease_that_is_lost_while_it_is_given_back_interrupts_nobody(bucket: Uri, monkeypatch):
+    lease, renewing, interrupted = Lease(bucket), threading.Event(), list[object]()
+
+    def renew() -> str:
+        renewing.set()
+        assert lease.ended.wait(600)
+        return "another"
+
+    def held() -> None:
+        assert renewing.wait(600)
+        # So long is its thread waited for.
+        monkeypatch.setattr(lock, "BEAT", 600.0)
+
+    monkeypatch.setattr(lock, "BEAT", 0.01)
+    monkeypatch.setattr(lock.signal, "pthread_kill", lambda *thread: interrupted.append(thread))
+    monkeypatch.setattr(lease, "_renew", renew)
+    with pytest.raises(FolderInUse, match="is being written by another"), lease:
+        held()
+    assert not interrupted
 
 
 def test_a_password_in_a_uri_is_refused_and_not_said():
@@ -261,6 +297,18 @@ def test_a_folder_is_downloaded_once_a_node_until_it_changes(bucket: Uri, server
     assert not copy.exists(), "what nobody asked for in a day is forgotten"
     with pytest.raises(BadFile, match="does not exist; restore it"):
         fetched(bucket / "none")
+
+
+def test_what_another_process_moves_while_unused_copies_are_deleted_is_passed_over(tmp_path: Path, monkeypatch):
+    (tmp_path / "being-downloaded").mkdir()
+
+    def now() -> float:
+        (tmp_path / "being-downloaded").rename(tmp_path / "downloaded")
+        return 0.0
+
+    monkeypatch.setattr(near, "time", SimpleNamespace(time=now))
+    near._delete_unused(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["downloaded"]
 
 
 def dead(bucket: Uri, beat: int = 5) -> None:

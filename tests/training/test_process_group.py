@@ -31,13 +31,15 @@ from al_ray.training.trainer import Trainer, TrainerSpec
 # All processes are forked from one that has imported everything.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["al_ray.training.trainer"])
+# Seconds of a wait that ends soon, unless the code is wrong: a busy machine takes long to start a process.
+LONG = 600
 FAST = TrainingConfig(epochs=2, batch=4, learning_rate=1e-3, weight_decay=0.01, worst_loss=9.0, workers=2)
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
     """A process that does not start fails the test instead of blocking it."""
-    monkeypatch.setattr(group, "WAIT", timedelta(seconds=30))
+    monkeypatch.setattr(group, "WAIT", timedelta(seconds=LONG))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +77,7 @@ def together(spec: TrainerSpec, known: Labelled, folder: Path) -> Generator[Step
     try:
         yield from first.train(known, 1, None, str(folder), place)
         for process in others:
-            process.join(60)
+            process.join(LONG)
         assert [process.exitcode for process in others] == [0] * len(others)
     finally:
         for process in others:

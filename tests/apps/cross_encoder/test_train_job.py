@@ -29,7 +29,7 @@ from al_ray.encoders.cross_encoder import CrossEncoder
 from al_ray.encoders.transformer import Encoder
 from al_ray.runs.run_folder import RunFolder, bound_config
 
-CPUS = ClusterConfig(timeout=120)
+CPUS = ClusterConfig(timeout=600)
 # Other random pairs than those of the bi-encoder's run.
 MEASURED = EvaluationConfig(splits=("dev",), near_neighbours=2, random_pairs=25)
 

@@ -111,6 +111,11 @@ def test_the_recall_is_the_share_of_the_nearest_others_that_an_index_finds(spec,
     assert 0.3 < found.recall < 0.9, "or the test says nothing"
 
 
+def warned(caplog) -> list[str]:
+    """What our code warned of: threads of other modules may log, too."""
+    return [record.getMessage() for record in caplog.records if record.name.startswith("al_ray")]
+
+
 @pytest.mark.parametrize("least", [0.6, 0.95, 1.0])
 def test_as_few_cells_are_looked_into_as_reach_the_recall(spec, least, caplog):
     recalls = [probing(spec, 1, RecallTarget(nprobe, 0.0)).recall for nprobe in range(1, 9)]
@@ -118,7 +123,7 @@ def test_as_few_cells_are_looked_into_as_reach_the_recall(spec, least, caplog):
     found = probing(spec, 2, RecallTarget(None, least))
     fewest = 1 + int(np.argmax(np.array(recalls) >= least))
     assert (found.nprobe, found.recall) == (fewest, pytest.approx(recalls[fewest - 1]))
-    assert not caplog.records
+    assert not warned(caplog)
 
 
 def test_an_index_that_finds_too_little_is_told_of(spec, caplog):
@@ -131,7 +136,7 @@ def test_an_index_that_finds_too_little_is_told_of(spec, caplog):
     caplog.clear()
     assert probing(replace(spec, factory="Flat"), 2, RecallTarget(None, 1.0)) == IndexRecall(None, 1.0)
     assert probing(replace(spec, factory="HNSW8"), 1, RecallTarget(None, 0.5)).recall > 0.5
-    assert not caplog.records
+    assert not warned(caplog)
 
 
 def test_a_shard_that_starts_again_makes_its_vectors_again_and_tells_of_as_many(spec):

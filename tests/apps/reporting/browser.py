@@ -25,6 +25,7 @@ class Browser:
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Log", "Runtime"):
             self.ask(f"{domain}.enable", self.session)
+        self.ask("Page.setLifecycleEventsEnabled", self.session, enabled=True)
 
     def ask(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
         """A command's result; events that come before it are kept."""
@@ -58,9 +59,15 @@ class Browser:
         self.ask("Emulation.setDeviceMetricsOverride", self.session, **size)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.ask("Emulation.setEmulatedMedia", self.session, features=features)
-        self.ask("Page.navigate", self.session, url=path.resolve().as_uri())
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
+        loader = self.ask("Page.navigate", self.session, url=path.resolve().as_uri())["loaderId"]
+        # The empty page before it may only now say that it is loaded.
+        while not any(self._is_loaded(event, loader) for event in self.events):
             self.next()
+
+    @staticmethod
+    def _is_loaded(event: dict[str, Any], loader: str) -> bool:
+        about = event["params"]
+        return event["method"] == "Page.lifecycleEvent" and (about["name"], about["loaderId"]) == ("load", loader)
 
     def value(self, script: str) -> Any:
         """What an expression is worth on the page."""

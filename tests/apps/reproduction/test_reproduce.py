@@ -133,7 +133,7 @@ def asked(tmp_path_factory) -> Options:
         search=SearchConfig(neighbours=5, block=16),
         training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
         evaluation=EvaluationConfig(splits=("dev", "test"), near_neighbours=2, random_pairs=20, examples=0),
-        cluster=ClusterConfig(timeout=120), scheduling=GridConfig(concurrent=2, failures=0),
+        cluster=ClusterConfig(timeout=600), scheduling=GridConfig(concurrent=2, failures=0),
         concat=ConcatConfig(epochs=1, batch=16, near_pairs=30, random_pairs=20),
     )  # fmt: skip
 
