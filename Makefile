@@ -43,7 +43,7 @@ lint: $(TESTS)
 	$(PY) -m pyright --pythonpath $(PY)
 
 faults slow long gpu: $(TESTS)
-	$(PY) -m pytest -m "$(if $(filter long,$@),$@,$@ and not long)"
+	$(PY) -m pytest -m "$(if $(filter long,$@),$@,$@ and not long)" $(if $(filter long,$@),-o faulthandler_timeout=1800)
 
 # Zensical reads mkdocs.yml and the docstrings as text; al_ray itself is not imported.
 docs: $(SITE)

@@ -312,8 +312,8 @@ def test_the_cells_of_a_query_are_found_by_its_own_shard(local_ray, tmp_path):
             PoolSearch(pool, split, config=replace(pool.search, kind="knn")).least(MODEL, HIGHEST, 300, NO_KEYS)
         for shard in range(2):
             lines = Counter((tmp_path / f"2-{shard}").read_text().splitlines())
-            # One block of 500 texts a shard: its own is asked about, and both are answered.
-            assert lines == {"probed 500": 1, f"{kind} 500": 2}
+            # Two blocks a shard: its own are asked about, and all are answered.
+            assert lines == {"probed 256": 1, "probed 244": 1, f"{kind} 256": 2, f"{kind} 244": 2}
             (tmp_path / f"2-{shard}").unlink()
 
 
