@@ -10,9 +10,10 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -29,6 +30,7 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.datasets.task_folder import write_task
+from al_ray.runs.run_folder import RunFolder
 from al_ray.search.shard import PoolShard
 from al_ray.storage.uri import storage_path
 from tests.cluster.outcomes import results
@@ -61,16 +63,19 @@ def config_of(task: str) -> RunConfig:
 
 
 @contextmanager
-def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Do the work in a thread; its event is set at the end of the context, which raises what it raised."""
-    over = threading.Event()
+def running(*arguments: Any) -> Iterator[Future[RunFolder]]:
+    """A run in a thread, which has ended with the context: Ray adds nodes in the main thread alone."""
     with ThreadPoolExecutor(1) as threads:
-        done = threads.submit(work, over)
-        try:
-            yield
-        finally:
-            over.set()
-    done.result()
+        ended = threads.submit(run, *arguments)
+        yield ended
+        ended.result()
+
+
+def wait_until(state: Callable[[], bool], ended: Future[RunFolder]) -> None:
+    """Wait for a state that comes before the end of a run."""
+    while not state():
+        assert not ended.done(), ended.result()
+        threading.Event().wait(0.05)
 
 
 def noting(folder: Path) -> type[PoolShard]:
@@ -103,6 +108,18 @@ def noting(folder: Path) -> type[PoolShard]:
     return type("PoolShard", (PoolShard,), {**vars(PoolShard), "_embed_chunk": embed_chunk})
 
 
+def lose(cluster: Cluster, node: Any) -> list[str]:
+    """Kill the raylet of a node, wait for the end of its processes, and return the shards among them."""
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+    processes = raylet.children(recursive=True)
+    shards = [word for one in processes for word in one.cmdline() if word.startswith("ray::PoolShard")]
+    os.kill(raylet.pid, signal.SIGKILL)
+    cluster.remove_node(node, allow_graceful=False)
+    _, alive = psutil.wait_procs(processes, timeout=60)
+    assert not alive
+    return shards
+
+
 def test_a_node_lost_with_its_temporary_folder_costs_a_chunk_an_actor(cluster, make_task, tmp_path, monkeypatch):
     """Task and run are on S3, and each node has a TMPDIR of its own; so no node reads what another one stored."""
     nodes = {}
@@ -112,25 +129,8 @@ def test_a_node_lost_with_its_temporary_folder_costs_a_chunk_an_actor(cluster, m
         nodes[str(place)] = cluster.add_node(
             num_cpus=4, object_store_memory=STORE, env_vars={"TMPDIR": str(place)}
         )  # fmt: skip
-    noted, lost = tmp_path / "noted", list[str]()
+    noted = tmp_path / "noted"
     noted.mkdir()
-
-    def lose_node(over: threading.Event) -> None:
-        """Kill the raylet of the node whose shard waits, and delete what the node stored."""
-        while not (noted / "dying").exists():
-            if over.wait(0.05):
-                return
-        place = (noted / "dying").read_text()
-        node, copies = nodes[place], list(Path(place).glob("al_ray-*/*/"))
-        raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
-        processes = raylet.children(recursive=True)
-        lost.extend(word for one in processes for word in one.cmdline() if word.startswith("ray::PoolShard"))
-        os.kill(raylet.pid, signal.SIGKILL)
-        cluster.remove_node(node, allow_graceful=False)
-        _, alive = psutil.wait_procs(processes, timeout=60)
-        assert not alive
-        assert copies, "token ids and weights, fetched to this node"
-        shutil.rmtree(place)
 
     where = ClusterConfig(shards=3, timeout=120, checkpoint_seconds=0, keep_vectors=True)
     with served() as server:
@@ -138,10 +138,15 @@ def test_a_node_lost_with_its_temporary_folder_costs_a_chunk_an_actor(cluster, m
         asked = config_of(server.uri("task"))
         run(asked, where, storage_path(server.uri("quiet")))
         monkeypatch.setattr(services, "PoolShard", noting(noted))
-        with beside(lose_node):
-            run(asked, where, storage_path(server.uri("run")))
+        with running(asked, where, storage_path(server.uri("run"))) as ended:
+            wait_until((noted / "dying").exists, ended)
+            place = (noted / "dying").read_text()
+            copies = list(Path(place).glob("al_ray-*/*/"))
+            lost = lose(cluster, nodes[place])
+            shutil.rmtree(place)
         quiet, found = (results_on_s3(of_bucket(server, name)) for name in ("quiet", "run"))
     assert found == quiet
+    assert copies, "token ids and weights were fetched to the node"
     assert lost, "a node with a shard died"
     lines = [json.loads(line) for path in noted.glob("texts-*") for line in path.read_text().splitlines()]
     encoded = Counter((digest, part, row) for digest, part, rows in lines for row in rows)
@@ -157,21 +162,14 @@ def waiting() -> bool:
 def test_a_run_that_starts_without_nodes_holds_nothing_until_there_is_room_for_all(cluster, make_task, tmp_path):
     write_task(make_task(True), tmp_path / "task", {})
     asked, where = config_of(str(tmp_path / "task")), ClusterConfig(shards=2, timeout=120, shared_storage=True)
-    seen = list[object]()
-
-    def add_nodes(over: threading.Event) -> None:
-        """Add room for two of three actors, let another job use it, then add the rest."""
-        while not waiting():
-            if over.wait(0.05):
-                return
-        seen.append(ray.cluster_resources().get("CPU", 0))
+    assert ray.cluster_resources().get("CPU", 0) == 0
+    with running(asked, where, tmp_path / "run") as ended:
+        wait_until(waiting, ended)
         cluster.add_node(num_cpus=2, object_store_memory=STORE)
-        seen.append(ray.get(ray.remote(num_cpus=2)(lambda: "another job").remote(), timeout=60))
-        seen.append(waiting())
+        # Room for two of three actors: another job gets all of it.
+        other = ray.remote(num_cpus=2)(lambda: "another job").remote()
+        assert ray.get(other, timeout=60) == "another job"
+        assert waiting()
         cluster.add_node(num_cpus=2, object_store_memory=STORE)
-
-    with beside(add_nodes):
-        run(asked, where, tmp_path / "run")
-    assert seen == [0, "another job", True]
     run(asked, where, tmp_path / "quiet")
     assert results(tmp_path / "run") == results(tmp_path / "quiet")
