@@ -150,8 +150,8 @@ class Lease:
         while not self.ended.wait(BEAT):
             try:
                 self.lost = self._renew()
-                # A write of the main thread that learned of it at the same time has ended the run by itself.
-                if self.lost and not self.ended.wait(BEAT / 5):
+                # A beat for the main thread to learn of it by a write of its own; without a fence writes would go on.
+                if self.lost and not self.ended.wait(0.0 if self.fence is None else BEAT):
                     # SIGINT, because it also wakes a waiting main thread.
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                 if self.lost:

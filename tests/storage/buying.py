@@ -16,7 +16,7 @@ from al_ray.storage import lock
 from al_ray.storage.uri import StoragePath, storage_path
 
 PAIRS_PER_CALL = 4
-BEAT = 0.2
+BEAT = 0.4
 
 
 @contextmanager
