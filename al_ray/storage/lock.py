@@ -79,8 +79,13 @@ class Lease:
         return replace(self.folder, fence=self.fence)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.ended.set()
-        self.thread.join(BEAT)
+        try:
+            self.ended.set()
+            self.thread.join(BEAT)
+        except KeyboardInterrupt:
+            # From `_live`, after a write had learned of the loss, too.
+            if not self.lost:
+                raise
         if self.deaf:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         if self.lost:
@@ -145,10 +150,11 @@ class Lease:
         while not self.ended.wait(BEAT):
             try:
                 self.lost = self._renew()
+                # A beat for the main thread to learn of it by a write of its own; without a fence writes would go on.
+                if self.lost and not self.ended.wait(0.0 if self.fence is None else BEAT):
+                    # SIGINT, because it also wakes a waiting main thread.
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                 if self.lost:
-                    # SIGINT, because it also wakes a waiting main thread; none once the lease is being given back.
-                    if not self.ended.is_set():
-                        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
                     return
             except BadFile as error:
                 logger.warning("the lock could not be renewed: %s", error)
