@@ -27,6 +27,11 @@ os.environ.update(
         "RAY_health_check_timeout_ms": "10000",
         "RAY_health_check_failure_threshold": "3",
         "RAY_raylet_start_wait_time_s": "180",
+        # Likewise whoever has just been started may be slow to say so: agents, workers and the server of a head.
+        "RAY_agent_register_timeout_ms": "300000",
+        "RAY_worker_register_timeout_seconds": "300",
+        "RAY_gcs_server_port_wait_time_s": "180",
+        "RAY_gcs_rpc_server_connect_timeout_s": "60",
         # By default workers are as nice as can be, and starve beside whatever else computes.
         "RAY_worker_niceness": "0",
         # Waiting threads give way: tests share the machine with whatever else computes there.
@@ -49,6 +54,7 @@ from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.task import Corpus, Split, Task
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.datasets.task_folder import sealed
+from tests.ray_ports import choose_ports
 
 ALPHABET = list("abcdefghijklmnopqrstuvwxyz")
 MakeTask = Callable[..., Task]
@@ -57,6 +63,7 @@ STATUS = pytest.StashKey[int]()
 # No law is about time: a busy machine is no fault.
 settings.register_profile("al_ray", deadline=None)
 settings.load_profile("al_ray")
+choose_ports()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
