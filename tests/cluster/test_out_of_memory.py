@@ -130,7 +130,7 @@ sys.stdin.read()
 def test_a_process_without_memory_for_a_thread_ends():
     # It would wait for its input for ever.
     with subprocess.Popen([sys.executable, "-c", BESIDE], stdin=subprocess.PIPE) as process:
-        assert process.wait(60) == 1
+        assert process.wait(600) == 1
 
 
 def test_a_thread_without_memory_for_its_stack_is_no_damaged_model():

