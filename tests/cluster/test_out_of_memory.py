@@ -91,21 +91,27 @@ def refused(made: object) -> object:
     return made
 
 
-def unread() -> None:
+def unread(error: Exception) -> None:
     """What makes this of bytes has no memory for it: Ray meets that where it reads what a call is given."""
-    raise MemoryError
+    raise error
 
 
 class Unreadable:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return unread, ()
+        return unread, (self.error,)
 
 
-def test_memory_that_runs_out_as_ray_reads_what_a_call_is_given_is_said_to_be_that(local_ray):
+@pytest.mark.parametrize(
+    "error", [MemoryError(), MemoryError("Unable to allocate 8 MiB"), OSError(errno.ENOMEM, "Cannot allocate memory")]
+)
+def test_memory_that_runs_out_as_ray_reads_what_a_call_is_given_is_said_to_be_that(local_ray, error):
     with pytest.raises(
         ActorLost, match=r"out of memory in Ray itself, as it read what a call was given\. If memory is short"
     ):
-        get_results(refused.remote(refused.remote(Unreadable())))
+        get_results(refused.remote(refused.remote(Unreadable(error))))
 
 
 # Memory runs out in a thread beside the main one, and no thread can be started any more.
