@@ -27,13 +27,14 @@ os.environ.update(
         "RAY_health_check_timeout_ms": "10000",
         "RAY_health_check_failure_threshold": "3",
         "RAY_raylet_start_wait_time_s": "180",
-        # Likewise whoever has just been started may be slow to say so: agents, workers and the server of a head.
-        "RAY_agent_register_timeout_ms": "300000",
-        "RAY_worker_register_timeout_seconds": "300",
+        # Likewise the server of a head (30 by default) and a worker (60) may be slow to start.
         "RAY_gcs_server_port_wait_time_s": "180",
-        "RAY_gcs_rpc_server_connect_timeout_s": "60",
+        "RAY_worker_register_timeout_seconds": "300",
         # By default workers are as nice as can be, and starve beside whatever else computes.
         "RAY_worker_niceness": "0",
+        # And agents (30), or the server to answer for the first time (5).
+        "RAY_agent_register_timeout_ms": "300000",
+        "RAY_gcs_rpc_server_connect_timeout_s": "60",
         # Waiting threads give way: tests share the machine with whatever else computes there.
         "OMP_WAIT_POLICY": "PASSIVE",
         "HF_HUB_OFFLINE": "1",

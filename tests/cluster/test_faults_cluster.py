@@ -34,7 +34,7 @@ from tests.cluster.processes import await_end, workers
 
 pytestmark = pytest.mark.faults
 
-WHERE = ClusterConfig(shards=2, timeout=120, checkpoint_seconds=0, shared_storage=True)
+WHERE = ClusterConfig(shards=2, timeout=600, checkpoint_seconds=0, shared_storage=True)
 
 
 @pytest.fixture(scope="module")

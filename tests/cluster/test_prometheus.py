@@ -67,7 +67,7 @@ def measured(make_task, folder: Path, kind: str) -> tuple[dict[tuple[str, str, s
     with (
         opened(folder / run, task) as journal,
         deploy_services(
-            asked, ClusterConfig(shards=2, timeout=120), journal, SimulatedOracle(task.split("train")), lambda *_: None
+            asked, ClusterConfig(shards=2, timeout=600), journal, SimulatedOracle(task.split("train")), lambda *_: None
         ) as world,
     ):
         next(loop.run(asked, task.split("train"), world, State()))

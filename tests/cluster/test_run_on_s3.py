@@ -25,7 +25,7 @@ HERE = Path(__file__).resolve().parent
 LINE = (
     "--rounds 2 --first-batch 16 --encoder random-bert --encoder-layers 1 --max-length 24 --encoder-batch 8 "
     "--threads 1 --search.neighbours 5 --search.block 8 --training.epochs 1 --training.batch 4 "
-    "--training.worst-loss 100 --timeout 120 --checkpoint-seconds 0"
+    "--training.worst-loss 100 --timeout 600 --checkpoint-seconds 0"
 )
 # The label dies between two pieces of answers, the training between two checkpoints.
 DEATHS = [("label", "first"), ("train", "last"), ("count", "first")]

@@ -28,7 +28,7 @@ from al_ray.training.trainer import Trainer, TrainerSpec
 from tests.cluster.outcomes import results
 from tests.cluster.processes import await_end, workers
 
-WHERE = ClusterConfig(shards=2, timeout=120, checkpoint_seconds=0)
+WHERE = ClusterConfig(shards=2, timeout=600, checkpoint_seconds=0)
 
 
 @pytest.fixture(scope="module")
