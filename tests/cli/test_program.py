@@ -8,7 +8,7 @@ import pytest
 # A destructor that aborts, as Ray's of its exporter of figures did.
 PROGRAM = """
 import atexit, ctypes, sys
-from al_ray.cli._shared.entry import program
+from al_ray.cli._shared.entry import run_process
 
 libc = ctypes.CDLL(None)
 libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
@@ -18,7 +18,7 @@ def main():
     print("done")
     sys.exit(CODE)
 
-program(main)
+run_process(main)
 """
 
 

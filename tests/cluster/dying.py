@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from al_ray.cli import run as job_of_run
 from al_ray.cli import train as job_of_train
 from al_ray.cli._run import pipeline as run_pipeline
-from al_ray.cli._shared.entry import program
+from al_ray.cli._shared.entry import run_process
 from al_ray.cli._shared.progress import Progress
 from al_ray.cli._train import pipeline as train_pipeline
 from al_ray.cluster import training_group
@@ -64,4 +64,4 @@ if __name__ == "__main__":
         training_group.Trainer = WaitingTrainer
     # What a lease of the dead is waited for.
     lock.BEAT = 0.2
-    program(job_of_train.main if "--labels" in sys.argv else job_of_run.main)
+    run_process(job_of_train.main if "--labels" in sys.argv else job_of_run.main)

@@ -32,7 +32,10 @@ RUN = RunConfig(
 )  # fmt: skip
 
 
-def scraped() -> dict[tuple[str, str, str], float]:
+Figures = dict[tuple[str, str, str], float]
+
+
+def scraped() -> Figures:
     """What the node serves of ours, as (name, stage, run) -> value, summed over its processes."""
     (node,) = ray.nodes()
     with urlopen(f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics", timeout=30) as answer:
@@ -46,7 +49,7 @@ def scraped() -> dict[tuple[str, str, str], float]:
     return found
 
 
-def settled() -> dict[tuple[str, str, str], float]:
+def settled() -> Figures:
     """What the node serves once the processes of earlier tests have told it all: each does so once a second."""
     found, since = scraped(), time.monotonic()
     while time.monotonic() < since + 2.5:
@@ -57,7 +60,7 @@ def settled() -> dict[tuple[str, str, str], float]:
     return found
 
 
-def measured(make_task, folder: Path, kind: str) -> tuple[dict[tuple[str, str, str], float], ...]:
+def measured(make_task, folder: Path, kind: str) -> tuple[Figures, Figures]:
     """What a run of two sessions adds to the figures of its node, and what its folder has."""
     write_task(make_task(True), folder / "task", {})
     task, run = read_task(folder / "task"), f"run-{kind}-{folder.name}"
@@ -74,7 +77,7 @@ def measured(make_task, folder: Path, kind: str) -> tuple[dict[tuple[str, str, s
         # As a run that goes on: the labels of the first round are not told again.
         again = RayRunServices(asked, world.pool, world.trainer, journal, world.oracle)
         list(loop.run(asked, task.split("train"), again, journal.state()))
-        wanted = {
+        wanted: Figures = {
             # Both rounds search the pool and measure dev, under other weights each time.
             ("pairs_searched_total", "", ""): 2 * task.split("train").space.total,
             ("texts_embedded_total", "", ""): 2 * (train + dev),
@@ -83,7 +86,7 @@ def measured(make_task, folder: Path, kind: str) -> tuple[dict[tuple[str, str, s
         lines = [json.loads(line) for line in (folder / run / "metrics.jsonl").read_text().splitlines()]
         for stage in ("embed", "search", "label", "train", "evaluate"):
             wanted["stage_seconds_total", stage, run] = sum(line["seconds"][stage] for line in lines)
-        deadline, seen = time.monotonic() + 30, {}
+        deadline, seen = time.monotonic() + 30, Figures()
         # A process tells its node once a second (tests/conftest.py).
         while time.monotonic() < deadline and seen != pytest.approx(wanted, abs=0.01):
             time.sleep(0.2)
@@ -95,11 +98,12 @@ def measured(make_task, folder: Path, kind: str) -> tuple[dict[tuple[str, str, s
 @pytest.mark.parametrize("kind", ["knn", "exact"])
 def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp_path, kind):
     # On a busy machine Ray loses figures that a process does not tell in half a second, and others come late.
+    seen, wanted = Figures(), Figures()
     for attempt in range(3):
         (tmp_path / str(attempt)).mkdir()
         seen, wanted = measured(make_task, tmp_path / str(attempt), kind)
         if seen == pytest.approx(wanted, abs=0.01):
-            return
+            break
     assert seen == pytest.approx(wanted, abs=0.01)
 
 

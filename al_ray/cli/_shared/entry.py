@@ -57,7 +57,7 @@ def _end() -> None:
         os._exit(_status[-1])
 
 
-def program(main: Callable[[], None]) -> None:
+def run_process(main: Callable[[], None]) -> None:
     """Run a command as this process, which then ends with the command's exit code."""
     try:
         job(main)
@@ -79,7 +79,7 @@ def al_ray() -> None:
         fail(f"there is no command {name}; give one of {', '.join(sentences())}")
     # What a line of help or the cure of an error shows as the command.
     sys.argv = [f"{program}{'.' if program == 'python -m jobs' else ' '}{name}", *rest]
-    program(import_module(f"al_ray.cli.{name}").main)
+    run_process(import_module(f"al_ray.cli.{name}").main)
 
 
 def overview(program: str) -> str:

@@ -23,7 +23,7 @@ DYING = """
 import builtins, os, signal
 
 from al_ray.cli import paraphrase
-from al_ray.cli._shared.entry import program
+from al_ray.cli._shared.entry import run_process
 
 plain = print
 
@@ -33,7 +33,7 @@ def dying(*words, **options):
         os.kill(os.getpid(), signal.SIGKILL)
 
 builtins.print = dying
-program(paraphrase.main)
+run_process(paraphrase.main)
 """
 
 
