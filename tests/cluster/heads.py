@@ -88,7 +88,8 @@ def started(command: str, environment: dict[str, str], *more: str) -> Iterator[H
     head = Head({**environment, "RAY_API_SERVER_ADDRESS": f"http://127.0.0.1:{port}"}, folder)
     try:
         deadline = time.monotonic() + 600
-        while not head.address:
+        # Jobs are for the agent, which may start later than the node.
+        while not (head.address and list(folder.glob("session_latest/dashboard_agent_listen_port_*"))):
             said = (folder / "head.log").read_text()
             assert process.poll() is None, said
             assert time.monotonic() < deadline, said

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.request import urlopen
@@ -51,7 +52,13 @@ def scraped() -> Figures:
 
 def settled() -> Figures:
     """What the node serves once the processes of earlier tests have told it all: each does so once a second."""
-    found, since = scraped(), time.monotonic()
+    found, deadline = Figures(), time.monotonic() + 300
+    while not found:
+        # The node may have started before its agent.
+        with suppress(OSError if time.monotonic() < deadline else ()):
+            found = scraped() or {("", "", ""): 0.0}
+        time.sleep(0.2)
+    since = time.monotonic()
     while time.monotonic() < since + 2.5:
         time.sleep(0.2)
         now = scraped()
