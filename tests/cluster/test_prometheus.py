@@ -52,13 +52,13 @@ def scraped() -> Figures:
 
 def settled() -> Figures:
     """What the node serves once the processes of earlier tests have told it all: each does so once a second."""
-    found, deadline = Figures(), time.monotonic() + 300
-    while not found:
+    served, deadline = False, time.monotonic() + 300
+    while not served and time.monotonic() < deadline:
         # The node may have started before its agent.
-        with suppress(OSError if time.monotonic() < deadline else ()):
-            found = scraped() or {("", "", ""): 0.0}
+        with suppress(OSError):
+            served = scraped() is not None
         time.sleep(0.2)
-    since = time.monotonic()
+    found, since = scraped(), time.monotonic()
     while time.monotonic() < since + 2.5:
         time.sleep(0.2)
         now = scraped()
