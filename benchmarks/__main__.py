@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # By default Ray's workers have a lower priority than this process, with which they are compared.
 os.environ.setdefault("RAY_worker_niceness", "0")
 
-from al_ray.cli._shared.entry import job, parse_options
+from al_ray.cli._shared.entry import parse_options, run_process
 from al_ray.core.text_table import format_columns
 from al_ray.storage.files import refuse_folder, write_json
 from benchmarks.encoding import Encode
@@ -59,4 +59,4 @@ def table(figures: list[Figure]) -> str:
 
 
 if __name__ == "__main__":
-    job(main)
+    run_process(main)

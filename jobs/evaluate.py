@@ -1,7 +1,7 @@
 """python -m jobs.evaluate: the command `al-ray evaluate`, as `ray job submit` runs it."""
 
-from al_ray.cli._shared.entry import job
+from al_ray.cli._shared.entry import run_process
 from al_ray.cli.evaluate import main
 
 if __name__ == "__main__":
-    job(main)
+    run_process(main)

@@ -32,6 +32,9 @@ os.environ.update(
         "RAY_worker_register_timeout_seconds": "300",
         # By default workers are as nice as can be, and starve beside whatever else computes.
         "RAY_worker_niceness": "0",
+        # And agents (30), or the server to answer for the first time (5).
+        "RAY_agent_register_timeout_ms": "300000",
+        "RAY_gcs_rpc_server_connect_timeout_s": "60",
         # Waiting threads give way: tests share the machine with whatever else computes there.
         "OMP_WAIT_POLICY": "PASSIVE",
         "HF_HUB_OFFLINE": "1",
@@ -52,6 +55,7 @@ from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.task import Corpus, Split, Task
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.datasets.task_folder import sealed
+from tests.ray_ports import choose_ports
 
 ALPHABET = list("abcdefghijklmnopqrstuvwxyz")
 MakeTask = Callable[..., Task]
@@ -62,6 +66,7 @@ STATUS = pytest.StashKey[int]()
 settings.register_profile("others", deadline=None)
 settings.register_profile("al_ray", deadline=None, derandomize=True)
 settings.load_profile("al_ray")
+choose_ports()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -14,13 +14,13 @@ from typing import Any
 
 import ray
 import torch
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError, WorkerCrashedError
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RaySystemError, RayTaskError, WorkerCrashedError
 from ray.util.metrics import Counter
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from al_ray.cluster import watchdog
-from al_ray.cluster.out_of_memory import OUT, exit_when_out_of_memory, exiting_when_out_of_memory, prepare_to_end
+from al_ray.cluster.out_of_memory import OUT, WORDS, exit_when_out_of_memory, exiting_when_out_of_memory, prepare_to_end
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import ActorLost, NoPlacement
 
@@ -262,7 +262,8 @@ def _lost_error(error: RayError) -> ActorLost:
     message = " ".join(str(error).split())
     name = re.search(r"class_name: (\S+)", message) or re.search(rf"{OUT}(\w+)\.", message)
     reason = OUT + message.split(OUT)[-1] if OUT in message else message.split("Worker exit detail: ")[-1]
-    if message.endswith("MemoryError"):
+    unread = isinstance(error, RaySystemError) and any(word in message.lower() for word in ("memoryerror", *WORDS))
+    if unread or message.endswith("MemoryError"):
         # Raised by Ray itself, where our code cannot end the process.
         reason = f"{OUT}Ray itself, as it read what a call was given"
     return ActorLost(

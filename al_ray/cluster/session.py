@@ -5,12 +5,16 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 
 import ray
 
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption, NoPlacement
 from al_ray.storage.uri import StoragePath
+
+logger = logging.getLogger(__name__)
+STARTS = 3  # Of a local Ray. Ray 2.60 waits 15 s for its agents, which is too short on a busy machine (issue 65983).
 
 
 def local() -> bool:
@@ -31,6 +35,8 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
             "exchange gradients, needs a whole GPU for each; give --gpus-per-shard 1, or one worker (jobs.run "
             "--training.workers 1)"
         )
+    # Of calls whose answer nobody needs any more, because another one failed.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     found = ray.is_initialized()
     if not found and not local():
         ray.init(logging_level=logging.WARNING)
@@ -45,10 +51,7 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
         # small encoder was thirty times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         wanted = int(runs * (config.shards + trainers) * config.cpus_per_shard) + 1
-        ray.init(
-            address="local",
-            num_cpus=max(os.cpu_count() or 1, wanted), include_dashboard=False, logging_level=logging.WARNING,
-        )  # fmt: skip
+        _start_local(max(os.cpu_count() or 1, wanted))
     try:
         gpus = ray.cluster_resources().get("GPU", 0)
         # A local Ray gets no more GPUs later, so waiting would be in vain.
@@ -62,6 +65,31 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
     finally:
         if not found:
             ray.shutdown()
+
+
+def _start_local(cpus: int) -> None:
+    """Start Ray on this machine with so many logical CPUs, again if its node does not start in time."""
+    for left in reversed(range(STARTS)):
+        with _LateNode(left):
+            ray.init(address="local", num_cpus=cpus, include_dashboard=False, logging_level=logging.WARNING)
+            return
+
+
+class _LateNode:
+    """Context in which a node that does not start in time is no error, while starts are left."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
+        # Ray's error has no class of its own.
+        late = kind is Exception and "timed out during startup" in str(error) and self.left > 0
+        if late:
+            logger.warning("Ray did not start in time and is started again: %s", " ".join(str(error).split()))
+        return late
 
 
 def refuse_unshared(folders: Sequence[StoragePath], config: ClusterConfig) -> None:

@@ -4,17 +4,18 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from tests.ray_ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 # Of the environment of these tests. The last would hide that a job keeps its lines to itself.
@@ -22,6 +23,17 @@ NOT_THEIRS = ("RAY_ADDRESS", "PYTHONPATH", "PYTHONUNBUFFERED")
 
 # Where autoscaler and dashboard serve their figures: another Ray may have the usual ports.
 FIGURES = ("AUTOSCALER_METRIC_PORT", "DASHBOARD_METRIC_PORT")
+
+# The command `ray`, whose raylet does not wait for agents: see ray_ports.py.
+RAY = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from tests.ray_ports import choose_ports
+sys.path.pop(0)
+choose_ports()
+from ray.scripts.scripts import main
+main()
+"""
 
 
 @dataclass
@@ -36,7 +48,7 @@ class Head:
         """A command as a user gives it, in the project's folder; both streams are in stdout."""
         return subprocess.run(
             command, cwd=ROOT, env={**self.environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, check=False, timeout=300,
+            text=True, check=False, timeout=900,
         )  # fmt: skip
 
 
@@ -65,16 +77,19 @@ def started(command: str, environment: dict[str, str], *more: str) -> Iterator[H
         ),
         *(f"--temp-dir={folder}", "--object-store-memory=100000000"),
     ]
+    name, *words = shlex.split(command)
+    assert name == "ray"
     its = {**environment, **{name: str(free_port()) for name in FIGURES}}
     log = (folder / "head.log").open("w")
     process = subprocess.Popen(
-        [*shlex.split(command), *own, *more], env=its, stdout=log, stderr=subprocess.STDOUT,
+        [sys.executable, "-c", RAY, *words, *own, *more], env=its, stdout=log, stderr=subprocess.STDOUT,
         start_new_session=True,
     )  # fmt: skip
     head = Head({**environment, "RAY_API_SERVER_ADDRESS": f"http://127.0.0.1:{port}"}, folder)
     try:
-        deadline = time.monotonic() + 180
-        while not head.address:
+        deadline = time.monotonic() + 600
+        # Jobs are for the agent, which may start later than the node.
+        while not (head.address and list(folder.glob("session_latest/dashboard_agent_listen_port_*"))):
             said = (folder / "head.log").read_text()
             assert process.poll() is None, said
             assert time.monotonic() < deadline, said
@@ -87,8 +102,9 @@ def started(command: str, environment: dict[str, str], *more: str) -> Iterator[H
         process.terminate()
         _, left = psutil.wait_procs(members, timeout=30)
         for one in left:
-            one.kill()
-        process.wait(30)
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+        process.wait(60)
         log.close()
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -99,10 +115,3 @@ def of_session(process: psutil.Process, leader: int) -> bool:
         return os.getsid(process.pid) == leader
     except ProcessLookupError:
         return False
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -12,7 +12,8 @@ from ray.autoscaler._private.fake_multi_node.node_provider import FAKE_HEAD_NODE
 from ray.autoscaler._private.util import prepare_config
 from ray.util import get_node_ip_address
 
-from tests.cluster.heads import ROOT, environment_of, free_port, started
+from tests.cluster.heads import ROOT, environment_of, started
+from tests.ray_ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +22,7 @@ HAS = {"m6i.2xlarge": {"CPU": 8}, "g5.12xlarge": {"CPU": 48, "GPU": 4}}
 # Nodes are processes of this machine. The provider `fake_multinode` of the schema misses a file in Ray 2.60.
 PROVIDER = {
     "type": "external",
-    "module": "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider",
+    "module": "tests.cluster.nodes.Nodes",
     "use_node_id_as_ip": True,
     "disable_node_updaters": True,
     "disable_launch_config_check": True,
@@ -43,10 +44,10 @@ def nodes():
 
 ray.init(log_to_driver=False)
 seen = [nodes()]
-with placement({"PoolShard": 5}, ClusterConfig(shards=5, cpus_per_shard=8, gpus_per_shard=1, timeout=90)) as places:
+with placement({"PoolShard": 5}, ClusterConfig(shards=5, cpus_per_shard=8, gpus_per_shard=1, timeout=600)) as places:
     seen.append(nodes())
     assert len(places.room.group.bundle_specs) == 5
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 600
 while len(nodes()) > 1 and time.monotonic() < deadline:
     time.sleep(0.5)
 seen.append(nodes())
@@ -62,8 +63,8 @@ def local(path: Path, address: str) -> dict[str, Any]:
     types = config["available_node_types"]
     types[FAKE_HEAD_NODE_TYPE] = types.pop(config["head_node_type"])
     config["head_node_type"] = FAKE_HEAD_NODE_TYPE
-    # Seconds instead of a quarter of an hour.
-    config["idle_timeout_minutes"] = 0.1
+    # Half a minute instead of a quarter of an hour: the first node is idle until the second one has started, too.
+    config["idle_timeout_minutes"] = 0.5
     for node in types.values():
         node["resources"] = {**HAS[node["node_config"]["InstanceType"]], **node["resources"]}
         node["node_config"] = {}
@@ -77,8 +78,9 @@ def local(path: Path, address: str) -> dict[str, Any]:
 
 def test_five_gpus_bring_two_nodes_and_idleness_sends_them_away(tmp_path):
     environment = environment_of(
-        tmp_path, RAY_AUTH_MODE="disabled", AUTOSCALER_UPDATE_INTERVAL_S="1", RAY_FAKE_CLUSTER="1"
-    )
+        tmp_path, RAY_AUTH_MODE="disabled", AUTOSCALER_UPDATE_INTERVAL_S="1", RAY_FAKE_CLUSTER="1",
+        AUTOSCALER_HEARTBEAT_TIMEOUT_S="300", PYTHONPATH=str(ROOT),
+    )  # fmt: skip
     port = free_port()
     config = local(tmp_path / "local.yaml", f"{get_node_ip_address()}:{port}")
     head = config["available_node_types"][config["head_node_type"]]["resources"]
@@ -90,8 +92,8 @@ def test_five_gpus_bring_two_nodes_and_idleness_sends_them_away(tmp_path):
         f"--autoscaling-config={tmp_path / 'local.yaml'}",
     ) as made:
         done = subprocess.run(
-            [sys.executable, "-c", DRIVER], env={**environment, "RAY_ADDRESS": made.address, "PYTHONPATH": str(ROOT)},
-            capture_output=True, text=True, check=False, timeout=200,
+            [sys.executable, "-c", DRIVER], env={**environment, "RAY_ADDRESS": made.address},
+            capture_output=True, text=True, check=False, timeout=1800,
         )  # fmt: skip
         logs = "\n".join(path.read_text() for path in (made.folder / "session_latest" / "logs").glob("monitor.*"))
     assert done.returncode == 0, done.stderr + logs[-5000:]

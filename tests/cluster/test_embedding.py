@@ -23,7 +23,7 @@ from al_ray.metrics.estimator import request_counts
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.run_folder import opened
 
-SHARDS = ClusterConfig(shards=2, timeout=120)
+SHARDS = ClusterConfig(shards=2, timeout=600)
 # Of a two-sided task: the left texts of a split, and the right texts, which all splits share.
 SIDES, LEFT = 2, 1
 

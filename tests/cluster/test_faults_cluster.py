@@ -30,10 +30,11 @@ from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.shard import PoolShard
 from tests.cluster.outcomes import results
+from tests.cluster.processes import await_end, workers
 
 pytestmark = pytest.mark.faults
 
-WHERE = ClusterConfig(shards=2, timeout=120, checkpoint_seconds=0, shared_storage=True)
+WHERE = ClusterConfig(shards=2, timeout=600, checkpoint_seconds=0, shared_storage=True)
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,7 @@ def asked(make_task, tmp_path_factory) -> RunConfig:
 
 def ended(asked: RunConfig, path: Path, where: ClusterConfig = WHERE) -> tuple[list, list]:
     """The labels of a run and its figures, times aside."""
+    await_end("PoolShard", "Trainer")
     run(asked, where, path)
     return results(path)
 
@@ -80,14 +82,6 @@ def test_a_local_folder_is_refused_on_several_nodes_unless_it_is_shared(cluster,
     with pytest.raises(BadOption, match=r"/task is a local folder, and the cluster has 2 nodes; give a URI"):
         run(asked, replace(WHERE, shared_storage=False), tmp_path / "run")
     assert not (tmp_path / "run" / "pool").exists()
-
-
-def workers(name: str) -> list[psutil.Process]:
-    """The processes of this test's Ray that are actors of a class."""
-    found = psutil.Process().children(recursive=True)
-    return sorted(
-        (p for p in found if p.name().startswith("ray::") and name in " ".join(p.cmdline())), key=lambda p: p.pid
-    )
 
 
 class Killing(Progress):
@@ -114,7 +108,7 @@ def killer(stage: str, actor: str) -> type[Killing]:
         def strike(self) -> None:
             victim = workers(actor)[0]
             os.kill(victim.pid, signal.SIGKILL)
-            assert victim.wait(10) is not None or not victim.is_running()
+            victim.wait(60)
 
     return Killer
 
@@ -227,25 +221,28 @@ def starver(stage: str, actor: str) -> type[Killing]:
 def test_an_actor_out_of_memory_in_mid_stage_costs_time_alone(
     cluster, asked, quiet, tmp_path, monkeypatch, stage, call
 ):
-    starving = starver(stage, call.split(".")[0])
-    monkeypatch.setattr(run_pipeline, "Progress", starving)
-    said = ""
-    try:
-        done = ended(asked, tmp_path / "run")
-    except ActorLost as lost:
-        said, done = str(lost), ended(asked, tmp_path / "run")
-    if said:
-        # Ray had no memory to read what the next call was given, where no code of ours is: the run ended with these
-        # words, and the same command went on.
-        assert "out of memory in Ray itself" in said
+    logs = Path(cluster.head_node.get_session_dir_path()) / "logs"
+    met, own = "", "out of memory in Ray itself"
+    # Where memory runs out is chance: Ray's own threads abort when they have none. Any such run ends well, too.
+    for attempt in range(5):
+        path, starving = tmp_path / f"run-{attempt}", starver(stage, call.split(".")[0])
+        with monkeypatch.context() as patched:
+            patched.setattr(run_pipeline, "Progress", starving)
+            try:
+                done, said = ended(asked, path), own
+            except ActorLost as lost:
+                # Ray had no memory to read what the next call was given, where no code of ours is: the run ended with
+                # these words, and the same command goes on.
+                said, done = str(lost), ended(asked, path)
+        assert own in said
         assert done == quiet
-        return
-    assert [death[0] for death in starving.deaths] == [stage]
-    (victim,) = starving.victims
-    assert not victim.is_running()
-    (log,) = Path(cluster.head_node.get_session_dir_path()).glob(f"logs/python-core-worker-*_{victim.pid}.log")
-    assert f"out of memory in {call}" in log.read_text(), "it met the limit inside"
-    assert done == quiet
+        assert [death[0] for death in starving.deaths] == [stage]
+        (victim,) = starving.victims
+        assert not victim.is_running()
+        met = "".join(log.read_text() for log in logs.glob(f"python-core-worker-*_{victim.pid}.log"))
+        if said != own or f"out of memory in {call}" in met:
+            return
+    pytest.fail(f"it never met the limit inside; the last log: {met[-3000:]}")
 
 
 @pytest.mark.parametrize("stage", [pytest.param("embed", marks=pytest.mark.long), "search"])

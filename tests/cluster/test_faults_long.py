@@ -26,7 +26,7 @@ from tests.cluster.test_faults_cluster import Killing, ended
 pytestmark = pytest.mark.long
 
 STORE = 10**8
-WHERE = ClusterConfig(shards=2, timeout=120, checkpoint_seconds=0, shared_storage=True)
+WHERE = ClusterConfig(shards=2, timeout=600, checkpoint_seconds=0, shared_storage=True)
 
 
 @pytest.fixture

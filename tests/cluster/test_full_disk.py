@@ -40,7 +40,7 @@ MOMENTS = {
 LINE = (
     "--task task --out disk/run --rounds 1 --first-batch 16 --encoder random-bert --encoder-layers 1 --max-length 24 "
     "--encoder-batch 8 --threads 1 --search.neighbours 5 --training.epochs 1 --training.batch 8 "
-    "--training.worst-loss 100 --timeout 120"
+    "--training.worst-loss 100 --timeout 600"
 )
 
 

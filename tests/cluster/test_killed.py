@@ -8,22 +8,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from ray.cluster_utils import Cluster
 
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from tests.cluster.outcomes import results
+from tests.cluster.processes import await_end
 
 pytestmark = pytest.mark.faults
 
 HERE = Path(__file__).resolve().parent
-# In the order in which they come. An actor may outlive its driver for a moment, and end a training that was nearly
-# done: then the next one is that of the second round, which is why a training's end comes before a beginning.
+# In the order in which they come.
 DEATHS = [
     *(("embed", "first"), ("embed", "last"), ("search", "first"), ("search", "last"), ("label", "first")),
-    *(("label", "last"), ("train", "last"), ("train", "first"), ("score", "first"), ("score", "last")),
+    *(("label", "last"), ("train", "first"), ("train", "last"), ("score", "first"), ("score", "last")),
     *(("count", "first"), ("count", "last")),
 ]
 JUDGE = """
@@ -79,7 +78,7 @@ def ended(place: Path, *command: str, **environment: str) -> subprocess.Complete
     path = os.pathsep.join([str(HERE.parents[1]), str(place)])
     return subprocess.run(
         [sys.executable, *command, *OPTIONS], cwd=place, env={**os.environ, "PYTHONPATH": path, **environment},
-        capture_output=True, text=True, check=False, timeout=600,
+        capture_output=True, text=True, check=False, timeout=1800,
     )  # fmt: skip
 
 
@@ -117,18 +116,12 @@ def test_a_driver_killed_in_every_stage_ends_with_what_a_quiet_one_has(place, qu
     assert bought_once(place)
 
 
-def actors() -> list[psutil.Process]:
-    """The processes of this test's Ray that are actors, or become such."""
-    found = psutil.Process().children(recursive=True)
-    return [p for p in found if any(name in p.name() for name in ("ray::PoolShard", "ray::Trainer"))]
-
-
 @pytest.mark.long
 def test_so_does_one_killed_on_a_cluster_whose_places_are_free_at_once(place, quiet, cluster):
     environment = {"RAY_ADDRESS": cluster.address}
     for stage in ("embed", "search", "label", "train", "count"):
         died(place, stage, "first", **environment)
         # A shard and the trainer take both CPUs: the next start needs those places.
-        assert not psutil.wait_procs(actors(), timeout=60)[1], f"the actors of the driver killed in {stage} went"
+        await_end("PoolShard", "Trainer")
     assert finished(place, **environment) == quiet[1]
     assert bought_once(place)

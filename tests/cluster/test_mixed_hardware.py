@@ -32,6 +32,6 @@ def test_a_pool_asks_every_shard(local_ray, make_task, tmp_path, monkeypatch, ac
     task = make_task(True)
     write_task(task, tmp_path / "task", {})
     config = RunConfig(task=str(tmp_path / "task"), encoder="random-bert", encoder_layers=1, max_length=24, threads=1)
-    cluster = ClusterConfig(shards=2, timeout=120, mixed_hardware=accepted)
+    cluster = ClusterConfig(shards=2, timeout=600, mixed_hardware=accepted)
     with services.deploy_pool(config, cluster, task, tmp_path / "out", no_progress):
         assert asked == [([describe_hardware("cpu")] * 2, accepted)]

@@ -33,7 +33,8 @@ def label(left, right):
     return [len(one + other) % 2 == 0 for one, other in zip(left, right)]
 """
 # Four actors with the trainer. This Ray has room for six: for the shards of two runs, and for no trainer beside them.
-WHERE = ClusterConfig(shards=3, timeout=120)
+# The second run waits for the first one's end.
+WHERE = ClusterConfig(shards=3, timeout=1200)
 
 
 def groups() -> dict[str, list[dict[str, Any]]]:

@@ -42,7 +42,7 @@ from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.run_folder import opened
 from tests.cluster.outcomes import figures
 
-CPUS = ClusterConfig(timeout=120)
+CPUS = ClusterConfig(timeout=600)
 
 
 def config(task: Path, **changes) -> RunConfig:

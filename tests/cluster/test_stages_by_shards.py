@@ -113,7 +113,7 @@ def pool_of(
 ):
     encoder, search = EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(block=256, neighbours=40, index=index)
     specs = [ShardSpec(str(len(task.left)), encoder, search, number, shards) for number in range(shards)]
-    with deploy(make(shard), specs, ClusterConfig(shards=shards, timeout=120), groups=GROUPS) as actors:
+    with deploy(make(shard), specs, ClusterConfig(shards=shards, timeout=600), groups=GROUPS) as actors:
         counted = [Counted(actor) for actor in actors]
         pool = ShardedPool(counted, parts_of(task), task, search, no_progress)
         pool.embed(MODEL, ["train"])

@@ -32,7 +32,7 @@ def test_several_workers_write_what_one_process_writes_and_say_how_far_they_are(
     layers = None if encoder == "cnn" else 1
     config, heard = EncoderConfig(encoder, layers, 24, 8, 1), list[tuple[str, int, int]]()
     pool = prepare_pool(
-        folder, read_task(folder), config, tmp_path, ClusterConfig(shards=2, timeout=120),
+        folder, read_task(folder), config, tmp_path, ClusterConfig(shards=2, timeout=600),
         watch=lambda stage, done, total: heard.append((stage, done, total)),
     )  # fmt: skip
     write_pool(str(folder), config, str(tmp_path / "alone"))

@@ -1,13 +1,14 @@
 """How every command starts and ends: parsing of options, log lines on stderr, and one line for a user's error."""
 
 import ast
+import atexit
 import io
 import logging
 import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -40,6 +41,32 @@ PathOrUri = Annotated[
     ),
 ]
 
+_status: list[int] = []  # With which this process ends, once its command has ended.
+
+
+@atexit.register
+def _end() -> None:
+    """End the process of a command after whatever else runs at the end of Python, but without C++ destructors.
+
+    In these, Ray's thread that exports figures can abort a process that has done its work (Ray 2.60).
+    """
+    if _status:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(_status[-1])
+
+
+def run_process(main: Callable[[], None]) -> None:
+    """Run a command as this process, which then ends with the command's exit code."""
+    try:
+        job(main)
+    except SystemExit as stop:
+        if stop.code is None or isinstance(stop.code, int):
+            _status.append(stop.code or 0)
+        raise
+    _status.append(0)
+
 
 def al_ray() -> None:
     """Run the console command `al-ray NAME OPTIONS`, which is also `python -m al_ray` and `python -m jobs`."""
@@ -52,7 +79,7 @@ def al_ray() -> None:
         fail(f"there is no command {name}; give one of {', '.join(sentences())}")
     # What a line of help or the cure of an error shows as the command.
     sys.argv = [f"{program}{'.' if program == 'python -m jobs' else ' '}{name}", *rest]
-    job(import_module(f"al_ray.cli.{name}").main)
+    run_process(import_module(f"al_ray.cli.{name}").main)
 
 
 def overview(program: str) -> str:

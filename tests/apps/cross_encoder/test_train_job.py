@@ -206,7 +206,7 @@ def test_a_driver_that_was_killed_while_scoring_resumes_with_the_next_slice(conc
     )
     dying = Path(__file__).resolve().parents[2] / "cluster" / "dying.py"
     command = [sys.executable, str(dying), "score", "first", str(folder / "log"), *shlex.split(line)]
-    died = subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=300)
+    died = subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=1800)
     assert died.returncode == -signal.SIGKILL, died.stderr
     stored = {path: path.stat().st_mtime_ns for path in (folder / "killed" / "scores").iterdir()}
     assert 0 < len(stored) < len(list((concat / "scores").iterdir()))

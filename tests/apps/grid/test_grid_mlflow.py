@@ -20,7 +20,7 @@ OPTIONS = (
     *("--rounds", "2", "--first-batch", "16", "--encoder", "random-bert", "--encoder-layers", "1"),
     *("--max-length", "24", "--encoder-batch", "8", "--threads", "1", "--search.neighbours", "5"),
     *("--search.block", "16", "--training.epochs", "1", "--training.batch", "8", "--training.learning-rate", "1e-3"),
-    *("--training.worst-loss", "100", "--train-every-budget", "--timeout", "120", "--strategies", "random,stated"),
+    *("--training.worst-loss", "100", "--train-every-budget", "--timeout", "600", "--strategies", "random,stated"),
 )
 
 

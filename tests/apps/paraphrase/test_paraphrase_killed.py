@@ -18,28 +18,42 @@ ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.faults
 
 
-def train(folder: Path, out: str) -> subprocess.Popen[str]:
+# The command, which is killed as it prints the line of the third epoch, of which the second is stored.
+DYING = """
+import builtins, os, signal
+
+from al_ray.cli import paraphrase
+from al_ray.cli._shared.entry import run_process
+
+plain = print
+
+def dying(*words, **options):
+    plain(*words, **options)
+    if str(words[0]).startswith("epoch 3: "):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+builtins.print = dying
+run_process(paraphrase.main)
+"""
+
+
+def train(folder: Path, out: str, *command: str) -> subprocess.CompletedProcess[str]:
     options = shlex.split("--encoder cnn-8 --batch 16 --epochs 30 --patience 30 --max-length 20 --threads 1")
-    command = [sys.executable, "-m", "jobs.paraphrase", "train", "--task", "task", "--out", out, *options]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.run(
+        [sys.executable, *command, "train", "--task", "task", "--out", out, *options], cwd=folder, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True, timeout=1800,
+    )  # fmt: skip
 
 
 def test_a_killed_training_goes_on_and_ends_in_the_model_of_one_that_was_not(tmp_path):
     write_task(synthetic_task(900, 0), tmp_path / "task", {})
-    with train(tmp_path, "unbroken") as unbroken:
-        unbroken.communicate(timeout=120)
-    with train(tmp_path, "killed") as killed:
-        assert killed.stdout is not None
-        # Told of the third epoch, of which the second is kept.
-        lines = [killed.stdout.readline() for _ in range(3)]
-        os.kill(killed.pid, signal.SIGKILL)
+    unbroken = train(tmp_path, "unbroken", "-m", "jobs.paraphrase")
+    killed = train(tmp_path, "killed", "-c", DYING)
     assert (unbroken.returncode, killed.returncode) == (0, -signal.SIGKILL)
-    assert lines[2].startswith("epoch 3: ")
+    assert killed.stdout.splitlines()[-1].startswith("epoch 3: ")
     assert not (tmp_path / "killed" / "model").exists()
-    with train(tmp_path, "killed") as again:
-        told = again.communicate(timeout=120)[0]
+    again = train(tmp_path, "killed", "-m", "jobs.paraphrase")
     assert again.returncode == 0
-    assert int(told.removeprefix("epoch ").partition(":")[0]) >= 3, "it began again"
+    assert int(again.stdout.removeprefix("epoch ").partition(":")[0]) >= 3, "it began again"
     models = [json.loads((tmp_path / run / "model" / "model.json").read_text()) for run in ("unbroken", "killed")]
     assert models[0] == models[1]

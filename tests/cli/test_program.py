@@ -1,0 +1,29 @@
+"""How the process of a command ends: with the command's code, whatever destructors of libraries would do."""
+
+import subprocess
+import sys
+
+import pytest
+
+# A destructor that aborts, as Ray's of its exporter of figures did.
+PROGRAM = """
+import atexit, ctypes, sys
+from al_ray.cli._shared.entry import run_process
+
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
+atexit.register(print, "at exit")
+
+def main():
+    print("done")
+    sys.exit(CODE)
+
+run_process(main)
+"""
+
+
+@pytest.mark.parametrize(("code", "status"), [("None", 0), ("0", 0), ("3", 3)])
+def test_a_command_that_has_ended_is_not_aborted_by_destructors(code, status):
+    command = [sys.executable, "-c", PROGRAM.replace("CODE", code)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (status, "done\nat exit\n"), ended.stderr
