@@ -90,7 +90,7 @@ class CosineIndex:
 
     def nearest(self, queries: Vectors, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
         """(q, d) -> cosines (q, count) and places (q, count), best first; -inf and -1 where there are fewer."""
-        return _filled(*self.index.search(_float32(queries), min(count, max(1, self.size))), count)
+        return _filled(self.index.search(_float32(queries), min(count, max(1, self.size))), count)
 
     def nearest_to(self, queries: Block, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
         """Return `nearest` of the vectors of a block of queries, among the cells that it names if it names some."""
@@ -98,7 +98,7 @@ class CosineIndex:
             return self.nearest(queries.vectors, count)
         cosines = np.zeros(queries.cells.shape, np.float32) if queries.cosines is None else queries.cosines
         where = min(count, max(1, self.size)), queries.cells.astype(np.int64), cosines
-        return _filled(*self.index.search_preassigned(_float32(queries.vectors), *where), count)
+        return _filled(self.index.search_preassigned(_float32(queries.vectors), *where), count)
 
 
 class DistanceIndex:
@@ -224,10 +224,10 @@ def _parts(count: int) -> list[slice]:
     return [slice(start, start + AT_ONCE) for start in range(0, count, AT_ONCE)]
 
 
-def _filled(cosines: npt.NDArray[np.float32], places: Rows, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
+def _filled(found: Neighbors, count: int) -> tuple[npt.NDArray[np.float32], Rows]:
     """What Faiss found of each query -> cosines (q, count) and places (q, count); -inf and -1 where there are fewer."""
-    room = (0, 0), (0, count - cosines.shape[1])
-    cosines, places = np.pad(cosines, room, constant_values=-np.inf), np.pad(places, room, constant_values=NONE)
+    room = (0, 0), (0, count - found[0].shape[1])
+    cosines, places = np.pad(found[0], room, constant_values=-np.inf), np.pad(found[1], room, constant_values=NONE)
     return np.where(places == NONE, -np.inf, cosines).astype(np.float32), places
 
 

@@ -294,9 +294,9 @@ def test_neighbours_are_asked_for_again_of_the_shard_that_has_them_alone(local_r
 
 def test_the_cells_of_a_query_are_found_by_its_own_shard(local_ray, tmp_path):
     class Noting(DrawnVectors):
-        def probed(self, *arguments: Any) -> Any:
+        def probed(self, *arguments: Any, **options: Any) -> Any:
             self.note("probed", arguments[2])
-            return super().probed(*arguments)
+            return super().probed(*arguments, **options)
 
         def nearest(self, *arguments: Any, **options: Any) -> Any:
             self.note(type(arguments[2]).__name__, arguments[2])

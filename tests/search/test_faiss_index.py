@@ -37,6 +37,13 @@ def products_by_loops(vectors, queries):
     )
 
 
+def probed_by(index: CosineIndex, queries: Block) -> ProbedBlock:
+    """Queries with their cells."""
+    probed = index.probed(queries)
+    assert isinstance(probed, ProbedBlock)
+    return probed
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 50), st.integers(0, 2**31))
 def test_flat_finds_what_a_double_loop_finds(size, asked, count, seed):
@@ -72,8 +79,7 @@ def test_queries_with_their_cells_find_what_an_index_finds_that_looks_for_them(f
     vectors, queries = unit(600, 0), Block(np.arange(40), unit(40, 1))
     trained = train_index(vectors, factory)
     one, other = (CosineIndex(vectors[start::2], factory, 3, trained=trained) for start in (0, 1))
-    probed = one.probed(queries)
-    assert isinstance(probed, ProbedBlock)
+    probed = probed_by(one, queries)
     assert (probed.cells.shape, probed.cells.dtype) == ((40, 3), np.uint16)
     assert (probed.cosines is None) == factory.endswith(",Flat")
     for index in (one, other):
@@ -87,10 +93,10 @@ def test_queries_with_their_cells_find_what_an_index_finds_that_looks_for_them(f
 def test_cells_that_queries_name_are_those_that_are_searched():
     vectors, queries = unit(600, 0), Block(np.arange(10), unit(10, 1))
     index = CosineIndex(vectors, "IVF8,Flat", 1)
-    own = index.probed(queries)
+    own = probed_by(index, queries)
     others = replace(own, cells=(own.cells + 1) % 8)
     found = index.nearest_to(others, 600)[1]
-    cells = index.probed(Block(np.arange(600), vectors)).cells[:, 0]
+    cells = probed_by(index, Block(np.arange(600), vectors)).cells[:, 0]
     for line, (cell,) in zip(found, others.cells, strict=True):
         assert sorted(line[line >= 0].tolist()) == np.flatnonzero(cells == cell).tolist()
 
@@ -99,8 +105,7 @@ def test_cells_of_many_have_larger_numbers(monkeypatch):
     monkeypatch.setattr(faiss_index, "SMALL", 7)
     vectors, queries = unit(600, 0), Block(np.arange(10), unit(10, 1))
     index = CosineIndex(vectors, "IVF8,Flat", 2)
-    probed = index.probed(queries)
-    assert isinstance(probed, ProbedBlock)
+    probed = probed_by(index, queries)
     assert probed.cells.dtype == np.int32
     assert index.nearest_to(probed, 9)[1].tolist() == index.nearest_to(queries, 9)[1].tolist()
 
@@ -108,7 +113,7 @@ def test_cells_of_many_have_larger_numbers(monkeypatch):
 def test_an_index_without_cells_adds_none_and_one_has_no_more_than_it_has():
     queries = Block(np.arange(5), unit(5, 1))
     assert CosineIndex(unit(50, 0), "Flat", 3).probed(queries) is queries
-    probed = CosineIndex(unit(400, 0), "IVF4,Flat", 9).probed(queries)
+    probed = probed_by(CosineIndex(unit(400, 0), "IVF4,Flat", 9), queries)
     assert np.sort(probed.cells, axis=1).tolist() == [[0, 1, 2, 3]] * 5
 
 
@@ -118,9 +123,8 @@ def test_cells_of_queries_are_found_and_searched_on_a_gpu_as_on_the_cpu():
     vectors, queries = unit(2000, 0), Block(np.arange(100), unit(100, 1))
     trained = train_index(vectors, "IVF8,Flat")
     cpu, gpu = (CosineIndex(vectors, "IVF8,Flat", 2, device, trained) for device in ("cpu", "cuda:0"))
-    probed = gpu.probed(queries)
-    assert isinstance(probed, ProbedBlock)
-    assert probed.cells.tolist() == cpu.probed(queries).cells.tolist()
+    probed = probed_by(gpu, queries)
+    assert probed.cells.tolist() == probed_by(cpu, queries).cells.tolist()
     assert gpu.nearest_to(probed, 5)[1].tolist() == cpu.nearest_to(probed, 5)[1].tolist()
 
 
