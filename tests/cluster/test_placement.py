@@ -95,14 +95,14 @@ def test_a_run_gives_its_places_back_while_its_oracle_labels_and_ends_the_same(
     monkeypatch.syspath_prepend(tmp_path)
     config = RunConfig(
         task=str(tmp_path / "task"), rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24,
-        encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16), dev_labels=6, oracle="judge:label",
-        training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
+        encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16), dev_labels=6,
+        training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0), oracle="place_counter:label",
     )  # fmt: skip
     calls = {}
     for released in (False, True):
-        (tmp_path / "judge.py").write_text(JUDGE)
+        (tmp_path / "place_counter.py").write_text(JUDGE)
         run(config, replace(WHERE, shards=1), tmp_path / str(released), OracleConfig(release_actors=released))
-        calls[released] = sys.modules.pop("judge").CALLS
+        calls[released] = sys.modules.pop("place_counter").CALLS
     # 16 pairs of the first round, and then of each round the pairs of dev; other runs' groups are removed by now.
     assert [places for places, _ in calls[False]] == [1] * len(calls[False])
     assert [places for places, _ in calls[True]] == [0] * len(calls[True])
