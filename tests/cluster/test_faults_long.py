@@ -152,14 +152,14 @@ def test_a_head_that_dies_ends_the_run_and_the_same_command_resumes_it(cluster, 
         "--shared-storage"
     )
     server = cluster.head_node.all_processes["gcs_server"][0].process.pid
-    # In a process of its own: Ray ends a driver that does not reach the head for a minute.
+    # Ray ends a driver that does not reach the head for a minute: this process must be none, and starts one.
+    ray.shutdown()
     died = subprocess.run(
         [sys.executable, "-c", HEADLESS, str(server), *line.split()],
         env={**os.environ, "RAY_ADDRESS": cluster.address}, check=False, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert died.returncode != 0
     assert "Failed to connect to GCS" in died.stderr
-    ray.shutdown()
     cluster.shutdown()
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
     assert ended(asked, tmp_path / "run", WHERE) == quiet
