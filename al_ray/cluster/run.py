@@ -2,6 +2,7 @@
 
 import logging
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -125,15 +126,19 @@ class _Session:
         self._ask_pending(state)
         if not self._work_left(state):
             return {}
+        peaks, released = Peaks(), True
         with session(self.work.cluster, self.work.config.training.workers):
-            while self._work_left(state):
-                try:
-                    return self._deployed(state, completed)
-                except _Release:
-                    state = journal.state()
-                    logger.info("round %d: the actors are ended until it is labelled", state.round + 1)
-                    self._ask_pending(state)
-        return {}
+            while released and self._work_left(state):
+                released, latest = self._deployed(state, completed)
+                peaks = {name: max(peaks.get(name) or 0, value or 0) or None for name, value in latest.items()}
+                if released:
+                    state, started = journal.state(), time.monotonic()
+                    logger.info("after round %d: the actors are ended until pairs are labelled", state.round)
+                    try:
+                        self._ask_pending(state)
+                    finally:
+                        journal.add_seconds("label", time.monotonic() - started)
+        return peaks
 
     def _rounds_left(self, state: State) -> bool:
         rounds = self.request.journal.complete_rounds()
@@ -147,19 +152,25 @@ class _Session:
     def _ask_pending(self, state: State) -> None:
         ask_pending(self.request, self.oracle if self._rounds_left(state) else None, self.dev, state)
 
-    def _deployed(self, state: State, completed: Callable[[], list[dict[str, Any]]]) -> Peaks:
-        """Run what is left on new actors, or up to the next labels if the actors are to be released then (_Release)."""
+    def _deployed(self, state: State, completed: Callable[[], list[dict[str, Any]]]) -> tuple[bool, Peaks]:
+        """Run what is left on new actors, or up to the next labels if the actors are to be released then.
+
+        Returns whether they are, and the peak memory of the processes.
+        """
         config, journal, oracle, dev = self.work.config, self.request.journal, self.oracle, self.dev
         if self.request.oracle_options.release_actors:
             oracle, dev = _ReleasingOracle(), dev and _ReleasingOracle()
         with deploy_services(config, self.work.cluster, journal, oracle, self.request.watch, self.trial, dev) as world:
-            split = journal.task.split("train")
-            for _ in loop.run(config, split, world, state) if self._rounds_left(state) else ():
-                if limit_reached(self.work.stop, completed()) is not None:
-                    break
-            if dev is not None:
-                loop.measure_last(world, journal.state())
-            return world.peak_memory() if self.work.on_end else {}
+            split, released = journal.task.split("train"), False
+            try:
+                for _ in loop.run(config, split, world, state) if self._rounds_left(state) else ():
+                    if limit_reached(self.work.stop, completed()) is not None:
+                        break
+                if dev is not None:
+                    loop.measure_last(world, journal.state())
+            except _Release:
+                released = True
+            return released, world.peak_memory() if self.work.on_end else {}
 
 
 def _read(work: RunSpec, out: StoragePath) -> tuple[RunConfig, Task]:

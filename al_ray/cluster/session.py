@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import ray
 
@@ -89,6 +90,12 @@ class _LateNode:
         late = kind is Exception and "timed out during startup" in str(error) and self.left > 0
         if late:
             logger.warning("Ray did not start in time and is started again: %s", " ".join(str(error).split()))
+            while at is not None:
+                node: Any = at.tb_frame.f_locals.get("self")
+                # Ray has not noted the node yet, and would leave its processes running.
+                if hasattr(node, "kill_all_processes"):
+                    node.kill_all_processes(check_alive=False, allow_graceful=False)
+                at = at.tb_next
         return late
 
 

@@ -23,6 +23,7 @@ from typing import TypeVar
 # Seconds of no progress after which a process hangs, and a step; the values in the driver hold for its actors.
 PATIENCE, PATIENCE_OF_STEPS = 60.0, 600.0
 FACTOR = 10  # A step hangs if it takes so many times the median of those before it, and longer than this patience.
+QUICK = 0.001  # Seconds of an item that was read or there, and not made.
 BUSY = 0.1  # The share of a core from which on a process is doing something.
 LEAST = 3  # Steps before one that can hang: the first ones load and compile.
 _running = set["Steps"]()
@@ -54,7 +55,7 @@ class Steps:
 
 
 def watched(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield items, each of which takes a step of its own to make."""
+    """Yield items, each of which takes a step of its own to make; the quickest do not say how long a step may take."""
     coming, steps = iter(items), Steps()
     while True:
         with steps:
@@ -62,6 +63,8 @@ def watched(items: Iterable[Item]) -> Iterator[Item]:
                 item = next(coming)
             except StopIteration:
                 return
+        if steps.seconds[-1] < QUICK:
+            steps.seconds.pop()
         yield item
 
 

@@ -1,5 +1,6 @@
 """The places of a run's actors: one placement group, all of it or nothing."""
 
+import json
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,15 +22,19 @@ from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.run_folder import RunFolder
 from tests.cluster.outcomes import results
 
-# Labels pairs, and notes for each call how many runs have places, and the texts.
+# Labels pairs, and notes for each call how many runs have places, the texts, and its seconds.
 JUDGE = """
+from time import monotonic
+
 from ray.util import placement_group_table
 
 CALLS = []
 
 
 def label(left, right):
-    CALLS.append((sum(group["state"] == "CREATED" for group in placement_group_table().values()), [*left, *right]))
+    started = monotonic()
+    places = sum(group["state"] == "CREATED" for group in placement_group_table().values())
+    CALLS.append((places, [*left, *right], monotonic() - started))
     return [len(one + other) % 2 == 0 for one, other in zip(left, right)]
 """
 # Four actors with the trainer. This Ray has room for six: for the shards of two runs, and for no trainer beside them.
@@ -104,13 +109,17 @@ def test_a_run_gives_its_places_back_while_its_oracle_labels_and_ends_the_same(
         run(config, replace(WHERE, shards=1), tmp_path / str(released), OracleConfig(release_actors=released))
         calls[released] = sys.modules.pop("place_counter").CALLS
     # 16 pairs of the first round, and then of each round the pairs of dev; other runs' groups are removed by now.
-    assert [places for places, _ in calls[False]] == [1] * len(calls[False])
-    assert [places for places, _ in calls[True]] == [0] * len(calls[True])
-    assert sorted(texts for _, texts in calls[False]) == sorted(texts for _, texts in calls[True])
+    assert [places for places, *_ in calls[False]] == [1] * len(calls[False])
+    assert [places for places, *_ in calls[True]] == [0] * len(calls[True])
+    assert sorted(texts for _, texts, _ in calls[False]) == sorted(texts for _, texts, _ in calls[True])
     assert results(tmp_path / "False") == results(tmp_path / "True")
     estimates = [
         RunFolder(tmp_path / name, read_task(tmp_path / "task")).dev_labels.estimates() for name in ("False", "True")
     ]
+    lines = (tmp_path / "True" / "metrics.jsonl").read_text().splitlines()
+    # Dev pairs of the last round are labelled after it.
+    in_rounds = sum(seconds for _, texts, seconds in calls[True] if len(texts) > 2 * 6)
+    assert sum(json.loads(line)["seconds"]["label"] for line in lines) >= in_rounds > 0
     assert len(estimates[0]) == 2
     assert estimates[0] == estimates[1]
 

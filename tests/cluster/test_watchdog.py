@@ -22,7 +22,7 @@ for number in range({LEAST} + 1):
             threading.Event().wait()
 """
 STUCK_ITEM = f"""
-for _ in watchdog.watched(threading.Event().wait() if number == {LEAST} else number for number in range({LEAST} + 1)):
+for _ in watchdog.watched(threading.Event().wait(None if number == {LEAST} else 0.01) for number in range({LEAST} + 1)):
     pass
 """
 # Calls of this kind keep Python's lock.
@@ -85,6 +85,21 @@ def test_watched_items_are_all_there_and_no_step_runs_between_them():
         items.append(item)
     assert items == list(range(5))
     assert not watchdog._running
+
+
+def test_items_that_are_there_already_do_not_say_how_long_others_may_take(monkeypatch):
+    now, steps = [0.0], Steps()
+    monkeypatch.setattr(watchdog, "Steps", lambda: steps)
+    monkeypatch.setattr(watchdog.time, "monotonic", lambda: now[0])
+
+    def made():
+        for seconds in (1.0, 2.0**-12, 2.0, 0.0):
+            now[0] += seconds
+            yield seconds
+
+    assert list(watchdog.watched(made())) == [1.0, 2.0**-12, 2.0, 0.0]
+    # And what it takes to find that there is no more.
+    assert list(steps.seconds) == [1.0, 2.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,8 @@ def knn_time(run: Setting, left: int, right: int | None, neighbors: int, *counts
     else:
         build, query = Time(), run.on_device(left * stored * sizes.dim, "flat")
     rescored = sum(rescored_pairs(left * neighbors, count) for count in counts)
-    # All shards merge at once: each `shards` answers of width to its own left texts.
-    merged = left * width + (left / run.shards * neighbors if first else 0)
+    # All shards merge at once: each `shards` answers of width to its own left texts, counted for each query again.
+    merged = len(counts) * (left * width + (left / run.shards * neighbors if first else 0))
     work = run.on_thread(rescored / run.shards * sizes.dim, "rescore") + run.on_thread(MERGED * merged, "sort")
     # A cell's number has 16 bits, or with more cells 32; those of other indexes than IVFx,Flat have a cosine, too.
     probed = (2 if cells <= SMALL else 4) + (0 if search.index.endswith(",Flat") else 4)

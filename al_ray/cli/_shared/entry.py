@@ -48,9 +48,10 @@ _status: list[int] = []  # With which this process ends, once its command has en
 def _end() -> None:
     """End the process of a command after whatever else runs at the end of Python, but without C++ destructors.
 
-    In these, Ray's thread that exports figures can abort a process that has done its work (Ray 2.60).
+    In these, Ray's thread that exports figures can abort a process that has done its work (Ray 2.60). A program that
+    runs a command and then something else ends with the command's code, unless an exception ends it.
     """
-    if _status:
+    if _status and not hasattr(sys, "last_value"):
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()

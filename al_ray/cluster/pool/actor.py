@@ -25,7 +25,7 @@ import numpy as np
 from al_ray.cluster.actors import TEXTS
 from al_ray.cluster.out_of_memory import wait_for
 from al_ray.cluster.pool.neighbors import with_neighbors
-from al_ray.cluster.pool.ring import SERVE, Place, Ring, Stage, asked_ahead, is_due, texts_at_once
+from al_ray.cluster.pool.ring import SAMPLE_BLOCKS, SERVE, Place, Ring, Stage, asked_ahead, is_due, texts_at_once
 from al_ray.cluster.watchdog import Steps, watched
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
@@ -99,10 +99,12 @@ class PullsFromPeers(Base):
         It asks for their left texts alone: with many shards, these are few of all.
         """
         counter, done, steps = SampleCounter(request, weights, model.scorer), 0, Steps()
+        # Few of them have their right text here: a shard asks for some blocks of left texts at a time.
+        size = min(COUNTED, SAMPLE_BLOCKS * ring.block * len(ring.shards))
         pieces = [
-            (stratum, keys[start : start + COUNTED])
+            (stratum, keys[start : start + size])
             for stratum, keys in enumerate(samples)
-            for start in range(0, len(keys), COUNTED)
+            for start in range(0, len(keys), size)
         ]
 
         def ask(piece: tuple[int, Keys]) -> tuple[Keys, list[Any]]:

@@ -10,6 +10,7 @@ COMPUTE, SERVE = "compute", "serve"
 GROUPS = {COMPUTE: 1, SERVE: 2}
 GPU_BLOCKS = 16  # Blocks of texts that an exact search on a GPU joins as one: each product has a fixed cost.
 WORDS = 100  # A shard says at most so many times in a stage how far it is.
+SAMPLE_BLOCKS = 16  # Blocks of left texts that a shard asks for at a time, about, to score sampled pairs.
 AHEAD = 2  # Blocks asked for before they are needed.
 
 Item = TypeVar("Item")

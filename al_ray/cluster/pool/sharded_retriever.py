@@ -94,17 +94,13 @@ class PoolSearch:
 
     def least_of_each(self, model: Model, queries: Sequence[Query]) -> list[Candidates]:
         """For each query what `least` returns, by one search for all."""
-        if not any(query.count for query in queries):
+        wanted = [query for query in queries if query.count]
+        if not wanted:
             return [NO_CANDIDATES for _ in queries]
-        excluded = [ray.put(query.excluded) for query in queries]
-        if self.config.kind == "exact":
-            parts = self._of_all(model, queries, excluded)
-        else:
-            parts = self._of_nearest(model, queries, excluded)
-        return [
-            _merged(query.order, query.count, of_query)
-            for query, of_query in zip(queries, zip(*parts, strict=True), strict=True)
-        ]
+        excluded = [ray.put(query.excluded) for query in wanted]
+        search = self._of_all if self.config.kind == "exact" else self._of_nearest
+        parts = zip(*search(model, wanted, excluded), strict=True)
+        return [_merged(query.order, query.count, next(parts)) if query.count else NO_CANDIDATES for query in queries]
 
     def find_near(self, model: Model, neighbours: int) -> None:
         """Find the pairs of every left text with its nearest right texts; their keys stay on the shards."""

@@ -215,8 +215,8 @@ def test_error_examples_are_one_search_of_a_split_in_every_round_by_two_queries(
     for search, each in (
         # The one pair of dev: 2 multiply-adds and a product, and twice: compared, 2 numbers looked at again, sorted.
         (EXACT.search, 2 / 12 + 1 / 3 + 2 * (1 / 6 + 2 / 2 + 1 / 8)),
-        # 2 x 2 x 2 by Flat, 2 answers for each of 2 texts, and twice 2 candidates of 2 numbers looked at again.
-        (SearchConfig(kind="knn", neighbours=1, block=2), 8 / 32 + 0.4 / 8 + 2 * (2 * 2 / 2)),
+        # 2 x 2 x 2 by Flat, and twice 2 answers for each of 2 texts, and 2 candidates of 2 numbers looked at again.
+        (SearchConfig(kind="knn", neighbours=1, block=2), 8 / 32 + 2 * (0.4 / 8 + 2 * 2 / 2)),
     ):
         for strategy in ("random", "uncertainty"):
             asked = replace(EXACT, strategy=strategy, search=search)
