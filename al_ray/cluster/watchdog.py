@@ -23,7 +23,7 @@ from typing import TypeVar
 # Seconds of no progress after which a process hangs, and a step; the values in the driver hold for its actors.
 PATIENCE, PATIENCE_OF_STEPS = 60.0, 600.0
 FACTOR = 10  # A step hangs if it takes so many times the median of those before it, and longer than this patience.
-QUICK = 0.001  # Seconds of an item that was read or there, and not made.
+QUICK = 0.001  # Seconds; see `watched`.
 BUSY = 0.1  # The share of a core from which on a process is doing something.
 LEAST = 3  # Steps before one that can hang: the first ones load and compile.
 _running = set["Steps"]()
@@ -55,7 +55,10 @@ class Steps:
 
 
 def watched(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield items, each of which takes a step of its own to make; the quickest do not say how long a step may take."""
+    """Yield items, and watch the making of each as a step.
+
+    Items made within QUICK seconds do not count in the median of the steps: they were read, or there already.
+    """
     coming, steps = iter(items), Steps()
     while True:
         with steps:

@@ -71,7 +71,7 @@ class ExactJoin:
         rule: which pairs can match, None for all.
         """
         self.searches = [LeastPairs(query, keys) for query, keys in zip(queries, labelled, strict=True)]
-        self.kind, self.rule = queries[0], rule
+        self.unordered, self.rule = queries[0].unordered, rule
         self.device, self.half = torch.device(device), half
         free = torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else 0
         self.room = min(RESIDENT, free // 8)
@@ -96,7 +96,7 @@ class ExactJoin:
         searches = [search for search in self.searches if search.query.count]
         if not searches or not len(left.rows) or not len(right.rows):
             return
-        diagonal, own = self.kind.unordered and np.array_equal(left.rows, right.rows), right
+        diagonal, own = self.unordered and np.array_equal(left.rows, right.rows), right
         if not diagonal:
             right = reachable_block(left, right, self.rule)
         if not len(right.rows):

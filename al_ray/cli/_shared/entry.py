@@ -41,7 +41,7 @@ PathOrUri = Annotated[
     ),
 ]
 
-_status: list[int] = []  # With which this process ends, once its command has ended.
+_status: list[int] = []  # The exit code of the command, once it has ended.
 
 
 @atexit.register

@@ -1,12 +1,13 @@
 """A shard of a pool as an actor that works through the whole pool by itself.
 
 A stage is one call to each shard, which asks its peers for what it needs and returns one value: so what the driver does
-and receives grows with the number of shards, not with the number of texts. There are two kinds of stages:
+and receives grows with the number of shards, not with the number of texts. There are three kinds of stages:
 
 - All left texts visit a shard's right ones: it goes round the ring of shards, beginning with its own texts, and asks
   for the next blocks while it computes (exact search, counts).
 - A shard's own left texts are asked about: all shards say which of their texts are the nearest, and the shard that has
   the left texts merges (search by neighbours, neighbors.py).
+- Pairs are scored by the shard that has their right texts: it asks for their left texts alone (positives, samples).
 
 A stage changes nothing that an answer depends on, so Ray may call it again on a shard that restarts. While a shard is
 in a stage, it answers its peers in other threads, which are Ray's concurrency groups.
@@ -94,10 +95,7 @@ class PullsFromPeers(Base):
     def count_sample(
         self, model: Model, ring: Ring, request: CountRequest, weights: SampleWeights, *samples: Keys
     ) -> Stage[list[NegativeCounts]]:
-        """Count the sampled pairs of each stratum whose right text is this shard's. samples: sorted keys of each.
-
-        It asks for their left texts alone: with many shards, these are few of all.
-        """
+        """Count the sampled pairs of each stratum whose right text is this shard's. samples: sorted keys of each."""
         counter, done, steps = SampleCounter(request, weights, model.scorer), 0, Steps()
         # Few of them have their right text here: a shard asks for some blocks of left texts at a time.
         size = min(COUNTED, SAMPLE_BLOCKS * ring.block * len(ring.shards))
@@ -164,7 +162,7 @@ class PullsFromPeers(Base):
 
         @cache
         def meets(visitor: Place) -> list[Place]:
-            met = set(hosts(visitor.number, len(places)).tolist()) if join.kind.unordered else None
+            met = set(hosts(visitor.number, len(places)).tolist()) if join.unordered else None
             return [place for place in own if met is None or place.number in met]
 
         def visit(texts: Block, visitor: Place) -> None:
