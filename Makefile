@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The checker that the package carries, not a newer one from a registry.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test lint faults slow long gpu docs clean
+.PHONY: help demo test lint faults slow long gpu gputests docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -26,7 +26,9 @@ help:
 	@echo "make faults  the tests that kill processes and nodes"
 	@echo "make slow    the tests that take minutes"
 	@echo "make long    more tests that kill processes and nodes, of minutes each; .ci/run does not run them"
-	@echo "make gpu     the tests that need a CUDA device"
+	@echo "make gpu     measure and check the GPU of this machine with its python3, which needs torch 2.11 and transformers:"
+	@echo "             installs nothing, takes up to 10 minutes, writes gpu.json"
+	@echo "make gputests  install, and run the tests that need a CUDA device"
 	@echo "make docs    the site of docs/ in site/; a broken link is an error"
 	@echo "make clean   remove .venv and caches; runs and tasks stay"
 	@echo "PYTHON=/path/to/python make ...   takes that Python (3.11 or later) for .venv"
@@ -42,7 +44,15 @@ lint: $(TESTS)
 	$(PY) -m ruff check .
 	$(PY) -m pyright --pythonpath $(PY)
 
-faults slow long gpu: $(TESTS)
+# Nothing is installed: machines with a GPU often have no registry, and their torch is the one for their driver.
+gpu:
+	@[ $(HERE) = gpu ] || { echo "nvidia-smi -L lists no GPU here; python benchmarks/gpu.py --device cpu:0 checks the script alone" >&2; exit 1; }
+	python3 benchmarks/gpu.py --out gpu.json
+
+gputests: $(TESTS)
+	$(PY) -m pytest -m gpu
+
+faults slow long: $(TESTS)
 	$(PY) -m pytest -m "$(if $(filter long,$@),$@,$@ and not long)" $(if $(filter long,$@),-o faulthandler_timeout=1800)
 
 # Zensical reads mkdocs.yml and the docstrings as text; al_ray itself is not imported.

@@ -1,4 +1,4 @@
-"""The same code on a CUDA device: vectors near the CPU's, and a training that learns. Run with: make gpu"""
+"""The same code on a CUDA device: vectors near the CPU's, and a training that learns (make gpu, make gputests)."""
 
 from dataclasses import replace
 from itertools import islice
