@@ -66,7 +66,7 @@ HOMES = {
         *("al_ray.encoders", "al_ray.training", "al_ray.search", "al_ray.oracles", "al_ray.cluster", "al_ray.apps"),
         "benchmarks",
     },
-    "transformers": {"al_ray.encoders", "al_ray.training", "al_ray.cluster", "al_ray.apps"},
+    "transformers": {"al_ray.encoders", "al_ray.training", "al_ray.cluster", "al_ray.apps", "benchmarks"},
     "sentence_transformers": {"al_ray.encoders", "al_ray.training", "al_ray.apps", "benchmarks"},
 }
 # What the standard library offers of files, clocks, logs, chance, processes and the network: not for PURE.
@@ -80,6 +80,8 @@ LOCAL_IMPORTS = {
     ("al_ray.cli._run.options", "al_ray.runs.run_folder.bound_config"),
     # A tenth of a second of every command, --help too, of which only those that write to S3 have use.
     ("al_ray.storage.conditional", "botocore"),
+    # A machine with a GPU may have torch and no Faiss, and all but indexes works there.
+    ("al_ray.search.faiss_index", "faiss"),
 }
 # The one function that makes a generator, and what numpy.random has that is not its global one.
 CHANCE = "al_ray.core.rng"

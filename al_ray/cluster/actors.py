@@ -6,7 +6,6 @@ restarts, and its state can be queried while every actor is busy.
 
 import logging
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,15 +13,22 @@ from typing import Any
 
 import ray
 import torch
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RaySystemError, RayTaskError, WorkerCrashedError
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError, WorkerCrashedError
 from ray.util.metrics import Counter
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from al_ray.cluster import watchdog
-from al_ray.cluster.out_of_memory import OUT, WORDS, exit_when_out_of_memory, exiting_when_out_of_memory, prepare_to_end
+from al_ray.cluster.fatal_errors import (
+    RESTARTS,
+    exit_on_fatal_errors,
+    exiting_on_fatal_errors,
+    lost_error,
+    prepare_to_end,
+)
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.errors import ActorLost, NoPlacement
+from al_ray.core.errors import NoPlacement
+from al_ray.encoders.hardware import device_fault, settle_arithmetic
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +40,6 @@ PAIRS = Counter("al_ray_pairs_searched", "Pairs among which a search has looked.
 TEXTS = Counter("al_ray_texts_embedded", "Texts that shards have encoded; those read back are not among them.")
 SECONDS = Counter("al_ray_stage_seconds", "Seconds that a stage took.", ("stage", "run"))
 LABELS = Counter("al_ray_labels_bought", "Labels of the rounds that were labelled since the driver began.", ("run",))
-
-RESTARTS = 4  # Bounded: with endless restarts an actor that runs out of memory would loop for ever.
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ def run_in_worker(
     """Call a function in a worker without GPU and return its result, with the waits and retries of an actor."""
     name = function.__name__
     with placement({name: 1}, replace(config, gpus_per_shard=0.0), room=room) as places:
-        task = ray.remote(exit_when_out_of_memory(function, name)).options(max_retries=RESTARTS, **places.options(0))
+        task = ray.remote(exit_on_fatal_errors(function, name)).options(max_retries=RESTARTS, **places.options(0))
         return get_results(task.remote(*arguments))
 
 
@@ -174,7 +178,7 @@ def stream_from_workers(
     """Call a generator function in workers without GPU, one for each tuple of arguments, and yield what they yield."""
     name = function.__name__
     with placement({name: len(arguments)}, replace(config, gpus_per_shard=0.0), room=room) as places:
-        task: Any = ray.remote(exit_when_out_of_memory(function, name))
+        task: Any = ray.remote(exit_on_fatal_errors(function, name))
         options = {"max_retries": RESTARTS, "num_returns": "streaming"}
         streams = [
             task.options(**options, **places.options(number)).remote(*own) for number, own in enumerate(arguments)
@@ -211,12 +215,12 @@ def get_results(refs: Any) -> Any:
             _refuse_unplaced()
         except RayTaskError as error:
             if isinstance(error.cause, RayError):
-                raise _lost_error(error.cause) from error
+                raise lost_error(error.cause) from error
             if isinstance(error.cause, Exception):
                 raise error.cause from error
             raise
         except (RayActorError, WorkerCrashedError) as error:
-            raise _lost_error(error) from error
+            raise lost_error(error) from error
 
 
 def stream_results(stream: Any) -> Iterator[Any]:
@@ -257,41 +261,26 @@ def describe_nodes() -> str:
     return f"{len(nodes)} nodes ({'; '.join(resources)})"
 
 
-def _lost_error(error: RayError) -> ActorLost:
-    """Describe the death of an actor in one line: its class, the reason, and the cure."""
-    message = " ".join(str(error).split())
-    name = re.search(r"class_name: (\S+)", message) or re.search(rf"{OUT}(\w+)\.", message)
-    reason = OUT + message.split(OUT)[-1] if OUT in message else message.split("Worker exit detail: ")[-1]
-    unread = isinstance(error, RaySystemError) and any(word in message.lower() for word in ("memoryerror", *WORDS))
-    if unread or message.endswith("MemoryError"):
-        # Raised by Ray itself, where our code cannot end the process.
-        reason = f"{OUT}Ray itself, as it read what a call was given"
-    return ActorLost(
-        f"{name[1] if name else 'a worker'} died, and again each time it was started anew (at most {RESTARTS} times): "
-        f"{reason[:300].rstrip('.')}. If memory is short: give more --shards, each of which needs less; machines with "
-        "more memory; or, to a new jobs.run, a smaller --search.block, --encoder-batch or --training.batch. Then rerun "
-        "the same command"
-    )
-
-
 def actor_class(plain: type) -> type:
-    """Return the class for an actor: it exits when memory runs out or when it hangs, and can check its device."""
+    """Return the class for an actor: it exits on a fatal error or when it hangs, and can check its device."""
     # A type checker does not know how it is made.
-    exiting: Any = exiting_when_out_of_memory(plain)
+    exiting: Any = exiting_on_fatal_errors(plain)
     patience, of_steps = watchdog.PATIENCE, watchdog.PATIENCE_OF_STEPS
 
     def begin(self: Any, spec: Any) -> None:
         """Watch the process, then make the object."""
         prepare_to_end()
+        settle_arithmetic()
         watchdog.watch(f"{plain.__name__} {getattr(spec, 'shard', '')}".strip(), patience, of_steps)
         exiting.__init__(self, spec)
 
     def check_device(self: Any, device: str) -> None:
-        """NoPlacement when torch does not see the GPU that Ray gave."""
-        if device != "cpu" and not torch.cuda.is_available():
+        """NoPlacement when torch cannot compute on the GPU that Ray gave."""
+        fault = device_fault(device)
+        if fault:
             raise NoPlacement(
                 f"Ray gave {plain.__name__} the GPUs {ray.get_gpu_ids()} of a node where torch {torch.__version__} "
-                "sees no CUDA device: mend its driver, install a torch built for CUDA, or leave out --gpus-per-shard"
+                f"{fault}: mend its driver, install a torch built for CUDA, or leave out --gpus-per-shard"
             )
 
     return type(plain.__name__, (exiting,), {"__init__": begin, "check_device": check_device})

@@ -45,8 +45,9 @@ def evaluate_rounds(
         with deploy_pool(config, cluster, task, folder.path, watch) as pool:
             model = folder.model(number) if number else pool.untrained()
             evaluator = make_evaluator(first, folder, pool, sets)
-            evaluator.make_sets([split])
-            sets = evaluator.sets
+            if len(rounds) > 1 and not sets and not first.evaluation.counts_all(task.split(split).space.total):
+                sets = {split: evaluator.evaluation_set(task.split(split))}
+                evaluator = make_evaluator(first, folder, pool, sets)
             evaluations.append(evaluator.evaluate(model, split, compared=len(rounds) > 1))
     return evaluations
 

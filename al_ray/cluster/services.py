@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
@@ -14,7 +15,7 @@ from al_ray.cluster.pool.ring import GROUPS
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
-from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_index
+from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_index, warn_of_index
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool
@@ -27,6 +28,7 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import write_seconds
+from al_ray.search.faiss_index import refuse_unindexed
 from al_ray.search.knn_merge import SPARE, WIDEST
 from al_ray.search.shard import PoolShard, ShardSpec
 from al_ray.storage.uri import StoragePath, storage_path
@@ -139,14 +141,43 @@ def deploy_pool(
 def _refuse_unfit(config: RunConfig, cluster: ClusterConfig, task: Task, out: StoragePath) -> None:
     """Raise BadOption, before any wait for resources, if shards cannot work as the options say."""
     refuse_unshared((storage_path(config.task), out), cluster)
-    search = config.search
-    refuse_index(search, task)
-    if cluster.gpus_per_shard and search.kind == "knn" and search.neighbours > WIDEST - SPARE - 1:
+    refuse_index(config.search, task)
+    if cluster.gpus_per_shard:
+        _refuse_beyond_gpus(config, task)
+
+
+def _uses_index(config: RunConfig, task: Task) -> tuple[bool, bool]:
+    """Whether the pool is searched by an index, and whether near pairs of an evaluation set are."""
+    totals = [task.splits[name].space.total for name in config.evaluation.splits if name in task.splits]
+    return config.search.kind == "knn", not all(map(config.evaluation.counts_all, totals))
+
+
+def _refuse_beyond_gpus(config: RunConfig, task: Task) -> None:
+    """Raise BadOption for more neighbours or cells than Faiss on a GPU can search."""
+    search, most = config.search, WIDEST - SPARE - 1
+    pool, near = _uses_index(config, task)
+    if pool and search.neighbours > most:
         raise BadOption(
-            f"Faiss on a GPU gives {WIDEST - SPARE - 1:,} neighbours at most, and the run searches "
-            f"{search.neighbours:,}: leave out --gpus-per-shard, or make a run with fewer (jobs.run "
-            "--search.neighbours) or with exact search (--search.kind exact)"
+            f"Faiss on a GPU gives {most:,} neighbours at most, and the run searches {search.neighbours:,}: leave out "
+            "--gpus-per-shard, or make a run with fewer (jobs.run --search.neighbours) or with exact search "
+            "(--search.kind exact)"
         )
+    if near and config.evaluation.near_neighbours > most:
+        raise BadOption(
+            f"Faiss on a GPU gives {most:,} neighbours at most, and an evaluation set needs "
+            f"{config.evaluation.near_neighbours:,}: leave out --gpus-per-shard, or give fewer (jobs.run "
+            "--evaluation.near-neighbours), or count all pairs (--evaluation.mode exact)"
+        )
+    if (pool or near) and "IVF" in search.index and search.nprobe > WIDEST:
+        raise BadOption(
+            f"Faiss on a GPU searches {WIDEST:,} cells at most for a query, and jobs.run --search.nprobe is "
+            f"{search.nprobe:,}: leave out --gpus-per-shard, or make a run with fewer"
+        )
+
+
+def _refuse_unindexed(index: str, device: str, _: PoolShard) -> None:
+    """See refuse_unindexed; called on a shard."""
+    refuse_unindexed(index, device)
 
 
 @contextmanager
@@ -162,8 +193,12 @@ def _start_pool(
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
+    warn_of_index(config.search, config.vectors == "fp16", cluster.shards)
     with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:
         refuse_mixed(get_results([shard.hardware.remote() for shard in shards]), cluster.mixed_hardware)
+        if cluster.gpus_per_shard and any(_uses_index(config, task)) and task.rule is None:
+            check = partial(_refuse_unindexed, config.search.index, cluster.device)
+            get_results([shard.__ray_call__.remote(check) for shard in shards])
         pool = ShardedPool(shards, parts_of(task), task, config.search, watch)
         pool.preparing_seconds = seconds
         yield pool

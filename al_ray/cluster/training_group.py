@@ -10,7 +10,6 @@ import ray
 from ray.util import get_node_ip_address
 
 from al_ray.cluster.actors import (
-    RESTARTS,
     BundleSlots,
     Placement,
     actor_class,
@@ -21,6 +20,8 @@ from al_ray.cluster.actors import (
     stream_results,
     wait_for_first,
 )
+from al_ray.cluster.fatal_errors import RESTARTS
+from al_ray.cluster.watchdog import watched
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import ActorLost
 from al_ray.core.labels import Labelled, Model
@@ -46,7 +47,7 @@ class Training(Protocol):
 def deploy_training(spec: TrainerSpec, config: ClusterConfig, room: BundleSlots | None = None) -> Iterator[Training]:
     """Start as many actors as the spec has workers; they end with the context. NoPlacement as for shards."""
     if spec.training.workers == 1:
-        with deploy(Trainer, [spec], config, room) as actors:
+        with deploy(_watched(Trainer), [spec], config, room) as actors:
             yield SingleTrainer(actors)
         return
     with placement({Trainer.__name__: spec.training.workers}, config, "PACK", room) as places:
@@ -55,6 +56,15 @@ def deploy_training(spec: TrainerSpec, config: ClusterConfig, room: BundleSlots 
             yield group
         finally:
             kill_actors(group.actors)
+
+
+def _watched(trainer: type[Trainer]) -> type[Trainer]:
+    """Return the class of an actor that ends itself when a step of its training hangs, under the same name."""
+
+    def steps(self: Trainer, steps: Iterator[Step]) -> Iterator[Step]:
+        return watched(trainer.steps(self, steps))
+
+    return type(trainer.__name__, (trainer,), {"steps": steps})
 
 
 def model_of(events: Iterator[Step | Model], on_step: Callable[[Step], None]) -> Model:
@@ -115,7 +125,7 @@ class TrainerGroup:
 
     def _start(self) -> list[Any]:
         # Ray must not restart one worker alone: the others could not continue with it.
-        trainer = ray.remote(actor_class(Trainer))
+        trainer = ray.remote(actor_class(_watched(Trainer)))
         ranks = [replace(self.spec, rank=rank) for rank in range(self.spec.training.workers)]
         actors = [trainer.options(max_restarts=0, **self.places.options(spec.rank)).remote(spec) for spec in ranks]
         self.places.await_start([actor.check_device.remote(self.places.config.device) for actor in actors])

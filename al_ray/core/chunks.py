@@ -6,6 +6,10 @@ serves another.
 
 from math import ceil
 
+import numpy as np
+
+from al_ray.core.pairs import Rows
+
 LEAST_TEXTS, MOST_TEXTS = 2**11, 2**18  # Texts in a chunk of token ids.
 TOKEN_CHUNKS = 64  # So many a side, within these bounds.
 VECTOR_CHUNKS = 1024  # So many can be dealt evenly to any usual number of shards.
@@ -20,3 +24,9 @@ def texts_in_chunk(texts: int) -> int:
 def vector_chunks(texts: int, batch: int) -> int:
     """Return the number of chunks of vectors of a part: chunk c has the encoder's batches c, c + chunks..."""
     return max(min(ceil(texts / batch), VECTOR_CHUNKS), ceil(texts / MOST_VECTORS))
+
+
+def batches_of(order: Rows, batch: int, chunk: int) -> list[Rows]:
+    """Return the batches of a chunk of vectors. order: (n,) rows of the part in the order of their batches."""
+    starts = range(0, len(order), batch)[chunk :: vector_chunks(len(order), batch)]
+    return [np.array(order[start : start + batch]) for start in starts]

@@ -66,9 +66,9 @@ class CrossEncoder:
         body = getattr(transformer, transformer.base_model_prefix)
         missing, _ = body.load_state_dict(pretrained.state_dict(), strict=False)
         assert not missing, missing
-        model = CrossEncoder(transformer, tokenizer, config.max_length, device, config.arithmetic)
-        model.refuse_too_long(config.encoder)
-        return model
+        # On the CPU: a GPU that is asked for a position that is not there fails for good.
+        CrossEncoder(transformer, tokenizer, config.max_length).refuse_too_long(config.encoder)
+        return CrossEncoder(transformer, tokenizer, config.max_length, device, config.arithmetic)
 
     @staticmethod
     def saved(folder: str, device: str = "cpu", arithmetic: Arithmetic = "auto") -> "CrossEncoder":
@@ -84,7 +84,7 @@ class CrossEncoder:
 
     def refuse_too_long(self, name: str) -> None:
         """BadOption if a pair of the maximum length has more tokens than the transformer has positions."""
-        tokens = torch.full((1, self.max_length), int(self.tokenizer.pad_token_id or 0) + 1, device=self.device)
+        tokens = torch.full((1, self.max_length), int(self.tokenizer.pad_token_id or 0) + 1)
         try:
             with torch.inference_mode():
                 self.transformer(input_ids=tokens, attention_mask=torch.ones_like(tokens))

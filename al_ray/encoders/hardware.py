@@ -1,5 +1,6 @@
-"""What the last bits of a vector depend on besides its encoder: the device, and the versions of the libraries."""
+"""What the last bits of a vector depend on besides its encoder: the device, how it computes, and the libraries."""
 
+import os
 import platform
 
 import torch
@@ -14,3 +15,37 @@ def describe_hardware(device: str) -> tuple[str, ...]:
     major, minor = torch.cuda.get_device_capability(device)
     of_cuda = f"CUDA {torch.version.cuda}", f"cuDNN {torch.backends.cudnn.version()}"
     return torch.cuda.get_device_name(device), f"capability {major}.{minor}", *of_cuda, *versions
+
+
+def settle_arithmetic() -> None:
+    """Let torch compute with the same bits each time on a GPU, and float32 as float32, in this process from now on."""
+    # cuDNN's attention, which torch prefers on some GPUs from 2.11 on, does not give the same gradients each time.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    # TF32 has 11 bits.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False
+
+
+def settle_training(device: str) -> None:
+    """Let torch use algorithms for gradients that give the same bits each time, where it has any, on a GPU."""
+    if torch.device(device).type != "cuda":
+        return
+    # cuBLAS reads it when it starts.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Otherwise each new tensor is filled first.
+    setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010 (pyright does not know it)
+
+
+def device_fault(device: str) -> str:
+    """Return why torch cannot compute on a device; "" if it can."""
+    if torch.device(device).type != "cuda":
+        return ""
+    if not torch.cuda.is_available():
+        return "sees no CUDA device"
+    try:
+        # A build without kernels for the card's capability fails here, and not when the pool is embedded.
+        torch.ones(2, device=device).sum().item()
+    except RuntimeError as error:
+        return f"cannot compute on it ({str(error).strip().splitlines()[0]})"
+    return ""

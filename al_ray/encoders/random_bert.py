@@ -1,25 +1,28 @@
 """A small BERT with fixed random weights over single letters, for tests: the encoder `random-bert`."""
 
+from typing import Any
+
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 from al_ray.core.errors import BadOption
 
 RANDOM_BERT = "random-bert"
 
 
-def random_bert(layers: int) -> BertModel:
-    """Make the model; its weights are the same in every process."""
+def random_bert(layers: int) -> Any:
+    """Make a BertModel; its weights are the same in every process."""
     if layers < 1:
         raise BadOption(f"--encoder-layers {layers}: give at least 1")
-    config = BertConfig(
-        vocab_size=len(letters_tokenizer()), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
+    # By the Auto classes: to import BertModel loads 100 MB, in the driver too.
+    config = AutoConfig.for_model(
+        "bert", vocab_size=len(letters_tokenizer()), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
         intermediate_size=64, max_position_embeddings=160, initializer_range=0.2,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return BertModel(config)
+        return AutoModel.from_config(config)
 
 
 def letters_tokenizer() -> PreTrainedTokenizerFast:

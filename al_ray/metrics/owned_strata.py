@@ -5,7 +5,7 @@ near the cut of a sample, the numbers of draws that they reject, and at the end 
 keys travel.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, sqrt
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.core.hashing import Hashes, hash_keys
-from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, distinct, is_in
+from al_ray.core.pairs import NO_KEYS, Keys, Mask, PairSpace, Rows, is_in
 from al_ray.core.scorer import Cosines
 from al_ray.core.task import Split
 from al_ray.metrics.average_precision import Ints
@@ -47,38 +47,43 @@ class StrataRequest:
 class OwnedStrata:
     """An owner's pairs of a split: those whose right text is one of `right` (r,), sorted rows.
 
-    space: all pairs of the split. near: stratum -> (n,) sorted keys of its negatives. taken: (k,) sorted keys of all
-    near pairs and positives, which the random stratum excludes.
+    space: all pairs of the split. near: stratum -> (n,) sorted keys of its negatives. positives: (p,) sorted keys. The
+    random stratum excludes both.
     """
 
     request: StrataRequest
     space: PairSpace
     right: Rows
     near: Mapping[str, Keys]
-    taken: Keys
+    positives: Keys
 
     @staticmethod
     def of(request: StrataRequest, space: PairSpace, right: Rows, near: Keys, cosines: Cosines) -> "OwnedStrata":
         """Make the strata of an owner's near pairs (n,), sorted keys, and their cosines (n,), if there are edges."""
         positives = request.positives[is_in(request.positives % space.width, right)]
         parts = split_by_cosine(near, cosines, request.edges)
-        negatives = {name: keys[~is_in(keys, positives)] for name, keys in parts.items()}
-        return OwnedStrata(request, space, right, negatives, distinct(np.concatenate([near, positives])))
+        return OwnedStrata(
+            request, space, right, {name: _without(keys, positives) for name, keys in parts.items()}, positives
+        )
 
     def sizes(self) -> Ints:
-        """Return the numbers (s + 1,) of pairs: in each near stratum, and taken."""
-        return np.array([*map(len, self.near.values()), len(self.taken)], dtype=np.int64)
+        """Return the numbers (s + 1,) of pairs: in each near stratum, and of all that the random one excludes."""
+        negatives = [len(keys) for keys in self.near.values()]
+        return np.array([*negatives, sum(negatives) + len(self.positives)], dtype=np.int64)
 
     def hashes(self, stratum: str, low: int, high: int) -> tuple[int, Hashes]:
         """Return how many pairs of a stratum have a hash below `low`, and the hashes from `low` to `high` inclusive."""
-        hashes = self._hashes(stratum)
-        window = (hashes >= np.uint64(low)) & (hashes <= np.uint64(high))
-        return int((hashes < np.uint64(low)).sum()), hashes[window]
+        below, window = 0, [np.empty(0, dtype=np.uint64)]
+        for _, hashes in self._hashed(stratum):
+            below += int((hashes < np.uint64(low)).sum())
+            window.append(hashes[(hashes >= np.uint64(low)) & (hashes <= np.uint64(high))])
+        return below, np.concatenate(window)
 
     def least(self, stratum: str, below: int | None) -> Keys:
         """Return the keys of a stratum whose hash is below a limit; all with None."""
-        keys = self._keys(stratum)
-        return keys if below is None else keys[self._hashes(stratum) < np.uint64(below)]
+        if below is None:
+            return self._keys(stratum)
+        return np.concatenate([NO_KEYS, *(keys[hashes < np.uint64(below)] for keys, hashes in self._hashed(stratum))])
 
     def rejected(self, draws: int) -> Rows:
         """Return the ascending numbers of the rejected ones among the first draws of the random stratum."""
@@ -91,14 +96,21 @@ class OwnedStrata:
     def _draw(self, draws: int) -> DrawnPairs:
         # All draws are repeated in each call, so that nothing but the strata is kept between calls.
         purpose, seed = RANDOM_PURPOSE + self.request.split, self.request.seed
-        return draw_pairs(self.space, draws, seed, purpose, lambda keys: is_in(keys, self.taken), self._owns)
+        return draw_pairs(self.space, draws, seed, purpose, self._taken, self._owns)
 
     def _owns(self, keys: Keys) -> np.ndarray:
         return is_in(keys % self.space.width, self.right)
 
-    def _hashes(self, stratum: str) -> Hashes:
+    def _taken(self, keys: Keys) -> Mask:
+        return np.any([is_in(keys, taken) for taken in (self.positives, *self.near.values())], axis=0)
+
+    def _hashed(self, stratum: str) -> Iterator[tuple[Keys, Hashes]]:
+        """Yield the keys of a stratum with their hashes, some at a time: there may be many."""
         purpose = RANDOM_PURPOSE if stratum == RANDOM else NEAR_PURPOSE
-        return hash_keys(self._keys(stratum), self.request.seed, purpose + self.request.split)
+        keys = self._keys(stratum)
+        for start in range(0, len(keys), BLOCK):
+            some = keys[start : start + BLOCK]
+            yield some, hash_keys(some, self.request.seed, purpose + self.request.split)
 
     def _keys(self, stratum: str) -> Keys:
         return self._free if stratum == RANDOM else self.near[stratum]
@@ -111,7 +123,13 @@ class OwnedStrata:
             keys = self.space.at(np.arange(start, min(start + BLOCK, self.space.total), dtype=np.int64))
             own.append(keys[self._owns(keys)])
         every = np.sort(np.concatenate(own))
-        return every[~is_in(every, self.taken)]
+        return every[~self._taken(every)]
+
+
+def _without(keys: Keys, few: Keys) -> Keys:
+    """(n,) sorted keys -> those that are not among a few sorted others; the array itself if that is all."""
+    at = np.searchsorted(keys, few[is_in(few, keys)])
+    return np.delete(keys, at) if len(at) else keys
 
 
 def sample_by_owners(

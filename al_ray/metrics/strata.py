@@ -19,6 +19,7 @@ from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.pair_sampling import sample_pairs, thin
 
 RANDOM = "random"  # The stratum of all negatives that are not near.
+COMPARED = 2**20  # Keys compared at a time, to need little memory.
 # Purposes of the samples' hashes, with the name of the split.
 NEAR_PURPOSE, RANDOM_PURPOSE = "near-pairs-", "random-pairs-"
 
@@ -116,4 +117,4 @@ def split_by_cosine(keys: Keys, cosines: Cosines, edges: Sequence[float]) -> dic
 def _overlap(keys: Keys, others: Keys) -> bool:
     """Return whether two sorted arrays of keys intersect."""
     few, many = sorted((keys, others), key=len)
-    return bool(is_in(few, many).any())
+    return any(is_in(few[start : start + COMPARED], many).any() for start in range(0, len(few), COMPARED))

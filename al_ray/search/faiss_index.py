@@ -1,4 +1,4 @@
-"""Nearest neighbours by Faiss, in the one module that imports it.
+"""Nearest neighbours by Faiss, in the one module that imports it, when it is first needed.
 
 Metric "ip": the inner product of unit vectors, for pair candidates (paper, 4.2.2). Metric "l2": the squared Euclidean
 distance of any vectors, for question paraphrase retrieval (paper 002, 2.1.2).
@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import faiss
 import numpy as np
 import numpy.typing as npt
 
@@ -23,15 +23,17 @@ from al_ray.search.merge import Metric, Neighbors, merge_neighbors
 NONE = -1
 # Kinds whose cosines are products of the vectors themselves; others store codes, or rotate the vectors first.
 PLAIN = re.compile(r"(Flat|IVF\d+(_HNSW\d+)?,Flat|HNSW\d+(,Flat)?|NSG\d+(,Flat)?)")
+# Kinds that keep vectors of 16 bits as they are.
+PLAIN_HALVES = re.compile(r"(IVF\d+(_HNSW\d+)?,)?SQfp16")
 # Kinds that compare a query with the same vectors however many neighbours are asked for. HNSW looks further for more.
-NESTED = re.compile(r"(Flat|IVF\d+(_HNSW\d+)?,Flat)")
+NESTED = re.compile(r"(IVF\d+(_HNSW\d+)?,)?(Flat|SQfp16)")
 LEAST_SAMPLE, SAMPLE_PER_CELL = 20_000, 100  # Vectors that an index trains on: at least, and for each cell.
 SMALL = 2**16  # Cells whose numbers have 16 bits.
 AT_ONCE = 65_536  # Vectors converted to float32 at a time.
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
-FAISS_METRICS: dict[Metric, int] = {"ip": faiss.METRIC_INNER_PRODUCT, "l2": faiss.METRIC_L2}
+FAISS_METRICS: dict[Metric, int] = {"ip": 0, "l2": 1}  # METRIC_INNER_PRODUCT, METRIC_L2
 OPTIONS: dict[Metric, str] = {"ip": "--search.index", "l2": "--index"}  # Names an index of the metric, for errors.
 
 
@@ -52,6 +54,14 @@ class ProbedBlock(Block):
         return ProbedBlock(self.rows[places], self.vectors[places], self.cells[places], cosines)
 
 
+@cache
+def _faiss() -> Any:
+    """Faiss. Without it all but indexes works."""
+    import faiss
+
+    return faiss
+
+
 class CosineIndex:
     """An index of unit vectors by inner product; a `place` in it is the row of `vectors` it was built from."""
 
@@ -60,18 +70,18 @@ class CosineIndex:
     ) -> None:
         """(n, d) unit vectors and a Faiss index-factory string; BadOption when Faiss refuses it.
 
-        The index copies the vectors in float32 unless the factory says otherwise (SQfp16 holds fp16 exactly).
+        The index copies the vectors in float32 unless the factory says otherwise (SQfp16 keeps fp16 as they are).
         trained: the result of `train_index`, the same for all shards; without it the index trains on `vectors`.
         """
         self.size = len(vectors)
-        self.plain, self.nested = (kinds.fullmatch(factory) is not None for kinds in (PLAIN, NESTED))
+        self.plain, self.nested = is_plain(factory, vectors.dtype == np.float16), bool(NESTED.fullmatch(factory))
         with _faiss_errors(factory, len(vectors), "ip"):
             self.index: Any = _empty_index(vectors, factory, "ip", trained)
             if device != "cpu":
                 # One resources object an actor, kept referenced; 256 MB leave the rest of the card to torch.
-                self.resources = faiss.StandardGpuResources()
+                self.resources = _faiss().StandardGpuResources()
                 self.resources.setTempMemory(256 * 2**20)
-                self.index = faiss.index_cpu_to_gpu(self.resources, 0, self.index)
+                self.index = _faiss().index_cpu_to_gpu(self.resources, 0, self.index)
             for part in _parts(len(vectors)):
                 self.index.add(_float32(vectors[part]))
             self.probes = min(nprobe, int(self.index.nlist)) if hasattr(self.index, "nprobe") else 0
@@ -126,13 +136,13 @@ class DistanceIndex:
 
     def cells(self) -> int:
         """Return the number of cells of an IVF index; 0 for any other kind."""
-        inverted = faiss.try_extract_index_ivf(self.index)
+        inverted = _faiss().try_extract_index_ivf(self.index)
         return 0 if inverted is None else int(inverted.nlist)
 
     def set_nprobe(self, nprobe: int) -> "DistanceIndex":
         """Search `nprobe` cells for each query from now on, and return the index. No effect without cells."""
         if self.cells():
-            faiss.extract_index_ivf(self.index).nprobe = nprobe
+            _faiss().extract_index_ivf(self.index).nprobe = nprobe
         return self
 
     def __len__(self) -> int:
@@ -151,13 +161,13 @@ class DistanceIndex:
 
     def write(self, path: Path) -> None:
         """Write the index with its vectors."""
-        faiss.write_index(self.index, str(path))
+        _faiss().write_index(self.index, str(path))
 
     @staticmethod
     def read(path: Path) -> "DistanceIndex":
         """Read what `write` wrote; BadFile when it is not there or damaged."""
         try:
-            return DistanceIndex(faiss.read_index(str(path)))
+            return DistanceIndex(_faiss().read_index(str(path)))
         except RuntimeError as error:
             raise BadFile(f"{path} cannot be read as a Faiss index; make it again: jobs.paraphrase index") from error
 
@@ -173,14 +183,39 @@ def exact_nearest(block: Block, queries: Vectors, count: int, metric: Metric) ->
     # In parts, because vectors that are mapped from a file may not fit into memory as float32.
     for part in _parts(len(block.rows)):
         vectors, k = _float32(block.vectors[part]), min(count, len(block.rows[part]))
-        scores, places = faiss.knn(_float32(queries), vectors, k, metric=FAISS_METRICS[metric])
+        scores, places = _faiss().knn(_float32(queries), vectors, k, metric=FAISS_METRICS[metric])
         answers.append((scores, block.rows[part][places]))
     return merge_neighbors(answers, count, metric)
 
 
+def is_plain(factory: str, halves: bool) -> bool:
+    """Whether the cosines of an index are products of the vectors themselves. halves: these are of 16 bits."""
+    return bool(PLAIN.fullmatch(factory) or (halves and PLAIN_HALVES.fullmatch(factory)))
+
+
 def set_threads(count: int) -> None:
     """Threads that Faiss uses in this process."""
-    faiss.omp_set_num_threads(count)
+    _faiss().omp_set_num_threads(count)
+
+
+def refuse_unindexed(factory: str, device: str) -> None:
+    """Raise BadOption, before there are vectors, for an index that Faiss cannot have on a GPU."""
+    if device == "cpu":
+        return
+    if not hasattr(_faiss(), "StandardGpuResources"):
+        raise BadOption(
+            "the Faiss of a node with GPUs is faiss-cpu, which cannot search there: install faiss-gpu in its place, or "
+            "leave out --gpus-per-shard"
+        )
+    # Of so many dimensions that any product quantiser divides them.
+    index: Any = _faiss().index_factory(960, factory, FAISS_METRICS["ip"])
+    try:
+        _faiss().index_cpu_to_gpu(_faiss().StandardGpuResources(), 0, index)
+    except RuntimeError as error:
+        reason = str(error).split("Error: ")[-1].strip().splitlines()[0]
+        raise BadOption(
+            f"jobs.run --search.index {factory}: Faiss has no such index on a GPU ({reason}); give Flat or IVFx,Flat"
+        ) from error
 
 
 def sample_size(factory: str, width: int, metric: Metric = "ip") -> int:
@@ -189,7 +224,7 @@ def sample_size(factory: str, width: int, metric: Metric = "ip") -> int:
     100 for each of its cells (Faiss wants 39 at least), and enough for the 256 centroids of a product quantiser.
     """
     with _faiss_errors(factory, 0, metric):
-        index: Any = faiss.index_factory(width, factory, FAISS_METRICS[metric])
+        index: Any = _faiss().index_factory(width, factory, FAISS_METRICS[metric])
     return 0 if index.is_trained else max(LEAST_SAMPLE, SAMPLE_PER_CELL * int(getattr(index, "nlist", 0)))
 
 
@@ -200,7 +235,7 @@ def train_index(sample: Vectors, factory: str, metric: Metric = "ip", centroids:
     BadOption when Faiss refuses the factory string.
     """
     with _faiss_errors(factory, len(sample), metric):
-        return faiss.serialize_index(_empty_index(sample, factory, metric, centroids=centroids))
+        return _faiss().serialize_index(_empty_index(sample, factory, metric, centroids=centroids))
 
 
 def _empty_index(
@@ -208,10 +243,13 @@ def _empty_index(
 ) -> Any:
     """Read the trained index, or make one and train it on the (n, d) sample, but for the cells if they are given."""
     if trained is not None:
-        return faiss.deserialize_index(trained)
+        return _faiss().deserialize_index(trained)
     # Places by distance are numbers that the caller gives; an IVF index stores them anyway.
     named = factory if metric == "ip" or "IVF" in factory else f"IDMap,{factory}"
-    index: Any = faiss.index_factory(sample.shape[1], named, FAISS_METRICS[metric])
+    index: Any = _faiss().index_factory(sample.shape[1], named, FAISS_METRICS[metric])
+    if metric == "ip" and "IVF" in factory and PLAIN_HALVES.fullmatch(factory):
+        # By default it rounds differences from the centroid.
+        index.by_residual = False
     if centroids is not None:
         index.quantizer.add(_float32(centroids))
     if not index.is_trained:

@@ -16,7 +16,7 @@ from operator import add
 import numpy as np
 import torch
 
-from al_ray.core.chunks import vector_chunks
+from al_ray.core.chunks import batches_of, vector_chunks
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
@@ -32,7 +32,7 @@ from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.counting import count_block, score_pairs
 from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
 from al_ray.search.kmeans import CellSums, Centroids, Ints, sum_by_cell
-from al_ray.search.knn_merge import PairIndex, Shortlist
+from al_ray.search.knn_merge import PairIndex
 from al_ray.search.knn_rounds import Portion, portion_of_nearest
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.ruled_index import RuledIndex
@@ -89,9 +89,8 @@ class PoolShard:
 
     def untrained(self) -> Model:
         """The pre-trained encoder, a model without scorer."""
-        return Model(
-            path="", digest=untrained(self.spec.encoder, storage_path(self.spec.folder), self.spec.device).digest()
-        )
+        encoder = untrained(self.spec.encoder, storage_path(self.spec.folder), self.spec.device)
+        return Model(path="", digest=encoder.digest())
 
     def hardware(self) -> tuple[str, ...]:
         """Return the device of this shard and the versions of its libraries."""
@@ -115,30 +114,44 @@ class PoolShard:
             return
         rows, vectors = sorted_rows([batch for _, batches in chunks for batch in batches]), None
         for chunk, batches in chunks:
-            own, key = sorted_rows(batches), self._key(model, part, batches)
-            stored = self._store.load(part, chunk, key, len(own))
-            if stored is None:
-                stored = yield from self._embed_chunk(model, part, batches)
-                self._store.keep(part, chunk, key, stored)
-            else:
-                for batch in batches:
-                    yield len(batch)
+            stored = yield from self._chunk(model, part, chunk, batches)
             if vectors is None:
                 vectors = self._store.empty((len(rows), stored.shape[1]))
-            vectors[np.searchsorted(rows, own)] = stored
+            vectors[np.searchsorted(rows, sorted_rows(batches))] = stored
         if vectors is None:
             vectors = self._store.empty((0, self._encoder_of(model).dimension))
         self._vectors[part] = Block(rows, vectors)
 
-    def _embed_chunk(self, model: Model, part: str, batches: list[Rows]) -> Generator[int, None, Vectors]:
-        """Encode the batches of a chunk, and yield the number of texts of each; return their vectors by row."""
-        own, encoder = sorted_rows(batches), self._encoder_of(model)
+    def _chunk(self, model: Model, part: str, chunk: int, batches: list[Rows]) -> Generator[int, None, Vectors]:
+        """Return the vectors of a chunk by row, read or encoded and kept; yield the number of texts of each batch."""
+        own, key = sorted_rows(batches), self._key(model, part, batches)
+        stored = self._store.load(part, chunk, key, len(own))
+        if stored is not None:
+            for batch in batches:
+                yield len(batch)
+            return stored
+        encoder, local = self._encoder_of(model), [np.searchsorted(own, batch) for batch in batches]
         vectors: Vectors = np.empty((len(own), encoder.dimension), dtype=self._store.dtype)
-        local = [np.searchsorted(own, batch) for batch in batches]
         for count in embed_batches(encoder, self._tokens(part).take(own), local, vectors):
             self.on_embedded(count)
             yield count
+        self._store.keep(part, chunk, key, vectors)
         return vectors
+
+    def embed_for_others(self, model: Model, part: str) -> Iterator[int]:
+        """Encode and keep chunks that other shards have yet to encode, and yield the number of texts of each batch.
+
+        The first that is missing of each shard is left to it: it is encoding that one, or was when it died. Nothing is
+        done where vectors are not kept.
+        """
+        self._use(model)
+        if self._store.folder is None:
+            return
+        order, size = self._order(part), self.spec.encoder.encoder_batch
+        while behind := max(self._store.missing(part, vector_chunks(len(order), size)), key=len)[1:]:
+            # Several shards that help one begin in different places.
+            chunk = behind[-1 - self.spec.shard * len(behind) // self.spec.shards]
+            yield from self._chunk(model, part, chunk, batches_of(order, size, chunk))
 
     def on_embedded(self, count: int) -> None:
         """Hook after each encoded batch of `count` texts; cluster/actors.py overrides it to count them."""
@@ -202,10 +215,6 @@ class PoolShard:
     def exact_nearest(self, model: Model, part: str, queries: Block, count: int) -> Neighbors:
         """Return the `count` nearest by comparison with every text: the truth for the recall of an index."""
         return exact_nearest(self._part(model, part), queries.vectors, count, "ip")
-
-    def rescore(self, model: Model, part: str, queries: Block, listed: Shortlist) -> Floats:
-        """Return the float64 cosines of shortlisted pairs, NaN where the right text is not here."""
-        return self.cosines(model, part, queries, listed.pairs)
 
     def cosines(self, model: Model, part: str, queries: Block, pairs: Pairs) -> Floats:
         """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is not here."""
@@ -282,10 +291,10 @@ class PoolShard:
 
     def _chunks(self, part: str) -> list[tuple[int, list[Rows]]]:
         """Return the shard's chunks of a part: every `shards`-th, each with its number and its batches."""
-        size = self.spec.encoder.encoder_batch
-        order = np.load(fetched(storage_path(self.spec.folder)) / f"{part}.npy", mmap_mode="r")
-        count, starts = vector_chunks(len(order), size), range(0, len(order), size)
-        return [
-            (chunk, [np.array(order[start : start + size]) for start in starts[chunk::count]])
-            for chunk in range(self.spec.shard, count, self.spec.shards)
-        ]
+        order, size = self._order(part), self.spec.encoder.encoder_batch
+        own = range(self.spec.shard, vector_chunks(len(order), size), self.spec.shards)
+        return [(chunk, batches_of(order, size, chunk)) for chunk in own]
+
+    def _order(self, part: str) -> Rows:
+        """Return the rows of a part in the order of their batches."""
+        return np.load(fetched(storage_path(self.spec.folder)) / f"{part}.npy", mmap_mode="r")

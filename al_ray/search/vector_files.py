@@ -118,8 +118,20 @@ class VectorStore:
             else:
                 os.replace(aside, path)
 
+    def missing(self, part: str, chunks: int) -> list[list[int]]:
+        """Return for each shard which of its chunks of a part are not kept, of weights that are kept."""
+        assert self.folder is not None
+        names = {path.name for path in self.folder.glob(f"{self._weights}-{part}-*.npy")}
+        return [
+            [chunk for chunk in range(shard, chunks, self.shards) if self._name(part, chunk) not in names]
+            for shard in range(self.shards)
+        ]
+
     def _path(self, part: str, chunk: int) -> StoragePath | None:
-        return None if self.folder is None else self.folder / f"{self._weights}-{part}-{chunk:05}.npy"
+        return None if self.folder is None else self.folder / self._name(part, chunk)
+
+    def _name(self, part: str, chunk: int) -> str:
+        return f"{self._weights}-{part}-{chunk:05}.npy"
 
 
 def vector_folder(pool: StoragePath) -> StoragePath:

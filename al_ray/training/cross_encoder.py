@@ -16,6 +16,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels
 from al_ray.encoders.cross_encoder import CrossEncoder, Texts
+from al_ray.encoders.hardware import settle_training
 from al_ray.training.checkpoint import Checkpoint
 from al_ray.training.fit import Batches, fit, refuse_infinite, train_once
 from al_ray.training.optimizer import Optimiser, Step, thin_gradients
@@ -37,8 +38,9 @@ class PairTrainer:
     """Trains from the pre-trained weights and a new head. A plain class, which cluster/ makes an actor."""
 
     def __init__(self, spec: PairTrainerSpec) -> None:
-        """Set the number of threads."""
+        """Set the number of threads, and algorithms whose results do not change from one training to the next."""
         torch.set_num_threads(spec.encoder.threads)
+        settle_training(spec.device)
         self.spec = spec
 
     def train(self, pairs: Texts, labels: Labels | Floats, folder: str) -> Iterator[Step | Model]:

@@ -17,6 +17,7 @@ from al_ray.core.labels import Labelled, Model
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.encoder import TextEncoder, load
+from al_ray.encoders.hardware import settle_training
 from al_ray.encoders.tokens import StoredTokens, Tokens
 from al_ray.storage.download import fetched
 from al_ray.storage.pair_cosines import FIT, write_cosines
@@ -46,8 +47,9 @@ class Trainer:
     """Trains from pre-trained weights (paper, A.1) or another model. A plain class, which cluster/ makes an actor."""
 
     def __init__(self, spec: TrainerSpec) -> None:
-        """Set the number of threads."""
+        """Set the number of threads, and algorithms whose results do not change from one training to the next."""
         torch.set_num_threads(spec.encoder.threads)
+        settle_training(spec.device)
         self.spec = spec
 
     def meet(self, host: str) -> Meeting:
@@ -74,6 +76,10 @@ class Trainer:
         """Run `train` to its end, for a rank above 0."""
         deque(self.train(labelled, number, start, folder, meeting), maxlen=0)
 
+    def steps(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """Hook through which the steps of a training go; cluster/training_group.py watches them there."""
+        return steps
+
     def _train(
         self, labelled: Labelled, number: int, start: Model | None, folder: StoragePath, group: Group
     ) -> Iterator[Step | Model]:
@@ -91,7 +97,7 @@ class Trainer:
                 encoder.use_left_prompt()
             seed = [self.spec.seed, attempt, number]
             checkpoint = Checkpoint(folder.parent / NAME, f"{made_from} {attempt}", self.spec.checkpoint_seconds)
-            yield from train(encoder, tokens, (pairs, labelled.labels), config, seed, checkpoint, group)
+            yield from self.steps(train(encoder, tokens, (pairs, labelled.labels), config, seed, checkpoint, group))
             fit = folder.parent / FIT
             scorer, good = group.once(partial(_refit, encoder, tokens, pairs, labelled, config, fit))
             if good:

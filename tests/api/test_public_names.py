@@ -79,3 +79,11 @@ def test_the_options_of_a_run_load_neither_torch_nor_ray():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert {"numpy"} < set(loaded)
     assert {"torch", "ray", "faiss", "transformers", "sentence_transformers"} & set(loaded) == set()
+
+
+def test_the_driver_of_a_run_loads_no_networks_of_transformers():
+    """They are 100 MB and a second, which only a process that encodes needs."""
+    code = "import sys, al_ray.cluster.run; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "torch" in loaded
+    assert {"transformers.modeling_utils", "torch._dynamo", "sympy", "pandas"} & set(loaded) == set()

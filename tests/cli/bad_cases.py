@@ -95,6 +95,7 @@ OPTIONS_OF_RUN = [
     ("--cpus-per-shard nan", "--cpus-per-shard is nan"),
     ("--cpus-per-shard 1.5", "--cpus-per-shard is 1.5; give a part of one from 0.01, or a whole number"),
     ("--gpus-per-shard -1", "--gpus-per-shard is -1.0"),
+    ("--gpus-per-shard 2", "--gpus-per-shard is 2.0; give at most 1"),
     ("--gpus-per-shard 0.00001", "--gpus-per-shard is 1e-05; give a part of one"),
     ("--timeout 0", "--timeout is 0.0; give at least 1"),
     ("--timeout nan", "--timeout is nan"),

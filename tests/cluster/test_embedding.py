@@ -1,7 +1,7 @@
 """Queries of a pool embed what they need: the same answers, each part once per model, and seconds under "embed"."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,18 +10,26 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.actors import deploy
+from al_ray.cluster.pool.ring import GROUPS
+from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.services import deploy_pool, deploy_services
+from al_ray.cluster.token_store import parts_of, prepare_pool
 from al_ray.core.candidates import HIGHEST
+from al_ray.core.chunks import vector_chunks
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import SearchConfig
-from al_ray.core.pairs import NO_KEYS
+from al_ray.core.labels import Model
+from al_ray.core.pairs import NO_KEYS, Rows
 from al_ray.core.scorer import Scorer
+from al_ray.core.vectors import Vectors
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.metrics.estimator import request_counts
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.run_folder import opened
+from al_ray.search.shard import PoolShard, ShardSpec
 
 SHARDS = ClusterConfig(shards=2, timeout=600)
 # Of a two-sided task: the left texts of a split, and the right texts, which all splits share.
@@ -107,6 +115,29 @@ def test_vectors_are_embedded_once_per_model_and_split(local_ray, folder, tmp_pa
         pool.embed(replace(model, digest="0" * 64), [])
         cosines(pool)
         assert progress.complete.count("embed") == SIDES + LEFT + SIDES
+
+
+class Late(PoolShard):
+    """A shard of which the last begins when the others have encoded all that it can leave to them."""
+
+    def _chunk(self, model: Model, part: str, chunk: int, batches: list[Rows]) -> Generator[int, None, Vectors]:
+        last, until = self.spec.shards - 1, time.monotonic() + 300
+        chunks = vector_chunks(len(self._order(part)), self.spec.encoder.encoder_batch)
+        while self.spec.shard == chunk == last and len(self._store.missing(part, chunks)[last]) > 1:
+            assert time.monotonic() < until, "nobody has encoded them"
+            time.sleep(0.1)
+        return super()._chunk(model, part, chunk, batches)
+
+
+def test_a_shard_that_is_late_finds_its_chunks_encoded_by_others(local_ray, folder, tmp_path):
+    task, encoder, search = read_task(folder), config_of(folder).encoding, SearchConfig()
+    pool_of_run = str(prepare_pool(folder, task, encoder, tmp_path / "run", SHARDS))
+    specs = [ShardSpec(pool_of_run, encoder, search, number, 2, keep_vectors=True) for number in range(2)]
+    with deploy(pool_actor(Late), specs, SHARDS, groups=GROUPS) as actors:
+        pool = ShardedPool(actors, parts_of(task), task, search, Progress())
+        pool.embed(pool.untrained(), ["train"])
+        own = [len(shard._chunks(pool.parts["train", "right"])) for shard in map(Late, specs)]
+    assert min(own) > 1
 
 
 def test_seconds_of_an_embedding_are_recorded_as_embed_and_not_as_the_stage_that_needed_it(local_ray, folder, tmp_path):

@@ -22,13 +22,14 @@ from al_ray.cli._evaluate.pipeline import evaluate_run
 from al_ray.cli._run import pipeline as run_pipeline
 from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.progress import Progress
-from al_ray.cluster import services, watchdog
+from al_ray.cluster import services, training_group, watchdog
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.core.errors import ActorLost, BadOption
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.shard import PoolShard
+from al_ray.training.trainer import Trainer
 from tests.cluster.outcomes import results
 from tests.cluster.processes import await_end, workers
 
@@ -200,6 +201,23 @@ def test_a_shard_with_a_stuck_call_costs_time_alone(of_small_blocks, tmp_path, m
     done = ended(small, tmp_path / "run")
     assert stuck.exists()
     assert done == wanted
+
+
+def test_a_trainer_with_a_stuck_step_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch):
+    plain, stuck = Trainer.steps, tmp_path / "stuck"
+
+    def steps(self, steps):
+        for number, step in enumerate(plain(self, steps)):
+            if number > watchdog.LEAST and not stuck.exists():
+                stuck.touch()
+                threading.Event().wait()
+            yield step
+
+    monkeypatch.setattr(watchdog, "PATIENCE_OF_STEPS", 5.0)
+    monkeypatch.setattr(training_group, "Trainer", type("Trainer", (Trainer,), {**vars(Trainer), "steps": steps}))
+    done = ended(asked, tmp_path / "run")
+    assert stuck.exists()
+    assert done == quiet
 
 
 def starver(stage: str, actor: str) -> type[Killing]:

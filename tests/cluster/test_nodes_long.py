@@ -84,13 +84,16 @@ def noting(folder: Path) -> type[PoolShard]:
     In the third chunk of a part under a trained model, one of them waits for the end of its node, whose temporary
     folder it names in a file `dying`.
     """
-    plain, dying = PoolShard._embed_chunk, folder / "dying"
+    plain, dying = PoolShard._chunk, folder / "dying"
 
     # Made here, so that workers get it by value: they know no tests.
-    def embed_chunk(self, model: Model, part: str, batches: list[Rows]) -> Generator[int, None, Vectors]:
+    def chunk_of(self, model: Model, part: str, chunk: int, batches: list[Rows]) -> Generator[int, None, Vectors]:
+        stored = self._store._path(part, chunk)
+        if stored is not None and stored.is_file():
+            return (yield from plain(self, model, part, chunk, batches))
         chunks = vars(self).setdefault("chunks", Counter())
         chunks[model.digest, part] += 1
-        stream = plain(self, model, part, batches)
+        stream = plain(self, model, part, chunk, batches)
         while True:
             try:
                 count = next(stream)
@@ -105,7 +108,7 @@ def noting(folder: Path) -> type[PoolShard]:
                 threading.Event().wait()
             yield count
 
-    return type("PoolShard", (PoolShard,), {**vars(PoolShard), "_embed_chunk": embed_chunk})
+    return type("PoolShard", (PoolShard,), {**vars(PoolShard), "_chunk": chunk_of})
 
 
 def lose(cluster: Cluster, node: Any) -> list[str]:
@@ -151,7 +154,8 @@ def test_a_node_lost_with_its_temporary_folder_costs_a_chunk_an_actor(cluster, m
     lines = [json.loads(line) for path in noted.glob("texts-*") for line in path.read_text().splitlines()]
     encoded = Counter((digest, part, row) for digest, part, rows in lines for row in rows)
     again = encoded.total() - len(encoded)
-    assert 0 < again <= asked.encoder_batch * len(lost), "at most a chunk an actor"
+    # The chunk that was lost, and those that two encode at once where others take over.
+    assert 0 < again <= asked.encoder_batch * where.shards, "at most a chunk an actor"
 
 
 def waiting() -> bool:

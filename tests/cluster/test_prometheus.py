@@ -14,7 +14,7 @@ import ray
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.out_of_memory import exiting_when_out_of_memory
+from al_ray.cluster.fatal_errors import exiting_on_fatal_errors
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.services import RayRunServices, deploy_services
 from al_ray.core.config.cluster import ClusterConfig
@@ -117,4 +117,4 @@ def test_what_a_run_does_is_at_the_prometheus_endpoint(local_ray, make_task, tmp
 def test_a_counting_shard_still_spares_memory_and_bears_its_name():
     shard = pool_actor(PoolShard)
     assert shard.__name__ == "PoolShard"
-    assert exiting_when_out_of_memory(shard).block.__wrapped__ is PoolShard.block
+    assert exiting_on_fatal_errors(shard).block.__wrapped__ is PoolShard.block

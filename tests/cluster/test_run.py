@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -319,6 +320,24 @@ def test_a_count_and_an_estimate_that_takes_every_pair_are_one(two_sided, tmp_pa
         assert measured.exact
         assert measured.total_pairs == split.space.total
         assert measured.calibration_error == pytest.approx(summed.error, rel=1e-4)
+
+
+def test_the_driver_keeps_no_copy_of_the_sampled_pairs(two_sided, tmp_path, monkeypatch):
+    """Ray has them; with the default options they are 160 MB."""
+    pool, task, read = two_sided.pool, two_sided.pool.task, PoolEvaluator.evaluation_set
+    model, sets = replace(pool.untrained(), scorer=Scorer(weight=9.0, bias=-8.0)), []
+
+    def seen(evaluator, split):
+        found = read(evaluator, split)
+        sets.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(PoolEvaluator, "evaluation_set", seen)
+    asked = config(tmp_path, evaluation=EvaluationConfig(mode="estimate", near_neighbours=3, random_pairs=100))
+    evaluator = PoolEvaluator(pool, task, asked, EvaluationSets([tmp_path]))
+    first, second = (evaluator.evaluate(model, "dev") for _ in range(2))
+    assert first.average_precision.value == second.average_precision.value
+    assert [evalset() for evalset in sets] == [None]
 
 
 @pytest.mark.parametrize("symmetric", [True, False])

@@ -16,7 +16,7 @@ from al_ray.cluster.pool import sharded_cells, sharded_pool
 from al_ray.cluster.pool.ring import GROUPS, WORDS
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_cells import learn_cells
-from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.pool.sharded_pool import ShardedPool, store_strata
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.cluster.token_store import parts_of
@@ -42,8 +42,8 @@ CELLS = 16
 BANDS = replace(STRATA, bands=(0.95,))
 # Calls to each shard: all find near pairs, and own them; of each stratum hashes or rejected draws, and its keys.
 CALLS = {
-    "strata": {"find_near": 1, "own_near": 1, "ask_strata": 4},
-    "bands": {"find_near": 1, "own_near": 1, "ask_strata": 6},
+    "strata": {"find_near": 1, "own_near": 1, "ask_strata": 4, "drop_strata": 1},
+    "bands": {"find_near": 1, "own_near": 1, "ask_strata": 6, "drop_strata": 1},
 }
 
 
@@ -142,7 +142,7 @@ def stages(pool: ShardedPool) -> dict[str, Any]:
         "exact": lambda: searches["exact"].least(MODEL, HIGHEST, 300, NO_KEYS).cosines.sum(),
         "knn": lambda: searches["knn"].least(MODEL, HIGHEST, 300, NO_KEYS).cosines.sum(),
         "score": lambda: pool.cosines(MODEL, split, positives).sum(),
-        "sample": lambda: pool.count_sampled_negatives(MODEL, split, drawn.strata, request)[0].above[-1],
+        "sample": lambda: pool.count_sampled_negatives(MODEL, split, store_strata(drawn.strata), request)[0].above[-1],
         "count": lambda: pool.count_negatives(MODEL, split, request).above[-1],
         "cells": lambda: learn_cells(pool.shards, MODEL, pool.parts["train", "right"], split.space.right, CELLS).sum(),
     }
@@ -336,7 +336,7 @@ def hungry_once(method: str, flag: Path) -> type:
         ("nearest", "knn"),
         ("block", "exact"),
         ("sum_cells", "cells"),
-        *(pytest.param(*case, marks=pytest.mark.long) for case in [("rescore", "knn"), ("vectors_of", "score")]),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in [("cosines", "knn"), ("vectors_of", "score")]),
         pytest.param("add_cells", "cells", marks=pytest.mark.long),
     ],
 )

@@ -229,6 +229,9 @@ def test_more_tokens_than_positions_are_refused(base):
     assert CrossEncoder.base(replace(base, max_length=most), 0).max_length == most
     with pytest.raises(BadOption, match=f"--max-length {most + 1}"):
         CrossEncoder.base(replace(base, max_length=most + 1), 0)
+    # Before it is on a GPU, where it would be an error for good: here there is none, and nobody notices.
+    with pytest.raises(BadOption, match=f"--max-length {most + 1}"):
+        CrossEncoder.base(replace(base, max_length=most + 1), 0, "cuda:0")
 
 
 def test_a_folder_that_holds_no_cross_encoder_is_refused(base, tmp_path):

@@ -1,5 +1,6 @@
 """The evaluation set that owners of pairs draw together, against make_evaluation_set of all pairs in one process."""
 
+import tracemalloc
 from collections import Counter
 from typing import Any
 
@@ -80,6 +81,23 @@ def test_owners_draw_the_set_of_one_process(symmetric, ruled, edges, owners, sha
     cosines, sizes = rng.random(len(near)), (most, random_pairs)
     evalset, _ = of_owners(split, near, cosines, edges, owners, sizes, seed)
     assert as_lists(evalset) == as_lists(in_one_process(split, near, cosines, edges, sizes, seed))
+
+
+def test_an_owner_holds_its_near_pairs_once():
+    count, pairs = 1_000_000, 2000
+    space = PairSpace(np.arange(pairs), np.arange(pairs), pairs, symmetric=False)
+    near, positives = np.arange(0, 2 * count, 2, dtype=np.int64), np.arange(0, count, 1000, dtype=np.int64)
+    request = StrataRequest("dev", positives, (), 0, space.width, space.symmetric)
+    tracemalloc.start()
+    owned = OwnedStrata.of(request, space, np.arange(pairs), near, np.empty(0))
+    sizes, (below, window) = owned.sizes(), owned.hashes("near", 2**62, 2**62 + 2**54)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sizes.tolist() == [count - len(positives), count]
+    assert below == pytest.approx(count / 4, rel=0.02)
+    assert 500 < len(window) < 1500
+    # A copy without the positives, which are among them, and some hashes at a time: 8 bytes a pair and less than 40 MB.
+    assert peak < 8 * count + 40e6
 
 
 def test_what_owners_return_grows_with_the_sample_and_not_with_the_pool():

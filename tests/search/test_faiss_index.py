@@ -1,5 +1,7 @@
 """Faiss against double loops: flat and IVF, and what is asked for beyond what there is."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import faiss
@@ -11,7 +13,15 @@ from hypothesis import strategies as st
 from al_ray.core.errors import BadOption
 from al_ray.core.vectors import Block
 from al_ray.search import faiss_index
-from al_ray.search.faiss_index import CosineIndex, ProbedBlock, exact_nearest, sample_size, set_threads, train_index
+from al_ray.search.faiss_index import (
+    CosineIndex,
+    ProbedBlock,
+    exact_nearest,
+    refuse_unindexed,
+    sample_size,
+    set_threads,
+    train_index,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +54,28 @@ def probed_by(index: CosineIndex, queries: Block) -> ProbedBlock:
     return probed
 
 
+WITHOUT = """
+import importlib, pkgutil, sys
+for name in ("faiss", "ray", "tyro"):
+    sys.modules[name] = None
+import al_ray
+for module in pkgutil.walk_packages(al_ray.__path__, "al_ray."):
+    if module.name.split(".")[1] in ("core", "encoders", "metrics", "search", "training"):
+        importlib.import_module(module.name)
+from al_ray.search.faiss_index import set_threads
+try:
+    set_threads(1)
+except ImportError:
+    print("an index needs Faiss")
+"""
+
+
+def test_all_but_indexes_is_there_without_faiss_ray_and_tyro():
+    """As on a machine with a GPU that has torch alone (make gpu)."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "an index needs Faiss\n"), done.stderr
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 40), st.integers(1, 30), st.integers(1, 50), st.integers(0, 2**31))
 def test_flat_finds_what_a_double_loop_finds(size, asked, count, seed):
@@ -74,7 +106,26 @@ def test_an_ivf_index_looks_into_as_many_cells_as_it_is_told():
     assert ((places == -1) == np.isneginf(cosines)).all()
 
 
-@pytest.mark.parametrize("factory", ["IVF8,Flat", "IVF8,SQ8", "IVF8,PQ2x4", "IVF8_HNSW4,Flat"])
+@pytest.mark.parametrize(("halves", "whole"), [("SQfp16", "Flat"), ("IVF8,SQfp16", "IVF8,Flat")])
+def test_an_index_of_16_bits_finds_among_vectors_of_16_bits_what_one_of_32_finds(halves, whole):
+    vectors, queries = unit(600, 0).astype(np.float16), unit(40, 1).astype(np.float16)
+    # The cells, of which those of the indexes of all shards are one.
+    centroids = unit(8, 2)
+    one, other = (
+        CosineIndex(vectors, factory, 3, trained=train_index(vectors, factory, centroids=centroids))
+        if "IVF" in factory
+        else CosineIndex(vectors, factory, 3)
+        for factory in (halves, whole)
+    )
+    assert (one.plain, one.nested) == (other.plain, other.nested) == (True, True)
+    (cosines, places), (expected, sames) = (index.nearest(queries, 20) for index in (one, other))
+    assert places.tolist() == sames.tolist()
+    assert cosines == pytest.approx(expected, abs=2e-7)
+    # Of vectors of 32 bits it keeps rounded ones.
+    assert not CosineIndex(unit(600, 0), halves, 3).plain
+
+
+@pytest.mark.parametrize("factory", ["IVF8,Flat", "IVF8,SQ8", "IVF8,SQfp16", "IVF8,PQ2x4", "IVF8_HNSW4,Flat"])
 def test_queries_with_their_cells_find_what_an_index_finds_that_looks_for_them(factory):
     vectors, queries = unit(600, 0), Block(np.arange(40), unit(40, 1))
     trained = train_index(vectors, factory)
@@ -126,6 +177,24 @@ def test_cells_of_queries_are_found_and_searched_on_a_gpu_as_on_the_cpu():
     probed = probed_by(gpu, queries)
     assert probed.cells.tolist() == probed_by(cpu, queries).cells.tolist()
     assert gpu.nearest_to(probed, 5)[1].tolist() == cpu.nearest_to(probed, 5)[1].tolist()
+
+
+def test_an_index_that_a_gpu_cannot_hold_is_refused_before_there_are_vectors(monkeypatch):
+    refuse_unindexed("HNSW32", "cpu")
+    if not hasattr(faiss, "StandardGpuResources"):
+        with pytest.raises(BadOption, match="is faiss-cpu, which cannot search there: install faiss-gpu"):
+            refuse_unindexed("Flat", "cuda:0")
+
+    def to_gpu(resources: str, device: int, index: object) -> None:
+        assert (resources, device) == ("resources", 0)
+        if not isinstance(index, faiss.IndexFlat):
+            raise RuntimeError("Error in ... at GpuCloner.cpp:1: Error: 'false' failed: This index type is not there\n")
+
+    monkeypatch.setattr(faiss, "StandardGpuResources", lambda: "resources", raising=False)
+    monkeypatch.setattr(faiss, "index_cpu_to_gpu", to_gpu, raising=False)
+    refuse_unindexed("Flat", "cuda:0")
+    with pytest.raises(BadOption, match=r"HNSW32: Faiss has no such index on a GPU \('false' failed: This .*give Flat"):
+        refuse_unindexed("HNSW32", "cuda:0")
 
 
 def test_a_cosine_of_one_is_found_for_itself():

@@ -9,12 +9,12 @@ import pytest
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.pool.sharded_pool import ShardedPool
-from al_ray.cluster.pool.sharded_retriever import PoolSearch
+from al_ray.cluster.pool.sharded_retriever import PoolSearch, warn_of_index
 from al_ray.cluster.services import deploy_pool
 from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import Precision
-from al_ray.core.config.sections import SearchConfig
+from al_ray.core.config.sections import EvaluationConfig, SearchConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.pairs import NO_KEYS
 from al_ray.datasets.task_folder import read_task, write_task
@@ -74,8 +74,13 @@ def test_exact_finds_what_a_double_loop_finds(local_ray, place, tmp_path):
 
 @pytest.mark.parametrize(
     ("vectors", "index", "kinds"),
-    [("fp32", {}, ("exact", "knn")), ("fp32", {"index": "IVF4,Flat", "nprobe": 2}, ("knn",)), ("fp16", {}, ("exact",))],
-    ids=["exact and knn", "ivf", "exact-fp16"],
+    [
+        ("fp32", {}, ("exact", "knn")),
+        ("fp32", {"index": "IVF4,Flat", "nprobe": 2}, ("knn",)),
+        ("fp16", {}, ("exact",)),
+        ("fp16", {"index": "IVF4,SQfp16", "nprobe": 2}, ("knn",)),
+    ],
+    ids=["exact and knn", "ivf", "exact-fp16", "ivf-fp16"],
 )
 def test_the_same_pairs_whatever_the_shards_blocks_and_vectors(local_ray, place, tmp_path, vectors, index, kinds):
     if index and read_task(place).rule is not None:
@@ -105,6 +110,24 @@ def test_ordered_pairs_are_both_found(local_ray, make_task, tmp_path):
     assert {(key % width) * width + key // width for key in found.keys.tolist()} == set(found.keys.tolist())
 
 
+@pytest.mark.parametrize(
+    ("index", "halves", "warns"),
+    [
+        *(("Flat", False, False), ("IVF64,Flat", False, False), ("IVF64,SQfp16", True, False), ("SQfp16", True, False)),
+        *(("IVF64,SQfp16", False, True), ("IVF64,SQ8", True, True), ("HNSW32", False, True), ("IVF64,PQ8", True, True)),
+        *(("IVF64_HNSW32,Flat", False, True), ("NSG32", False, True), ("LSH", False, True)),
+    ],
+)
+def test_an_index_whose_answers_depend_on_the_shards_is_warned_of(caplog, index, halves, warns):
+    config = SearchConfig(index=index)
+    warn_of_index(config, halves, 2)
+    assert ("depends on the number of shards" in caplog.text) == warns
+    caplog.clear()
+    warn_of_index(config, halves, 1)
+    warn_of_index(replace(config, kind="exact"), halves, 2)
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize(("pairs", "kind"), [(20_000_000_000, "exact"), (20_000_000_001, "knn")])
 def test_auto_is_decided_by_the_size_of_the_pool_alone(pairs, kind):
     config = RunConfig(task="task", search=SearchConfig(kind="auto"))
@@ -125,12 +148,27 @@ def test_an_index_is_measured_and_a_bad_one_told_of(local_ray, place, tmp_path, 
     assert 0.2 < found[1] < 0.99 < found[4] <= 1
 
 
-def test_more_neighbours_than_a_gpu_gives_are_refused_before_any_actor(make_task, tmp_path):
+@pytest.mark.parametrize(
+    ("search", "evaluation", "message"),
+    [
+        ({"neighbours": 2040}, {}, "2,039 neighbours at most, and the run searches 2,040"),
+        (
+            {"kind": "exact"},
+            {"mode": "estimate", "near_neighbours": 2040},
+            "and an evaluation set needs 2,040: .*--evaluation.near-neighbours",
+        ),
+        ({"index": "IVF4096,Flat", "nprobe": 2049}, {}, "searches 2,048 cells at most for a query, and .* is 2,049"),
+        ({"kind": "exact", "nprobe": 2049, "index": "IVF4096,Flat"}, {"mode": "estimate"}, "searches 2,048 cells"),
+    ],
+)
+def test_more_than_a_gpu_can_search_is_refused_before_any_actor(
+    local_ray, make_task, tmp_path, search, evaluation, message
+):
     write_task(make_task(False), tmp_path / "task", {})
-    config, where = asked(tmp_path / "task", neighbours=2040), ClusterConfig(gpus_per_shard=1)
+    config = replace(asked(tmp_path / "task", **search), evaluation=EvaluationConfig(**evaluation))
     task = read_task(tmp_path / "task")
     with (
-        pytest.raises(BadOption, match="2,039 neighbours at most"),
-        deploy_pool(config, where, task, tmp_path, print),
+        pytest.raises(BadOption, match=message),
+        deploy_pool(config, ClusterConfig(gpus_per_shard=1), task, tmp_path, print),
     ):
         pass

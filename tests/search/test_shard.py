@@ -63,7 +63,7 @@ class Pool:
             answers = self.nearest(request, right, block)
             bound = float(order.cost(every.cosines[-1:])[0]) if len(every) == count else inf
             listed = shortlist(request, bound, block.rows, labelled, answers)
-            cosines = [shard.rescore(self.model, right, block, listed) for shard in self.shards]
+            cosines = [shard.cosines(self.model, right, block, listed.pairs) for shard in self.shards]
             every = every.joined(select(request, listed, cosines)).least(order, count)
         return every
 
@@ -84,7 +84,7 @@ class Pool:
         for _, block in self.blocks(split.name):
             answers = self.nearest(request, right, block)
             certain, listed = members(request, block.rows, answers)
-            cosines = [shard.rescore(self.model, right, block, listed) for shard in self.shards]
+            cosines = [shard.cosines(self.model, right, block, listed.pairs) for shard in self.shards]
             every += [certain, select(request, listed, cosines).keys]
         return distinct(np.concatenate(every))
 

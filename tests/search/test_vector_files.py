@@ -53,7 +53,7 @@ def indexed(made: Pool, index: str) -> list:
     for _, block in made.blocks("train"):
         answers = [shard.nearest(model, right, block, 4 + made.task.symmetric, learnt) for shard in made.shards]
         listed = shortlist(request, inf, block.rows, NO_KEYS, answers)
-        cosines = [shard.rescore(model, right, block, listed) for shard in made.shards]
+        cosines = [shard.cosines(model, right, block, listed.pairs) for shard in made.shards]
         found = found.joined(select(request, listed, cosines)).least(ORDER, COUNT)
     return list(zip(found.keys.tolist(), found.cosines.tolist(), strict=True))
 
@@ -218,6 +218,38 @@ def test_an_embedding_that_is_started_again_encodes_only_the_chunks_that_are_mis
     assert {name: content for name, (_, content) in files(tmp_path).items()} == {
         name: content for name, (_, content) in kept.items()
     }
+
+
+def test_shards_that_are_done_encode_the_chunks_of_one_that_is_behind_but_for_its_first(
+    tmp_path, letters, task, monkeypatch
+):
+    small = replace(letters, encoder_batch=2)
+    usual, made = pool(task, tmp_path, small, 1).vectors("train", "left"), keeping(task, tmp_path, small, 3)
+    part, encoded = made.part("train", "left"), [list[int](), list[int](), list[int]()]
+    for shard, counts in zip(made.shards, encoded, strict=True):
+        monkeypatch.setattr(shard, "on_embedded", counts.append)
+    first, second, third = made.shards
+    for shard in (first, second):
+        list(shard.embed(made.model, part))
+    own = len(third._chunks(part))
+    assert own >= 3
+    # The third is in its first chunk, or has died there. While the first encodes one, the second encodes all others,
+    # and at the end that one too, because it is not there yet.
+    one = first.embed_for_others(made.model, part)
+    next(one)
+    list(second.embed_for_others(made.model, part))
+    assert list(one) == list(first.embed_for_others(made.model, part)) == []
+    counts = list(third.embed(made.model, part))
+    assert len(counts) == own == len(encoded[2]) + own - 1
+    assert [len(every) for every in encoded[:2]] == [len(first._chunks(part)) + 1, len(second._chunks(part)) + own - 1]
+    found = made.vectors("train", "left")
+    assert [found[row].tobytes() for row in usual] == [vector.tobytes() for vector in usual.values()]
+
+
+def test_shards_that_keep_no_vectors_encode_their_own_alone(tmp_path, letters, task):
+    made = pool(task, tmp_path, letters, 2)
+    part = made.part("train", "left")
+    assert list(made.shards[0].embed_for_others(made.model, part)) == []
 
 
 def test_chunks_of_several_batches_are_dealt_evenly_and_have_the_same_vectors(tmp_path, letters, task, monkeypatch):

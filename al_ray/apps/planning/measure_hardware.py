@@ -65,7 +65,8 @@ def measure_constants(probe: MachineProbe, texts: Sequence[str]) -> Iterator[tup
     yield "libraries", Speed(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0, True, probe.source)
     encoder = Encoder.base(probe.encoder, probe.device)
     vectors = clustered(probe.vectors, encoder.dimension)
-    figures = _encoder(encoder, texts), _exact(vectors, probe.device), _faiss(vectors, probe.device), _host(vectors)
+    of_vectors = join_speeds(vectors, probe.device), index_speeds(vectors, probe.device), host_speeds(vectors)
+    figures = encoder_speeds(encoder, texts), *of_vectors
     for name, value in (pair for some in figures for pair in some):
         yield name, Speed(value, True, probe.source)
     yield "count", Speed(_count(probe), True, probe.source)
@@ -79,7 +80,8 @@ def clustered(count: int, dim: int) -> Vectors:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def _encoder(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[str, float]]:
+def encoder_speeds(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Measure tokenising, embedding and training, which changes the encoder's weights."""
     started = time.perf_counter()
     tokens = encoder.tokenise(texts)
     yield "tokenise", len(tokens.ids) / (time.perf_counter() - started)
@@ -131,7 +133,7 @@ def _step(encoder: Encoder, tokens: Tokens) -> float:
     return float(np.median(np.diff(times)[2:]))
 
 
-def _exact(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
+def join_speeds(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
     """Measure the exact join: its time for a pair is dim / product + 1 / compare, solved from two values of dim."""
     dim, few = vectors.shape[1], max(1, vectors.shape[1] // 8)
     rows, half = np.arange(len(vectors)), len(vectors) // 2
@@ -159,7 +161,8 @@ def _join(left: Block, right: Block, device: str) -> None:
     join.results()
 
 
-def _faiss(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
+def index_speeds(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
+    """Measure the searches of Faiss."""
     queries, width = vectors[:2048], min(NEIGHBOURS + SPARE, len(vectors))
     pairs = len(queries) * vectors.size
     flat = CosineIndex(vectors, "Flat", PROBES, device)
@@ -168,7 +171,8 @@ def _faiss(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
     yield "ivf", pairs * PROBES / CELLS / _seconds(lambda: ivf.nearest(queries, width), 2)
 
 
-def _host(vectors: Vectors) -> Iterator[tuple[str, float]]:
+def host_speeds(vectors: Vectors) -> Iterator[tuple[str, float]]:
+    """Measure what the CPU does in any case, but for counts."""
     queries, block = torch.from_numpy(vectors[:1024]), torch.from_numpy(vectors[:COLUMNS])
     yield "host_product", len(queries) * len(block) * vectors.shape[1] / _seconds(lambda: queries @ block.T, 5)
     rng = generator(0, "measure-host")

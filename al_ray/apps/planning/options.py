@@ -62,8 +62,8 @@ class Options(RunConfig):
     """GPUs of the cluster, shared by shards and training workers. 0: CPUs only."""
     gpu: Literal["h200", "a100"] = "h200"
     """Kind of GPU whose built-in speeds are used without --constants."""
-    gpus_per_shard: Annotated[float, Between(0.01, 100)] = 1.0
-    """GPUs of a shard and of a training worker, as in the command run."""
+    gpus_per_shard: Annotated[float, Between(0.01, 1)] = 1.0
+    """Share of a GPU of a shard and of a training worker, as in the command run."""
     shards: Annotated[int | None, Between(1, 1000)] = None
     """Number of shards, as in the command run. Default: as many as the GPUs hold beside the trainer, or 1."""
     cpus_per_shard: Annotated[float, Between(1, 1000)] = 2.0

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from al_ray.cluster.actors import TEXTS
-from al_ray.cluster.out_of_memory import wait_for
+from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.neighbors import with_neighbors
 from al_ray.cluster.pool.ring import SAMPLE_BLOCKS, SERVE, Place, Ring, Stage, asked_ahead, is_due, texts_at_once
 from al_ray.cluster.watchdog import Steps, watched
@@ -64,7 +64,10 @@ class PullsFromPeers(Base):
         TEXTS.inc(count)
 
     def embed(self, model: Model, part: str) -> Iterator[int]:
-        """As PoolShard.embed, but yield WORDS numbers at most; what a peer asks for waits meanwhile."""
+        """As PoolShard.embed, but yield WORDS numbers at most, and then help shards that are behind.
+
+        What a peer asks for waits meanwhile.
+        """
         with self._embedding:
             steps, done = ceil(len(self.rows(part)) / self.spec.encoder.encoder_batch), 0
             for step, count in enumerate(watched(super().embed(model, part))):
@@ -74,6 +77,8 @@ class PullsFromPeers(Base):
                     done = 0
             if done:
                 yield done
+            for _ in watched(self.embed_for_others(model, part)):
+                pass
 
     def size(self, part: str) -> int:
         """Return how many texts of a part this shard has."""
@@ -191,7 +196,7 @@ class PullsFromPeers(Base):
             rescored = list[tuple[Shortlist, list[Any]]]()
             for request, best, keys in searches:
                 listed = shortlist(request, best.bound, near.block.rows, keys, near.answers)
-                rescored.append((listed, ring.ask("rescore", SERVE, model, ring.right, near.reference, listed)))
+                rescored.append((listed, ring.ask("cosines", SERVE, model, ring.right, near.reference, listed.pairs)))
             for (request, best, _), (listed, asked) in zip(searches, rescored, strict=True):
                 best.add(select(request, listed, wait_for(asked)))
             if near.word is not None:

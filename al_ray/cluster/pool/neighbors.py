@@ -6,7 +6,7 @@ from typing import Any
 
 import ray
 
-from al_ray.cluster.out_of_memory import wait_for
+from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.ring import COMPUTE, Place, Ring, asked_ahead, is_due
 from al_ray.core.labels import Model
 from al_ray.core.vectors import Block

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.pool.sharded_pool import ShardedPool, StoredStratum, store_strata
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, Query
 from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.core.candidates import HIGHEST, Order
@@ -41,7 +41,8 @@ class PoolEvaluator:
         """
         self.pool, self.task, self.run, self.shelf = pool, task, run, shelf
         self.config = run.evaluation
-        self.sets = dict(sets)
+        self.sets = sets
+        self._stored = dict[str, list[StoredStratum]]()
 
     def evaluate(self, model: Model, split: str, compared: bool = False) -> Evaluation:
         """Average precision and the rest on a split; compared: with what a difference of two runs needs."""
@@ -53,9 +54,9 @@ class PoolEvaluator:
             extents = (StratumSummary("all", total, total),)
             negatives = [self.pool.count_negatives(model, found, request)]
         else:
-            evalset = self.evaluation_set(found)
-            extents = evalset.summaries
-            negatives = self.pool.count_sampled_negatives(model, found, evalset.strata, request)
+            strata = self._strata(found)
+            extents = tuple(stratum.summary for stratum in strata)
+            negatives = self.pool.count_sampled_negatives(model, found, strata, request)
         positives = PositiveScores(scores, None if model.scorer is None else model.scorer.logit(scores))
         rng = generator(self.run.seed, f"interval-{split}")
         return build_evaluation(request, found, positives, extents, negatives, rng)
@@ -75,18 +76,24 @@ class PoolEvaluator:
         """Make the evaluation sets of those splits that are estimated."""
         for split in map(self.task.split, splits):
             if not self.config.counts_all(split.space.total):
-                self.evaluation_set(split)
+                self._strata(split)
 
     def evaluation_set(self, split: Split) -> EvaluationSet:
-        """The evaluation set of a split, made at first need and kept."""
-        if split.name not in self.sets:
-            made_from = self._made_from(split)
-            kept = self.shelf.read(split, made_from)
-            if kept is None:
-                kept = draw_evaluation_set(PoolSearch(self.pool, split), self.pool.untrained(), self.config)
-                self.shelf.write(kept, made_from)
-            self.sets[split.name] = kept
-        return self.sets[split.name]
+        """The evaluation set of a split, as it is kept on the shelf; made if it is not there."""
+        if split.name in self.sets:
+            return self.sets[split.name]
+        made_from = self._made_from(split)
+        kept = self.shelf.read(split, made_from)
+        if kept is None:
+            kept = draw_evaluation_set(PoolSearch(self.pool, split), self.pool.untrained(), self.config)
+            self.shelf.write(kept, made_from)
+        return kept
+
+    def _strata(self, split: Split) -> list[StoredStratum]:
+        """The strata of a split's evaluation set. Ray has the pairs, and the driver no copy: they may be 160 MB."""
+        if split.name not in self._stored:
+            self._stored[split.name] = store_strata(iter(self.evaluation_set(split).strata))
+        return self._stored[split.name]
 
     def _made_from(self, split: Split) -> dict[str, Any]:
         """All that decides an evaluation set."""

@@ -2,7 +2,9 @@
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,29 @@ from al_ray.core.pairs import Pairs
 from al_ray.core.progress import OnProgress
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
+from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.metrics.strata import Stratum
 from al_ray.search.counting import SampleWeights
+
+
+@dataclass(frozen=True)
+class StoredStratum:
+    """A stratum whose sampled pairs are in Ray's object store. keys: a reference of (n,) sorted keys."""
+
+    summary: StratumSummary
+    keys: Any
+
+
+def store_strata(strata: Iterable[Stratum]) -> list[StoredStratum]:
+    """Put the sampled pairs of strata into Ray's object store, one stratum after the other."""
+    waiting = deque(strata)
+    # Nothing here refers to a stratum that is stored, so that few are in memory twice.
+    return [_stored(waiting.popleft()) for _ in range(len(waiting))]
+
+
+def _stored(stratum: Stratum) -> StoredStratum:
+    return StoredStratum(stratum.summary, ray.put(stratum.keys))
 
 
 class ShardedPool:
@@ -88,13 +110,13 @@ class ShardedPool:
         return sum(self.on_all(model, split, "count", "count_pool", *arguments), NegativeCounts.zero(request))
 
     def count_sampled_negatives(
-        self, model: Model, split: Split, strata: Sequence[Stratum], request: CountRequest
+        self, model: Model, split: Split, strata: Sequence[StoredStratum], request: CountRequest
     ) -> list[NegativeCounts]:
         """Count the sampled negatives of each stratum: a shard answers for the pairs whose right text it has."""
-        weights = SampleWeights(split.space.width, tuple(stratum.weight for stratum in strata))
-        keys = [ray.put(stratum.keys) for stratum in strata]
+        weights = SampleWeights(split.space.width, tuple(stratum.summary.weight for stratum in strata))
+        keys = [stratum.keys for stratum in strata]
         counts = [NegativeCounts.zero(request) for _ in strata]
-        whole = len(self.shards) * sum(stratum.size for stratum in strata)
+        whole = len(self.shards) * sum(stratum.summary.size for stratum in strata)
         answers = self.on_all(model, split, "score", "count_sample", ray.put(request), weights, *keys, whole=whole)
         for of_shard in answers:
             counts = [one + other for one, other in zip(counts, of_shard, strict=True)]

@@ -16,6 +16,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace
 from al_ray.core.task import Split, Task
+from al_ray.search.faiss_index import is_plain
 from al_ray.search.kmeans import shared_cells, spaced_rows
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.search.least_pairs import JoinQuery
@@ -27,8 +28,6 @@ logger = logging.getLogger(__name__)
 RECALL_QUERIES = 256
 # Texts from which an index whose cells are learned learns its codes: as many as Faiss uses at most for 256 of them.
 CODES_SAMPLE = 65_536
-# Their answers depend on how the texts are dealt out: HNSW's graph is a shard's own, and codes blur what is near a cut.
-OF_A_SHARD = ("HNSW", "NSG", "PQ", "SQ", "LSH")
 
 
 def refuse_index(config: SearchConfig, task: Task) -> None:
@@ -37,6 +36,20 @@ def refuse_index(config: SearchConfig, task: Task) -> None:
         raise BadOption(
             f"jobs.run --search.index {config.index}: task {task.name!r} has pairs that cannot match "
             f"({task.rule.describe()}), which an index of this kind cannot leave out; give jobs.run --search.index Flat"
+        )
+
+
+def warn_of_index(config: SearchConfig, halves: bool, shards: int) -> None:
+    """Warn of an index whose answers depend on how the texts are dealt out. halves: vectors are of 16 bits.
+
+    The graph of HNSW is a shard's own, and codes blur what is near a cut.
+    """
+    graph = "HNSW" in config.index or "NSG" in config.index
+    if shards > 1 and config.kind == "knn" and (graph or not is_plain(config.index, halves)):
+        logger.warning(
+            "jobs.run --search.index %s: which pairs are found depends on the number of shards; not with Flat and "
+            "IVFx,Flat, nor with SQfp16 and IVFx,SQfp16 of --vectors fp16",
+            config.index,
         )
 
 
@@ -78,12 +91,6 @@ class PoolSearch:
         self.pool, self.split, self.config = pool, split, config or pool.search
         self.right = pool.parts[split.name, "right"]
         self.on_recall = on_recall
-        if len(pool.shards) > 1 and self.config.kind == "knn" and any(k in self.config.index for k in OF_A_SHARD):
-            logger.warning(
-                "jobs.run --search.index %s: which pairs are found depends on the number of shards; not with Flat and "
-                "IVFx,Flat",
-                self.config.index,
-            )
 
     def least(self, model: Model, order: Order, count: int, labelled: Keys) -> Candidates:
         """The `count` pairs of least cost, without the sorted `labelled`: of each left text's nearest (knn), or of all.

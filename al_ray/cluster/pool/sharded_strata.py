@@ -47,4 +47,6 @@ def _draw(search: PoolSearch, model: Model, config: EvaluationConfig) -> Evaluat
     space = split.space
     request = StrataRequest(split.name, split.positive_keys, config.bands, config.seed, space.width, space.symmetric)
     sizes = on_all("own_near", ray.put(request))
-    return sample_by_owners(split, config.bands, sizes, config.most_near_pairs, config.random_pairs, ask)
+    evalset = sample_by_owners(split, config.bands, sizes, config.most_near_pairs, config.random_pairs, ask)
+    pool.on_all(model, split, "score", "drop_strata", whole=WORDS * len(pool.shards))
+    return evalset

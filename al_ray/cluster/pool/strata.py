@@ -8,8 +8,9 @@ and answers None, and the driver makes the set from the beginning.
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from al_ray.cluster.out_of_memory import wait_for
+from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.actor import PullsFromPeers
 from al_ray.cluster.pool.neighbors import with_neighbors
 from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
@@ -33,19 +34,21 @@ class OwnsStrata(PullsFromPeers):
 
     def find_near(self, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]) -> Stage[tuple[()]]:
         """Find the pairs of this shard's left texts with the nearest of all right ones, for their owners to ask for."""
-        width, found = request.space.width, [NO_KEYS]
-        self._strata = None
-        for near in with_neighbors(self, model, ring, request, trained):
-            certain, listed = members(request, near.block.rows, near.answers)
-            cosines = wait_for(ring.ask("rescore", SERVE, model, ring.right, near.reference, listed))
-            found += [certain, select(request, listed, cosines).keys]
-            if near.word is not None:
-                yield near.word
-        keys, owners = distinct(np.concatenate(found)), np.empty(width, dtype=np.uint16)
+        width, self._strata = request.space.width, None
+        owners = np.empty(width, dtype=np.uint16)
         for shard, rows in enumerate(ring.ask("rows_of", SERVE, model, ring.right)):
             owners[wait_for(rows)] = shard
-        owner = owners[keys % width]
-        self._near_by_owner = [keys[owner == shard] for shard in range(len(ring.shards))]
+        found = [[NO_KEYS] for _ in ring.shards]
+        for near in with_neighbors(self, model, ring, request, trained):
+            certain, listed = members(request, near.block.rows, near.answers)
+            cosines = wait_for(ring.ask("cosines", SERVE, model, ring.right, near.reference, listed.pairs))
+            keys = np.concatenate([certain, select(request, listed, cosines).keys])
+            for of_owner, own in zip(found, split_by_owner(keys, owners[keys % width], len(found)), strict=True):
+                of_owner.append(own)
+            if near.word is not None:
+                yield near.word
+        # One after the other, so that few are in memory twice.
+        self._near_by_owner = [distinct(*found.pop(0)) for _ in ring.shards]
         yield ()
 
     def own_near(self, model: Model, ring: Ring, request: StrataRequest) -> Stage[Ints | None]:
@@ -55,7 +58,9 @@ class OwnsStrata(PullsFromPeers):
         """
         pieces = wait_for(ring.ask("near_of", SERVE, self.spec.shard))
         lost = any(piece is None for piece in pieces)
-        near, cosines = NO_KEYS if lost else distinct(np.concatenate(pieces)), [np.empty(0)]
+        near, cosines = NO_KEYS if lost else distinct(*pieces), [np.empty(0)]
+        # In Ray's object store.
+        del pieces
         if request.edges:
             parts = np.array_split(near, max(1, min(WORDS, len(near) // ring.block)))
             # A call that Ray repeats must have as many words, also where pairs are lost.
@@ -80,6 +85,11 @@ class OwnsStrata(PullsFromPeers):
         self._near_by_owner = None
         yield None if self._strata is None else getattr(self._strata, method)(*arguments)
 
+    def drop_strata(self, model: Model, ring: Ring) -> Stage[tuple[()]]:
+        """Free the memory of the strata."""
+        self._strata = None
+        yield ()
+
     def rows_of(self, model: Model, part: str) -> Rows:
         """The sorted rows of a part that are this shard's, for a peer."""
         return self._part(model, part).rows
@@ -102,3 +112,11 @@ class OwnsStrata(PullsFromPeers):
         if self._digest != model.digest:
             self._near_by_owner = self._strata = None
         super()._use(model)
+
+
+def split_by_owner(keys: Keys, owners: npt.NDArray[np.uint16], shards: int) -> list[Keys]:
+    """(n,) keys with the shards that own them -> the keys of each shard, in their order."""
+    order = np.argsort(owners, kind="stable")
+    parts = np.split(keys[order], np.searchsorted(owners[order], np.arange(1, shards)))
+    # Copies: a view would keep those of all shards in memory.
+    return [part.copy() for part in parts]

@@ -17,8 +17,8 @@ class ClusterConfig:
     """Actors that hold the pool; each encodes and searches its part of the texts."""
     cpus_per_shard: Annotated[float, Between(0.01, 1_000)] = 1.0
     """Logical CPUs that an actor requests from Ray."""
-    gpus_per_shard: Annotated[float, Between(0, 100)] = 0.0
-    """GPUs that a shard requests from Ray; a training worker requests the same."""
+    gpus_per_shard: Annotated[float, Between(0, 1)] = 0.0
+    """Share of a GPU that a shard requests from Ray; it uses no more than one. A training worker requests the same."""
     timeout: Annotated[float, Between(1, 1e6)] = 1800.0
     """Seconds to wait until Ray has placed the actors; then the run ends and reports what the cluster lacks."""
     checkpoint_seconds: float = 120.0

@@ -1,4 +1,4 @@
-"""Which errors say that memory ran out: real ones, of whom nobody made a common class."""
+"""Which errors say that memory ran out, or that a GPU failed; libraries have no common class for them."""
 
 import errno
 import subprocess
@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import ray
 import torch
+from ray.exceptions import RayError
 
 from al_ray.cluster.actors import get_results
-from al_ray.cluster.out_of_memory import exiting_when_out_of_memory, out_of_memory_message
+from al_ray.cluster.fatal_errors import exiting_on_fatal_errors, gpu_failure_message, lost_error, out_of_memory_message
 from al_ray.core.errors import ActorLost, BadFile, BadOption, WriteErrors
 
 
@@ -50,16 +51,16 @@ class Hungry:
 )
 def test_a_call_that_runs_out_of_memory_ends_its_process(call, words):
     with pytest.raises(SystemExit, match=rf"^out of memory in Hungry.{call} \(.*{words}"):
-        getattr(exiting_when_out_of_memory(Hungry)(), call)()
+        getattr(exiting_on_fatal_errors(Hungry)(), call)()
 
 
 def test_so_does_one_that_its_class_inherits():
     with pytest.raises(SystemExit, match=r"^out of memory in Hungrier.bytes"):
-        exiting_when_out_of_memory(type("Hungrier", (Hungry,), {}))().bytes()
+        exiting_on_fatal_errors(type("Hungrier", (Hungry,), {}))().bytes()
 
 
 def test_so_does_one_that_yields():
-    stream = exiting_when_out_of_memory(Hungry)().tensors()
+    stream = exiting_on_fatal_errors(Hungry)().tensors()
     assert next(stream) == 1
     with pytest.raises(SystemExit, match=r"^out of memory in Hungry.tensors \(.*can't allocate memory"):
         next(stream)
@@ -67,7 +68,7 @@ def test_so_does_one_that_yields():
 
 def test_other_errors_stay_what_they_are():
     with pytest.raises(BadOption, match="nowhere"):
-        exiting_when_out_of_memory(Hungry)().wrong()
+        exiting_on_fatal_errors(Hungry)().wrong()
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,54 @@ def test_what_libraries_say_of_it_is_known(words):
     # No machine of these tests can be made to say so.
     assert out_of_memory_message(RuntimeError(words)) == words
     assert out_of_memory_message(RuntimeError("CUDA error: device-side assert triggered")) == ""
+
+
+class Broken:
+    """A call that CUDA fails."""
+
+    def answer(self, words: str) -> None:
+        try:
+            raise RuntimeError(words)
+        except RuntimeError as error:
+            raise BadOption("the encoder cannot be loaded") from error
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "CUDA error: device-side assert triggered",
+        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+        "cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+        "Error in virtual void faiss::gpu::... : CUDA error 700 an illegal memory access was encountered",
+        "CUDA error: uncorrectable ECC error encountered",
+    ],
+)
+def test_a_call_that_cuda_fails_ends_its_process_because_each_later_one_would_fail(words):
+    with pytest.raises(SystemExit) as ended:
+        exiting_on_fatal_errors(Broken)().answer(f"{words}\nCUDA kernel errors might be reported elsewhere")
+    assert str(ended.value) == f"the GPU failed in Broken.answer ({words})"
+    # What users write is no error of CUDA, nor is what another process met.
+    assert gpu_failure_message(BadOption(words)) == ""
+    assert gpu_failure_message(RayError(words)) == ""
+    assert gpu_failure_message(ValueError("no CUDA here")) == ""
+
+
+def test_the_error_of_torch_for_a_lost_device_is_one_whatever_it_says():
+    assert gpu_failure_message(torch.AcceleratorError("unspecified launch failure")) == "unspecified launch failure"
+
+
+@pytest.mark.parametrize(
+    ("reason", "cure"),
+    [
+        ("out of memory in PoolShard.embed (CUDA out of memory)", "If memory is short: give more --shards"),
+        ("the GPU failed in PoolShard.embed (CUDA error: launch failure)", "Look at the card and the driver"),
+    ],
+)
+def test_the_last_death_of_an_actor_says_of_what_and_what_helps(reason, cure):
+    error = RayError(f"The actor died. class_name: PoolShard Worker exit detail: exited with {reason}")
+    assert f"PoolShard died, and again each time it was started anew (at most 4 times): {reason}. {cure}" in str(
+        lost_error(error)
+    )
 
 
 @ray.remote
@@ -117,11 +166,11 @@ def test_memory_that_runs_out_as_ray_reads_what_a_call_is_given_is_said_to_be_th
 # Memory runs out in a thread beside the main one, and no thread can be started any more.
 BESIDE = """
 import sys, threading
-from al_ray.cluster import out_of_memory
+from al_ray.cluster import fatal_errors
 
 out_of_memory.SECONDS_TO_END = 0.0
 out_of_memory.prepare_to_end()
-call = threading.Thread(target=out_of_memory.exit_when_out_of_memory(lambda: bytearray(2**60), "Shard.call"))
+call = threading.Thread(target=out_of_memory.exit_on_fatal_errors(lambda: bytearray(2**60), "Shard.call"))
 start = call.start
 
 def refuse(thread):

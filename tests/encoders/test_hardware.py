@@ -1,0 +1,72 @@
+"""How torch computes on a device, and what is said of one on which it cannot. Calls of CUDA are stubs."""
+
+import os
+from typing import Any
+
+import pytest
+import torch
+
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.sections import TrainingConfig
+from al_ray.encoders.hardware import device_fault, settle_arithmetic
+from al_ray.training.trainer import Trainer, TrainerSpec
+
+LETTERS = EncoderConfig("random-bert", 1, 24, 8, 1)
+
+
+@pytest.fixture
+def restored(monkeypatch):
+    """What torch is set to is put back."""
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
+    # Any: their attributes are made at run time.
+    cudnn: Any = torch.backends.cudnn
+    cuda: Any = torch.backends.cuda
+    before = cuda.cudnn_sdp_enabled(), cuda.matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark
+    yield
+    torch.use_deterministic_algorithms(False)
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    cuda.enable_cudnn_sdp(before[0])
+    cuda.matmul.allow_tf32, cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark = before[1:]
+
+
+def test_an_actor_computes_float32_in_float32_and_the_same_each_time(restored):
+    # Any: their attributes are made at run time.
+    cudnn: Any = torch.backends.cudnn
+    cuda: Any = torch.backends.cuda
+    cuda.enable_cudnn_sdp(True)
+    cuda.matmul.allow_tf32 = cudnn.allow_tf32 = cudnn.benchmark = True
+    cudnn.deterministic = False
+    settle_arithmetic()
+    assert not any([cuda.cudnn_sdp_enabled(), cuda.matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark])
+    assert cudnn.deterministic
+    # The others are as they were.
+    assert cuda.flash_sdp_enabled()
+    assert cuda.mem_efficient_sdp_enabled()
+    assert cuda.math_sdp_enabled()
+
+
+@pytest.mark.parametrize(("device", "settled"), [("cpu", False), ("cuda:0", True)])
+def test_gradients_are_the_same_each_time_on_a_gpu(restored, monkeypatch, device, settled):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    Trainer(TrainerSpec("pool", LETTERS, TrainingConfig(), 0, True, device))
+    assert torch.are_deterministic_algorithms_enabled() is settled
+    assert torch.is_deterministic_algorithms_warn_only_enabled() is settled
+    assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (":4096:8" if settled else None)
+
+
+def test_a_cpu_is_always_there():
+    assert device_fault("cpu") == ""
+
+
+def test_a_gpu_that_is_not_there_or_for_which_torch_has_no_kernels_is_said(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert device_fault("cuda:0") == "sees no CUDA device"
+
+    def ones(*_: object, **__: object) -> torch.Tensor:
+        raise RuntimeError("CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "ones", ones)
+    assert device_fault("cuda:0") == (
+        "cannot compute on it (CUDA error: no kernel image is available for execution on the device)"
+    )
