@@ -10,6 +10,7 @@ from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats, Scorer, refuse_nan
 from al_ray.core.vectors import Block, Vectors, paired_scores
+from al_ray.encoders.products import product
 from al_ray.metrics.average_precision import Ints, counts_above
 from al_ray.metrics.bootstrap import REPLICATES, cumulate_counts
 from al_ray.metrics.calibration import reliability
@@ -54,11 +55,11 @@ def count_block(
     first = np.searchsorted(held.rows, queries.rows[:1]).sum() if symmetric else 0
     for start in range(int(first), len(held.rows), COLUMNS):
         columns = Block(held.rows[start : start + COLUMNS], held.vectors[start : start + COLUMNS])
-        product = rows @ single(columns.vectors).T
-        _hide(product.numpy(), queries.rows, columns.rows, hidden, symmetric)
+        tile = product(rows, single(columns.vectors))
+        _hide(tile.numpy(), queries.rows, columns.rows, hidden, symmetric)
         if rule is not None:
-            product.numpy()[~rule.table(queries.rows, columns.rows)] = -REACH
-        counter.add(product, columns)
+            tile.numpy()[~rule.table(queries.rows, columns.rows)] = -REACH
+        counter.add(tile, columns)
     return counter.counts(scorer)
 
 
@@ -85,12 +86,12 @@ class _BlockCounter:
         self.by_right = np.zeros((REPLICATES, len(thresholds) + 1))
         self.settled = np.zeros(len(request.thresholds), dtype=np.int64)
 
-    def add(self, product: torch.Tensor, columns: Block) -> None:
-        """Count a product (b, c), which is written over; what is hidden of it is in the lowest interval."""
-        refuse_nan(product.numpy())
-        cells = self.room[: product.numel()].copy_(product.mul_(1 / CELL).add_(REACH / CELL).view(-1))
+    def add(self, tile: torch.Tensor, columns: Block) -> None:
+        """Count a tile (b, c) of cosines, which is written over; what is hidden of it is in the lowest interval."""
+        refuse_nan(tile.numpy())
+        cells = self.room[: tile.numel()].copy_(tile.mul_(1 / CELL).add_(REACH / CELL).view(-1))
         self.numbers += torch.bincount(cells, minlength=CELLS)
-        reached = self.reach.index_select(0, cells).view(product.shape)
+        reached = self.reach.index_select(0, cells).view(tile.shape)
         left, right = np.divmod(np.flatnonzero(reached.view(-1).numpy() == self.close), len(columns.rows))
         scores = paired_scores(self.queries.vectors, left, columns.vectors, right)
         self.settled += counts_above(self.request.thresholds, np.sort(scores))
@@ -202,10 +203,10 @@ def _marked(thresholds: Floats) -> Mask:
     return marked
 
 
-def _hide(product: Vectors, left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> None:
+def _hide(tile: Vectors, left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> None:
     """Put the cells (b, c) that are no pairs to count into the lowest interval, where no cosine is."""
     if symmetric and len(right) and right[0] <= left[-1]:
-        product[left[:, None] >= right[None, :]] = -REACH
+        tile[left[:, None] >= right[None, :]] = -REACH
     for turned in (hidden, hidden[:, ::-1]) if symmetric else (hidden,):
         here = turned[np.isin(turned[:, 0], left) & np.isin(turned[:, 1], right)]
-        product[np.searchsorted(left, here[:, 0]), np.searchsorted(right, here[:, 1])] = -REACH
+        tile[np.searchsorted(left, here[:, 0]), np.searchsorted(right, here[:, 1])] = -REACH

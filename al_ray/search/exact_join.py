@@ -24,6 +24,7 @@ from al_ray.core.candidates import Candidates
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Rows
 from al_ray.core.vectors import Block
+from al_ray.encoders.products import product
 from al_ray.search.least_pairs import Cells, JoinQuery, LeastPairs
 from al_ray.search.merge import reachable_block
 from al_ray.search.vector_files import single
@@ -111,9 +112,9 @@ class ExactJoin:
             height, width = FIRST if any(np.isinf(search.bound) for search in searches) else usual
             for start in range(top if diagonal else 0, len(right.rows), width):
                 rows, columns = slice(top, top + height), slice(start, start + width)
-                product = _product(ours.rough[rows], theirs.rough[columns])
+                tile = _rough_cosines(ours.rough[rows], theirs.rough[columns])
                 for search in searches:
-                    cells = self._within(search, ours, theirs, product, (top, start))
+                    cells = self._within(search, ours, theirs, tile, (top, start))
                     if diagonal:
                         cells = cells.where(cells.left < cells.right)
                     search.look(left, right, cells, self.rule)
@@ -153,11 +154,11 @@ class ExactJoin:
         search: LeastPairs,
         left: LoadedBlock,
         right: LoadedBlock,
-        product: torch.Tensor,
+        tile: torch.Tensor,
         corner: tuple[int, int],
     ) -> Cells:
         """The cells of a tile, whose first one is the corner, that may cost no more than the bound of a search."""
-        query, flat, width = search.query, product.view(-1), product.shape[1]
+        query, flat, width = search.query, tile.view(-1), tile.shape[1]
         error = self._error(left, right) + query.slack
         places = _inside(flat, *query.window(search.bound + error))
         up, across = corner[0] + places // width, corner[1] + places % width
@@ -176,11 +177,11 @@ class ExactJoin:
         return UNIT**2 * summed + UNIT * (left.moved + right.moved)
 
 
-def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def _rough_cosines(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """(a, d) and (b, d) vectors -> (a, b) rough cosines in float32."""
     if left.dtype == torch.float16:
         return torch.mm(left, right.T, out_dtype=torch.float32)
-    return torch.mm(left, right.T)
+    return product(left, right)
 
 
 def hosts(visitor: int, blocks: int) -> Rows:

@@ -24,6 +24,7 @@ from al_ray.core.hashing import hash_keys
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Vectors, dots, paired_scores
+from al_ray.encoders.products import product
 from al_ray.search.exact_join import UNIT
 from al_ray.search.vector_files import single
 
@@ -86,7 +87,7 @@ class Cells:
         self.numbers = np.sort(np.unique(lines, return_index=True)[1])
         self.centroids = whole[self.numbers]
         self.device = torch.device(device)
-        self.table = single(self.centroids).to(self.device).T
+        self.table = single(self.centroids).to(self.device)
         # Both products may be wrong; a GPU may cut bits off where a CPU rounds.
         self.margin = 2 * UNIT**2 * whole.shape[1] * 2.0**-22
 
@@ -97,8 +98,8 @@ class Cells:
         return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
     def _nearest(self, vectors: Vectors) -> Ints:
-        product = torch.mm(single(vectors).to(self.device), self.table)
-        texts, near = _places(product >= product.amax(dim=1, keepdim=True) - self.margin)
+        tile = product(single(vectors).to(self.device), self.table)
+        texts, near = _places(tile >= tile.amax(dim=1, keepdim=True) - self.margin)
         scores, unclear = np.zeros(len(texts)), np.bincount(texts)[texts] > 1
         scores[unclear] = paired_scores(vectors, texts[unclear], self.centroids, near[unclear])
         order = np.lexsort((near, -scores, texts))

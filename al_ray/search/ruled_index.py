@@ -7,6 +7,7 @@ import torch
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Block
+from al_ray.encoders.products import product
 from al_ray.search.faiss_index import NONE
 from al_ray.search.vector_files import single
 
@@ -37,10 +38,10 @@ class RuledIndex:
         reachable = self.rule.reachable(queries.rows, self.held.rows)
         for start in range(0, len(reachable), COLUMNS):
             own = reachable[start : start + COLUMNS]
-            product = vectors @ single(self.held.vectors[own]).to(self.device).T
+            tile = product(vectors, single(self.held.vectors[own]).to(self.device))
             excluded = ~self.rule.table(queries.rows, self.held.rows[own])
-            product.masked_fill_(torch.from_numpy(excluded).to(self.device), -torch.inf)
-            cosines, at = product.topk(min(count, len(own)), dim=1)
+            tile.masked_fill_(torch.from_numpy(excluded).to(self.device), -torch.inf)
+            cosines, at = tile.topk(min(count, len(own)), dim=1)
             found = torch.from_numpy(own).to(self.device)[at].masked_fill_(cosines == -torch.inf, NONE)
             best, order = torch.cat([best, cosines], dim=1).topk(count, dim=1)
             places = torch.cat([places, found], dim=1).gather(1, order)

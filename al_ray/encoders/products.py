@@ -1,0 +1,76 @@
+"""Matrix products in float32 on a CPU, by oneDNN where torch has it.
+
+torch's own are by MKL, which leaves AVX-512 unused on CPUs that are not Intel's: there oneDNN takes half the time, but
+half a millisecond more for each new shape, in which it makes a kernel. A product of a shape has the same bits each
+time; the two libraries differ in the last ones.
+"""
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+LEAST = 2**24  # Multiplications of a product that oneDNN takes: by MKL it would take a fifth of a millisecond or more.
+
+
+@cache
+def has_onednn() -> bool:
+    """Whether torch has oneDNN here. torch's compiler uses the same operator, which is not a public one."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """(a, d) and (b, d) vectors -> (a, b) inner products, on any device."""
+    if left.device.type != "cpu" or left.dtype != torch.float32 or not has_onednn():
+        return torch.mm(left, right.T)
+    return _linear(left, right, None)
+
+
+def use_onednn(network: torch.nn.Module) -> None:
+    """Let the linear layers of a network on a CPU compute by oneDNN."""
+    if not has_onednn():
+        return
+    for part in network.modules():
+        if type(part) is torch.nn.Linear and part.weight.device.type == "cpu":
+            part.__class__ = OneDnnLinear
+
+
+class OneDnnLinear(torch.nn.Linear):
+    """A linear layer with the same weights and names; of bf16 torch takes the product itself."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """(..., inputs) -> (..., outputs)."""
+        if input.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+            return super().forward(input)
+        return _Linear.apply(input, self.weight, self.bias)
+
+
+class _Linear(torch.autograd.Function):
+    """x W^T + b, and its gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        ctx.save_for_backward(inputs, weight)
+        return _linear(inputs, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride] (the decorator has no names)
+        ctx: Any, *gradients: torch.Tensor
+    ) -> tuple[torch.Tensor | None, ...]:
+        inputs, weight = ctx.saved_tensors
+        of_inputs, of_weight, of_bias = ctx.needs_input_grad
+        flat = gradients[0].reshape(-1, gradients[0].shape[-1])
+        return (
+            _linear(flat, weight.T, None).view(inputs.shape) if of_inputs else None,
+            _linear(flat.T, inputs.reshape(-1, inputs.shape[-1]).T, None) if of_weight else None,
+            flat.sum(dim=0) if of_bias else None,
+        )
+
+
+def _linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """(..., d), (n, d) and (n,) -> (..., n)."""
+    if inputs.numel() * len(weight) < LEAST:
+        return torch.nn.functional.linear(inputs, weight, bias)
+    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
