@@ -18,7 +18,7 @@ from al_ray.core.scorer import Floats, Labels
 from al_ray.encoders.cross_encoder import CrossEncoder, Texts
 from al_ray.encoders.hardware import settle_training
 from al_ray.training.checkpoint import Checkpoint
-from al_ray.training.fit import Batches, fit, refuse_infinite, train_once
+from al_ray.training.fit import Batches, fit, train_once
 from al_ray.training.optimizer import Optimiser, Step, thin_gradients
 from al_ray.training.saved_model import input_digest
 
@@ -83,13 +83,13 @@ def train(
     )
     optimiser = Optimiser([(model.transformer, config.learning_rate)], config, config.epochs * batches.per_epoch)
 
-    def backward(rows: Rows) -> float:
+    def backward(rows: Rows) -> torch.Tensor:
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(int(generator(seed, "concat-dropout", optimiser.taken).integers(2**62)))
-            loss = model.gradients([pairs[row] for row in rows.tolist()], labels[rows])
-        return refuse_infinite(loss, optimiser, "jobs.train --training.learning-rate (jobs.augment: --teacher-rate)")
+            return model.gradients([pairs[row] for row in rows.tolist()], labels[rows])
 
     model.transformer.train()
     thin_gradients(model.transformer)
-    yield from fit(optimiser, {"encoder": model.transformer}, batches, backward, checkpoint, keep_losses=True)
+    rate = "jobs.train --training.learning-rate (jobs.augment: --teacher-rate)"
+    yield from fit(optimiser, {"encoder": model.transformer}, batches, backward, checkpoint, rate=rate)
     model.transformer.eval()

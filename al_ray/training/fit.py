@@ -19,6 +19,8 @@ from al_ray.training.optimizer import Optimiser, Step
 from al_ray.training.process_group import ALONE, Group
 from al_ray.training.saved_model import SavedWeights, read_model, write_model
 
+READ = 50  # Steps on a GPU whose losses are read at once: to read one, the host waits for the GPU.
+
 
 class Stateful(Protocol):
     """A part of a training that a checkpoint holds: a module, or a loss with a memory."""
@@ -68,18 +70,20 @@ def fit(
     optimiser: Optimiser,
     states: Mapping[str, Stateful],
     batches: Batches,
-    backward: Callable[[Rows], float],
+    backward: Callable[[Rows], torch.Tensor],
     checkpoint: Checkpoint | None,
     group: Group = ALONE,
-    keep_losses: bool = False,
+    rate: str = "",
 ) -> Iterator[Step]:
     """Take all steps of the optimiser and yield each one, resuming from a checkpoint of the same training.
 
     A resumed training ends with the weights of one that was never interrupted. It yields the steps of the checkpoint
-    too, since Ray replays a retried generator and expects the same length; their losses are NaN without `keep_losses`.
+    too, since Ray replays a retried generator and expects the same length; their losses are NaN without `rate`.
 
-    states: what the steps change, by its name in the checkpoint. backward: rows of a batch -> its loss, whose gradients
-    it adds. Of a group, rank 0 alone reads and writes the checkpoint.
+    states: what the steps change, by its name in the checkpoint. backward: rows of a batch -> its loss, a number on the
+    device, whose gradients it adds. Of a group, rank 0 alone reads and writes the checkpoint. rate: the option of the
+    learning rate, for the error if a loss is not finite; without it such losses are not refused, or kept in the
+    checkpoint.
     """
     losses = torch.full((optimiser.steps,), math.nan, dtype=torch.float64)
     if checkpoint is not None:
@@ -89,23 +93,33 @@ def fit(
             restored(optimiser.adam, parts["optimiser"])
             for name, part in states.items():
                 part.load_state_dict(parts.get(name, {}))
-            losses = parts["progress"]["losses"] if keep_losses else losses
+            losses = parts["progress"]["losses"] if rate else losses
     yield from (Step(step + 1, optimiser.steps, float(losses[step])) for step in range(optimiser.taken))
+    unread = list[torch.Tensor]()
     for rows in islice(batches.after(optimiser.taken), optimiser.steps - optimiser.taken):
-        loss = losses[optimiser.taken] = backward(rows)
+        unread.append(backward(rows))
+        due = checkpoint is not None and group.rank == 0 and checkpoint.due()
+        last = optimiser.taken + 1 == optimiser.steps
+        read = slice(optimiser.taken + 1 - len(unread), optimiser.taken + 1)
+        if due or last or len(unread) >= (READ if unread[0].is_cuda else 1):
+            losses[read] = torch.stack(unread).double().cpu()
+            unread.clear()
+            if rate:
+                _refuse_infinite(losses[read], optimiser.steps, read.start, rate)
         optimiser.step()
-        if checkpoint is not None and group.rank == 0 and checkpoint.due():
-            progress = {"progress": {"losses": losses}} if keep_losses else {}
+        if checkpoint is not None and due:
+            progress = {"progress": {"losses": losses}} if rate else {}
             parts = {name: part.state_dict() for name, part in states.items()}
             checkpoint.write({**parts, **progress}, optimiser.adam, optimiser.taken)
-        yield Step(optimiser.taken, optimiser.steps, loss)
+        if not unread:
+            yield from (Step(step + 1, optimiser.steps, float(losses[step])) for step in range(read.start, read.stop))
 
 
-def refuse_infinite(loss: float, optimiser: Optimiser, option: str) -> float:
-    """Return the loss of the coming step, or raise TrainingFailed if it is not finite. option: that of the rate."""
-    if not math.isfinite(loss):
-        raise TrainingFailed(f"step {optimiser.taken + 1} of {optimiser.steps}: the loss is {loss}; lower {option}")
-    return loss
+def _refuse_infinite(losses: torch.Tensor, steps: int, taken: int, rate: str) -> None:
+    """Raise TrainingFailed if one of the losses after the first `taken` steps is not finite."""
+    for place, loss in enumerate(losses.tolist()):
+        if not math.isfinite(loss):
+            raise TrainingFailed(f"step {taken + place + 1} of {steps}: the loss is {loss}; lower {rate}")
 
 
 def train_once(

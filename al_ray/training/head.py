@@ -1,8 +1,13 @@
 """The layer with two parameters over batch-normalised cosines."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 
 from al_ray.core.config.sections import TrainingConfig
+
+EPSILON = 1e-8  # Small, because the variance of cosines may be tiny.
 
 
 class Head(torch.nn.Module):
@@ -11,14 +16,18 @@ class Head(torch.nn.Module):
     def __init__(self, config: TrainingConfig) -> None:
         """Start at the config's weight and bias."""
         super().__init__()
-        # momentum=None accumulates plain means over all batches; eps is small because the variance may be tiny.
-        self.norm = torch.nn.BatchNorm1d(1, eps=1e-8, affine=False, momentum=None)
         self.weight = torch.nn.Parameter(torch.tensor(config.initial_weight, dtype=torch.float32))
         self.bias = torch.nn.Parameter(torch.tensor(config.initial_bias, dtype=torch.float32))
 
     def forward(self, cosines: torch.Tensor) -> torch.Tensor:
         """(b,) cosines -> (b,) logits."""
-        return self.weight * self.norm(cosines[:, None])[:, 0] + self.bias
+        normed = torch.nn.functional.batch_norm(cosines[:, None], None, None, training=True, eps=EPSILON)
+        return self.weight * normed[:, 0] + self.bias
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Restore what `state_dict` returned; checkpoints of earlier versions have statistics of the norm too."""
+        own = {name: value for name, value in state_dict.items() if not name.startswith("norm.")}
+        return super().load_state_dict(own, strict, assign)
 
     def keep_increasing(self) -> None:
         """Set a negative w to 0."""

@@ -12,7 +12,7 @@ from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import TrainingFailed
 from al_ray.core.labels import Model
 from al_ray.training.checkpoint import NAME, Checkpoint
-from al_ray.training.fit import Batches, fit, refuse_infinite, train_once
+from al_ray.training.fit import Batches, fit, train_once
 from al_ray.training.optimizer import Optimiser, Step
 
 CONFIG = TrainingConfig(learning_rate=0.1)
@@ -38,19 +38,20 @@ def order(epoch: int) -> np.ndarray:
     return np.roll(np.arange(7), epoch)
 
 
-def training(checkpoint: Checkpoint | None, keep_losses: bool = False) -> tuple[Weights, Iterator[Step]]:
+def training(
+    checkpoint: Checkpoint | None, keep_losses: bool = False, of_step: dict[int, float] | None = None
+) -> tuple[Weights, Iterator[Step]]:
     weights = Weights()
 
-    def backward(rows: np.ndarray) -> float:
+    def backward(rows: np.ndarray) -> torch.Tensor:
         weights.batches.append(rows.tolist())
         loss = ((weights.value - TARGETS[rows]) ** 2).mean()
         loss.backward()
-        return float(loss.detach())
+        return loss.detach() * (of_step or {}).get(len(weights.batches), 1.0)
 
     optimiser = Optimiser([(weights, CONFIG.learning_rate)], CONFIG, 5)
-    return weights, fit(
-        optimiser, {"encoder": weights}, Batches(7, 3, order), backward, checkpoint, keep_losses=keep_losses
-    )
+    rate = "--learning-rate" if keep_losses else ""
+    return weights, fit(optimiser, {"encoder": weights}, Batches(7, 3, order), backward, checkpoint, rate=rate)
 
 
 @pytest.mark.parametrize(("taken", "first"), [(0, [0, 1, 2]), (1, [3, 4, 5]), (2, [6, 0, 1]), (5, [1, 2, 3])])
@@ -106,8 +107,6 @@ def test_a_model_is_trained_once_and_its_loss_is_the_mean_of_the_last_steps(tmp_
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_is_refused_with_the_cure(loss):
-    optimiser = Optimiser([(Weights(), 0.1)], CONFIG, 5)
-    optimiser.taken = 2
     with pytest.raises(TrainingFailed, match=f"step 3 of 5: the loss is {loss}; lower --learning-rate"):
-        refuse_infinite(loss, optimiser, "--learning-rate")
-    assert refuse_infinite(0.5, optimiser, "--learning-rate") == 0.5
+        list(training(None, True, {3: loss})[1])
+    assert len(list(training(None, False, {3: loss})[1])) == 5

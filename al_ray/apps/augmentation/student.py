@@ -25,7 +25,7 @@ from al_ray.encoders.transformer import Encoder, refuse_other_weights
 from al_ray.encoders.vocabulary import Vocabulary
 from al_ray.training.bi_encoder import batch_cosines, pair_cosines
 from al_ray.training.checkpoint import Checkpoint
-from al_ray.training.fit import Batches, fit, refuse_infinite, train_once
+from al_ray.training.fit import Batches, fit, train_once
 from al_ray.training.optimizer import Optimiser, Step, thin_gradients
 from al_ray.training.saved_model import input_digest
 
@@ -120,14 +120,14 @@ def train(
     )
     optimiser = Optimiser([(encoder.network, config.learning_rate)], config, steps)
 
-    def backward(batch: Rows) -> float:
+    def backward(batch: Rows) -> torch.Tensor:
         cosines = batch_cosines(encoder, tokens, tokens, rows[batch])
         loss = torch.nn.functional.mse_loss(cosines, target[torch.from_numpy(batch).to(encoder.device)])
         loss.backward()
-        return refuse_infinite(float(loss.detach()), optimiser, "--learning-rate")
+        return loss.detach()
 
     thin_gradients(encoder.network)
-    yield from fit(optimiser, {"encoder": encoder.network}, batches, backward, checkpoint, keep_losses=True)
+    yield from fit(optimiser, {"encoder": encoder.network}, batches, backward, checkpoint, rate="--learning-rate")
 
 
 def tokenised(encoder: TextEncoder, pairs: Texts) -> tuple[Tokens, Pairs]:
