@@ -12,8 +12,9 @@ from sentence_transformers import SentenceTransformer
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.config.encoder import EncoderConfig, MaxLength, Threads
 from al_ray.datasets.task_folder import read_texts
+from al_ray.encoders.pretrained import MINILM
 from al_ray.encoders.tokens import batches
-from al_ray.encoders.transformer import MINILM, Encoder
+from al_ray.encoders.transformer import Encoder
 from benchmarks.timing import Figure, seconds
 
 

@@ -28,7 +28,8 @@ from al_ray.core.rng import generator
 from al_ray.core.task import Split
 from al_ray.datasets.synthetic import LEAST, MOST, synthetic_task
 from al_ray.datasets.task_folder import read_task, write_task
-from al_ray.encoders.transformer import MINILM, Encoder
+from al_ray.encoders.pretrained import MINILM
+from al_ray.encoders.transformer import Encoder
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.run_folder import opened
 from al_ray.search.faiss_index import sample_size

@@ -15,7 +15,8 @@ from al_ray.core.task import Corpus
 from al_ray.core.vectors import Vectors
 from al_ray.datasets.wikiqa import read_wikiqa
 from al_ray.encoders.encoder import embed_rows
-from al_ray.encoders.transformer import MINILM, Encoder
+from al_ray.encoders.pretrained import MINILM
+from al_ray.encoders.transformer import Encoder
 from al_ray.metrics.audit.score_bands import BandAudit, allotted, bands, draw_ranks
 
 # Cosines of pairs that do not match, in a normal distribution.

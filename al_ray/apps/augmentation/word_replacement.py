@@ -15,7 +15,7 @@ from transformers import AutoModelForMaskedLM
 from al_ray.apps.mining.lexical import terms
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption
-from al_ray.encoders.transformer import Loading, from_safetensors, load_transformer
+from al_ray.encoders.pretrained import Loading, from_safetensors, load_transformer
 
 BEST = 10
 WORD = re.compile(r"[^\W_]+")

@@ -25,7 +25,7 @@ from al_ray.encoders.tokens import Tokens
 from al_ray.metrics.ranking import roc_auc
 from al_ray.training.bi_encoder import forward
 from al_ray.training.checkpoint import Checkpoint, restored
-from al_ray.training.optimizer import thin_gradients, whole_gradients
+from al_ray.training.optimizer import WholeGradients, thin_gradients
 
 MINED = NegativesConfig(per_text=5, random_share=0.2)
 """Negatives of a question, of which one is drawn for every step; with one of them at random no question has none."""
@@ -65,6 +65,7 @@ class MetricTraining:
         network = self.encoder.network
         adam = torch.optim.Adam(network.parameters(), lr=self.config.learning_rate, fused=True)
         thin_gradients(network)
+        gradients = WholeGradients(network.parameters())
         count, parts = checkpoint.read()
         if len(past) < count:
             raise BadFile(f"{checkpoint.path} is of epoch {count}, and metrics.jsonl beside it ends before; restore it")
@@ -73,7 +74,7 @@ class MetricTraining:
             network.load_state_dict(parts["encoder"])
             restored(adam, parts["optimiser"])
         while not has_ended(done, self.config):
-            done.append(self._epoch(adam, len(done) + 1))
+            done.append(self._epoch(adam, gradients, len(done) + 1))
             if best_epoch(done) is done[-1]:
                 best = {name: value.detach().clone() for name, value in network.state_dict().items()}
             # Yielded before the checkpoint: a surplus line is dropped on resuming, a missing one could not be restored.
@@ -81,7 +82,7 @@ class MetricTraining:
             checkpoint.write({"encoder": network.state_dict(), "best": best}, adam, len(done))
         network.load_state_dict(best)
 
-    def _epoch(self, adam: torch.optim.Optimizer, number: int) -> Epoch:
+    def _epoch(self, adam: torch.optim.Optimizer, gradients: WholeGradients, number: int) -> Epoch:
         started, known, seed = time.perf_counter(), self.known, self.config.seed
         order, draws = (generator(seed, f"paraphrase-{purpose}", number) for purpose in ("order", "negatives"))
         divide = random_batches if self.config.same_cluster else separate_batches
@@ -92,7 +93,7 @@ class MetricTraining:
             pairs = known.pairs[rows]
             loss = self.loss(pairs, draws) if mined is None else self.against(pairs, mined, draws)
             loss.backward()
-            whole_gradients(self.encoder.network.parameters())
+            gradients.make()
             adam.step()
             total += float(loss.detach())
             self.watch(f"epoch {number}", step, len(batches))
