@@ -22,6 +22,8 @@ from al_ray.encoders.vocabulary import WORDS, Vocabulary
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import StoragePath, storage_path
 
+BUDGET = 2**15  # Tokens that a GPU encodes at once: with fewer it waits for the host to start its kernels.
+
 
 class TextEncoder(Protocol):
     """Texts -> token ids -> vectors; implemented by encoders.transformer.Encoder and encoders.cnn.Cnn."""
@@ -75,25 +77,59 @@ class TextEncoder(Protocol):
 
 
 def embed_batches(
-    encoder: TextEncoder, tokens: Tokens, own: Sequence[Rows], vectors: Vectors, unit: bool = True
+    encoder: TextEncoder,
+    tokens: Tokens,
+    own: Sequence[Rows],
+    vectors: Vectors,
+    unit: bool = True,
+    together: bool = False,
 ) -> Iterator[int]:
     """Encode batches of rows one by one, write the vectors into `vectors`, and yield the number of rows of each batch.
 
     vectors: (n, d), one for each row of all these batches, by ascending row. unit: whether to normalise them.
+    together: on a GPU several consecutive batches are encoded at once. The last bits then depend on which batches are
+    given, and not on each batch alone.
     """
     rows = sorted_rows(own)
-    for batch in own:
+    ahead = deque[tuple[list[Rows], torch.Tensor]]()
+    on_gpu = encoder.device != "cpu"
+    for group in grouped(tokens, own, BUDGET if on_gpu and together else 0):
         # Not around the loop: the caller may need gradients between two batches.
         with torch.inference_mode():
-            encoded = encoder.embed(tokens, batch) if unit else encoder.forward(tokens, batch).cpu().numpy()
-        vectors[np.searchsorted(rows, batch)] = encoded
-        yield len(batch)
+            encoded = encoder.forward(tokens, np.concatenate(group))
+            ahead.append((group, torch.nn.functional.normalize(encoded) if unit else encoded))
+        # A GPU has begun the next batches when the host waits for these.
+        if len(ahead) > on_gpu:
+            yield from _read(ahead.popleft(), rows, vectors)
+    for encoded in ahead:
+        yield from _read(encoded, rows, vectors)
+
+
+def _read(encoded: tuple[list[Rows], torch.Tensor], rows: Rows, vectors: Vectors) -> Iterator[int]:
+    """Write the vectors of some batches into those of all rows, and yield the number of rows of each batch."""
+    group, values = encoded
+    vectors[np.searchsorted(rows, np.concatenate(group))] = values.cpu().numpy()
+    yield from map(len, group)
+
+
+def grouped(tokens: Tokens, own: Sequence[Rows], budget: int) -> Iterator[list[Rows]]:
+    """Yield batches together whose texts have at most `budget` tokens when padded; a batch of more is alone."""
+    group, count, longest = list[Rows](), 0, 0
+    for batch in own:
+        count, longest = count + len(batch), max(longest, int(tokens.lengths(batch).max(initial=0)))
+        if group and count * longest > budget:
+            yield group
+            group, count, longest = [], len(batch), int(tokens.lengths(batch).max(initial=0))
+        group.append(batch)
+    if group:
+        yield group
 
 
 def embed_rows(encoder: TextEncoder, tokens: Tokens, rows: Rows, unit: bool = True) -> Vectors:
     """Encode (r,) sorted distinct rows in their fixed batches: float32 vectors (r, d)."""
     vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
-    deque(embed_batches(encoder, tokens, batches(tokens, rows, encoder.config.encoder_batch), vectors, unit), maxlen=0)
+    own = batches(tokens, rows, encoder.config.encoder_batch)
+    deque(embed_batches(encoder, tokens, own, vectors, unit, together=True), maxlen=0)
     return vectors
 
 

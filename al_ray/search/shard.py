@@ -132,7 +132,7 @@ class PoolShard:
             return stored
         encoder, local = self._encoder_of(model), [np.searchsorted(own, batch) for batch in batches]
         vectors: Vectors = np.empty((len(own), encoder.dimension), dtype=self._store.dtype)
-        for count in embed_batches(encoder, self._tokens(part).take(own), local, vectors):
+        for count in embed_batches(encoder, self._tokens(part).take(own), local, vectors, together=True):
             self.on_embedded(count)
             yield count
         self._store.keep(part, chunk, key, vectors)
