@@ -21,8 +21,14 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats, Labels
 from al_ray.encoders.pretrained import Loading, from_safetensors, load_transformer
-from al_ray.encoders.products import use_onednn
-from al_ray.encoders.transformer import digest_of, mixed, refuse_other_weights, rules_digest, save_transformer
+from al_ray.encoders.transformer import (
+    digest_of,
+    mixed,
+    refuse_other_weights,
+    rules_digest,
+    save_transformer,
+    settle_network,
+)
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import storage_path
 
@@ -40,7 +46,7 @@ class CrossEncoder:
     ) -> None:
         """See `base` and `saved`, which load the parts."""
         self.transformer = transformer.to(device).eval()
-        use_onednn(self.transformer)
+        settle_network(self.transformer, arithmetic, device)
         self.tokenizer, self.max_length = tokenizer, max_length
         self.device = device
         self.arithmetic: Arithmetic = arithmetic

@@ -1,8 +1,8 @@
-"""Matrix products in float32 on a CPU, by oneDNN where torch has it.
+"""What torch computes on a CPU more slowly than it could: products in float32, and gradients of attention in bf16.
 
-torch's own are by MKL, which leaves AVX-512 unused on CPUs that are not Intel's: there oneDNN takes half the time, but
-half a millisecond more for each new shape, in which it makes a kernel. A product of a shape has the same bits each
-time; the two libraries differ in the last ones.
+Products are by oneDNN where torch has it. torch's own are by MKL, which leaves AVX-512 unused on CPUs that are not
+Intel's: there oneDNN takes half the time, but half a millisecond more for each new shape, in which it makes a kernel. A
+product of a shape has the same bits each time; the two libraries differ in the last ones.
 """
 
 from functools import cache
@@ -10,8 +10,12 @@ from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 LEAST = 2**24  # Multiplications of a product that oneDNN takes: by MKL it would take a fifth of a millisecond or more.
+ATTENTION = "sdpa_float32_on_cpu"  # Its name among the kinds of attention of transformers.
 
 
 @cache
@@ -74,3 +78,31 @@ def _linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | Non
     if inputs.numel() * len(weight) < LEAST:
         return torch.nn.functional.linear(inputs, weight, bias)
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
+
+
+def use_float32_attention(transformer: Any) -> None:
+    """Let a transformer that trains in bf16 on a CPU compute attention in float32, if it calls torch's attention."""
+    if transformer.config._attn_implementation == "sdpa":
+        transformer.set_attn_implementation(ATTENTION)
+
+
+def _attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """Torch's attention; with gradients in float32: those of bf16 take six times as long on a CPU."""
+    kind = query.dtype
+    if kind == torch.float32 or not torch.is_grad_enabled():
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    query, key, value = query.float(), key.float(), value.float()
+    with torch.autocast("cpu", enabled=False):
+        found, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    return found.to(kind), None
+
+
+AttentionInterface.register(ATTENTION, _attention)
+AttentionMaskInterface.register(ATTENTION, sdpa_mask)

@@ -23,7 +23,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.modules import Modules, read_file, read_modules
 from al_ray.encoders.pretrained import CURE, Loading, folder_of, load_parts, load_transformer
-from al_ray.encoders.products import use_onednn
+from al_ray.encoders.products import use_float32_attention, use_onednn
 from al_ray.encoders.prompts import DOCUMENT, QUERY, Prompts, Side, StoredPrompts, read_prompts
 from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.encoders.tokens import Tokens
@@ -39,6 +39,13 @@ def mixed(arithmetic: Arithmetic, device: str) -> torch.autocast:
     kind = torch.device(device).type
     bf16 = arithmetic == "bf16" or (arithmetic == "auto" and kind != "cpu")
     return torch.autocast(kind, dtype=torch.bfloat16, enabled=bf16)
+
+
+def settle_network(transformer: Any, arithmetic: Arithmetic, device: str) -> None:
+    """Choose the quickest way that a network computes on a CPU."""
+    use_onednn(transformer)
+    if arithmetic == "bf16" and torch.device(device).type == "cpu":
+        use_float32_attention(transformer)
 
 
 class Encoder:
@@ -70,7 +77,7 @@ class Encoder:
         self.tokenizer, self.config, self.device = tokenizer, config, device
         self.modules, self.prompts = modules or Modules(), prompts or Prompts()
         layers = self.modules.layers.to(device)
-        use_onednn(self.transformer)
+        settle_network(self.transformer, config.arithmetic, device)
         parts = {"transformer": self.transformer, "layers": layers}
         # The module that is trained. Without layers it is the transformer alone, as digests and checkpoints have it.
         self.network: torch.nn.Module = torch.nn.ModuleDict(parts) if len(layers) else self.transformer

@@ -1,12 +1,17 @@
 """Products by oneDNN against torch's own."""
 
 import copy
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from al_ray.core.config.encoder import EncoderConfig
 from al_ray.encoders import products
 from al_ray.encoders.products import OneDnnLinear, has_onednn, product, use_onednn
+from al_ray.encoders.transformer import Encoder
 
 pytestmark = pytest.mark.skipif(not has_onednn(), reason="torch has no oneDNN here")
 
@@ -75,3 +80,34 @@ def test_bf16_and_empty_inputs_go_to_torch():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert layer(torch.ones(1, 3)).dtype == torch.bfloat16
     assert layer(torch.ones(0, 3)).shape == (0, 2)
+
+
+class Attentions(TorchDispatchMode):
+    """Writes down the kind of numbers of each attention of torch, forward and backward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: list[torch.dtype] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if "scaled_dot_product" in str(func):
+            self.kinds.append(args[0].dtype)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "trained", "read"), [("bf16", "float32", "bfloat16"), ("fp32", *["float32"] * 2)]
+)
+def test_attention_has_float32_where_it_has_gradients(arithmetic, trained, read, tmp_path):
+    encoder = Encoder.base(EncoderConfig("random-bert", 2, 24, 8, 1, arithmetic=arithmetic))
+    # The second text makes a mask.
+    tokens = encoder.tokenise(["one text", "another one that is longer"])
+    with Attentions() as with_gradients:
+        encoder.forward(tokens, np.arange(2)).sum().backward()
+    with Attentions() as without:
+        encoder.embed(tokens, np.arange(2))
+    # Two layers, forward and backward.
+    assert with_gradients.kinds == [getattr(torch, trained)] * 4
+    assert without.kinds == [getattr(torch, read)] * 2
+    encoder.save(tmp_path)
+    assert "sdpa" not in (tmp_path / "config.json").read_text()
