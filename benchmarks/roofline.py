@@ -26,10 +26,10 @@ H100 = replace(H200, name="H100", bandwidth=3.35e12)
 CARDS = (H100, H200)
 PCIE = 64e9  # Bytes per second in one direction: PCIe 5.0 with 16 lanes.
 ON_GPU = ("embed", "train", "optimiser", "product", "compare", "flat", "ivf", "transfer")
-PASSES = 2  # Forward passes of a training step on a GPU: one for each side.
+PASSES = 1  # Forward passes of a training step on a GPU: one for both sides.
 CELLS, PROBED = 4096, 64
 QQP_STEPS = 82_000
-QQP_TOKENS = (14, 27, 128)
+QQP_TOKENS = (14, 31, 128)
 HEAD = ("stage", "operations", "bytes", "compute", "memory", "activations", "host", "bound", "plan, H200")
 
 

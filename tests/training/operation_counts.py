@@ -25,9 +25,9 @@ class Counts:
 
     operations: all, also those that give a view. kernels: those that compute or copy; `_foreach_` and fused ones count
     once, although a GPU may start several kernels for them. casts: copies with another dtype. reads: values that the
-    host waits for. moves: calls that ask for a tensor on the device by its name, or on the CPU (`.to("cpu:0")`,
-    `.cpu()`). A call for a tensor that is there already, which copies nothing on a GPU, counts too. A GPU's host also
-    waits for `.cpu()`; that is not in reads.
+    host reads, and waits for if they are on a GPU. moves: calls that ask for a tensor on the device by its name, or on
+    the CPU (`.to("cpu:0")`, `.cpu()`). A call for a tensor that is there already, which copies nothing on a GPU, counts
+    too. A GPU's host also waits for `.cpu()`; that is not in reads.
     """
 
     operations: int
