@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from math import ceil
 
 import numpy as np
 import torch
@@ -130,6 +131,11 @@ def both_sides(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) 
     texts = left.beside(pairs[:, 0], right, pairs[:, 1])
     ones, others = forward(encoder, texts, np.arange(len(texts))).split(len(pairs))
     return ones, others
+
+
+def passes_of_step(pairs: int, on_gpu: bool) -> int:
+    """Return the forward passes of a step with so many pairs, whose prompts allow both sides together."""
+    return 1 if on_gpu else ceil(2 * pairs / PASS)
 
 
 def forward(encoder: TextEncoder, tokens: Tokens, rows: Rows, size: int = PASS) -> torch.Tensor:

@@ -77,7 +77,8 @@ def train(
     The order of the pairs depends on the number of the epoch, and dropout on the number of the step. So a resumed
     training has the weights and losses of one that was never interrupted.
     """
-    (pairs, labels), devices = labelled, [] if model.device == "cpu" else [model.device]
+    on_cpu = torch.device(model.device).type == "cpu"
+    (pairs, labels), devices = labelled, [] if on_cpu else [model.device]
     batches = Batches(
         len(pairs), config.batch, lambda epoch: generator(seed, "concat-order", epoch).permutation(len(pairs))
     )

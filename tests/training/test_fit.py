@@ -11,6 +11,7 @@ import torch
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import TrainingFailed
 from al_ray.core.labels import Model
+from al_ray.training import fit as fit_module
 from al_ray.training.checkpoint import NAME, Checkpoint
 from al_ray.training.fit import Batches, fit, train_once
 from al_ray.training.optimizer import Optimiser, Step
@@ -103,6 +104,19 @@ def test_a_model_is_trained_once_and_its_loss_is_the_mean_of_the_last_steps(tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert once("one") == [model]
     assert len(once("another")) == 6
+
+
+@pytest.mark.parametrize("taken", [1, 3, 4])
+def test_losses_that_are_read_together_are_those_of_each_step_also_after_a_checkpoint(tmp_path, monkeypatch, taken):
+    unbroken = list(training(None)[1])
+    monkeypatch.setattr(fit_module, "steps_at_once", lambda device: 3)
+    assert list(training(None)[1]) == unbroken
+    # Checkpoints are after each step, and read the losses before.
+    list(islice(training(Checkpoint(tmp_path / NAME, "same", 0.0), True)[1], taken))
+    assert list(training(Checkpoint(tmp_path / NAME, "same", 0.0), True)[1]) == unbroken
+    # The loss of step 2 is read after step 3.
+    with pytest.raises(TrainingFailed, match="step 2 of 5: the loss is nan"):
+        list(training(None, True, {2: math.nan})[1])
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])

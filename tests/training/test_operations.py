@@ -16,7 +16,7 @@ from al_ray.encoders.transformer import Encoder
 from al_ray.training.bi_encoder import train
 from tests.training.operation_counts import Counts, count
 
-# `auto` is bf16 on a GPU, and fp32 on "cpu:0".
+# `auto` is bf16 on a GPU, and fp32 on "cpu:0". On a GPU bf16 has 8 casts a layer fewer: attention stays in bf16.
 CASES = list(product(("embed", "train"), ("fp32", "bf16"), ("equal", "mixed")))
 # Work, arithmetic and lengths of texts: operations, kernels, casts, reads and moves, with 2 layers. One of the reads is
 # of a mask on the host; each step on "cpu:0" reads its loss, and on a GPU one in fifty steps reads those of all.
@@ -28,8 +28,8 @@ BUDGETS = {
     ("embed", "bf16", "mixed"): Counts(184, 105, 38, 2, 3),
     ("train", "fp32", "equal"): Counts(457, 179, 2, 2, 4),
     ("train", "fp32", "mixed"): Counts(491, 199, 4, 3, 4),
-    ("train", "bf16", "equal"): Counts(516, 250, 73, 2, 4),
-    ("train", "bf16", "mixed"): Counts(550, 270, 75, 3, 4),
+    ("train", "bf16", "equal"): Counts(532, 266, 89, 2, 4),
+    ("train", "bf16", "mixed"): Counts(566, 286, 91, 3, 4),
 }
 BATCH = 16
 TEXTS = {

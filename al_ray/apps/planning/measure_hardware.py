@@ -33,7 +33,7 @@ from al_ray.search.exact_join import ExactJoin
 from al_ray.search.faiss_index import CosineIndex, set_threads
 from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.shard import PoolShard, ShardSpec
-from al_ray.training.bi_encoder import PASS, train
+from al_ray.training.bi_encoder import passes_of_step, train
 from al_ray.training.head import Head
 from al_ray.training.optimizer import Optimiser
 
@@ -96,7 +96,7 @@ def encoder_speeds(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[str
     parameters = sum(parameter.numel() for parameter in encoder.network.parameters())
     update = _optimiser(encoder)
     yield "optimiser", parameters / update
-    passes = 2 if encoder.device != "cpu" else 2 * -(-BATCH // PASS)
+    passes = passes_of_step(BATCH, encoder.device != "cpu")
     step = _step(encoder, tokens)
     yield "train", 6 * BATCH * sizes.operations / _beyond(step, 3 * passes * layers * layer + update)
 

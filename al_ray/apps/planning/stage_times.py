@@ -16,7 +16,7 @@ from al_ray.search.exact_join import GPU_TILE, TILE
 from al_ray.search.faiss_index import LEAST_SAMPLE, SAMPLE_PER_CELL, SMALL
 from al_ray.search.kmeans import ITERATIONS, shared_cells
 from al_ray.search.knn_rounds import First, first_portion
-from al_ray.training.bi_encoder import PASS
+from al_ray.training.bi_encoder import passes_of_step
 
 SPARE = knn_merge.SPARE + 1  # Extra neighbours of each search: those that settle ties at the cut, and the text itself.
 TILES = {CPU: TILE, CUDA: GPU_TILE}  # Left and right texts of a product of the exact join at most.
@@ -159,14 +159,15 @@ def cells_of(index: str) -> int:
 def train_time(run: Setting, labels: int) -> Time:
     """Return the time to train on all labels so far, without retries, while the shards wait.
 
-    A step is a forward and a backward pass (twice as much) over the 2 batch texts of a worker, and the update of all
-    parameters. With w workers, a ring all-reduce sends the gradients, 4 bytes for a parameter, 2 (w - 1) / w times,
-    assumed not to overlap with work. Then one worker encodes the texts of all labelled pairs to refit the scorer.
+    A step is a forward and a backward pass (twice as much) over the texts of both sides of a worker's pairs, and the
+    update of all parameters. With w workers, a ring all-reduce sends the gradients, 4 bytes for a parameter,
+    2 (w - 1) / w times, assumed not to overlap with work. Then one worker encodes the texts of all labelled pairs to
+    refit the scorer.
     """
     sizes, recipe = run.sizes, run.config.training
     whole = min(recipe.batch * recipe.workers, labels)
     steps, batch = recipe.epochs * (labels // whole), math.ceil(whole / recipe.workers)
-    passes = 2 if run.constants.device == CUDA else 2 * math.ceil(batch / PASS)
+    passes = passes_of_step(batch, run.constants.device == CUDA)
     step = time_of(3 * passes * sizes.layers, run.constants, "layers")
     # A worker has a GPU to itself while the shards wait; on CPUs it has its own cores.
     power = 1.0 if run.constants.device == CUDA else run.power

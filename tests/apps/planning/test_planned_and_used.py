@@ -65,10 +65,10 @@ def test_planned_and_used_are_a_short_table():
         "          embed     6.75 s     10 s",
         # The examples are a part of the search.
         "         search     6.95 s   1.25 s",
-        "          train       15 s  2,000 s",
+        "          train       13 s  2,000 s",
         "       evaluate     1.50 s   3.00 s",
         # Without the 99 seconds of labelling.
-        "            all       32 s  2,015 s",
+        "            all       30 s  2,015 s",
         " driver, memory    1.5 KiB  3.0 MiB",
         "  shard, memory  153.7 KiB  5.0 GiB",
         "trainer, memory  610.4 KiB        -",
