@@ -13,6 +13,11 @@ from al_ray.core.scorer import Cosines, Floats
 MARGIN = 2e-6
 
 
+def margin(dimension: int) -> float:
+    """Return how far a float32 product of two unit vectors of this dimension may be from the float64 one."""
+    return max(MARGIN, 2.0**-24 * dimension**0.5)
+
+
 @dataclass(frozen=True)
 class Order:
     """Orders pairs by |cosine - centre|, least first.

@@ -34,7 +34,7 @@ from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, distinct, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
-from al_ray.search.counting import COUNTED, SampleCounter, SampleWeights
+from al_ray.search.counting import SampleCounter, SampleWeights, pieces_of
 from al_ray.search.exact_join import ExactJoin, hosts
 from al_ray.search.faiss_index import Bytes, set_threads
 from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, select, shortlist
@@ -102,13 +102,10 @@ class PullsFromPeers(Base):
     ) -> Stage[list[NegativeCounts]]:
         """Count the sampled pairs of each stratum whose right text is this shard's. samples: sorted keys of each."""
         counter, done, steps = SampleCounter(request, weights, model.scorer), 0, Steps()
-        # Few of them have their right text here: a shard asks for some blocks of left texts at a time.
-        size = min(COUNTED, SAMPLE_BLOCKS * ring.block * len(ring.shards))
-        pieces = [
-            (stratum, keys[start : start + size])
-            for stratum, keys in enumerate(samples)
-            for start in range(0, len(keys), size)
-        ]
+        # A shard asks for some blocks of left texts at a time.
+        most = SAMPLE_BLOCKS * ring.block
+        cut = partial(pieces_of, width=weights.width, pairs=most * len(ring.shards), texts=most)
+        pieces = [(stratum, keys[here]) for stratum, keys in enumerate(samples) for here in cut(keys)]
 
         def ask(piece: tuple[int, Keys]) -> tuple[Keys, list[Any]]:
             own = self.keys_here(model, ring.right, piece[1], weights.width)
