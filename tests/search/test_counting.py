@@ -1,5 +1,6 @@
 """Counts of all pairs and scores of sampled ones, in float32: every count is that of float64, on each device."""
 
+import faiss
 import numpy as np
 import pytest
 import torch
@@ -10,11 +11,13 @@ from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Scorer
 from al_ray.core.vectors import Block, paired_scores
+from al_ray.encoders.products import product
 from al_ray.metrics.average_precision import counts_above
 from al_ray.metrics.bootstrap import QueryBootstrap
 from al_ray.metrics.estimator import CountRequest, count_sample
 from al_ray.search import counting
 from al_ray.search.counting import SampleCounter, SampleWeights, count_block, pieces_of, score_pairs
+from al_ray.search.paired_products import paired_products
 
 
 def unit_vectors(count: int, dimension: int = 48, kind: type = np.float32) -> np.ndarray:
@@ -86,6 +89,31 @@ def test_all_pairs_are_counted_as_in_float64_on_each_device(monkeypatch, kind, s
     assert found.replicates.tolist() == replicates.tolist()
     assert found.reliability is not None
     assert found.reliability.weight.sum() == shown.sum()
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 16, 48, 300, 384, 768, 1024, 1536, 3072, 4096])
+def test_products_in_float32_are_within_the_margin_of_their_dimension(dimension):
+    rng = np.random.default_rng(dimension)
+    worst, shape = 0.0, (128, dimension)
+    # Also positive numbers: partial sums are large, and most pairs are near 1.
+    for drawn in (rng.normal(size=shape), 1 + 0.1 * rng.random(shape), rng.random(shape) ** 8):
+        vectors = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+        tensor, index = torch.from_numpy(vectors), faiss.IndexFlatIP(dimension)
+        index.add(vectors)
+        exact = vectors.astype(np.float64) @ vectors.T.astype(np.float64)
+        cosines, places = index.search(vectors, len(vectors))
+        left, right = np.divmod(np.arange(exact.size), len(vectors))
+        for found, true in (
+            (vectors @ vectors.T, exact),
+            (torch.mm(tensor, tensor.T).numpy(), exact),
+            (product(tensor, tensor).numpy(), exact),
+            (product(tensor.repeat(32, 1), tensor).numpy()[:128], exact),
+            (cosines, np.take_along_axis(exact, places, axis=1)),
+            (paired_products(vectors, left, vectors, right), exact.ravel()),
+            (paired_products(vectors, left, vectors, right, "cpu:0"), exact.ravel()),
+        ):
+            worst = max(worst, float(np.abs(found - true).max()))
+    assert worst < margin(dimension)
 
 
 @pytest.mark.parametrize(("pairs", "texts"), [(1, 1), (7, 2), (30, 3), (1000, 1), (5, 1000)])

@@ -41,6 +41,7 @@ from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, select, sh
 from al_ray.search.knn_rounds import Portion
 from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.merge import Neighbors, join_blocks
+from al_ray.search.paired_products import release
 from al_ray.search.shard import PoolShard, ShardSpec
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class PullsFromPeers(Base):
             counts += self.count_negatives(model, ring.right, queries, own, request)
 
         yield from self._with_visitors(model, ring, count)
+        release()
         yield counts
 
     def count_sample(
@@ -120,6 +122,7 @@ class PullsFromPeers(Base):
             if is_due(step, len(pieces)):
                 yield done
                 done = 0
+        release()
         yield counter.result()
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
