@@ -22,7 +22,7 @@ from al_ray.core.hashing import mix
 from al_ray.core.pairs import Keys, Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split
-from al_ray.metrics.average_precision import Counts, Estimate, Ints, average_precision, counts_above
+from al_ray.metrics.average_precision import Counts, Estimate, average_precision, counts_above
 
 REPLICATES = 200
 GRID = 256  # Maximum number of thresholds of a replicate, evenly spaced in recall.
@@ -80,14 +80,6 @@ class QueryBootstrap:
         places, weights = self._hashed.of(self.query_of[texts])
         return weights[places]
 
-    def weighted(self, texts: Rows, numbers: Ints) -> Floats:
-        """(n,) texts, (n, g + 1) number of their pairs by thresholds reached -> (replicates, g + 1) weighted sums."""
-        weights = self.weights(texts)
-        # Integers below 2^24 are exact in float32, which takes half the time.
-        exact = int(numbers[:, 1:].sum()) * int(weights.max(initial=0)) < 2**24
-        kind = np.float32 if exact else np.float64
-        return (weights.T.astype(kind) @ numbers.astype(kind)).astype(np.float64)
-
     def of_positives(self, pairs: Pairs, scores: Floats) -> Floats:
         """(n, 2) positives with (n,) scores -> (replicates, g) weighted counts at or above each threshold."""
         return cumulate_counts(self._by_pair(pairs[:, 0], np.searchsorted(self.thresholds[::-1], scores, side="right")))
@@ -103,9 +95,9 @@ class QueryBootstrap:
         return cumulate_counts(sums)
 
     def _by_pair(self, texts: Rows, reached: Rows) -> Floats:
-        """(n,) a text of each pair, (n,) number of thresholds it reaches -> (replicates, g + 1) as `weighted`.
+        """(n,) a text of each pair, (n,) number of thresholds it reaches -> (replicates, g + 1) weighted sums.
 
-        Faster than `weighted` if most texts are in few pairs: adds up the weights pair by pair.
+        Adds up the weights pair by pair, which is faster than a product by text if most texts are in few pairs.
         """
         return _summed(reached, len(self.thresholds), lambda here: self._hashed.of(self.query_of[texts[here]]))
 

@@ -117,11 +117,14 @@ def reliability(
     # Clip first: an infinite logit has no integer.
     odds = np.floor(np.clip(logits / HALF, 2 * DECADES[0] - 1, 2 * DECADES[1])).astype(np.int64) - 2 * DECADES[0] + 1
     cells = odds * BINS + np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    every = np.ones(len(p)) if numbers is None else numbers.astype(np.float64)
-    count, confidence, positives = (
-        np.bincount(cells, values, minlength=ODDS * BINS).reshape(ODDS, BINS).astype(np.float64)
-        for values in (every, every * p, every * labels)
-    )
+    every = None if numbers is None else numbers.astype(np.float64)
+
+    def summed(here: npt.NDArray[np.int64], values: Floats | None) -> Floats:
+        return np.bincount(here, values, minlength=ODDS * BINS).reshape(ODDS, BINS).astype(np.float64)
+
+    true = labels.astype(np.bool_)
+    count, confidence = summed(cells, every), summed(cells, p if every is None else every * p)
+    positives = summed(cells[true], None if every is None else every[true])
     return Reliability(weight * count, weight * confidence, weight * positives, weight**2 * (count - positives))
 
 

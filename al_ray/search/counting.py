@@ -1,29 +1,31 @@
 """Counting negatives above thresholds: all of two blocks of texts, or those of a sample. Counts of parts add."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from al_ray.core.candidates import MARGIN
+from al_ray.core.candidates import margin
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats, Scorer, refuse_nan
-from al_ray.core.vectors import Block, Vectors, paired_scores
+from al_ray.core.vectors import Block, paired_scores
 from al_ray.encoders.products import product
-from al_ray.metrics.average_precision import Ints, counts_above
+from al_ray.metrics.average_precision import counts_above
 from al_ray.metrics.bootstrap import REPLICATES, cumulate_counts
 from al_ray.metrics.calibration import reliability
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
 from al_ray.search.merge import reachable_block
+from al_ray.search.paired_products import Kept, on_device, paired_products
+from al_ray.search.threads import in_threads
 from al_ray.search.vector_files import single
 
 TABLE = 16  # Rows for each one looked up, above which a search takes less time than a table.
 COUNTED = 2**18  # Sampled pairs that are counted at a time.
 COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 8 MB an array.
-# Cosines from -REACH to REACH are sorted into intervals this wide: wider than MARGIN by more than sorting rounds.
-REACH, CELL = 1.05, 1.1 * MARGIN
-CELLS = int(2 * REACH / CELL) + 2
+GPU_COLUMNS = 2**15  # The same on a GPU, where a product must be large to be worth its start.
+REACH = 1.05  # Cosines are sorted into intervals from -REACH to REACH.
 
 
 @dataclass(frozen=True)
@@ -41,95 +43,135 @@ def count_block(
     request: CountRequest,
     scorer: Scorer | None,
     rule: PairRule | None = None,
+    device: str = "cpu",
 ) -> NegativeCounts:
     """Count every pair of two blocks that the rule allows, except the `hidden` (k, 2).
 
-    Pairs whose float32 product is within MARGIN of a threshold are settled in float64, so that the count does not
-    depend on blocks or shards. In a symmetric task only pairs left < right are counted. The reliability takes each
-    probability from the middle of an interval of cosines CELL wide: a logit is moved by at most w * CELL / 2.
+    Pairs whose float32 product is within the margin of a threshold are settled in float64, so that the count does not
+    depend on blocks, shards or devices. In a symmetric task only pairs left < right are counted. The reliability takes
+    each probability from the middle of an interval of cosines: a logit is moved by at most w * its width / 2.
     """
-    counter, rows = _BlockCounter(queries, request), single(queries.vectors)
-    held = reachable_block(queries, held, rule)
+    rows, whole = single(queries.vectors).to(device), None if device == "cpu" else on_device(held.vectors, device)
+    reached, held = reachable_block(queries, held, rule), held
+    if reached is not held:
+        whole, held = None, reached
     symmetric = request.bootstrap.symmetric
     # In a symmetric task no text on the right comes before the first on the left.
-    first = np.searchsorted(held.rows, queries.rows[:1]).sum() if symmetric else 0
-    for start in range(int(first), len(held.rows), COLUMNS):
-        columns = Block(held.rows[start : start + COLUMNS], held.vectors[start : start + COLUMNS])
-        tile = product(rows, single(columns.vectors))
-        _hide(tile.numpy(), queries.rows, columns.rows, hidden, symmetric)
-        if rule is not None:
-            tile.numpy()[~rule.table(queries.rows, columns.rows)] = -REACH
-        counter.add(tile, columns)
-    return counter.counts(scorer)
+    first = int(np.searchsorted(held.rows, queries.rows[:1]).sum()) if symmetric else 0
+    step = COLUMNS if device == "cpu" else GPU_COLUMNS
+    tables, starts = _Tables(request, queries.vectors.shape[1], device), range(first, len(held.rows), step)
+    coming = iter(starts)
+
+    def count() -> _BlockCounter:
+        counter = _BlockCounter(queries, request, tables, step)
+        for start in coming:
+            columns = Block(held.rows[start : start + step], held.vectors[start : start + step])
+            there = single(columns.vectors).to(device) if whole is None else whole[start : start + step].float()
+            tile = product(rows, there)
+            _hide(tile, queries.rows, columns.rows, hidden, symmetric)
+            if rule is not None:
+                forbidden = torch.from_numpy(~rule.table(queries.rows, columns.rows))
+                tile.masked_fill_(forbidden.to(device), -REACH)
+            counter.add(tile, columns)
+        return counter
+
+    total, *others = in_threads(count, len(starts) if device == "cpu" else 1)
+    for other in others:
+        total.merge(other)
+    return total.counts(scorer)
+
+
+class _Tables:
+    """What is looked up for a cosine: its interval, and how many thresholds of the bootstrap it reaches.
+
+    A cosine falls into one of `count` intervals. Where the table says `close`, which is no number of thresholds, pairs
+    are settled.
+    """
+
+    def __init__(self, request: CountRequest, dimension: int, device: str) -> None:
+        """Make the tables of vectors of this dimension."""
+        self.cells, thresholds = _Cells(dimension), request.bootstrap.thresholds
+        self.close, self.marked = len(thresholds) + 1, self.cells.marked(request.thresholds)
+        reach = np.cumsum(np.bincount(self.cells.of(thresholds), minlength=self.cells.count), dtype=np.int16)
+        reach[self.marked] = self.close
+        self.reach = torch.from_numpy(reach).to(device)
 
 
 class _BlockCounter:
     """The pairs of a block of left texts with one block of right texts after another, by how high they score.
 
-    A cosine falls into one of CELLS intervals, and a table says how many of the bootstrap's thresholds it reaches:
-    looking up costs a third of the product, comparing costs many times it. Where the table says `close`, which is no
-    number of thresholds, pairs are settled.
+    Looking up a cosine costs a third of the product, comparing it with thresholds many times it.
     """
 
-    def __init__(self, queries: Block, request: CountRequest) -> None:
-        """No pair yet."""
-        self.queries, self.request = queries, request
-        thresholds = request.bootstrap.thresholds
-        self.close, self.marked = len(thresholds) + 1, _marked(request.thresholds)
-        reach = np.cumsum(np.bincount(_cell(thresholds), minlength=CELLS), dtype=np.int16)
-        reach[self.marked] = self.close
-        self.reach = torch.from_numpy(reach)
+    def __init__(self, queries: Block, request: CountRequest, tables: _Tables, columns: int) -> None:
+        """No pair yet. columns: right texts of a block at most."""
+        self.queries, self.request, self.tables = queries, request, tables
+        device, groups = tables.reach.device, tables.close
         # Memory that every block uses again: fresh pages cost as much as what is done with them.
-        self.room = torch.empty(len(queries.rows) * COLUMNS, dtype=torch.int32)
-        self.numbers = torch.zeros(CELLS, dtype=torch.int64)
-        self.by_left = np.zeros((len(queries.rows), len(thresholds) + 2), dtype=np.int64)
-        self.by_right = np.zeros((REPLICATES, len(thresholds) + 1))
+        self.room = torch.empty(len(queries.rows) * columns, dtype=torch.int32, device=device)
+        self.numbers = torch.zeros(tables.cells.count, dtype=torch.int64, device=device)
+        self.by_left = torch.zeros((len(queries.rows), groups + 1), dtype=torch.int64, device=device)
+        self.by_right = torch.zeros((REPLICATES, groups), dtype=torch.float64, device=device)
         self.settled = np.zeros(len(request.thresholds), dtype=np.int64)
 
     def add(self, tile: torch.Tensor, columns: Block) -> None:
         """Count a tile (b, c) of cosines, which is written over; what is hidden of it is in the lowest interval."""
-        refuse_nan(tile.numpy())
-        cells = self.room[: tile.numel()].copy_(tile.mul_(1 / CELL).add_(REACH / CELL).view(-1))
-        self.numbers += torch.bincount(cells, minlength=CELLS)
-        reached = self.reach.index_select(0, cells).view(tile.shape)
-        left, right = np.divmod(np.flatnonzero(reached.view(-1).numpy() == self.close), len(columns.rows))
+        if tile.numel() and bool(tile.max().isnan()):
+            refuse_nan(tile.cpu().numpy())
+        tables, width = self.tables, self.tables.cells.width
+        cells = self.room[: tile.numel()].copy_(tile.mul_(1 / width).add_(REACH / width).view(-1))
+        self.numbers += torch.bincount(cells, minlength=tables.cells.count)
+        reached = tables.reach.index_select(0, cells).view(tile.shape)
+        left, right = np.divmod(_places_of(reached.view(-1), tables.close), len(columns.rows))
         scores = paired_scores(self.queries.vectors, left, columns.vectors, right)
         self.settled += counts_above(self.request.thresholds, np.sort(scores))
         bootstrap = self.request.bootstrap
         exactly = np.searchsorted(bootstrap.thresholds[::-1], scores, side="right")
         self.by_left += self._by_text(reached, 0, left, exactly)
         if bootstrap.symmetric:
-            by_right = self._by_text(reached, 1, right, exactly)
-            self.by_right += bootstrap.weighted(columns.rows, by_right[:, : self.close])
+            self.by_right += self._weighted(columns.rows, self._by_text(reached, 1, right, exactly))
 
-    def _by_text(self, reached: torch.Tensor, side: int, texts: Rows, exactly: Rows) -> Ints:
+    def _by_text(self, reached: torch.Tensor, side: int, texts: Rows, exactly: Rows) -> torch.Tensor:
         """(b, c) how many thresholds each pair reaches -> numbers of pairs by text of a side and that, the close apart.
 
         texts, exactly: of the close ones, which are counted by what they reach in truth besides.
         """
-        count, width = reached.shape[side], self.close + 1
-        starts = torch.arange(count, dtype=torch.int32) * width
+        count, width = reached.shape[side], self.tables.close + 1
+        starts = torch.arange(count, dtype=torch.int32, device=reached.device) * width
         places = self.room[: reached.numel()]
         torch.add(reached, starts.view((-1, 1) if side == 0 else (1, -1)), out=places.view(reached.shape))
-        numbers = torch.bincount(places, minlength=count * width).view(count, width).numpy()
-        np.add.at(numbers, (texts, exactly), 1)
-        return numbers
+        numbers = torch.bincount(places, minlength=count * width)
+        settled = torch.from_numpy(texts * width + exactly).to(numbers.device)
+        return numbers.scatter_add_(0, settled, torch.ones_like(settled)).view(count, width)
+
+    def _weighted(self, texts: Rows, numbers: torch.Tensor) -> torch.Tensor:
+        """(n,) texts, (n, g + 2) numbers of their pairs -> (replicates, g + 1) sums, weighted by the bootstrap."""
+        weights = torch.from_numpy(self.request.bootstrap.weights(texts)).to(numbers.device)
+        numbers = numbers[:, : self.tables.close]
+        # Integers below 2^24 are exact in float32, which takes half the time. Threads of NumPy would wait for others.
+        most = int(numbers[:, 1:].sum()) * int(weights.max()) if weights.numel() else 0
+        kind = torch.float32 if most < 2**24 else torch.float64
+        return product(weights.T.to(kind), numbers.T.to(kind)).double()
+
+    def merge(self, other: "_BlockCounter") -> None:
+        """Add what another has counted of the same left texts."""
+        for name in ("numbers", "by_left", "by_right", "settled"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def counts(self, scorer: Scorer | None) -> NegativeCounts:
         """Return the counts of everything added."""
-        numbers, summed = self.numbers.numpy(), None
+        cells, numbers, summed = self.tables.cells, self.numbers.cpu().numpy(), None
         numbers[0] = 0
         if scorer is not None:
             seen = np.flatnonzero(numbers)
-            logits = scorer.logit((seen + 0.5) * CELL - REACH)
+            logits = scorer.logit((seen + 0.5) * cells.width - REACH)
             summed = reliability(logits, np.zeros(len(seen), dtype=np.uint8), 1.0, numbers[seen])
-        numbers[self.marked] = 0
-        above = self.settled + np.cumsum(numbers[::-1])[::-1][_cell(self.request.thresholds)]
-        by_left = self.by_left[:, : self.close]
-        weighed = self.request.bootstrap.weighted(self.queries.rows, by_left)
+        numbers[self.tables.marked] = 0
+        above = self.settled + np.cumsum(numbers[::-1])[::-1][cells.of(self.request.thresholds)]
+        weighed = self._weighted(self.queries.rows, self.by_left)
         if self.request.bootstrap.symmetric:
-            weighed += self.by_right - by_left.sum(axis=0)
-        return NegativeCounts(above, summed, cumulate_counts(weighed))
+            weighed += self.by_right - self.by_left[:, : self.tables.close].sum(dim=0)
+        return NegativeCounts(above, summed, cumulate_counts(weighed.cpu().numpy()))
 
 
 class SampleCounter:
@@ -162,20 +204,33 @@ class SampleCounter:
         self._counts[stratum] += count_sample(self.request, keys, pairs, cosines, logits, weight)
 
 
-def score_pairs(queries: Block, held: Block, pairs: Pairs, thresholds: Floats) -> Floats:
+def pieces_of(keys: Keys, width: int, pairs: int, texts: int) -> Iterator[slice]:
+    """Cut sorted keys, made with `width`, into pieces of at most COUNTED pairs, to be scored by shards.
+
+    A piece has at most `pairs` pairs, few of which have their right text on one shard, or at most `texts` left texts.
+    """
+    start = 0
+    while start < len(keys):
+        left = keys[start : start + COUNTED] // width
+        firsts = np.flatnonzero(left[1:] != left[:-1]) + 1
+        stop = int(firsts[texts - 1]) if len(firsts) >= texts else len(left)
+        stop = start + max(stop, min(pairs, len(left)))
+        yield slice(start, stop)
+        start = stop
+
+
+def score_pairs(queries: Block, held: Block, pairs: Pairs, thresholds: Floats, device: str = "cpu") -> Floats:
     """(n, 2) pairs of the queries with held texts -> (n,) cosines, so near in float32 that counts are exact.
 
-    Those within MARGIN of a threshold are settled in float64, so that the counts do not depend on blocks or shards.
+    Those within the margin of a threshold are settled in float64, so that the counts do not depend on blocks or shards.
     """
     left, right = _places(queries.rows, pairs[:, 0]), _places(held.rows, pairs[:, 1])
-    cosines = paired_scores(queries.vectors, left, held.vectors, right, _single_dots)
-    near = np.flatnonzero(_marked(thresholds)[_cell(cosines)])
+    cosines = paired_products(queries.vectors, left, held.vectors, right, device).astype(np.float64)
+    refuse_nan(cosines)
+    cells = _Cells(queries.vectors.shape[1])
+    near = np.flatnonzero(_marks.of(thresholds, cells)[cells.of(cosines)])
     cosines[near] = paired_scores(queries.vectors, left[near], held.vectors, right[near])
     return cosines
-
-
-def _single_dots(ones: np.ndarray, others: np.ndarray) -> Floats:
-    return np.vecdot(ones.astype(np.float32, copy=False), others.astype(np.float32, copy=False))
 
 
 def _places(rows: Rows, wanted: Rows) -> Rows:
@@ -190,23 +245,53 @@ def _places(rows: Rows, wanted: Rows) -> Rows:
     return table[wanted]
 
 
-def _cell(cosines: Floats) -> Rows:
-    """(n,) cosines -> the intervals they fall into; the ends hold what lies beyond."""
-    return np.clip((cosines + REACH) / CELL, 1, CELLS - 2).astype(np.int64)
+@dataclass(frozen=True)
+class _Cells:
+    """Intervals of cosines from -REACH to REACH, wider than the margin of a dimension by more than sorting rounds."""
+
+    dimension: int
+
+    @property
+    def width(self) -> float:
+        """Width of an interval."""
+        return 1.1 * margin(self.dimension)
+
+    @property
+    def count(self) -> int:
+        """Number of intervals."""
+        return int(2 * REACH / self.width) + 2
+
+    def of(self, cosines: Floats) -> Rows:
+        """(n,) cosines -> the intervals they fall into; the ends hold what lies beyond."""
+        return np.clip((cosines + REACH) / self.width, 1, self.count - 2).astype(np.int64)
+
+    def marked(self, thresholds: Floats) -> Mask:
+        """(count,) in which intervals a float32 product may lie on the wrong side of a threshold."""
+        marked, cells = np.zeros(self.count, dtype=np.bool_), self.of(thresholds)
+        for step in (-1, 0, 1):
+            marked[cells + step] = True
+        return marked
 
 
-def _marked(thresholds: Floats) -> Mask:
-    """(CELLS,) in which intervals a float32 product may lie on the wrong side of a threshold."""
-    marked, cells = np.zeros(CELLS, dtype=np.bool_), _cell(thresholds)
-    for step in (-1, 0, 1):
-        marked[cells + step] = True
-    return marked
+def _marked(thresholds: Floats, cells: _Cells) -> Mask:
+    return cells.marked(thresholds)
 
 
-def _hide(tile: Vectors, left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> None:
+_marks = Kept(_marked)
+
+
+def _places_of(flat: torch.Tensor, value: int) -> Rows:
+    """(n,) -> places of a value. On a CPU NumPy is eight times as fast as torch."""
+    if flat.device.type == "cpu":
+        return np.flatnonzero(flat.numpy() == value)
+    return (flat == value).nonzero().view(-1).cpu().numpy()
+
+
+def _hide(tile: torch.Tensor, left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> None:
     """Put the cells (b, c) that are no pairs to count into the lowest interval, where no cosine is."""
     if symmetric and len(right) and right[0] <= left[-1]:
-        tile[left[:, None] >= right[None, :]] = -REACH
+        tile.masked_fill_(torch.from_numpy(left[:, None] >= right[None, :]).to(tile.device), -REACH)
     for turned in (hidden, hidden[:, ::-1]) if symmetric else (hidden,):
         here = turned[np.isin(turned[:, 0], left) & np.isin(turned[:, 1], right)]
-        tile[np.searchsorted(left, here[:, 0]), np.searchsorted(right, here[:, 1])] = -REACH
+        places = np.searchsorted(left, here[:, 0]) * len(right) + np.searchsorted(right, here[:, 1])
+        tile.view(-1).index_fill_(0, torch.from_numpy(places).to(tile.device), -REACH)

@@ -234,7 +234,7 @@ class PoolShard:
         does not depend on blocks or shards. In a symmetric task only pairs left < right, each of which is met once.
         """
         held = self._part(model, part)
-        return count_block(queries, held, hidden, request, model.scorer, self._rule)
+        return count_block(queries, held, hidden, request, model.scorer, self._rule, self.spec.device)
 
     def keys_here(self, model: Model, part: str, keys: Keys, width: int) -> Keys:
         """(n,) keys of pairs, made with `width` -> those whose right text is here, in their order."""
@@ -242,7 +242,7 @@ class PoolShard:
 
     def score_sample(self, model: Model, part: str, queries: Block, pairs: Pairs, thresholds: Floats) -> Floats:
         """(n, 2) pairs of the queries with texts here -> (n,) cosines, so exact that counts at the thresholds are."""
-        return score_pairs(queries, self._part(model, part), pairs, thresholds)
+        return score_pairs(queries, self._part(model, part), pairs, thresholds, self.spec.device)
 
     @cached_property
     def _rule(self) -> PairRule | None:

@@ -111,9 +111,10 @@ def test_sums_are_those_of_a_double_loop_and_add(symmetric, seed):
     by_left, by_right = np.zeros((2, texts, 4), dtype=np.int64)
     np.add.at(by_left, (listed[:, 0], reached), 1)
     np.add.at(by_right, (listed[:, 1], reached), 1)
-    weighed = questions.weighted(np.arange(texts), by_left)
+    of_texts = questions.weights(np.arange(texts)).T.astype(np.float64)
+    weighed = of_texts @ by_left
     if symmetric:
-        weighed += questions.weighted(np.arange(texts), by_right) - by_left.sum(axis=0)
+        weighed += of_texts @ by_right - by_left.sum(axis=0)
     assert cumulate_counts(weighed).tolist() == wanted.tolist()
 
 

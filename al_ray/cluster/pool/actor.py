@@ -34,13 +34,14 @@ from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, distinct, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
-from al_ray.search.counting import COUNTED, SampleCounter, SampleWeights
+from al_ray.search.counting import SampleCounter, SampleWeights, pieces_of
 from al_ray.search.exact_join import ExactJoin, hosts
 from al_ray.search.faiss_index import Bytes, set_threads
 from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, select, shortlist
 from al_ray.search.knn_rounds import Portion
 from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.merge import Neighbors, join_blocks
+from al_ray.search.paired_products import release
 from al_ray.search.shard import PoolShard, ShardSpec
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class PullsFromPeers(Base):
             counts += self.count_negatives(model, ring.right, queries, own, request)
 
         yield from self._with_visitors(model, ring, count)
+        release()
         yield counts
 
     def count_sample(
@@ -102,13 +104,10 @@ class PullsFromPeers(Base):
     ) -> Stage[list[NegativeCounts]]:
         """Count the sampled pairs of each stratum whose right text is this shard's. samples: sorted keys of each."""
         counter, done, steps = SampleCounter(request, weights, model.scorer), 0, Steps()
-        # Few of them have their right text here: a shard asks for some blocks of left texts at a time.
-        size = min(COUNTED, SAMPLE_BLOCKS * ring.block * len(ring.shards))
-        pieces = [
-            (stratum, keys[start : start + size])
-            for stratum, keys in enumerate(samples)
-            for start in range(0, len(keys), size)
-        ]
+        # A shard asks for some blocks of left texts at a time.
+        most = SAMPLE_BLOCKS * ring.block
+        cut = partial(pieces_of, width=weights.width, pairs=most * len(ring.shards), texts=most)
+        pieces = [(stratum, keys[here]) for stratum, keys in enumerate(samples) for here in cut(keys)]
 
         def ask(piece: tuple[int, Keys]) -> tuple[Keys, list[Any]]:
             own = self.keys_here(model, ring.right, piece[1], weights.width)
@@ -123,6 +122,7 @@ class PullsFromPeers(Base):
             if is_due(step, len(pieces)):
                 yield done
                 done = 0
+        release()
         yield counter.result()
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
