@@ -40,6 +40,18 @@ def settle_training(device: str) -> None:
     setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010 (pyright does not know it)
 
 
+def give_back_memory(device: str) -> None:
+    """Give memory that torch keeps for later back to a GPU, for other processes and libraries."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def limit_memory(device: str, share: float) -> None:
+    """Let torch take at most a share of a GPU's memory in this process: OutOfMemoryError beyond it."""
+    if torch.device(device).type == "cuda" and share < 1:
+        torch.cuda.set_per_process_memory_fraction(share, device)
+
+
 def device_fault(device: str) -> str:
     """Return why torch cannot compute on a device; "" if it can."""
     if torch.device(device).type != "cuda":
