@@ -24,6 +24,7 @@ from al_ray.core.candidates import Candidates
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Rows
 from al_ray.core.vectors import Block
+from al_ray.encoders.hardware import give_back_memory
 from al_ray.encoders.products import product
 from al_ray.search.least_pairs import Cells, JoinQuery, LeastPairs
 from al_ray.search.merge import reachable_block
@@ -126,9 +127,8 @@ class ExactJoin:
         Frees the memory of the device.
         """
         self._loaded, self._resident = [], []
-        if self.device.type == "cuda":
-            # The encoder needs it, and perhaps a trainer on the same GPU.
-            torch.cuda.empty_cache()
+        # The encoder needs it, and perhaps a trainer on the same GPU.
+        give_back_memory(str(self.device))
         return [search.result() for search in self.searches]
 
     def _load(self, block: Block) -> LoadedBlock:

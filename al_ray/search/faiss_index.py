@@ -32,6 +32,7 @@ LEAST_SAMPLE, SAMPLE_PER_CELL = 20_000, 100  # Vectors that an index trains on: 
 SMALL = 2**16  # Cells whose numbers have 16 bits.
 AT_ONCE = 65_536  # Vectors converted to float32 at a time.
 Bytes: TypeAlias = npt.NDArray[np.uint8]
+TEMPORARY = 2**28  # Bytes of a GPU that Faiss takes besides its index: the rest is left to torch.
 GPU_NEIGHBOURS = 2048  # Neighbours and cells that Faiss searches for a query on a GPU, at most.
 _threads = list[int]()  # The threads that Faiss shall use, if they are set.
 
@@ -85,9 +86,9 @@ class CosineIndex:
                 self.widest = GPU_NEIGHBOURS
                 # Faiss has its own memory: what torch keeps for later is lost to it.
                 give_back_memory(device)
-                # One resources object an actor, kept referenced; 256 MB leave the rest of the card to torch.
+                # One resources object an actor, kept referenced.
                 self.resources = _faiss().StandardGpuResources()
-                self.resources.setTempMemory(256 * 2**20)
+                self.resources.setTempMemory(TEMPORARY)
                 self.index = _faiss().index_cpu_to_gpu(self.resources, 0, self.index)
             for part in _parts(len(vectors)):
                 self.index.add(_float32(vectors[part]))
