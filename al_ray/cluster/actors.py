@@ -28,7 +28,7 @@ from al_ray.cluster.fatal_errors import (
 )
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import NoPlacement
-from al_ray.encoders.hardware import device_fault, settle_arithmetic
+from al_ray.encoders.hardware import device_fault, limit_memory, settle_arithmetic
 
 logger = logging.getLogger(__name__)
 
@@ -268,9 +268,11 @@ def actor_class(plain: type) -> type:
     patience, of_steps = watchdog.PATIENCE, watchdog.PATIENCE_OF_STEPS
 
     def begin(self: Any, spec: Any) -> None:
-        """Watch the process, then make the object."""
+        """Watch the process and limit its share of a GPU's memory, then make the object."""
         prepare_to_end()
         settle_arithmetic()
+        # Here and not in a call of the driver: Ray starts a lost actor again without one.
+        limit_memory(ray.get_runtime_context().get_assigned_resources().get("GPU", 0.0))
         watchdog.watch(f"{plain.__name__} {getattr(spec, 'shard', '')}".strip(), patience, of_steps)
         exiting.__init__(self, spec)
 

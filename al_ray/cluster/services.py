@@ -28,8 +28,9 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import write_seconds
-from al_ray.search.faiss_index import refuse_unindexed
-from al_ray.search.knn_merge import SPARE, WIDEST
+from al_ray.search.faiss_index import GPU_NEIGHBOURS, refuse_unindexed
+from al_ray.search.flat_index import is_flat_on_gpu
+from al_ray.search.knn_merge import SPARE
 from al_ray.search.shard import PoolShard, ShardSpec
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.trainer import Trainer, TrainerSpec
@@ -142,7 +143,7 @@ def _refuse_unfit(config: RunConfig, cluster: ClusterConfig, task: Task, out: St
     """Raise BadOption, before any wait for resources, if shards cannot work as the options say."""
     refuse_unshared((storage_path(config.task), out), cluster)
     refuse_index(config.search, task)
-    if cluster.gpus_per_shard:
+    if cluster.gpus_per_shard and not is_flat_on_gpu(config.search.index, cluster.device):
         _refuse_beyond_gpus(config, task)
 
 
@@ -154,23 +155,23 @@ def _uses_index(config: RunConfig, task: Task) -> tuple[bool, bool]:
 
 def _refuse_beyond_gpus(config: RunConfig, task: Task) -> None:
     """Raise BadOption for more neighbours or cells than Faiss on a GPU can search."""
-    search, most = config.search, WIDEST - SPARE - 1
+    search, most = config.search, GPU_NEIGHBOURS - SPARE - 1
     pool, near = _uses_index(config, task)
     if pool and search.neighbours > most:
         raise BadOption(
             f"Faiss on a GPU gives {most:,} neighbours at most, and the run searches {search.neighbours:,}: leave out "
-            "--gpus-per-shard, or make a run with fewer (jobs.run --search.neighbours) or with exact search "
-            "(--search.kind exact)"
+            "--gpus-per-shard, or make a run with fewer (jobs.run --search.neighbours), with jobs.run --search.index "
+            "Flat, which has no such limit, or with exact search (--search.kind exact)"
         )
     if near and config.evaluation.near_neighbours > most:
         raise BadOption(
             f"Faiss on a GPU gives {most:,} neighbours at most, and an evaluation set needs "
             f"{config.evaluation.near_neighbours:,}: leave out --gpus-per-shard, or give fewer (jobs.run "
-            "--evaluation.near-neighbours), or count all pairs (--evaluation.mode exact)"
+            "--evaluation.near-neighbours), or --search.index Flat, or count all pairs (--evaluation.mode exact)"
         )
-    if (pool or near) and "IVF" in search.index and search.nprobe > WIDEST:
+    if (pool or near) and "IVF" in search.index and search.nprobe > GPU_NEIGHBOURS:
         raise BadOption(
-            f"Faiss on a GPU searches {WIDEST:,} cells at most for a query, and jobs.run --search.nprobe is "
+            f"Faiss on a GPU searches {GPU_NEIGHBOURS:,} cells at most for a query, and jobs.run --search.nprobe is "
             f"{search.nprobe:,}: leave out --gpus-per-shard, or make a run with fewer"
         )
 
@@ -196,7 +197,7 @@ def _start_pool(
     warn_of_index(config.search, config.vectors == "fp16", cluster.shards)
     with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:
         refuse_mixed(get_results([shard.hardware.remote() for shard in shards]), cluster.mixed_hardware)
-        if cluster.gpus_per_shard and any(_uses_index(config, task)) and task.rule is None:
+        if cluster.gpus_per_shard and any(_uses_index(config, task)):
             check = partial(_refuse_unindexed, config.search.index, cluster.device)
             get_results([shard.__ray_call__.remote(check) for shard in shards])
         pool = ShardedPool(shards, parts_of(task), task, config.search, watch)

@@ -1,5 +1,6 @@
 """What the last bits of a vector depend on besides its encoder: the device, how it computes, and the libraries."""
 
+import gc
 import os
 import platform
 
@@ -38,6 +39,23 @@ def settle_training(device: str) -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Otherwise each new tensor is filled first.
     setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010 (pyright does not know it)
+
+
+def give_back_memory(device: str) -> None:
+    """Free what no tensor uses of a GPU's memory, which torch keeps for later: for other processes, and for Faiss."""
+    if torch.device(device).type == "cuda":
+        # Of a model and its optimizer some objects refer to each other.
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def limit_memory(share: float) -> None:
+    """Let torch take at most a share of the first GPU's memory in this process: OutOfMemoryError beyond it.
+
+    A process without a share, or with a whole GPU, has no limit.
+    """
+    if 0 < share < 1 and torch.cuda.is_available():
+        torch.cuda.set_per_process_memory_fraction(share)
 
 
 def device_fault(device: str) -> str:

@@ -24,6 +24,7 @@ from al_ray.core.candidates import Candidates
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Rows
 from al_ray.core.vectors import Block
+from al_ray.encoders.hardware import give_back_memory
 from al_ray.encoders.products import product
 from al_ray.search.least_pairs import Cells, JoinQuery, LeastPairs
 from al_ray.search.merge import reachable_block
@@ -112,7 +113,7 @@ class ExactJoin:
             height, width = FIRST if any(np.isinf(search.bound) for search in searches) else usual
             for start in range(top if diagonal else 0, len(right.rows), width):
                 rows, columns = slice(top, top + height), slice(start, start + width)
-                tile = _rough_cosines(ours.rough[rows], theirs.rough[columns])
+                tile = rough_cosines(ours.rough[rows], theirs.rough[columns])
                 for search in searches:
                     cells = self._within(search, ours, theirs, tile, (top, start))
                     if diagonal:
@@ -126,9 +127,8 @@ class ExactJoin:
         Frees the memory of the device.
         """
         self._loaded, self._resident = [], []
-        if self.device.type == "cuda":
-            # The encoder needs it, and perhaps a trainer on the same GPU.
-            torch.cuda.empty_cache()
+        # The encoder needs it, and perhaps a trainer on the same GPU.
+        give_back_memory(str(self.device))
         return [search.result() for search in self.searches]
 
     def _load(self, block: Block) -> LoadedBlock:
@@ -165,7 +165,7 @@ class ExactJoin:
         cosines = flat[places].double()
         if self.half:
             # 16 bits let by many times as many as are wanted: most go again before they leave the device.
-            cosines = _closer(left.vectors, right.vectors, up, across)
+            cosines = closer(left.vectors, right.vectors, up, across)
             error = UNIT**2 * left.rough.shape[1] * 2.0**-52 + query.slack
             places = _inside(cosines, *query.window(search.bound + error))
             up, across, cosines = up[places], across[places], cosines[places]
@@ -173,15 +173,21 @@ class ExactJoin:
 
     def _error(self, left: LoadedBlock, right: LoadedBlock) -> float:
         """How far a rough cosine may be from the true one."""
-        summed = left.rough.shape[1] * (2.0**-22 if self.half else 2.0**-24)
-        return UNIT**2 * summed + UNIT * (left.moved + right.moved)
+        width = left.rough.shape[1]
+        summed = rough_error(width) if self.half else UNIT**2 * width * 2.0**-24
+        return summed + UNIT * (left.moved + right.moved)
 
 
-def _rough_cosines(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """(a, d) and (b, d) vectors -> (a, b) rough cosines in float32."""
-    if left.dtype == torch.float16:
+def rough_cosines(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """(a, d) and (b, d) vectors of one type -> (a, b) rough cosines in float32."""
+    if left.dtype == torch.float16 and left.device.type == "cuda":
         return torch.mm(left, right.T, out_dtype=torch.float32)
-    return product(left, right)
+    return product(left.float(), right.float())
+
+
+def rough_error(width: int) -> float:
+    """How far a rough cosine of vectors of 16 bits (d,) may be from the true one of the same vectors."""
+    return UNIT**2 * width * 2.0**-22
 
 
 def hosts(visitor: int, blocks: int) -> Rows:
@@ -205,7 +211,7 @@ def _inside(flat: torch.Tensor, low: np.float32, high: np.float32) -> torch.Tens
     return ((flat >= float(low)) & (flat <= float(high))).nonzero().view(-1)
 
 
-def _closer(left: torch.Tensor, right: torch.Tensor, up: torch.Tensor, across: torch.Tensor) -> torch.Tensor:
+def closer(left: torch.Tensor, right: torch.Tensor, up: torch.Tensor, across: torch.Tensor) -> torch.Tensor:
     """Places of n pairs in (b, d) and (c, d) -> (n,) float64 cosines, where the vectors are."""
     pairs = zip(up.split(CLOSER), across.split(CLOSER), strict=True)
     return torch.cat([(left[ones].double() * right[others].double()).sum(dim=1) for ones, others in pairs])

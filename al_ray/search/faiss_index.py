@@ -18,6 +18,7 @@ import numpy.typing as npt
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Block, Vectors
+from al_ray.encoders.hardware import give_back_memory
 from al_ray.search.merge import Metric, Neighbors, merge_neighbors
 
 NONE = -1
@@ -31,7 +32,9 @@ LEAST_SAMPLE, SAMPLE_PER_CELL = 20_000, 100  # Vectors that an index trains on: 
 SMALL = 2**16  # Cells whose numbers have 16 bits.
 AT_ONCE = 65_536  # Vectors converted to float32 at a time.
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-
+TEMPORARY = 2**28  # Bytes of a GPU that Faiss takes besides its index: the rest is left to torch.
+GPU_NEIGHBOURS = 2048  # Neighbours and cells that Faiss searches for a query on a GPU, at most.
+_threads = list[int]()  # The threads that Faiss shall use, if they are set.
 
 FAISS_METRICS: dict[Metric, int] = {"ip": 0, "l2": 1}  # METRIC_INNER_PRODUCT, METRIC_L2
 OPTIONS: dict[Metric, str] = {"ip": "--search.index", "l2": "--index"}  # Names an index of the metric, for errors.
@@ -56,9 +59,11 @@ class ProbedBlock(Block):
 
 @cache
 def _faiss() -> Any:
-    """Faiss. Without it all but indexes works."""
+    """Faiss, with the threads that were set last. Without it all but indexes works."""
     import faiss
 
+    if _threads:
+        faiss.omp_set_num_threads(_threads[-1])
     return faiss
 
 
@@ -73,14 +78,17 @@ class CosineIndex:
         The index copies the vectors in float32 unless the factory says otherwise (SQfp16 keeps fp16 as they are).
         trained: the result of `train_index`, the same for all shards; without it the index trains on `vectors`.
         """
-        self.size = len(vectors)
+        self.size = self.widest = len(vectors)
         self.plain, self.nested = is_plain(factory, vectors.dtype == np.float16), bool(NESTED.fullmatch(factory))
         with _faiss_errors(factory, len(vectors), "ip"):
             self.index: Any = _empty_index(vectors, factory, "ip", trained)
             if device != "cpu":
-                # One resources object an actor, kept referenced; 256 MB leave the rest of the card to torch.
+                self.widest = GPU_NEIGHBOURS
+                # Faiss has its own memory: what torch keeps for later is lost to it.
+                give_back_memory(device)
+                # One resources object an actor, kept referenced.
                 self.resources = _faiss().StandardGpuResources()
-                self.resources.setTempMemory(256 * 2**20)
+                self.resources.setTempMemory(TEMPORARY)
                 self.index = _faiss().index_cpu_to_gpu(self.resources, 0, self.index)
             for part in _parts(len(vectors)):
                 self.index.add(_float32(vectors[part]))
@@ -194,18 +202,20 @@ def is_plain(factory: str, halves: bool) -> bool:
 
 
 def set_threads(count: int) -> None:
-    """Threads that Faiss uses in this process."""
-    _faiss().omp_set_num_threads(count)
+    """Set the threads that Faiss uses for calls of this thread, and when it is first needed; does not load Faiss."""
+    _threads[:] = [count]
+    if _faiss.cache_info().currsize:
+        _faiss().omp_set_num_threads(count)
 
 
 def refuse_unindexed(factory: str, device: str) -> None:
-    """Raise BadOption, before there are vectors, for an index that Faiss cannot have on a GPU."""
-    if device == "cpu":
+    """Raise BadOption, before there are vectors, for an index that Faiss lacks on a GPU; `Flat` needs no Faiss."""
+    if device == "cpu" or factory == "Flat":
         return
     if not hasattr(_faiss(), "StandardGpuResources"):
         raise BadOption(
             "the Faiss of a node with GPUs is faiss-cpu, which cannot search there: install faiss-gpu in its place, or "
-            "leave out --gpus-per-shard"
+            "give jobs.run --search.index Flat, which needs none, or leave out --gpus-per-shard"
         )
     # Of so many dimensions that any product quantiser divides them.
     index: Any = _faiss().index_factory(960, factory, FAISS_METRICS["ip"])
@@ -223,6 +233,8 @@ def sample_size(factory: str, width: int, metric: Metric = "ip") -> int:
 
     100 for each of its cells (Faiss wants 39 at least), and enough for the 256 centroids of a product quantiser.
     """
+    if factory == "Flat":
+        return 0
     with _faiss_errors(factory, 0, metric):
         index: Any = _faiss().index_factory(width, factory, FAISS_METRICS[metric])
     return 0 if index.is_trained else max(LEAST_SAMPLE, SAMPLE_PER_CELL * int(getattr(index, "nlist", 0)))

@@ -19,7 +19,7 @@ from al_ray.search.faiss_index import NONE
 from al_ray.search.merge import Neighbors
 
 SPARE = 8  # Neighbours beyond those wanted: enough, but for many texts at one cosine, to see what is near the cut.
-WIDEST = 2048  # Neighbours a GPU index gives; of more texts at one cosine than that, Faiss says which come first.
+WIDEST = 2048  # Neighbours, or four times as many as wanted: of more at one cosine, the index says which come first.
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,14 @@ class Shortlist:
 
 
 class PairIndex(Protocol):
-    """Finds the nearest of a shard's texts: a CosineIndex, or a RuledIndex.
+    """Finds the nearest of a shard's texts: a CosineIndex, or a FlatIndex.
 
-    plain: its cosines are products of the vectors themselves. nested: it compares the same texts whatever the count, so
-    that the nearest few are the first of the nearest many.
+    widest: neighbours that it gives at most. plain: its cosines are products of the vectors themselves. nested: it
+    compares the same texts whatever the count, so that the nearest few are the first of the nearest many.
     """
 
     size: int
+    widest: int
     plain: bool
     nested: bool
 
@@ -78,12 +79,12 @@ def nearest(index: PairIndex, held: Block, queries: Block, count: int) -> Neighb
     The cosines are within MARGIN of the true ones; those of an index that keeps codes are settled at once.
     """
     cosines, places = index.nearest_to(queries, count + SPARE)
-    width = cosines.shape[1]
-    while width < min(WIDEST, index.size):
+    width, most = cosines.shape[1], min(index.widest, max(WIDEST, 4 * count))
+    while width < min(most, index.size):
         unclear = np.flatnonzero((places[:, -1] != NONE) & (cosines[:, -1] >= cosines[:, count - 1] - 2 * MARGIN))
         if not len(unclear):
             break
-        width = min(4 * width, WIDEST)
+        width = min(4 * width, most)
         shape, some = (len(queries.rows), width), queries.take(unclear)
         wider = np.full(shape, -np.inf, dtype=np.float32), np.full(shape, NONE)
         wider[0][:, : cosines.shape[1]], wider[1][:, : places.shape[1]] = cosines, places

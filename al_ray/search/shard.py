@@ -30,12 +30,12 @@ from al_ray.encoders.hardware import describe_hardware
 from al_ray.encoders.tokens import StoredTokens
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.counting import count_block, score_pairs
-from al_ray.search.faiss_index import NONE, Bytes, CosineIndex, exact_nearest, sample_size, set_threads, train_index
+from al_ray.search.faiss_index import NONE, Bytes, sample_size, set_threads, train_index
+from al_ray.search.flat_index import exact_neighbors, index_of
 from al_ray.search.kmeans import CellSums, Centroids, Ints, sum_by_cell
 from al_ray.search.knn_merge import PairIndex
 from al_ray.search.knn_rounds import Portion, portion_of_nearest
 from al_ray.search.merge import Neighbors, join_blocks
-from al_ray.search.ruled_index import RuledIndex
 from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore, vector_folder
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import StoragePath, storage_path
@@ -214,7 +214,7 @@ class PoolShard:
 
     def exact_nearest(self, model: Model, part: str, queries: Block, count: int) -> Neighbors:
         """Return the `count` nearest by comparison with every text: the truth for the recall of an index."""
-        return exact_nearest(self._part(model, part), queries.vectors, count, "ip")
+        return exact_neighbors(self._part(model, part), queries, count, self.spec.device)
 
     def cosines(self, model: Model, part: str, queries: Block, pairs: Pairs) -> Floats:
         """(n, 2) pairs whose left texts are among the queries -> (n,) float64 cosines; NaN where right is not here."""
@@ -252,11 +252,8 @@ class PoolShard:
 
     def _index(self, part: str, held: Block, trained: Bytes | None) -> PairIndex:
         """The index of a part, made when it is first needed."""
-        search, device = self.spec.search, self.spec.device
-        if part not in self._indexes and self._rule is not None:
-            self._indexes[part] = RuledIndex(held, self._rule, device)
-        elif part not in self._indexes:
-            self._indexes[part] = CosineIndex(held.vectors, search.index, search.nprobe, device, trained)
+        if part not in self._indexes:
+            self._indexes[part] = index_of(held, self.spec.search, self.spec.device, self._rule, trained)
         return self._indexes[part]
 
     def _part(self, model: Model, part: str) -> Block:

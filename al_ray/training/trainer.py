@@ -17,7 +17,7 @@ from al_ray.core.labels import Labelled, Model
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.encoder import TextEncoder, load
-from al_ray.encoders.hardware import settle_training
+from al_ray.encoders.hardware import give_back_memory, settle_training
 from al_ray.encoders.tokens import StoredTokens, Tokens
 from al_ray.storage.download import fetched
 from al_ray.storage.pair_cosines import FIT, write_cosines
@@ -71,6 +71,7 @@ class Trainer:
             context = join_group(meeting if spec.rank else self.store, spec.rank, spec.training.workers, spec.device)
         with context as group:
             yield from self._train(labelled, number, start, storage_path(folder), group)
+        give_back_memory(spec.device)
 
     def follow(self, labelled: Labelled, number: int, start: Model | None, folder: str, meeting: Meeting) -> None:
         """Run `train` to its end, for a rank above 0."""

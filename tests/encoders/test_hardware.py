@@ -1,5 +1,6 @@
 """How torch computes on a device, and what is said of one on which it cannot. Calls of CUDA are stubs."""
 
+import gc
 import os
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import TrainingConfig
-from al_ray.encoders.hardware import device_fault, settle_arithmetic
+from al_ray.encoders.hardware import device_fault, give_back_memory, limit_memory, settle_arithmetic
 from al_ray.training.trainer import Trainer, TrainerSpec
 
 LETTERS = EncoderConfig("random-bert", 1, 24, 8, 1)
@@ -52,6 +53,39 @@ def test_gradients_are_the_same_each_time_on_a_gpu(restored, monkeypatch, device
     assert torch.are_deterministic_algorithms_enabled() is settled
     assert torch.is_deterministic_algorithms_warn_only_enabled() is settled
     assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (":4096:8" if settled else None)
+
+
+@pytest.mark.parametrize(("share", "limits"), [(0.0, []), (0.5, [0.5]), (1.0, [])])
+def test_only_a_process_that_has_a_part_of_a_gpu_is_limited_to_it(monkeypatch, share, limits):
+    given = list[float]()
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", given.append)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    # check_device says what is wrong.
+    limit_memory(share)
+    assert given == []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    limit_memory(share)
+    assert given == limits
+
+
+def test_memory_is_given_back_to_a_gpu_after_what_refers_to_itself_is_gone(monkeypatch):
+    emptied, ended = list[int](), list[str]()
+
+    class Circle:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            ended.append("circle")
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(len(ended)))
+    gc.disable()
+    Circle()
+    give_back_memory("cpu")
+    assert emptied == []
+    give_back_memory("cuda:0")
+    gc.enable()
+    assert emptied == [1]
 
 
 def test_a_cpu_is_always_there():

@@ -154,7 +154,7 @@ def test_several_queries_of_one_join_find_what_each_finds_alone(pool, cut, share
 
 def test_several_queries_share_each_product(monkeypatch):
     pool, products = texts(np.random.default_rng(8), 40), []
-    monkeypatch.setattr(join, "_rough_cosines", lambda x, y: (products.append(len(x)), x @ y.T)[1])
+    monkeypatch.setattr(join, "rough_cosines", lambda x, y: (products.append(len(x)), x @ y.T)[1])
     for queries in (1, 3):
         products.clear()
         ExactJoin([JoinQuery(HIGHEST, 5, WIDTH, True)] * queries, [NO_KEYS] * queries).add(pool, pool)

@@ -62,9 +62,20 @@ import al_ray
 for module in pkgutil.walk_packages(al_ray.__path__, "al_ray."):
     if module.name.split(".")[1] in ("core", "encoders", "metrics", "search", "training"):
         importlib.import_module(module.name)
-from al_ray.search.faiss_index import set_threads
+import numpy as np
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.sections import SearchConfig
+from al_ray.core.vectors import Block
+from al_ray.search.faiss_index import sample_size
+from al_ray.search.flat_index import exact_neighbors, index_of
+from al_ray.search.shard import PoolShard, ShardSpec
+
+PoolShard(ShardSpec("pool", EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(), 0, 1))
+texts = Block(np.arange(4), np.eye(4, dtype=np.float32))
+print(index_of(texts, SearchConfig(), "cpu:0", None, None).nearest_to(texts, 1)[1].ravel())
+print(exact_neighbors(texts, texts, 1, "cpu:0")[1].ravel(), sample_size("Flat", 4))
 try:
-    set_threads(1)
+    index_of(texts, SearchConfig(), "cpu", None, None)
 except ImportError:
     print("an index needs Faiss")
 """
@@ -73,7 +84,8 @@ except ImportError:
 def test_all_but_indexes_is_there_without_faiss_ray_and_tyro():
     """As on a machine with a GPU that has torch alone (make gpu)."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "an index needs Faiss\n"), done.stderr
+    found = "[0 1 2 3]\n[0 1 2 3] 0\nan index needs Faiss\n"
+    assert (done.returncode, done.stdout) == (0, found), done.stderr
 
 
 @settings(max_examples=25, deadline=None)
@@ -183,16 +195,18 @@ def test_an_index_that_a_gpu_cannot_hold_is_refused_before_there_are_vectors(mon
     refuse_unindexed("HNSW32", "cpu")
     if not hasattr(faiss, "StandardGpuResources"):
         with pytest.raises(BadOption, match="is faiss-cpu, which cannot search there: install faiss-gpu"):
-            refuse_unindexed("Flat", "cuda:0")
+            refuse_unindexed("IVF8,Flat", "cuda:0")
+    # It is searched by torch.
+    refuse_unindexed("Flat", "cuda:0")
 
     def to_gpu(resources: str, device: int, index: object) -> None:
         assert (resources, device) == ("resources", 0)
-        if not isinstance(index, faiss.IndexFlat):
+        if isinstance(index, faiss.IndexHNSW):
             raise RuntimeError("Error in ... at GpuCloner.cpp:1: Error: 'false' failed: This index type is not there\n")
 
     monkeypatch.setattr(faiss, "StandardGpuResources", lambda: "resources", raising=False)
     monkeypatch.setattr(faiss, "index_cpu_to_gpu", to_gpu, raising=False)
-    refuse_unindexed("Flat", "cuda:0")
+    refuse_unindexed("IVF8,Flat", "cuda:0")
     with pytest.raises(BadOption, match=r"HNSW32: Faiss has no such index on a GPU \('false' failed: This .*give Flat"):
         refuse_unindexed("HNSW32", "cuda:0")
 

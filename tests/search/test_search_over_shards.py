@@ -15,7 +15,7 @@ from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import Precision
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadOption, NoPlacement
 from al_ray.core.pairs import NO_KEYS
 from al_ray.datasets.task_folder import read_task, write_task
 
@@ -151,9 +151,9 @@ def test_an_index_is_measured_and_a_bad_one_told_of(local_ray, place, tmp_path, 
 @pytest.mark.parametrize(
     ("search", "evaluation", "message"),
     [
-        ({"neighbours": 2040}, {}, "2,039 neighbours at most, and the run searches 2,040"),
+        ({"neighbours": 2040, "index": "IVF8,Flat"}, {}, "2,039 neighbours at most, and the run searches 2,040"),
         (
-            {"kind": "exact"},
+            {"kind": "exact", "index": "IVF8,Flat"},
             {"mode": "estimate", "near_neighbours": 2040},
             "and an evaluation set needs 2,040: .*--evaluation.near-neighbours",
         ),
@@ -171,4 +171,13 @@ def test_more_than_a_gpu_can_search_is_refused_before_any_actor(
         pytest.raises(BadOption, match=message),
         deploy_pool(config, ClusterConfig(gpus_per_shard=1), task, tmp_path, print),
     ):
+        pass
+
+
+def test_flat_on_a_gpu_has_no_limit_of_neighbours(local_ray, make_task, tmp_path):
+    write_task(make_task(False), tmp_path / "task", {})
+    config = replace(asked(tmp_path / "task", neighbours=5000), evaluation=EvaluationConfig(near_neighbours=5000))
+    task, cluster = read_task(tmp_path / "task"), ClusterConfig(gpus_per_shard=1, timeout=1)
+    # It gets as far as to ask Ray for a GPU, which is not there.
+    with pytest.raises(NoPlacement), deploy_pool(config, cluster, task, tmp_path, print):
         pass

@@ -101,11 +101,13 @@ class Pool:
         return {(a, b): float(dots(x[None], y[None])[0]) for a, x in left.items() for b, y in right.items()}
 
 
-def pool(task: Task, folder: Path, encoder: EncoderConfig, shards: int, search: SearchConfig = SEARCH) -> Pool:
+def pool(
+    task: Task, folder: Path, encoder: EncoderConfig, shards: int, search: SearchConfig = SEARCH, device: str = "cpu"
+) -> Pool:
     if not (folder / "pool").exists():
         write_task(task, folder / "task", {})
         write_pool(str(folder / "task"), encoder, str(folder / "pool"))
-    specs = [ShardSpec(str(folder / "pool"), encoder, search, number, shards) for number in range(shards)]
+    specs = [ShardSpec(str(folder / "pool"), encoder, search, number, shards, device) for number in range(shards)]
     return Pool(task, [PoolShard(spec) for spec in specs], Model("", Encoder.base(encoder).digest()), search)
 
 
@@ -137,7 +139,11 @@ def test_the_least_are_those_of_a_double_loop_whatever_the_shards(
     task = request.getfixturevalue(make)(symmetric, twins=twins)
     split, order = task.split("train"), Order(centre)
     pools = [pool(task, tmp_path, letters, shards) for shards in (1, 2, 3)]
-    pools += [replace(pools[2], portion=First(first)) for first in (1, 3)]
+    # And with the search of a GPU.
+    pools += [pool(task, tmp_path, letters, 3, device="cpu:0")]
+    pools += [
+        replace(each, portion=First(first)) for each, first in zip(pools[2:] + pools[2:3], (1, 1, 3), strict=True)
+    ]
     labelled = np.sort(np.concatenate([split.positive_keys[::2], split.space.keys(split.stated_negatives)]))
     for count, known in ((40, NO_KEYS), (25, labelled), (10_000, labelled)):
         keys, cosines = least_by_loops(pools[0], split, split.space, order, count, known)
@@ -147,7 +153,7 @@ def test_the_least_are_those_of_a_double_loop_whatever_the_shards(
             assert found.keys.tolist() == keys
             assert found.cosines.tolist() == cosines
     everything, _ = least_by_loops(pools[0], split, split.space, order, 10_000, NO_KEYS)
-    assert [each.near(split).tolist() for each in pools] == [sorted(everything)] * 5
+    assert [each.near(split).tolist() for each in pools] == [sorted(everything)] * 7
 
 
 def test_ordered_pairs_are_found_both_ways(tmp_path, letters, make_task):

@@ -1,9 +1,12 @@
 """Optimizer, head and batches against hand-written twins; saved models, repeated trainings and errors of a trainer."""
 
+import gc
 import math
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from al_ray.core.task import Task
 from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 from al_ray.storage.pair_cosines import FIT, read_cosines
+from al_ray.training import trainer as trainer_module
 from al_ray.training.bi_encoder import batch_cosines, fit_scorer, pair_cosines, train
 from al_ray.training.head import Head
 from al_ray.training.optimizer import Optimiser, WholeGradients, thin_gradients
@@ -283,6 +287,27 @@ def test_a_trainer_trains_a_model_once_and_again_for_other_labels(pool_folder, l
     assert refitted == other.scorer
     for spec in (replace(trainer.spec, seed=1), replace(trainer.spec, training=replace(FAST, worst_loss=8.0))):
         assert len(list(Trainer(spec).train(labelled(task, flipped=3), 1, None, str(folder)))) > 1
+
+
+def test_nothing_refers_to_a_trained_model_when_memory_is_given_back(
+    pool_folder, letters, make_task, tmp_path, monkeypatch
+):
+    loaded, given = list[weakref.ref[Encoder]](), list[tuple[str, bool]]()
+
+    def load(*arguments: Any) -> Encoder:
+        encoder = Encoder.base(letters)
+        loaded.append(weakref.ref(encoder))
+        return encoder
+
+    def give_back(device: str) -> None:
+        gc.collect()
+        given.append((device, loaded[-1]() is None))
+
+    monkeypatch.setattr(trainer_module, "load", load)
+    monkeypatch.setattr(trainer_module, "give_back_memory", give_back)
+    trainer = Trainer(TrainerSpec(str(pool_folder), letters, replace(FAST, worst_loss=9.0), seed=0, symmetric=False))
+    assert list(trainer.train(labelled(make_task(False)), 1, None, str(tmp_path / "model")))
+    assert given == [("cpu", True)]
 
 
 def test_a_training_can_start_from_the_weights_of_another_model(pool_folder, letters, make_task, tmp_path):

@@ -1,10 +1,14 @@
-"""Measure the constants of hardware.py on this machine with the code that runs use; about a second for each."""
+"""Measure the constants of hardware.py on this machine with the code and the sizes of runs; about a second for each.
 
+Sizes are the defaults of a run's options and the constants of its code (docs/plan.md lists them).
+"""
+
+import math
 import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +17,7 @@ import torch
 from al_ray.apps.planning.hardware import Speed
 from al_ray.apps.planning.sizes import Sizes
 from al_ray.apps.planning.stage_times import SPARE
+from al_ray.cluster.pool.ring import texts_at_once
 from al_ray.core.candidates import HIGHEST, Order, unlabelled_candidates
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
@@ -21,24 +26,28 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
-from al_ray.core.vectors import Block, Vectors, dots
+from al_ray.core.vectors import PAIRS_AT_ONCE, Block, Vectors, paired_scores
 from al_ray.encoders.cnn import is_cnn
+from al_ray.encoders.products import product
 from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.encoders.tokens import Tokens, batches
 from al_ray.encoders.transformer import Encoder
 from al_ray.metrics import estimator as estimate
 from al_ray.metrics.bootstrap import QueryBootstrap
 from al_ray.search.counting import COLUMNS
-from al_ray.search.exact_join import ExactJoin
-from al_ray.search.faiss_index import CosineIndex, set_threads
+from al_ray.search.exact_join import GPU_TILE, TILE, ExactJoin
+from al_ray.search.faiss_index import sample_size, set_threads
+from al_ray.search.flat_index import index_of
 from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.shard import PoolShard, ShardSpec
 from al_ray.training.bi_encoder import passes_of_step, train
 from al_ray.training.head import Head
 from al_ray.training.optimizer import Optimiser
 
-STEPS, BATCH = 6, 16
-CELLS, PROBES, NEIGHBOURS = 64, 10, 100
+SEARCH, BATCH = SearchConfig(), TrainingConfig().batch
+STEPS = 6
+CELLS = 64
+MEETINGS, FEW = 64, 8  # Meetings of blocks of so few texts that their number alone takes time.
 
 
 @dataclass(frozen=True)
@@ -62,9 +71,12 @@ def measure_constants(probe: MachineProbe, texts: Sequence[str]) -> Iterator[tup
         raise BadOption(f"--encoder {probe.encoder.encoder} is no transformer, and plans cover only these; give one")
     torch.set_num_threads(probe.encoder.threads)
     set_threads(probe.encoder.threads)
+    # Loads Faiss, as an actor does that has an index of it.
+    sample_size(f"IVF{CELLS},Flat", 1)
     yield "libraries", Speed(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0, True, probe.source)
     encoder = Encoder.base(probe.encoder, probe.device)
-    vectors = clustered(probe.vectors, encoder.dimension)
+    # At least two blocks of the exact join.
+    vectors = clustered(max(probe.vectors, 2 * texts_at_once(probe.device, SEARCH.block)), encoder.dimension)
     of_vectors = join_speeds(vectors, probe.device), index_speeds(vectors, probe.device), host_speeds(vectors)
     figures = encoder_speeds(encoder, texts), *of_vectors
     for name, value in (pair for some in figures for pair in some):
@@ -134,56 +146,62 @@ def _step(encoder: Encoder, tokens: Tokens) -> float:
 
 
 def join_speeds(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
-    """Measure the exact join: its time for a pair is dim / product + 1 / compare, solved from two values of dim."""
+    """Measure the exact join in blocks of a run: the time of a pair is dim / product + 1 / compare, and that of a
+    meeting divided among its pairs; solved from two values of dim and from meetings of small blocks.
+    """  # fmt: skip
     dim, few = vectors.shape[1], max(1, vectors.shape[1] // 8)
     rows, half = np.arange(len(vectors)), len(vectors) // 2
 
-    def seconds(width: int, texts: int, repeats: int) -> float:
+    def seconds(width: int, texts: int, block: int, repeats: int) -> float:
         own = np.ascontiguousarray(vectors[:, :width])
         own /= np.linalg.norm(own, axis=1, keepdims=True)
-        left = Block(rows[:texts], own[:texts])
-        right = Block(rows[half : half + texts], own[half : half + texts])
-        return _seconds(lambda: _join(left, right, device), repeats) / (texts * texts)
+        left, right = (
+            [Block(rows[at : at + block], own[at : at + block]) for at in range(first, first + texts, block)]
+            for first in (0, half)
+        )
+        return _seconds(lambda: _join(left, right, device), repeats)
 
-    whole, narrow = seconds(dim, half, 2), seconds(few, half, 2)
-    product = _beyond(whole, narrow) / (dim - few)
-    yield "product", 1 / product
-    yield "compare", 1 / _beyond(narrow, few * product)
-    yield "meetings", 1 / (64 * seconds(dim, 8, 20))
+    block = min(texts_at_once(device, SEARCH.block), half)
+    # Whole blocks of both sides.
+    texts = half - half % block
+    meeting = seconds(dim, math.isqrt(MEETINGS) * FEW, FEW, 20) / MEETINGS
+    shared = meeting / min(block**2, math.prod(TILE if device == "cpu" else GPU_TILE))
+    whole, narrow = (seconds(width, texts, block, 2) / texts**2 for width in (dim, few))
+    multiply = _beyond(whole, narrow) / (dim - few)
+    yield "product", 1 / multiply
+    yield "compare", 1 / _beyond(narrow, few * multiply + shared)
+    yield "meetings", 1 / meeting
 
 
-def _join(left: Block, right: Block, device: str) -> None:
-    """Join two blocks under a bound so tight that almost no pair is rescored, as in large pools."""
-    query = JoinQuery(Order(0.6), 2048, 2 * (int(right.rows[-1]) + 1), symmetric=True)
+def _join(left: Sequence[Block], right: Sequence[Block], device: str) -> None:
+    """Let blocks visit others under a bound so tight that almost no pair is rescored, as in large pools."""
+    query = JoinQuery(Order(0.6), 2048, 2 * (int(right[-1].rows[-1]) + 1), symmetric=True)
     join = ExactJoin([query], [NO_KEYS], device, half=device != "cpu")
     join.tighten([1e-4])
-    join.add(left, right)
+    for visitor in left:
+        for own in right:
+            join.add(visitor, own)
     join.results()
 
 
 def index_speeds(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
-    """Measure the searches of Faiss."""
-    queries, width = vectors[:2048], min(NEIGHBOURS + SPARE, len(vectors))
-    pairs = len(queries) * vectors.size
-    flat = CosineIndex(vectors, "Flat", PROBES, device)
-    yield "flat", pairs / _seconds(lambda: flat.nearest(queries, width), 2)
-    ivf = CosineIndex(vectors, f"IVF{CELLS},Flat", PROBES, device)
-    yield "ivf", pairs * PROBES / CELLS / _seconds(lambda: ivf.nearest(queries, width), 2)
+    """Measure the searches of a block of queries by an index: those of Faiss, but for Flat on a GPU."""
+    held, width = Block(np.arange(len(vectors)), vectors), min(SEARCH.neighbours + SPARE, len(vectors))
+    queries = held.take(np.arange(SEARCH.block))
+    pairs = len(queries.rows) * vectors.size
+    for name, index, share in (("flat", "Flat", 1.0), ("ivf", f"IVF{CELLS},Flat", SEARCH.nprobe / CELLS)):
+        made = index_of(held, replace(SEARCH, index=index), device, None, None)
+        yield name, pairs * share / _seconds(lambda made=made: made.nearest_to(queries, width), 2)
 
 
 def host_speeds(vectors: Vectors) -> Iterator[tuple[str, float]]:
     """Measure what the CPU does in any case, but for counts."""
-    queries, block = torch.from_numpy(vectors[:1024]), torch.from_numpy(vectors[:COLUMNS])
-    yield "host_product", len(queries) * len(block) * vectors.shape[1] / _seconds(lambda: queries @ block.T, 5)
+    queries, block = torch.from_numpy(vectors[: SEARCH.block]), torch.from_numpy(vectors[:COLUMNS])
+    yield "host_product", len(queries) * len(block) * vectors.shape[1] / _seconds(lambda: product(queries, block), 5)
     rng = generator(0, "measure-host")
-    left, right = rng.integers(len(vectors), size=(2, 16 * COLUMNS))
-
-    def rescore() -> None:
-        for start in range(0, len(left), COLUMNS):
-            here = slice(start, start + COLUMNS)
-            dots(vectors[left[here]], vectors[right[here]])
-
-    yield "rescore", len(left) * vectors.shape[1] / _seconds(rescore, 2)
+    left, right = rng.integers(len(vectors), size=(2, 32 * PAIRS_AT_ONCE))
+    seconds = _seconds(lambda: paired_scores(vectors, left, vectors, right), 2)
+    yield "rescore", len(left) * vectors.shape[1] / seconds
     keys, cosines = rng.integers(1 << 50, size=1_000_000), rng.random(1_000_000)
     half = len(keys) // 2
     yield "sort", len(keys) / _seconds(lambda: unlabelled_candidates(keys, cosines, NO_KEYS).least(HIGHEST, half), 1)
@@ -201,9 +219,9 @@ def _count(probe: MachineProbe) -> float:
         (Path(folder) / "left").mkdir()
         tokens.write(Path(folder) / "left")
         np.save(Path(folder) / "left-all.npy", rows)
-        shard = PoolShard(ShardSpec(folder, config, SearchConfig(), 0, 1))
+        shard = PoolShard(ShardSpec(folder, config, SEARCH, 0, 1))
         model = Model("", shard.untrained().digest, Scorer(10.0, -5.0))
-        queries = shard.block(model, "left-all", 0, min(1024, len(rows) // 4))
+        queries = shard.block(model, "left-all", 0, min(SEARCH.block, len(rows) // 4))
         every = shard.block(model, "left-all", 0, len(rows))
     low, high = np.quantile(queries.vectors @ every.vectors.T, [0.99, 0.9999])
     thresholds, nothing = np.linspace(high, low, 100), as_pairs([], [])

@@ -14,11 +14,13 @@ from al_ray.cluster.pool.neighbors import AHEAD_AGAIN
 from al_ray.cluster.pool.ring import AHEAD, texts_at_once
 from al_ray.datasets.corpus_file import CACHED
 from al_ray.search.exact_join import RESIDENT
+from al_ray.search.faiss_index import TEMPORARY
+from al_ray.search.flat_index import PRODUCT, is_flat_on_gpu
 
 HOST, GPU, DISK = "host", "GPU", "disk"
 STATES = 10  # Hidden states of a batch in memory at once in a forward pass; the inner layer counts as four.
 CELL = {CPU: 5, CUDA: 8}  # Bytes of a cell of a product of the exact join.
-TEMPORARY = 256 * 2**20  # Temporary GPU memory of Faiss besides its index (search/faiss_index.py).
+CONTEXT = 2**29  # A CUDA context of a process on a GPU, with the kernels of torch: assumed, not measured.
 LETTERS = 5  # Letters of a token, with its space; letters of an id.
 
 
@@ -82,14 +84,27 @@ def _shard(run: Setting, device: str) -> list[Memory]:
     return [
         *_vectors(run),
         Memory("shard", "token ids (mapped) and places of batches", HOST, texts * sizes.tokens * 4 + 40 * side),
-        Memory("shard", "indexes of Faiss", device, _index(run, device)),
+        Memory(
+            "shard", "indexes of Faiss" if _has_faiss(run) else "indexes, without Faiss", device, _index(run, device)
+        ),
         Memory("shard", "search blocks", device, _blocks(run)),
         Memory("shard", "answers of all shards to a block", HOST, _answers(run)),
         *_near_pairs(run),
         Memory("shard", "encoder weights", device, 4 * sizes.parameters),
         Memory("shard", "a batch in the encoder", device, _activations(run, run.config.encoder_batch)),
+        *_context("shard", device),
         Memory("shard", "libraries", HOST, libraries),
     ]
+
+
+def _context(holder: str, device: str) -> list[Memory]:
+    """Return what each process that uses a GPU takes there, also where several share it."""
+    return [Memory(holder, "CUDA context (assumed)", GPU, CONTEXT)] if device == GPU else []
+
+
+def _has_faiss(run: Setting) -> bool:
+    """Whether indexes are Faiss's."""
+    return not is_flat_on_gpu(run.config.search.index, run.constants.device)
 
 
 def _index(run: Setting, device: str) -> float:
@@ -106,18 +121,22 @@ def _index(run: Setting, device: str) -> float:
     )
     near = 0 if run.counted else len(run.config.evaluation.splits) * split
     examples = split if found and run.config.evaluation.splits and run.config.evaluation.examples else 0
-    temporary = TEMPORARY if device == GPU and (found or near) else 0
+    largest = max(sizes.right or sizes.texts, sizes.evaluation_right or sizes.evaluation)
+    product = min(PRODUCT, 4 * run.config.search.block * run.share(largest))
+    temporary = (TEMPORARY if _has_faiss(run) else product) if device == GPU and (found or near) else 0
     return max(near + found * pool, examples) + temporary
 
 
 def _index_of(run: Setting, device: str, texts: int) -> float:
     """Return the bytes of an index of so many texts.
 
-    Faiss copies the vectors (float32, half precision for SQfp16, codes for PQ); an IVF index adds ids of 8 bytes.
+    Faiss copies the vectors (float32, half precision for SQfp16, codes for PQ); an IVF index adds ids of 8 bytes. Flat
+    on a GPU has them as they are.
     """
     sizes, index = run.sizes, run.config.search.index
     codes = index.partition("PQ")[2].partition("x")[0]
-    each = int(codes) if codes.isdigit() else (2 if "SQfp16" in index else 4) * sizes.dim
+    number = 2 if "SQfp16" in index else 4 if _has_faiss(run) else sizes.vectors
+    each = int(codes) if codes.isdigit() else number * sizes.dim
     cells = cells_of(index)
     return run.share(texts) * (each + 8 * bool(cells)) + cells * sizes.dim * 4
 
@@ -179,6 +198,7 @@ def _trainer(run: Setting, device: str) -> list[Memory]:
     return [
         Memory("trainer", "weights, gradients, moments", device, each * sizes.parameters),
         Memory("trainer", "a step", device, 2 * sizes.layers * _activations(run, 2 * recipe.batch)),
+        *_context("trainer", device),
         Memory("trainer", "vectors of labelled pairs", HOST, refit),
         Memory("trainer", "libraries", HOST, run.constants.libraries.value),
     ]

@@ -321,6 +321,28 @@ def test_memory_is_as_worked_by_hand():
     assert of(made(many, cluster=replace(ONE, shards=4)), "shard", "answers") == 2 * (4 * 25 * 100 + 40 * 92)
 
 
+def test_each_process_on_a_gpu_has_a_context_and_flat_there_keeps_the_vectors_as_they_are():
+    knn = replace(EXACT, search=SearchConfig(kind="knn", neighbours=1, block=2))
+    ivf = replace(knn, search=replace(knn.search, index="IVF2,Flat", nprobe=1))
+    half, gpu, cuda = replace(SMALL, vectors=2), replace(ONE, gpus_per_shard=1), replace(CONSTANTS, device="cuda")
+    for holder in ("shard", "trainer"):
+        assert of(made(cluster=gpu, constants=cuda), holder, "CUDA context") == 2**29
+        assert of(made(), holder, "CUDA context") == 0
+    # 4 texts of 2 numbers, and a product of 2 queries with them; no copy in float32, which Faiss makes: of 4 vectors
+    # with their numbers and of 2 centres, and 256 MiB.
+    assert of(made(knn, half, cluster=gpu, constants=cuda), "shard", "indexes, without Faiss") == 4 * 2 * 2 + 4 * 2 * 4
+    assert of(made(knn, cluster=gpu, constants=cuda), "shard", "indexes, without Faiss") == 4 * 2 * 4 + 4 * 2 * 4
+    assert (
+        of(made(ivf, half, cluster=gpu, constants=cuda), "shard", "indexes of Faiss")
+        == 4 * (2 * 4 + 8) + 2 * 2 * 4 + 2**28
+    )
+    assert of(made(knn, half), "shard", "indexes of Faiss") == 4 * 2 * 4
+    many = replace(half, texts=10**9)
+    wide = replace(knn, search=replace(knn.search, block=1024))
+    # A product has 512 MiB at most.
+    assert of(made(wide, many, cluster=gpu, constants=cuda), "shard", "indexes") == 10**9 * 4 + 2**29
+
+
 def test_minilm_has_its_parameters():
     # 22,713,216 as the library counts them, 147,840 of which are a pooler that takes no part.
     assert Sizes(2, None, 2, None).parameters == pytest.approx(22_713_216 - 147_840, rel=1e-3)
@@ -382,7 +404,7 @@ def test_more_shards_hold_no_more_each_but_for_the_answers_they_merge(asked, mor
     config, sizes, cluster, constants = asked
     few, many = made(*asked), made(config, sizes, replace(cluster, shards=cluster.shards + more), constants)
     kept = [part.what for part in few.memory if part.holder == "shard" and not part.what.startswith("answers")]
-    assert len(kept) == 8 + (config.evaluation.mode == "estimate")
+    assert len(kept) == 8 + (config.evaluation.mode == "estimate") + (constants.device == "cuda")
     for what in kept:
         start = re.split(r" of [\d,]+ texts", what)[0]
         assert of(many, "shard", start) <= of(few, "shard", start)
@@ -525,7 +547,7 @@ def test_the_command_prints_every_stage_with_labels_memory_and_cost():
     assert "knn, by auto: 499,999,500,000 pairs are more than --search.exact-pairs 20,000,000,000" in done.stdout
     assert "estimate, by auto: 124,999,750,000 pairs" in done.stdout
     assert "GPU-hours idle, the trainer works" in done.stdout
-    for what in ("vectors of", "token ids", "indexes of Faiss", "search blocks", "encoder weights", "driver"):
+    for what in ("vectors of", "token ids", "indexes, without Faiss", "search blocks", "CUDA context", "driver"):
         assert what in done.stdout
     assert "not measured: embed" in done.stdout
 
