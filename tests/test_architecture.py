@@ -82,6 +82,8 @@ LOCAL_IMPORTS = {
     ("al_ray.storage.conditional", "botocore"),
     # A machine with a GPU may have torch and no Faiss, and all but indexes works there.
     ("al_ray.search.faiss_index", "faiss"),
+    # The driver, which has no network, would load all of transformers' networks.
+    ("al_ray.encoders.products", "transformers"),
 }
 # The one function that makes a generator, and what numpy.random has that is not its global one.
 CHANCE = "al_ray.core.rng"

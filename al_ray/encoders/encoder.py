@@ -109,7 +109,9 @@ def _read(encoded: tuple[list[Rows], torch.Tensor], rows: Rows, vectors: Vectors
     """Write the vectors of some batches into those of all rows, and yield the number of rows of each batch."""
     group, values = encoded
     vectors[np.searchsorted(rows, np.concatenate(group))] = values.cpu().numpy()
-    yield from map(len, group)
+    # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
+    for batch in group:
+        yield len(batch)
 
 
 def grouped(tokens: Tokens, own: Sequence[Rows], budget: int) -> Iterator[list[Rows]]:

@@ -10,9 +10,6 @@ from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
-from transformers import AttentionInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 LEAST = 2**24  # Multiplications of a product that oneDNN takes: by MKL it would take a fifth of a millisecond or more.
 ATTENTION = "sdpa_float32_on_cpu"  # Its name among the kinds of attention of transformers.
@@ -83,26 +80,32 @@ def _linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | Non
 def use_float32_attention(transformer: Any) -> None:
     """Let a transformer that trains in bf16 on a CPU compute attention in float32, if it calls torch's attention."""
     if transformer.config._attn_implementation == "sdpa":
+        _register_attention()
         transformer.set_attn_implementation(ATTENTION)
 
 
-def _attention(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    **options: Any,
-) -> tuple[torch.Tensor, None]:
-    """Torch's attention; with gradients in float32: those of bf16 take six times as long on a CPU."""
-    kind = query.dtype
-    if kind == torch.float32 or not torch.is_grad_enabled():
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    query, key, value = query.float(), key.float(), value.float()
-    with torch.autocast("cpu", enabled=False):
-        found, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    return found.to(kind), None
+@cache
+def _register_attention() -> None:
+    """Add torch's attention with gradients in float32 to those of transformers: in bf16 they take six times as long."""
+    from transformers import AttentionInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+    def attention(
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        **options: Any,
+    ) -> tuple[torch.Tensor, None]:
+        kind = query.dtype
+        if kind == torch.float32 or not torch.is_grad_enabled():
+            return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+        query, key, value = query.float(), key.float(), value.float()
+        with torch.autocast("cpu", enabled=False):
+            found, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+        return found.to(kind), None
 
-AttentionInterface.register(ATTENTION, _attention)
-AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+    AttentionInterface.register(ATTENTION, attention)
+    AttentionMaskInterface.register(ATTENTION, sdpa_mask)

@@ -26,9 +26,10 @@ class RoughIndex:
     plain: bool = True
     nested: bool = True
     size: int = 0
+    widest: int = 0
 
     def __post_init__(self) -> None:
-        self.size = len(self.held.rows)
+        self.size = self.widest = len(self.held.rows)
 
     def cosines(self, queries: Block, count: int) -> np.ndarray:
         exact = queries.vectors.astype(np.float64) @ self.held.vectors.astype(np.float64).T
