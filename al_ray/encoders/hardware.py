@@ -7,14 +7,14 @@ import platform
 import torch
 import transformers
 
-from al_ray.encoders.products import has_onednn
+from al_ray.encoders.products import prefers_onednn
 
 
 def describe_hardware(device: str) -> tuple[str, ...]:
     """Return the name and capability of a device, and the versions of the libraries that compute on it."""
     versions = f"torch {torch.__version__}", f"transformers {transformers.__version__}"
     if torch.device(device).type != "cuda":
-        library = "oneDNN" if has_onednn() else "BLAS"
+        library = "oneDNN" if prefers_onednn() else "BLAS"
         return "cpu", platform.machine(), torch.backends.cpu.get_cpu_capability(), library, *versions
     major, minor = torch.cuda.get_device_capability(device)
     of_cuda = f"CUDA {torch.version.cuda}", f"cuDNN {torch.backends.cudnn.version()}"

@@ -1,8 +1,9 @@
 """What torch computes on a CPU more slowly than it could: products in float32, and gradients of attention in bf16.
 
-Products are by oneDNN where torch has it. torch's own are by MKL, which leaves AVX-512 unused on CPUs that are not
-Intel's: there oneDNN takes half the time, but half a millisecond more for each new shape, in which it makes a kernel. A
-product of a shape has the same bits each time; the two libraries differ in the last ones.
+torch's own products are by MKL, which leaves AVX-512 unused on CPUs that are not Intel's: there oneDNN takes half the
+time, but half a millisecond more for each new shape, in which it makes a kernel. On a CPU without AVX-512 oneDNN takes
+up to a fifth longer than MKL, so MKL stays. A product of a shape has the same bits each time; the two libraries differ
+in the last ones.
 """
 
 from functools import cache
@@ -21,16 +22,22 @@ def has_onednn() -> bool:
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
+@cache
+def prefers_onednn() -> bool:
+    """Whether oneDNN computes large products here: where torch has it and the CPU has AVX-512."""
+    return has_onednn() and torch.backends.cpu.get_cpu_capability() == "AVX512"
+
+
 def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """(a, d) and (b, d) vectors -> (a, b) inner products, on any device."""
-    if left.device.type != "cpu" or left.dtype != torch.float32 or not has_onednn():
+    if left.device.type != "cpu" or left.dtype != torch.float32 or not prefers_onednn():
         return torch.mm(left, right.T)
     return _linear(left, right, None)
 
 
 def use_onednn(network: torch.nn.Module) -> None:
-    """Let the linear layers of a network on a CPU compute by oneDNN."""
-    if not has_onednn():
+    """Let the linear layers of a network compute by oneDNN, on a CPU where that is faster."""
+    if not prefers_onednn():
         return
     for part in network.modules():
         if type(part) is torch.nn.Linear and part.weight.device.type == "cpu":

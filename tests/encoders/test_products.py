@@ -19,6 +19,16 @@ pytestmark = pytest.mark.skipif(not has_onednn(), reason="torch has no oneDNN he
 @pytest.fixture(params=[0, products.LEAST], ids=["oneDNN", "as large as usual"], autouse=True)
 def least(request, monkeypatch):
     monkeypatch.setattr(products, "LEAST", request.param)
+    monkeypatch.setattr(products, "prefers_onednn", lambda: True)
+
+
+def test_cpus_without_avx_512_multiply_by_torch(monkeypatch):
+    monkeypatch.setattr(products, "prefers_onednn", lambda: False)
+    network = torch.nn.Sequential(torch.nn.Linear(3, 2))
+    use_onednn(network)
+    assert type(network[0]) is torch.nn.Linear
+    left, right = torch.randn(3, 4), torch.randn(5, 4)
+    assert torch.equal(product(left, right), left @ right.T)
 
 
 @pytest.mark.parametrize(("ones", "others", "width"), [(3, 5, 4), (1, 1, 1), (0, 5, 4), (3, 0, 4), (300, 257, 384)])
