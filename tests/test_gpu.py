@@ -1,8 +1,8 @@
 """The code of a GPU: vectors and losses near those of "cpu", and a training that learns.
 
 They run on "cuda:0" where there is one (make gpu, make gputests), and in every run of the tests on "cpu:0": a CPU, for
-which the code takes the branches of devices named otherwise than "cpu". Branches by the type of a tensor's device
-(whole gradients of embeddings, and tiles of a GPU) need the GPU.
+which the code takes the branches of devices named otherwise than "cpu", such as losses that are read together. Branches
+by the type of a tensor's device (whole gradients of embeddings, and tiles of a GPU) need the GPU.
 """
 
 from dataclasses import replace

@@ -82,7 +82,9 @@ def train(
     batches = Batches(
         len(pairs), config.batch, lambda epoch: generator(seed, "concat-order", epoch).permutation(len(pairs))
     )
-    optimiser = Optimiser([(model.transformer, config.learning_rate)], config, config.epochs * batches.per_epoch)
+    optimiser = Optimiser(
+        [(model.transformer, config.learning_rate)], config, config.epochs * batches.per_epoch, model.device
+    )
 
     def backward(rows: Rows) -> torch.Tensor:
         with torch.random.fork_rng(devices=devices):

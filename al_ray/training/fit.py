@@ -101,7 +101,7 @@ def fit(
         due = checkpoint is not None and group.rank == 0 and checkpoint.due()
         last = optimiser.taken + 1 == optimiser.steps
         read = slice(optimiser.taken + 1 - len(unread), optimiser.taken + 1)
-        if due or last or len(unread) >= steps_at_once(unread[0].device):
+        if due or last or len(unread) >= steps_at_once(optimiser.device):
             losses[read] = torch.stack(unread).double().cpu()
             unread.clear()
             if rate:
@@ -115,9 +115,9 @@ def fit(
             yield from (Step(step + 1, optimiser.steps, float(losses[step])) for step in range(read.start, read.stop))
 
 
-def steps_at_once(device: torch.device) -> int:
-    """Return of how many steps the losses are read at once."""
-    return 1 if device.type == "cpu" else READ
+def steps_at_once(device: str) -> int:
+    """Return of how many steps the losses are read, and the steps yielded, at once."""
+    return 1 if device == "cpu" else READ
 
 
 def _refuse_infinite(losses: torch.Tensor, steps: int, taken: int, rate: str) -> None:

@@ -25,9 +25,11 @@ class Step:
 class Optimiser:
     """AdamW with a peak learning rate for each part, linear warm-up and decay, and clipped gradients (Table 7)."""
 
-    def __init__(self, parts: Sequence[tuple[torch.nn.Module, float]], config: TrainingConfig, steps: int) -> None:
-        """parts: modules, each with its peak learning rate. steps: number of all steps."""
-        self.config, self.steps, self.taken = config, steps, 0
+    def __init__(
+        self, parts: Sequence[tuple[torch.nn.Module, float]], config: TrainingConfig, steps: int, device: str
+    ) -> None:
+        """parts: modules, each with its peak learning rate. steps: number of all steps. device: of the modules."""
+        self.config, self.steps, self.device, self.taken = config, steps, device, 0
         self.rates = tuple(rate for _, rate in parts)
         groups = [{"params": [p for p in part.parameters() if p.requires_grad]} for part, _ in parts]
         self.all = [p for group in groups for p in group["params"]]
@@ -38,7 +40,7 @@ class Optimiser:
     def of(encoder: TextEncoder, head: Head, config: TrainingConfig, steps: int) -> "Optimiser":
         """Make the optimizer of a bi-encoder, whose head has `head_rate` times the learning rate."""
         rate = config.learning_rate
-        return Optimiser([(encoder.network, rate), (head, rate * config.head_rate)], config, steps)
+        return Optimiser([(encoder.network, rate), (head, rate * config.head_rate)], config, steps, encoder.device)
 
     def factor(self) -> float:
         """Return the learning rate of the next step as a share of the peak: up during warm-up, then down to 0."""

@@ -7,6 +7,7 @@ import torch
 
 from al_ray.encoders.hardware import settle_arithmetic
 from al_ray.encoders.transformer import Encoder, mixed
+from benchmarks.gpu_parts.determinism import BACKENDS, only
 from benchmarks.gpu_parts.setup import Settings, Shape, product_rate, random_tokens, shapes
 
 
@@ -22,6 +23,20 @@ def measure(settings: Settings, figures: dict[str, Any]) -> None:
                 for length in lengths:
                     name = f"{shape.name} {arithmetic}, {batch} texts of {length} tokens"
                     figures[name] = rates(settings, shape, encoder, (batch, length), ceilings[arithmetic])
+            by_backend(settings, shape, encoder, figures)
+
+
+def by_backend(settings: Settings, shape: Shape, encoder: Encoder, figures: dict[str, Any]) -> None:
+    """Add the tokens per second of one batch, whose texts differ in length, with each backend of attention."""
+    tokens = random_tokens(shape, *settings.size((256, 64, 128), (4, 4, 8)))
+    rows = np.arange(len(tokens))
+    for backend in BACKENDS:
+        name = f"{shape.name} {encoder.config.arithmetic}, lengths differ, {backend}"
+        try:
+            with only(backend):
+                figures[name] = len(tokens.ids) / settings.seconds(lambda: encoder.embed(tokens, rows))
+        except RuntimeError as error:
+            figures[name] = f"unsupported: {str(error).splitlines()[0][:200]}"
 
 
 def rates(

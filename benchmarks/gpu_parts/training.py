@@ -14,6 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.encoders.hardware import settle_arithmetic, settle_training
 from al_ray.training.bi_encoder import train
+from al_ray.training.fit import steps_at_once
 from al_ray.training.optimizer import Step
 from benchmarks.gpu_parts.setup import BATCH, Settings, Shape, random_labels, random_tokens, shapes
 
@@ -37,26 +38,35 @@ def measure(settings: Settings, figures: dict[str, Any]) -> None:
             figures[f"{shape.name}, places that wait for the GPU"] = waits(settings, shape)
 
 
-def steps(settings: Settings, shape: Shape) -> Iterator[Step]:
-    """Begin a training; its first steps are taken already."""
+def steps(settings: Settings, shape: Shape) -> tuple[Iterator[Step], int]:
+    """Begin a training; return its next steps and their number. The first ones are taken already.
+
+    A training on a GPU yields many steps at once, when all of them are taken: so many are measured together.
+    """
+    count = steps_at_once(settings.device)
     tokens = random_tokens(shape, settings.size(1024, 16), *settings.size((6, 32), (4, 12)))
-    labelled = random_labels(len(tokens), settings.size(60, 8))
+    labelled = random_labels(len(tokens), 2 * count)
     taken = train(shape.load(settings), (tokens, tokens), labelled, TrainingConfig(epochs=1, batch=BATCH), [0, 0, 0])
-    list(islice(taken, settings.size(10, 2)))
+    list(islice(taken, count))
     settings.synchronise()
-    return taken
+    return taken, count
 
 
 def step_seconds(settings: Settings, shape: Shape) -> float:
-    """Return the median seconds of a step."""
-    times = [time.perf_counter()]
-    times += [time.perf_counter() for _ in steps(settings, shape)]
-    return float(np.median(np.diff(times)[1:]))
+    """Return the mean seconds of a step."""
+    taken, count = steps(settings, shape)
+    started = time.perf_counter()
+    last = [step.step for step in taken][-1]
+    settings.synchronise()
+    seconds = time.perf_counter() - started
+    if last != 2 * count:
+        raise RuntimeError(f"a training of {2 * count} steps ended with step {last}")
+    return seconds / count
 
 
 def profiled(settings: Settings, shape: Shape) -> dict[str, float]:
     """Return counts of a step, and the share of its time in which the GPU works; the profiler makes it longer."""
-    taken, count = steps(settings, shape), settings.size(10, 2)
+    taken, count = steps(settings, shape)
     activities = [ProfilerActivity.CPU, *settings.size([ProfilerActivity.CUDA], [])]
     with profile(activities=activities) as profiler:
         started = time.perf_counter()
@@ -84,7 +94,7 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
 
 def waits(settings: Settings, shape: Shape) -> dict[str, float]:
     """Return the number of waits for the GPU of a step by the line of code, as torch warns of them."""
-    taken, count = steps(settings, shape), 5
+    taken, count = steps(settings, shape)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")

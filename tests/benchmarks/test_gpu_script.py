@@ -13,10 +13,11 @@ import torch
 
 from al_ray.apps.planning.hardware import BUILT_IN, SPEEDS, read_constants
 from al_ray.core.candidates import Candidates
+from al_ray.training.fit import READ
 from benchmarks import gpu
-from benchmarks.gpu_parts import constants, determinism, exact_join
+from benchmarks.gpu_parts import constants, determinism, exact_join, nearest, training
 from benchmarks.gpu_parts.__main__ import PartResult, lines
-from benchmarks.gpu_parts.setup import Settings, Skipped
+from benchmarks.gpu_parts.setup import TINY, Settings, Skipped, random_tokens
 from benchmarks.gpu_parts.training import covered
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,6 +137,42 @@ def test_a_join_that_depends_on_its_blocks_is_an_error(monkeypatch):
     monkeypatch.setattr(exact_join, "least_in_float64", lambda vectors, count: np.arange(count))
     with pytest.raises(RuntimeError, match="not those of float64"):
         exact_join.measure(Settings("cpu", 1), {})
+
+
+def test_nearest_texts_that_are_not_those_of_float64_are_an_error(monkeypatch):
+    class Shifted(nearest.FlatIndex):
+        def nearest_to(self, queries, count):
+            cosines, places = super().nearest_to(queries, count)
+            return cosines, (places + 1) % self.size
+
+    nearest.measure(Settings("cpu:0", 1), {})
+    monkeypatch.setattr(nearest, "FlatIndex", Shifted)
+    with pytest.raises(RuntimeError, match="cosines of the nearest are off by"):
+        nearest.measure(Settings("cpu:0", 1), {})
+
+
+def test_steps_that_a_gpu_yields_at_once_are_measured_together():
+    taken, count = training.steps(Settings("cpu:0", 1), TINY)
+    assert count == READ
+    assert [step.step for step in taken] == list(range(READ + 1, 2 * READ + 1))
+    # A step by step measurement would give almost none.
+    assert training.step_seconds(Settings("cpu:0", 1), TINY) > 1e-4
+
+
+def test_a_training_is_stopped_and_resumed_where_steps_are_yielded_at_once(monkeypatch):
+    read = list[int]()
+    real = determinism.Checkpoint.read
+
+    def reading(checkpoint):
+        found = real(checkpoint)
+        read.append(found[0])
+        return found
+
+    monkeypatch.setattr(determinism.Checkpoint, "read", reading)
+    case = determinism.Case(Settings("cpu:0", 1), (4, 60), "fp32")
+    case.train(random_tokens(TINY, 16, 3, 10), stop=True)
+    # Of 4 steps.
+    assert read == [0, 2]
 
 
 def test_a_way_of_runs_that_is_not_deterministic_is_an_error_and_another_backend_is_not(monkeypatch):

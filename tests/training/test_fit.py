@@ -50,7 +50,7 @@ def training(
         loss.backward()
         return loss.detach() * (of_step or {}).get(len(weights.batches), 1.0)
 
-    optimiser = Optimiser([(weights, CONFIG.learning_rate)], CONFIG, 5)
+    optimiser = Optimiser([(weights, CONFIG.learning_rate)], CONFIG, 5, "cpu")
     rate = "--learning-rate" if keep_losses else ""
     return weights, fit(optimiser, {"encoder": weights}, Batches(7, 3, order), backward, checkpoint, rate=rate)
 

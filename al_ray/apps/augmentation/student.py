@@ -118,7 +118,7 @@ def train(
     batches = Batches(
         len(pairs), config.batch, lambda epoch: generator(seed, "student-order", epoch).permutation(len(pairs))
     )
-    optimiser = Optimiser([(encoder.network, config.learning_rate)], config, steps)
+    optimiser = Optimiser([(encoder.network, config.learning_rate)], config, steps, encoder.device)
 
     def backward(batch: Rows) -> torch.Tensor:
         cosines = batch_cosines(encoder, tokens, tokens, rows[batch])

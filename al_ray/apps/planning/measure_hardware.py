@@ -41,6 +41,7 @@ from al_ray.search.flat_index import index_of
 from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.shard import PoolShard, ShardSpec
 from al_ray.training.bi_encoder import passes_of_step, train
+from al_ray.training.fit import steps_at_once
 from al_ray.training.head import Head
 from al_ray.training.optimizer import Optimiser
 
@@ -136,13 +137,19 @@ def _optimiser(encoder: Encoder) -> float:
 
 
 def _step(encoder: Encoder, tokens: Tokens) -> float:
-    """Return the median seconds of a training step, without the first two."""
-    rows = generator(0, "measure-pairs").integers(len(tokens), size=(BATCH * (STEPS + 2), 2))
+    """Return the median seconds of a training step, without the first ones.
+
+    On a GPU steps are yielded many at once, when all of them are taken: that many are one measurement.
+    """
+    at_once = steps_at_once(encoder.device)
+    measured, first = (STEPS, 2) if at_once == 1 else (1, 1)
+    rows = generator(0, "measure-pairs").integers(len(tokens), size=(BATCH * at_once * (first + measured), 2))
     labels = np.tile(np.array([0, 1], dtype=np.uint8), len(rows) // 2)
     times = [time.perf_counter()]
-    for _ in train(encoder, (tokens, tokens), (rows, labels), TrainingConfig(epochs=1, batch=BATCH), [0, 0, 0]):
-        times.append(time.perf_counter())
-    return float(np.median(np.diff(times)[2:]))
+    for step in train(encoder, (tokens, tokens), (rows, labels), TrainingConfig(epochs=1, batch=BATCH), [0, 0, 0]):
+        if step.step % at_once == 0:
+            times.append(time.perf_counter())
+    return float(np.median(np.diff(times)[first:])) / at_once
 
 
 def join_speeds(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
