@@ -112,6 +112,6 @@ def test_scores_and_gradients_of_a_cross_encoder_are_those_of_the_cpu(device):
         model = CrossEncoder.base(FP32, 0, each)
         loss = model.gradients(pairs, LABELS[:12])
         gradients = [p.grad.cpu().numpy() for p in model.transformer.parameters() if p.grad is not None]
-        found.append((loss, model.scores(pairs, 5), *gradients))
+        found.append((float(loss), model.scores(pairs, 5), *gradients))
     for ours, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)

@@ -31,12 +31,13 @@ def settle_arithmetic() -> None:
 
 
 def settle_training(device: str) -> None:
-    """Let torch use algorithms for gradients that give the same bits each time, where it has any, on a GPU."""
+    """Let torch use only algorithms for gradients that give the same bits each time, on a GPU."""
     if torch.device(device).type != "cuda":
         return
     # cuBLAS reads it when it starts.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # Not warn_only: with it torch leaves the gradients of its quick kinds of attention as they are.
+    torch.use_deterministic_algorithms(True)
     # Otherwise each new tensor is filled first.
     setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)  # noqa: B010 (pyright does not know it)
 
@@ -56,6 +57,15 @@ def limit_memory(share: float) -> None:
     """
     if 0 < share < 1 and torch.cuda.is_available():
         torch.cuda.set_per_process_memory_fraction(share)
+
+
+def free_memory(device: torch.device) -> int:
+    """Return how many bytes of its memory torch may still take in this process; 0 of a CPU."""
+    if device.type != "cuda":
+        return 0
+    free, whole = torch.cuda.mem_get_info(device)
+    limit = torch.cuda.get_per_process_memory_fraction(device) * whole
+    return max(0, min(free, int(limit) - torch.cuda.memory_reserved(device)))
 
 
 def device_fault(device: str) -> str:

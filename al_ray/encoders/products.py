@@ -45,11 +45,12 @@ def use_onednn(network: torch.nn.Module) -> None:
 
 
 class OneDnnLinear(torch.nn.Linear):
-    """A linear layer with the same weights and names; of bf16 torch takes the product itself."""
+    """A linear layer with the same weights and names; of bf16, or on a GPU, torch takes the product itself."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """(..., inputs) -> (..., outputs)."""
-        if input.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+        # A network of a CPU may have been moved to a GPU.
+        if input.device.type != "cpu" or input.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
             return super().forward(input)
         return _Linear.apply(input, self.weight, self.bias)
 

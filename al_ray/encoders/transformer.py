@@ -68,7 +68,7 @@ class Encoder:
             kind = transformer.config.model_type
             raise BadOption(f"encoder {config.encoder} is an encoder-decoder ({kind}); give an encoder, such as a BERT")
         # XLNet has -1: its positions are relative and unlimited.
-        limit = getattr(transformer.config, "max_position_embeddings", -1)
+        limit = getattr(transformer.config, "max_position_embeddings", -1) - _positions_before_text(transformer)
         if 0 <= limit < config.max_length:
             raise BadOption(
                 f"--max-length {config.max_length} is beyond {config.encoder}'s {limit} positions; lower it"
@@ -147,7 +147,8 @@ class Encoder:
         ids, mask = tokens.padded(rows, self.pad)
         # Attention without a mask takes fewer operations, and on a GPU a faster kernel.
         full = bool(mask.all())
-        ids, mask = ids.to(self.device), mask.to(self.device)
+        # The host does not wait: CUDA has copied unpinned memory when the call returns.
+        ids, mask = ids.to(self.device, non_blocking=True), mask.to(self.device, non_blocking=True)
         with mixed(self.config.arithmetic, self.device):
             hidden = self.transformer(input_ids=ids, attention_mask=None if full else mask.long()).last_hidden_state
         # A caller may be in autocast, for several passes.
@@ -174,6 +175,14 @@ class Encoder:
         write_json(
             folder / "sentence_bert_config.json", {"max_seq_length": self.config.max_length, "do_lower_case": False}
         )
+
+
+def _positions_before_text(transformer: Any) -> int:
+    """Return how many positions no text uses: RoBERTa and its like count them from behind the padding's number."""
+    for name, module in transformer.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.padding_idx) + 1
+    return 0
 
 
 def lowercase(tokenizer: Any) -> None:

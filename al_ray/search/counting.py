@@ -24,7 +24,7 @@ from al_ray.search.vector_files import single
 TABLE = 16  # Rows for each one looked up, above which a search takes less time than a table.
 COUNTED = 2**18  # Sampled pairs that are counted at a time.
 COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 8 MB an array.
-GPU_COLUMNS = 2**15  # The same on a GPU, where a product must be large to be worth its start.
+GPU_CELLS = 2**25  # Of a product on a GPU, which must be large to be worth its start.
 REACH = 1.05  # Cosines are sorted into intervals from -REACH to REACH.
 
 
@@ -58,7 +58,7 @@ def count_block(
     symmetric = request.bootstrap.symmetric
     # In a symmetric task no text on the right comes before the first on the left.
     first = int(np.searchsorted(held.rows, queries.rows[:1]).sum()) if symmetric else 0
-    step = COLUMNS if device == "cpu" else GPU_COLUMNS
+    step = COLUMNS if device == "cpu" else max(1, GPU_CELLS // max(1, len(queries.rows)))
     tables, starts = _Tables(request, queries.vectors.shape[1], device), range(first, len(held.rows), step)
     coming = iter(starts)
 

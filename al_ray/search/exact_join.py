@@ -24,7 +24,7 @@ from al_ray.core.candidates import Candidates
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Rows
 from al_ray.core.vectors import Block
-from al_ray.encoders.hardware import give_back_memory
+from al_ray.encoders.hardware import free_memory, give_back_memory
 from al_ray.encoders.products import product
 from al_ray.search.least_pairs import Cells, JoinQuery, LeastPairs
 from al_ray.search.merge import reachable_block
@@ -75,8 +75,7 @@ class ExactJoin:
         self.searches = [LeastPairs(query, keys) for query, keys in zip(queries, labelled, strict=True)]
         self.unordered, self.rule = queries[0].unordered, rule
         self.device, self.half = torch.device(device), half
-        free = torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else 0
-        self.room = min(RESIDENT, free // 8)
+        self.room = min(RESIDENT, free_memory(self.device) // 8)
         self._loaded, self._resident = list[LoadedBlock](), list[LoadedBlock]()
 
     @property

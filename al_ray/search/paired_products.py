@@ -12,6 +12,7 @@ import torch
 
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
+from al_ray.encoders.hardware import free_memory
 from al_ray.search.vector_files import single
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ def release() -> None:
 
 def _moved(vectors: Vectors, device: str) -> torch.Tensor | None:
     where = torch.device(device)
-    if where.type == "cuda" and vectors.nbytes > RESIDENT * torch.cuda.mem_get_info(where)[0]:
+    if where.type == "cuda" and vectors.nbytes > RESIDENT * free_memory(where):
         return None
     return torch.tensor(vectors, device=where)
 

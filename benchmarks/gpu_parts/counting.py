@@ -16,6 +16,7 @@ from al_ray.core.pairs import as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, Vectors, paired_scores
+from al_ray.encoders.hardware import settle_arithmetic
 from al_ray.metrics.average_precision import counts_above
 from al_ray.metrics.bootstrap import QueryBootstrap
 from al_ray.metrics.estimator import CountRequest
@@ -26,6 +27,7 @@ from benchmarks.gpu_parts.setup import Settings
 
 def measure(settings: Settings, figures: dict[str, Any]) -> None:
     """Add what each does in a second; RuntimeError if it is not what its twin returns."""
+    settle_arithmetic()
     vectors = clustered(*settings.size((32768, 384), (1024, 32)))
     queries = vectors[: settings.size(4096, 64)]
     product = exact_product(queries, vectors, settings.device)

@@ -8,6 +8,7 @@ from al_ray.apps.planning.measure_hardware import clustered
 from al_ray.core.candidates import Candidates, Order
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.vectors import Block, Vectors
+from al_ray.encoders.hardware import settle_arithmetic
 from al_ray.search.exact_join import ExactJoin
 from al_ray.search.least_pairs import JoinQuery
 from benchmarks.gpu_parts.setup import Settings
@@ -17,6 +18,7 @@ ORDER = Order(0.6)
 
 def measure(settings: Settings, figures: dict[str, Any]) -> None:
     """Add seconds by block size; RuntimeError if pairs differ from those of other blocks or of float64."""
+    settle_arithmetic()
     vectors = clustered(*settings.size((65536, 768), (512, 32)))
     count, few = settings.size(10_000, 100), vectors[: settings.size(4096, 128)]
     found = join(settings, few, few.shape[0] // 3, count // 10)

@@ -6,12 +6,14 @@ import numpy as np
 
 from al_ray.apps.planning.measure_hardware import clustered
 from al_ray.core.vectors import Block, dots
+from al_ray.encoders.hardware import settle_arithmetic
 from al_ray.search.flat_index import FlatIndex
 from benchmarks.gpu_parts.setup import Settings
 
 
 def measure(settings: Settings, figures: dict[str, Any]) -> None:
     """Add seconds for each way; RuntimeError if the cosines of the nearest are not those of float64."""
+    settle_arithmetic()
     vectors = clustered(*settings.size((65536, 768), (512, 32)))
     asked, count = settings.size(8192, 64), settings.size(100, 5)
     rows = np.arange(len(vectors))

@@ -103,5 +103,7 @@ def waits(settings: Settings, shape: Shape) -> dict[str, float]:
         finally:
             torch.cuda.set_sync_debug_mode("default")
     # A name of the file that is short and still tells al_ray from torch.
-    places = Counter(f"{'/'.join(one.filename.split('/')[-3:])}:{one.lineno}" for one in caught)
+    places = Counter(
+        f"{'/'.join(one.filename.split('/')[-3:])}:{one.lineno}" for one in caught if "synchroniz" in str(one.message)
+    )
     return {place: number / count for place, number in places.most_common(20)}

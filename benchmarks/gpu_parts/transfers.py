@@ -8,6 +8,7 @@ import torch
 from torch import distributed
 
 from al_ray.core.config.sections import TrainingConfig
+from al_ray.encoders.hardware import settle_arithmetic
 from al_ray.training.checkpoint import NAME, Checkpoint, restored
 from al_ray.training.head import Head
 from al_ray.training.optimizer import Optimiser
@@ -17,6 +18,7 @@ from benchmarks.gpu_parts.setup import Settings, shapes
 
 def measure(settings: Settings, figures: dict[str, Any]) -> None:
     """Add bytes per second of copies and of a checkpoint, and what the process group computed."""
+    settle_arithmetic()
     figures["copies, bytes per second"] = copies(settings)
     figures["checkpoint"] = checkpoint(settings)
     figures["group of one rank"] = group(settings)

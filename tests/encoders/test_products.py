@@ -84,6 +84,14 @@ def test_a_layer_keeps_names_and_copies_and_its_gradients_are_only_those_wanted(
     assert all(weight.grad is None for weight in network.parameters())
 
 
+def test_a_layer_that_was_moved_to_another_device_is_torchs(monkeypatch):
+    layer = torch.nn.Sequential(torch.nn.Linear(3, 2))
+    use_onednn(layer)
+    monkeypatch.setattr(products, "_Linear", None)
+    # As in training on a GPU: weights of float32, which autocast there makes bf16.
+    assert layer.to("meta")(torch.ones(1, 3, device="meta")).device.type == "meta"
+
+
 def test_bf16_and_empty_inputs_go_to_torch():
     layer = torch.nn.Sequential(torch.nn.Linear(3, 2))
     use_onednn(layer)

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModel
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.encoders import pretrained, transformer
+from al_ray.encoders.random_bert import letters_tokenizer
+from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder
 
 TEXTS = ["a short one", "Zwei, drei - 45!", "", "x", "much longer than twenty-four word pieces in any tokenizer " * 20]
@@ -69,6 +72,18 @@ def test_tokens_do_not_depend_on_the_block_size(letters, monkeypatch):
     parts = encoder.tokenise(TEXTS)
     assert (parts.ids.tolist(), parts.starts.tolist()) == (whole.ids.tolist(), whole.starts.tolist())
     assert len(encoder.tokenise([])) == 0
+
+
+def test_positions_that_no_text_of_a_roberta_uses_do_not_count():
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    config = AutoConfig.for_model("roberta", vocab_size=50, max_position_embeddings=20, **sizes)
+    network, options = AutoModel.from_config(config), EncoderConfig("roberta", None, 18, 8, 1)
+    # Positions 2 to 19.
+    longest = Encoder(network, letters_tokenizer(), options)
+    tokens = Tokens(np.full(18, 5, dtype=np.int32), np.array([0, 18]))
+    assert longest.embed(tokens, np.array([0])).shape == (1, 8)
+    with pytest.raises(BadOption, match="--max-length 19 is beyond roberta's 18 positions"):
+        Encoder(network, letters_tokenizer(), replace(options, max_length=19))
 
 
 def test_a_limit_beyond_the_encoders_positions_is_refused(letters):

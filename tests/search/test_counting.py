@@ -75,7 +75,8 @@ def counted(vectors, hidden: Pairs, symmetric: bool, rule: PairRule | None, devi
 @pytest.mark.parametrize("ruled", [False, True])
 def test_all_pairs_are_counted_as_in_float64_on_each_device(monkeypatch, kind, symmetric, ruled, device, threads):
     monkeypatch.setattr(counting, "COLUMNS", 70)
-    monkeypatch.setattr(counting, "GPU_COLUMNS", 110)
+    # Of 100 queries: 110 columns.
+    monkeypatch.setattr(counting, "GPU_CELLS", 11_000)
     vectors, groups = unit_vectors(300, kind=kind), (np.arange(300) % 3).astype(np.int32)
     rule = PairRule(same=GroupCodes(("g",), groups, groups)) if ruled else None
     hidden = as_pairs([100, 101, 150], [250, 299, 160])

@@ -242,8 +242,9 @@ def test_own_blocks_stay_on_the_device_as_long_as_there_is_room(monkeypatch):
 
 def test_what_stays_on_a_gpu_is_at_most_an_eighth_of_its_free_memory(monkeypatch):
     for free, room in ((2**33, 2**30), (2**40, join.RESIDENT)):
-        monkeypatch.setattr(join.torch.cuda, "mem_get_info", lambda _, free=free: (free, 2**40))
+        monkeypatch.setattr(join, "free_memory", lambda _, free=free: free)
         assert ExactJoin([JoinQuery(HIGHEST, 1, WIDTH, False)], [NO_KEYS], "cuda:0").room == room
+    monkeypatch.undo()
     assert ExactJoin([JoinQuery(HIGHEST, 1, WIDTH, False)], [NO_KEYS], "cpu").room == 0
 
 

@@ -20,6 +20,7 @@ from al_ray.core.scorer import Floats
 from al_ray.encoders.cnn import Cnn, is_cnn
 from al_ray.encoders.cross_encoder import Texts
 from al_ray.encoders.encoder import TextEncoder, saved
+from al_ray.encoders.hardware import settle_training
 from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import Encoder, refuse_other_weights
 from al_ray.encoders.vocabulary import Vocabulary
@@ -50,8 +51,9 @@ class StudentTrainer:
     """Trains students and computes their cosines. A plain class, which cluster/ makes an actor."""
 
     def __init__(self, spec: StudentSpec) -> None:
-        """Set the number of threads."""
+        """Set the number of threads, and algorithms whose results do not change from one training to the next."""
         torch.set_num_threads(spec.encoder.threads)
+        settle_training(spec.device)
         self.spec = spec
 
     def train(
@@ -150,7 +152,9 @@ def redraw(encoder: Encoder, layers: int, seed: int) -> None:
         for layer in stack[len(stack) - layers :]:
             for module in layer.modules():
                 if isinstance(module, torch.nn.Linear):
-                    module.weight.normal_(0.0, float(encoder.transformer.config.initializer_range))
+                    # By the CPU's generator, wherever the weights are.
+                    drawn = torch.empty(module.weight.shape).normal_(0.0, encoder.transformer.config.initializer_range)
+                    module.weight.copy_(drawn)
                     module.bias.zero_()
                 elif isinstance(module, torch.nn.LayerNorm):
                     module.reset_parameters()

@@ -18,6 +18,7 @@ from al_ray.core.task import Task, strings_at
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.cnn import filters_of, is_cnn
 from al_ray.encoders.encoder import TextEncoder, learn_words, untrained
+from al_ray.encoders.hardware import settle_arithmetic, settle_training
 from al_ray.runs.place import refuse_inside
 from al_ray.storage.atomic_folder import whole
 from al_ray.storage.lock import locked
@@ -33,6 +34,8 @@ def train(
     device: "cpu", or "cuda:0".
     """
     check_device(device)
+    settle_arithmetic()
+    settle_training(device)
     if is_cnn(config.encoder):
         filters_of(config.encoder)
     task = one_sided(read_task(storage_path(config.task)))

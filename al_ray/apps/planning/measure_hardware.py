@@ -28,6 +28,7 @@ from al_ray.core.rng import generator
 from al_ray.core.scorer import Scorer
 from al_ray.core.vectors import PAIRS_AT_ONCE, Block, Vectors, paired_scores
 from al_ray.encoders.cnn import is_cnn
+from al_ray.encoders.hardware import settle_arithmetic, settle_training
 from al_ray.encoders.products import product
 from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.encoders.tokens import Tokens, batches
@@ -70,6 +71,8 @@ def measure_constants(probe: MachineProbe, texts: Sequence[str]) -> Iterator[tup
         raise BadOption("there is no CUDA device here to measure; run --measure where there is one, or drop --gpus")
     if is_cnn(probe.encoder.encoder):
         raise BadOption(f"--encoder {probe.encoder.encoder} is no transformer, and plans cover only these; give one")
+    settle_arithmetic()
+    settle_training(probe.device)
     torch.set_num_threads(probe.encoder.threads)
     set_threads(probe.encoder.threads)
     # Loads Faiss, as an actor does that has an index of it.
