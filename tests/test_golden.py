@@ -323,7 +323,8 @@ OPTIONS: dict[str, str] = {
         "task": "t", "strategy": "uncertainty", "seed": 0, "rounds": 4, "first_batch": 2048, "growth": 1.5,
         "dev_labels": 0, "oracle": "simulated", "seeding": "retrieval", "matched": null, "train_every_budget": false,
         "search": {"kind": "knn", "exact_pairs": 20000000000, "neighbours": 100, "index": "Flat",
-        "nprobe": 10, "least_recall": 0.9, "block": 1024, "ordered_pairs": false}, "training":
+        "nprobe": 10, "least_recall": 0.9, "block": 1024, "ordered_pairs": false},
+        "scoring": {"neighbourhood": "off"}, "training":
         {"epochs": 2, "start": "pretrained", "batch": 16, "workers": 1, "learning_rate": 2e-05,
         "epsilon": 1e-06, "weight_decay": 0.0, "warmup": 0.1, "head_rate": 10000.0, "initial_weight": 10.0,
         "initial_bias": -50.0, "bias_correction": false, "clip_norm": 1.0,

@@ -9,7 +9,7 @@ from al_ray.active_learning.strategies import STRATEGIES, StrategyName, budgets_
 from al_ray.core.config.bounds import Between, Group, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.oracle import oracle_forms, oracle_kind, oracle_name, oracles_help
-from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
+from al_ray.core.config.sections import EvaluationConfig, ScoringConfig, SearchConfig, TrainingConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
 from al_ray.core.task import SPLITS
@@ -51,6 +51,7 @@ class RunConfig(EncoderConfig):
     """For stratified-match: the numbers of positives and negatives to draw; --match RUN takes them from a run."""
     train_every_budget: Annotated[bool, PAPER] = field(default=False, metadata={"help": budgets_help()})
     search: SearchConfig = field(default_factory=SearchConfig)
+    scoring: ScoringConfig = field(default_factory=ScoringConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 

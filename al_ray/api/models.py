@@ -8,6 +8,7 @@ import numpy as np
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.neighbourhood import means_in
 from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.vectors import Vectors, dots
 from al_ray.encoders.encoder import TextEncoder, load, saved
@@ -24,6 +25,8 @@ from al_ray.training.saved_model import SCORER, read_model
 class PairModel:
     """A trained bi-encoder and its scorer, p = sigmoid(w * cosine + b) (paper, Eq. 7).
 
+    Of a run with --scoring.neighbourhood a, the cosine less a times the mean cosine of the left text with its 5 nearest
+    right texts takes the place of the cosine.
     calibrated_on: what p was checked on, "audit" or "dev-labels" (w and b were also fitted to these labels) or "dev";
     None if on nothing. Then p is a score that ranks pairs, and not a probability: w and b were fitted to pairs that a
     strategy chose.
@@ -35,7 +38,7 @@ class PairModel:
 
     @property
     def boundary(self) -> float:
-        """Return the cosine at which the score is 1/2."""
+        """Return the cosine, less what is subtracted from it, at which the score is 1/2."""
         return self.scorer.boundary
 
     def encode(self, texts: Sequence[str], side: Side = "left") -> Vectors:
@@ -67,15 +70,31 @@ class PairModel:
             raise BadOption(f"left has {len(left):,} texts and right {len(right):,}; give the two texts of every pair")
         return dots(self.encode(left), self.encode(right, "right"))
 
-    def score(self, left: Sequence[str], right: Sequence[str]) -> Floats:
+    def score(
+        self, left: Sequence[str], right: Sequence[str], collection: Sequence[str] | Vectors | None = None
+    ) -> Floats:
         """Compute the score of left[i] with right[i] for n pairs: (n,), in [0, 1]; higher for likelier matches.
 
         It estimates the probability of a match only if `calibrated_on` is not None (docs/audit.md).
 
+        collection: all right texts among which matches are looked for, or their vectors (m, d), as `encode` returns
+        them. A model of a run with --scoring.neighbourhood needs them, and no other takes them.
+
         Raises:
-            BadOption: if the two sequences are not of the same length.
+            BadOption: if the two sequences are not of the same length, or for a collection too many or too few.
         """
-        return self.scorer.probability(self.cosines(left, right))
+        cosines, weight = self.cosines(left, right), self.scorer.neighbourhood
+        if (collection is None) != (not weight):
+            raise BadOption(
+                f"this model was trained with --scoring.neighbourhood {weight}: give score() as collection all right "
+                "texts among which you look for matches, or their vectors"
+                if weight
+                else "this model scores pairs without a collection; leave it out"
+            )
+        if collection is None:
+            return self.scorer.probability(cosines)
+        every = collection if isinstance(collection, np.ndarray) else self.encode(collection, "right")
+        return self.scorer.probability(cosines - weight * means_in(every, self.encode(left)))
 
 
 def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
@@ -121,7 +140,8 @@ def _calibrated(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str | Non
     calibration: dict[str, Any] | None = content.get("calibration")
     try:
         if recalibration is not None:
-            scorer = Scorer(float(recalibration["weight"]), float(recalibration["bias"]))
+            weight, bias = float(recalibration["weight"]), float(recalibration["bias"])
+            scorer = Scorer(weight, bias, neighbourhood=trained.neighbourhood)
             return scorer, str(recalibration["source"])
         # An earlier version wrote no source, and had dev alone.
         return trained, None if calibration is None else str(calibration.get("source", "dev"))

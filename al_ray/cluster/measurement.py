@@ -74,7 +74,7 @@ def score_stated_pairs(
         model = folder.model(number) if number else pool.untrained()
 
         def score(split: Split, pairs: Pairs) -> Floats:
-            cosines = pool.cosines(model, split, pairs)
+            cosines = pool.scores(model, split, pairs)
             return cosines if model.scorer is None else model.scorer.logit(cosines)
 
         return score_stated(map(folder.task.stating, splits), score)

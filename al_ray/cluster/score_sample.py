@@ -57,9 +57,9 @@ def draw_by_score(
     drawn = _draw_bands(split, bands(reach, total, draw.top), first, keys, draw)
     of_rest = np.flatnonzero(drawn.ranks == reach)
     if len(of_rest):
-        drawn.cosines[of_rest] = pool.cosines(model, split, drawn.pairs[of_rest])
+        drawn.cosines[of_rest] = pool.scores(model, split, drawn.pairs[of_rest])
     # With no pair, blocks would still be in flight when the shards end.
-    of_known = pool.cosines(model, split, split.space.pairs(keys)) if len(keys) else np.empty(0)
+    of_known = pool.scores(model, split, split.space.pairs(keys)) if len(keys) else np.empty(0)
     return drawn.shuffled(generator(draw.seed, "audit-order", draw.number)), BandScores(first.cosines, of_known, labels)
 
 

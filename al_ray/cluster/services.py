@@ -1,10 +1,13 @@
 """The services of a run on Ray (active_learning/ports.py): shard actors, trainer actors, oracle and run folder."""
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+
+import numpy as np
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
@@ -22,9 +25,10 @@ from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool
 from al_ray.cluster.training_group import Training, deploy_training, model_of
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled, Model
 from al_ray.core.progress import OnProgress
+from al_ray.core.scorer import refit
 from al_ray.core.task import Task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import write_seconds
@@ -32,19 +36,26 @@ from al_ray.search.faiss_index import GPU_NEIGHBOURS, refuse_unindexed
 from al_ray.search.flat_index import is_flat_on_gpu
 from al_ray.search.knn_merge import SPARE
 from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.storage.pair_cosines import FIT, SCORES, read_cosines, write_cosines
 from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.training.saved_model import write_scorer
 from al_ray.training.trainer import Trainer, TrainerSpec
 
+logger = logging.getLogger(__name__)
+
 # Stages that query the pool; the pool embeds before it answers.
-QUERYING = ("search", "evaluate", "examples")
+QUERYING = ("search", "train", "evaluate", "examples")
 
 
 class TrainerActor:
     """The Trainer of the loop: actors that write models into the run folder."""
 
-    def __init__(self, training: Training, pool: ShardedPool, journal: RunFolder, watch: OnProgress) -> None:
-        """training: runs a training on one actor or several."""
+    def __init__(
+        self, training: Training, pool: ShardedPool, journal: RunFolder, watch: OnProgress, neighbourhood: float = 0.0
+    ) -> None:
+        """training: runs a training on one actor or several. neighbourhood: as in Scorer."""
         self.training, self.pool, self.journal, self.watch = training, pool, journal, watch
+        self.neighbourhood = neighbourhood
 
     def untrained(self) -> Model:
         """The pre-trained encoder."""
@@ -54,7 +65,20 @@ class TrainerActor:
         """Train the model of round `number`."""
         folder = (self.journal.round(number) / "model").resolve()
         events = self.training(labelled, number, start, str(folder))
-        return model_of(events, lambda step: self.watch("train", step.step, step.steps))
+        model = model_of(events, lambda step: self.watch("train", step.step, step.steps))
+        return self._fitted_to_scores(model, labelled, number) if self.neighbourhood else model
+
+    def _fitted_to_scores(self, model: Model, labelled: Labelled, number: int) -> Model:
+        """Fit the scorer again, to the scores of the labelled pairs instead of their cosines."""
+        folder, split = self.journal.round(number), self.journal.task.split("train")
+        pairs, cosines = read_cosines(folder / FIT)
+        if not np.array_equal(pairs, labelled.pairs):
+            raise BadFile(f"{folder / FIT} has other pairs than the labelled ones; move {folder / 'model'} away")
+        scores = cosines - self.neighbourhood * self.pool.means_of_nearest(model, split).of(pairs[:, 0])
+        write_cosines(folder / SCORES, pairs, scores)
+        scorer = replace(refit(scores, labelled.labels), neighbourhood=self.neighbourhood)
+        logger.info("fitted to scores: %s, loss %.4f, boundary %.4f", scorer.outcome, scorer.loss, scorer.boundary)
+        return write_scorer(model, scorer)
 
 
 class RayRunServices:
@@ -143,6 +167,11 @@ def _refuse_unfit(config: RunConfig, cluster: ClusterConfig, task: Task, out: St
     """Raise BadOption, before any wait for resources, if shards cannot work as the options say."""
     refuse_unshared((storage_path(config.task), out), cluster)
     refuse_index(config.search, task)
+    if config.scoring.weight and task.symmetric:
+        raise BadOption(
+            f"jobs.run --scoring.neighbourhood {config.scoring.neighbourhood}: task {task.name!r} has one set of "
+            "texts, and such scores are for tasks of two; leave it out"
+        )
     if cluster.gpus_per_shard and not is_flat_on_gpu(config.search.index, cluster.device):
         _refuse_beyond_gpus(config, task)
 
@@ -234,7 +263,7 @@ def deploy_services(
         )
         with deploy_training(spec, cluster, places.slots(Trainer.__name__)) as training:
             dev = None if dev_oracle is None else ShardedDevSampler(config, journal, dev_oracle, pool)
-            trainer = TrainerActor(training, pool, journal, watch)
+            trainer = TrainerActor(training, pool, journal, watch, config.scoring.weight)
             services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)
             # Before any training, while the shards hold vectors of the untrained encoder, which finds the near pairs.
             services.make_sets()

@@ -18,15 +18,18 @@ Labels = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Scorer:
-    """Platt scaling of a cosine: p = sigmoid(weight * cosine + bias). Saved with the model (docs/departures.md, 4).
+    """Platt scaling of a score: p = sigmoid(weight * score + bias). Saved with the model (docs/departures.md, 4).
 
-    loss: mean binary cross-entropy on the cosines of the fit, in nats. outcome: the case of the fit; see `refit`.
+    loss: mean binary cross-entropy on the scores of the fit, in nats. outcome: the case of the fit; see `refit`.
+    neighbourhood: a, from 0 to 1. The score is the cosine less a times the mean cosine of the left text's nearest right
+    texts (core/neighbourhood.py); with a = 0, the default, it is the cosine.
     """
 
     weight: float
     bias: float
     loss: float = float("nan")
     outcome: str = "fitted"
+    neighbourhood: float = 0.0
 
     @property
     def boundary(self) -> float:

@@ -1,7 +1,7 @@
 """Vectors in memory, and float64 scores of pairs of them, each summed in a fixed order."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -39,11 +39,21 @@ def paired_scores(
 
 @dataclass(frozen=True)
 class Block:
-    """Some texts with their vectors: rows (b,), unit vectors (b, d). What travels between shards."""
+    """Some texts with their vectors: rows (b,), unit vectors (b, d). What travels between shards.
+
+    offsets: (b,) of left texts, subtracted from each text's cosines to give scores that compare across texts
+    (core/neighbourhood.py); None where the cosine is the score.
+    """
 
     rows: Rows
     vectors: Vectors
+    offsets: Floats | None = field(default=None, kw_only=True)
 
     def take(self, places: Rows) -> "Block":
         """Return the texts at (k,) places."""
-        return Block(self.rows[places], self.vectors[places])
+        offsets = None if self.offsets is None else self.offsets[places]
+        return Block(self.rows[places], self.vectors[places], offsets=offsets)
+
+    def scores(self, places: Rows, cosines: Floats) -> Floats:
+        """(n,) places of left texts here and (n,) cosines with others -> (n,) scores."""
+        return cosines if self.offsets is None else cosines - self.offsets[places]

@@ -9,14 +9,14 @@ The path of AP from scores to an Evaluation:
 PoolEvaluator (cluster/pool) takes this path over shards, and evaluate_on_sample with any PairScorer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
 
-from al_ray.core.pairs import Keys, Pairs
-from al_ray.core.scorer import Floats
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, as_pairs
+from al_ray.core.scorer import Floats, Scorer
 from al_ray.core.task import Split
 from al_ray.metrics.average_precision import Counts, Ints, StratumSummary, count_scores, counts_above, false_positives
 from al_ray.metrics.bootstrap import (
@@ -33,6 +33,7 @@ from al_ray.metrics.intervals import scale_of, weights_of
 from al_ray.metrics.strata import EvaluationSet
 
 Sum = TypeVar("Sum", Reliability, Floats)
+COUNTED = 2**18  # Sampled pairs that are counted at a time.
 
 
 class PairScorer(Protocol):
@@ -115,6 +116,59 @@ def count_sample(
         request.bootstrap.of_negatives(pairs, scores),
         resample_pairs(request.bootstrap.thresholds, keys, scores, 1.0) if request.compared else None,
     )
+
+
+@dataclass(frozen=True)
+class SampleWeights:
+    """How many negatives a sampled pair of each stratum represents; width: of the pairs' keys."""
+
+    width: int
+    weights: tuple[float, ...]
+
+
+class SampleCounter:
+    """Counts sampled negatives of several blocks at a time, because a count has a fixed cost."""
+
+    def __init__(self, request: CountRequest, weights: SampleWeights, scorer: Scorer | None) -> None:
+        """No pair yet."""
+        self.request, self.weights, self.scorer = request, weights, scorer
+        self._counts = [NegativeCounts.zero(request) for _ in weights.weights]
+        self._waiting = [[(NO_KEYS, np.empty(0))] for _ in weights.weights]
+
+    def add(self, stratum: int, keys: Keys, scores: Floats) -> None:
+        """Add (n,) pairs of a stratum with their scores."""
+        self._waiting[stratum].append((keys, scores))
+        if sum(len(keys) for keys, _ in self._waiting[stratum]) >= COUNTED:
+            self._count(stratum)
+
+    def result(self) -> list[NegativeCounts]:
+        """Return the counts of each stratum."""
+        for stratum in range(len(self._counts)):
+            self._count(stratum)
+        return self._counts
+
+    def _count(self, stratum: int) -> None:
+        keys, scores = map(np.concatenate, zip(*self._waiting[stratum], strict=True))
+        self._waiting[stratum] = [(NO_KEYS, np.empty(0))]
+        pairs = as_pairs(*np.divmod(keys, self.weights.width))
+        logits = None if self.scorer is None else self.scorer.logit(scores)
+        weight = self.weights.weights[stratum]
+        self._counts[stratum] += count_sample(self.request, keys, pairs, scores, logits, weight)
+
+
+def pieces_of(keys: Keys, width: int, pairs: int, texts: int) -> Iterator[slice]:
+    """Cut sorted keys, made with `width`, into pieces of at most COUNTED pairs, to be scored by shards.
+
+    A piece has at most `pairs` pairs, few of which have their right text on one shard, or at most `texts` left texts.
+    """
+    start = 0
+    while start < len(keys):
+        left = keys[start : start + COUNTED] // width
+        firsts = np.flatnonzero(left[1:] != left[:-1]) + 1
+        stop = int(firsts[texts - 1]) if len(firsts) >= texts else len(left)
+        stop = start + max(stop, min(pairs, len(left)))
+        yield slice(start, stop)
+        start = stop
 
 
 def build_evaluation(

@@ -18,7 +18,7 @@ from al_ray.metrics.round_comparison import (
     prequential_average_precision,
 )
 from al_ray.runs.ledger import Ledger
-from al_ray.storage.pair_cosines import FIT, read_cosines
+from al_ray.storage.pair_cosines import read_fitted
 
 
 def headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def compare_with_round_before(ledger: Ledger, state: State, before: Scorer | Non
     cosines = batch.cosines if chosen_by_model else np.full(len(batch.pairs), np.nan)
     new = labelled.pairs[(labelled.rounds == state.round) & (labelled.labels != UNSURE)]
     labels = labelled.labels[(labelled.rounds == state.round) & (labelled.labels != UNSURE)]
-    earlier, earlier_cosines = read_cosines(ledger.round(state.round - 1) / FIT)
-    fitted, now = read_cosines(ledger.round(state.round) / FIT)
+    earlier, earlier_cosines = read_fitted(ledger.round(state.round - 1))
+    fitted, now = read_fitted(ledger.round(state.round))
     known = np.concatenate([keys(batch.pairs), keys(earlier)])
     known, first = np.unique(known, return_index=True)
     then = look_up(keys(fitted), known, np.concatenate([cosines, earlier_cosines])[first])

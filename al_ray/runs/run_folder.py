@@ -13,7 +13,7 @@ round-NNN/seconds.json             time of stages before the process ended, see 
 round-NNN/record.json              metrics of the round, its model's digest and scorer, each split's evaluation
 round-NNN/examples.parquet         error examples, see runs/error_examples.py
 dev-labels/                        labels of drawn dev pairs (--dev-labels), see runs/dev_labels.py
-round-NNN/fit.parquet              cosines of the labelled pairs under the round's model (al_ray/training writes it)
+round-NNN/fit, scores.parquet      cosines of the labelled pairs under the round's model, see storage/pair_cosines.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
 mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
 events/                            the same metrics for TensorBoard
@@ -151,7 +151,7 @@ class RunFolder:
         if not isinstance(model, dict) or not all(isinstance(model.get(name), MODEL[name]) for name in MODEL):
             raise BadFile(f"{path} does not describe the model of the round; restore it")
         # An absolute path, because an actor may have another working directory.
-        scorer = Scorer(**{name: model[name] for name in Scorer.__dataclass_fields__})
+        scorer = Scorer(**{name: model[name] for name in Scorer.__dataclass_fields__ if name in model})
         return Model(str(folder.resolve()), model["digest"], scorer)
 
     def refuse_lost(self, number: int) -> None:

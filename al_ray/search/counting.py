@@ -1,6 +1,5 @@
 """Counting negatives above thresholds: all of two blocks of texts, or those of a sample. Counts of parts add."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,32 +7,23 @@ import torch
 
 from al_ray.core.candidates import margin
 from al_ray.core.pair_rule import PairRule
-from al_ray.core.pairs import NO_KEYS, Keys, Mask, Pairs, Rows, as_pairs
+from al_ray.core.pairs import Mask, Pairs, Rows
 from al_ray.core.scorer import Floats, Scorer, refuse_nan
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.encoders.products import product
 from al_ray.metrics.average_precision import counts_above
 from al_ray.metrics.bootstrap import REPLICATES, cumulate_counts
 from al_ray.metrics.calibration import reliability
-from al_ray.metrics.estimator import CountRequest, NegativeCounts, count_sample
+from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.merge import reachable_block
 from al_ray.search.paired_products import Kept, on_device, paired_products
 from al_ray.search.threads import in_threads
 from al_ray.search.vector_files import single
 
 TABLE = 16  # Rows for each one looked up, above which a search takes less time than a table.
-COUNTED = 2**18  # Sampled pairs that are counted at a time.
 COLUMNS = 2048  # Right texts in one block of a product: what is known of 1,024 x 2,048 pairs is some 8 MB an array.
 GPU_CELLS = 2**25  # Of a product on a GPU, which must be large to be worth its start.
-REACH = 1.05  # Cosines are sorted into intervals from -REACH to REACH.
-
-
-@dataclass(frozen=True)
-class SampleWeights:
-    """How many negatives a sampled pair of each stratum represents; width: of the pairs' keys."""
-
-    width: int
-    weights: tuple[float, ...]
+REACH = 1.05  # Cosines are sorted into intervals from -REACH to REACH; scores that have offsets reach twice as far.
 
 
 def count_block(
@@ -59,7 +49,8 @@ def count_block(
     # In a symmetric task no text on the right comes before the first on the left.
     first = int(np.searchsorted(held.rows, queries.rows[:1]).sum()) if symmetric else 0
     step = COLUMNS if device == "cpu" else max(1, GPU_CELLS // max(1, len(queries.rows)))
-    tables, starts = _Tables(request, queries.vectors.shape[1], device), range(first, len(held.rows), step)
+    tables, starts = _Tables(request, _Cells.of_queries(queries), device), range(first, len(held.rows), step)
+    offsets = None if queries.offsets is None else torch.from_numpy(queries.offsets).float().to(device)
     coming = iter(starts)
 
     def count() -> _BlockCounter:
@@ -68,10 +59,13 @@ def count_block(
             columns = Block(held.rows[start : start + step], held.vectors[start : start + step])
             there = single(columns.vectors).to(device) if whole is None else whole[start : start + step].float()
             tile = product(rows, there)
-            _hide(tile, queries.rows, columns.rows, hidden, symmetric)
+            if offsets is not None:
+                tile.sub_(offsets[:, None])
+            lowest = -tables.cells.reach
+            _hide(tile, queries.rows, columns.rows, hidden, symmetric, lowest)
             if rule is not None:
                 forbidden = torch.from_numpy(~rule.table(queries.rows, columns.rows))
-                tile.masked_fill_(forbidden.to(device), -REACH)
+                tile.masked_fill_(forbidden.to(device), lowest)
             counter.add(tile, columns)
         return counter
 
@@ -88,9 +82,9 @@ class _Tables:
     are settled.
     """
 
-    def __init__(self, request: CountRequest, dimension: int, device: str) -> None:
-        """Make the tables of vectors of this dimension."""
-        self.cells, thresholds = _Cells(dimension), request.bootstrap.thresholds
+    def __init__(self, request: CountRequest, cells: "_Cells", device: str) -> None:
+        """Make the tables of these intervals."""
+        self.cells, thresholds = cells, request.bootstrap.thresholds
         self.close, self.marked = len(thresholds) + 1, self.cells.marked(request.thresholds)
         reach = np.cumsum(np.bincount(self.cells.of(thresholds), minlength=self.cells.count), dtype=np.int16)
         reach[self.marked] = self.close
@@ -119,11 +113,11 @@ class _BlockCounter:
         if tile.numel() and bool(tile.max().isnan()):
             refuse_nan(tile.cpu().numpy())
         tables, width = self.tables, self.tables.cells.width
-        cells = self.room[: tile.numel()].copy_(tile.mul_(1 / width).add_(REACH / width).view(-1))
+        cells = self.room[: tile.numel()].copy_(tile.mul_(1 / width).add_(tables.cells.reach / width).view(-1))
         self.numbers += torch.bincount(cells, minlength=tables.cells.count)
         reached = tables.reach.index_select(0, cells).view(tile.shape)
         left, right = np.divmod(_places_of(reached.view(-1), tables.close), len(columns.rows))
-        scores = paired_scores(self.queries.vectors, left, columns.vectors, right)
+        scores = self.queries.scores(left, paired_scores(self.queries.vectors, left, columns.vectors, right))
         self.settled += counts_above(self.request.thresholds, np.sort(scores))
         bootstrap = self.request.bootstrap
         exactly = np.searchsorted(bootstrap.thresholds[::-1], scores, side="right")
@@ -164,7 +158,7 @@ class _BlockCounter:
         numbers[0] = 0
         if scorer is not None:
             seen = np.flatnonzero(numbers)
-            logits = scorer.logit((seen + 0.5) * cells.width - REACH)
+            logits = scorer.logit((seen + 0.5) * cells.width - cells.reach)
             summed = reliability(logits, np.zeros(len(seen), dtype=np.uint8), 1.0, numbers[seen])
         numbers[self.tables.marked] = 0
         above = self.settled + np.cumsum(numbers[::-1])[::-1][cells.of(self.request.thresholds)]
@@ -174,63 +168,19 @@ class _BlockCounter:
         return NegativeCounts(above, summed, cumulate_counts(weighed.cpu().numpy()))
 
 
-class SampleCounter:
-    """Counts sampled negatives of several blocks at a time, because a count has a fixed cost."""
-
-    def __init__(self, request: CountRequest, weights: SampleWeights, scorer: Scorer | None) -> None:
-        """No pair yet."""
-        self.request, self.weights, self.scorer = request, weights, scorer
-        self._counts = [NegativeCounts.zero(request) for _ in weights.weights]
-        self._waiting = [[(NO_KEYS, np.empty(0))] for _ in weights.weights]
-
-    def add(self, stratum: int, keys: Keys, cosines: Floats) -> None:
-        """Add (n,) pairs of a stratum with their cosines."""
-        self._waiting[stratum].append((keys, cosines))
-        if sum(len(keys) for keys, _ in self._waiting[stratum]) >= COUNTED:
-            self._count(stratum)
-
-    def result(self) -> list[NegativeCounts]:
-        """Return the counts of each stratum."""
-        for stratum in range(len(self._counts)):
-            self._count(stratum)
-        return self._counts
-
-    def _count(self, stratum: int) -> None:
-        keys, cosines = map(np.concatenate, zip(*self._waiting[stratum], strict=True))
-        self._waiting[stratum] = [(NO_KEYS, np.empty(0))]
-        pairs = as_pairs(*np.divmod(keys, self.weights.width))
-        logits = None if self.scorer is None else self.scorer.logit(cosines)
-        weight = self.weights.weights[stratum]
-        self._counts[stratum] += count_sample(self.request, keys, pairs, cosines, logits, weight)
-
-
-def pieces_of(keys: Keys, width: int, pairs: int, texts: int) -> Iterator[slice]:
-    """Cut sorted keys, made with `width`, into pieces of at most COUNTED pairs, to be scored by shards.
-
-    A piece has at most `pairs` pairs, few of which have their right text on one shard, or at most `texts` left texts.
-    """
-    start = 0
-    while start < len(keys):
-        left = keys[start : start + COUNTED] // width
-        firsts = np.flatnonzero(left[1:] != left[:-1]) + 1
-        stop = int(firsts[texts - 1]) if len(firsts) >= texts else len(left)
-        stop = start + max(stop, min(pairs, len(left)))
-        yield slice(start, stop)
-        start = stop
-
-
 def score_pairs(queries: Block, held: Block, pairs: Pairs, thresholds: Floats, device: str = "cpu") -> Floats:
-    """(n, 2) pairs of the queries with held texts -> (n,) cosines, so near in float32 that counts are exact.
+    """(n, 2) pairs of the queries with held texts -> (n,) scores, so near in float32 that counts are exact.
 
     Those within the margin of a threshold are settled in float64, so that the counts do not depend on blocks or shards.
     """
     left, right = _places(queries.rows, pairs[:, 0]), _places(held.rows, pairs[:, 1])
     cosines = paired_products(queries.vectors, left, held.vectors, right, device).astype(np.float64)
     refuse_nan(cosines)
-    cells = _Cells(queries.vectors.shape[1])
-    near = np.flatnonzero(_marks.of(thresholds, cells)[cells.of(cosines)])
-    cosines[near] = paired_scores(queries.vectors, left[near], held.vectors, right[near])
-    return cosines
+    cells, scores = _Cells.of_queries(queries), queries.scores(left, cosines)
+    near = np.flatnonzero(_marks.of(thresholds, cells)[cells.of(scores)])
+    exact = paired_scores(queries.vectors, left[near], held.vectors, right[near])
+    scores[near] = queries.scores(left[near], exact)
+    return scores
 
 
 def _places(rows: Rows, wanted: Rows) -> Rows:
@@ -247,23 +197,33 @@ def _places(rows: Rows, wanted: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Intervals of cosines from -REACH to REACH, wider than the margin of a dimension by more than sorting rounds."""
+    """Intervals of scores from -reach to reach, wider than what rounding moves a score by more than sorting rounds."""
 
     dimension: int
+    reach: float
+    shifted: float
+
+    @classmethod
+    def of_queries(cls, queries: Block) -> "_Cells":
+        """Those of the scores with some left texts."""
+        if queries.offsets is None:
+            return cls(queries.vectors.shape[1], REACH, 0.0)
+        # An offset is at most 1, and its difference from a cosine is rounded to float32.
+        return cls(queries.vectors.shape[1], 2 * REACH, 2.0**-22)
 
     @property
     def width(self) -> float:
         """Width of an interval."""
-        return 1.1 * margin(self.dimension)
+        return 1.1 * (margin(self.dimension) + self.shifted)
 
     @property
     def count(self) -> int:
         """Number of intervals."""
-        return int(2 * REACH / self.width) + 2
+        return int(2 * self.reach / self.width) + 2
 
-    def of(self, cosines: Floats) -> Rows:
-        """(n,) cosines -> the intervals they fall into; the ends hold what lies beyond."""
-        return np.clip((cosines + REACH) / self.width, 1, self.count - 2).astype(np.int64)
+    def of(self, scores: Floats) -> Rows:
+        """(n,) scores -> the intervals they fall into; the ends hold what lies beyond."""
+        return np.clip((scores + self.reach) / self.width, 1, self.count - 2).astype(np.int64)
 
     def marked(self, thresholds: Floats) -> Mask:
         """(count,) in which intervals a float32 product may lie on the wrong side of a threshold."""
@@ -287,11 +247,11 @@ def _places_of(flat: torch.Tensor, value: int) -> Rows:
     return (flat == value).nonzero().view(-1).cpu().numpy()
 
 
-def _hide(tile: torch.Tensor, left: Rows, right: Rows, hidden: Pairs, symmetric: bool) -> None:
-    """Put the cells (b, c) that are no pairs to count into the lowest interval, where no cosine is."""
+def _hide(tile: torch.Tensor, left: Rows, right: Rows, hidden: Pairs, symmetric: bool, lowest: float) -> None:
+    """Put the cells (b, c) that are no pairs to count into the lowest interval, where no score is."""
     if symmetric and len(right) and right[0] <= left[-1]:
-        tile.masked_fill_(torch.from_numpy(left[:, None] >= right[None, :]).to(tile.device), -REACH)
+        tile.masked_fill_(torch.from_numpy(left[:, None] >= right[None, :]).to(tile.device), lowest)
     for turned in (hidden, hidden[:, ::-1]) if symmetric else (hidden,):
         here = turned[np.isin(turned[:, 0], left) & np.isin(turned[:, 1], right)]
         places = np.searchsorted(left, here[:, 0]) * len(right) + np.searchsorted(right, here[:, 1])
-        tile.view(-1).index_fill_(0, torch.from_numpy(places).to(tile.device), -REACH)
+        tile.view(-1).index_fill_(0, torch.from_numpy(places).to(tile.device), lowest)

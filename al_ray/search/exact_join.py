@@ -42,13 +42,14 @@ UNIT = 1.01  # Vectors have norm 1 but for rounding, to 16 bits it may be; this 
 class LoadedBlock:
     """A block where products are made: its vectors (b, d) on the device, and those that go into rough products.
 
-    moved: how far rounding to 16 bits moved a vector at most.
+    moved: how far rounding to 16 bits moved a vector at most. offsets: (b,) in float64, as in Block, on the device.
     """
 
     block: Block
     vectors: torch.Tensor
     rough: torch.Tensor
     moved: float
+    offsets: torch.Tensor | None = None
 
     @property
     def size(self) -> int:
@@ -113,6 +114,8 @@ class ExactJoin:
             for start in range(top if diagonal else 0, len(right.rows), width):
                 rows, columns = slice(top, top + height), slice(start, start + width)
                 tile = rough_cosines(ours.rough[rows], theirs.rough[columns])
+                if ours.offsets is not None:
+                    tile.sub_(ours.offsets[rows, None].float())
                 for search in searches:
                     cells = self._within(search, ours, theirs, tile, (top, start))
                     if diagonal:
@@ -136,11 +139,12 @@ class ExactJoin:
             if seen.block is block:
                 return seen
         vectors = single(block.vectors).to(self.device)
+        offsets = None if block.offsets is None else torch.from_numpy(block.offsets).to(self.device)
         if not self.half:
-            return LoadedBlock(block, vectors, vectors, 0.0)
+            return LoadedBlock(block, vectors, vectors, 0.0, offsets)
         rough = vectors.half()
         moved = float(torch.linalg.vector_norm(rough.double() - vectors.double(), dim=1).max())
-        return LoadedBlock(block, vectors, rough if self.device.type == "cuda" else rough.float(), moved)
+        return LoadedBlock(block, vectors, rough if self.device.type == "cuda" else rough.float(), moved, offsets)
 
     def _let_stay(self, loaded: LoadedBlock) -> None:
         """Let a block stay on the device if there is room for it."""
@@ -165,6 +169,8 @@ class ExactJoin:
         if self.half:
             # 16 bits let by many times as many as are wanted: most go again before they leave the device.
             cosines = closer(left.vectors, right.vectors, up, across)
+            if left.offsets is not None:
+                cosines = cosines - left.offsets[up]
             error = UNIT**2 * left.rough.shape[1] * 2.0**-52 + query.slack
             places = _inside(cosines, *query.window(search.bound + error))
             up, across, cosines = up[places], across[places], cosines[places]
@@ -174,7 +180,9 @@ class ExactJoin:
         """How far a rough cosine may be from the true one."""
         width = left.rough.shape[1]
         summed = rough_error(width) if self.half else UNIT**2 * width * 2.0**-24
-        return summed + UNIT * (left.moved + right.moved)
+        # An offset is at most 1, and its difference from a cosine is rounded to float32.
+        shifted = 0.0 if left.offsets is None else 2.0**-23
+        return summed + shifted + UNIT * (left.moved + right.moved)
 
 
 def rough_cosines(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

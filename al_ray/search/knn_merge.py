@@ -42,7 +42,7 @@ class Shortlist:
 
     pairs: (k, 2). lines: (k,) which of the block's left texts. close: (k,) whether the pair is near the cut, so that
     it may not be among its text's nearest. wanted: (k,) whether it is unlabelled and may cost little enough.
-    room: (b,) how many of a text's close pairs are among its nearest.
+    room: (b,) how many of a text's close pairs are among its nearest. offsets: (k,) as in Block, or 0.
     """
 
     pairs: Pairs
@@ -50,6 +50,7 @@ class Shortlist:
     close: Mask
     wanted: Mask
     room: npt.NDArray[np.int64]
+    offsets: Floats | float = 0.0
 
 
 class PairIndex(Protocol):
@@ -119,20 +120,36 @@ def mth_best(cosines: Floats, count: int) -> Floats:
     return np.full(len(cosines), -np.inf) if place < 0 else np.partition(cosines, place, axis=1)[:, place]
 
 
-def shortlist(request: KnnRequest, bound: float, rows: Rows, labelled: Keys, answers: list[Neighbors]) -> Shortlist:
+def shortlist(
+    request: KnnRequest,
+    bound: float,
+    rows: Rows,
+    labelled: Keys,
+    answers: list[Neighbors],
+    offsets: Floats | None = None,
+) -> Shortlist:
     """Every shard's nearest of a block of (b,) left rows -> the pairs that must be looked at again.
 
-    bound: a cost that `count` unlabelled candidates do not exceed. labelled: sorted keys.
+    bound: a cost that `count` unlabelled candidates do not exceed. labelled: sorted keys. offsets: (b,) as in Block.
     """
     cosines, right, close, certain, room = _among_nearest(request, rows, answers)
-    costs = request.order.cost(cosines)
+    costs = request.order.cost(cosines if offsets is None else cosines - offsets[:, None])
     if np.isinf(bound) and bound > 0:
         bound = _bound_of(request, costs[certain & ~_labelled(request, rows, right, certain, labelled)])
     cheap = (close | certain) & (costs <= bound + 2 * MARGIN)
     wanted = cheap & ~_labelled(request, rows, right, cheap, labelled)
     lines, columns = np.nonzero(close | wanted)
     pairs = as_pairs(rows[lines], right[lines, columns])
-    return Shortlist(pairs, lines, close[lines, columns], wanted[lines, columns], room)
+    own = 0.0 if offsets is None else offsets[lines]
+    return Shortlist(pairs, lines, close[lines, columns], wanted[lines, columns], room, own)
+
+
+def contenders(request: KnnRequest, rows: Rows, answers: list[Neighbors]) -> Shortlist:
+    """Every shard's nearest of a block of (b,) left rows -> all pairs that may be among the nearest of their text."""
+    _, right, close, certain, room = _among_nearest(request, rows, answers)
+    lines, columns = np.nonzero(close | certain)
+    every = np.ones(len(lines), dtype=np.bool_)
+    return Shortlist(as_pairs(rows[lines], right[lines, columns]), lines, close[lines, columns], every, room)
 
 
 def members(request: KnnRequest, rows: Rows, answers: list[Neighbors]) -> tuple[Keys, Shortlist]:
@@ -150,18 +167,24 @@ def select(request: KnnRequest, listed: Shortlist, answers: list[Floats]) -> Can
 
     Of each left text's close pairs the best by (-cosine, row) stay, as many as there is room for.
     """
-    cosines = np.full(len(listed.pairs), np.nan)
-    for answer in answers:
-        cosines = np.where(np.isnan(cosines), answer, cosines)
-    assert not np.isnan(cosines).any()
+    cosines = settled(listed, answers)
     stay = ~listed.close
     close = np.flatnonzero(listed.close)
     close = close[np.lexsort((listed.pairs[close, 1], -cosines[close], listed.lines[close]))]
     lines = listed.lines[close]
     stay[close[np.arange(len(close)) - np.searchsorted(lines, lines) < listed.room[lines]]] = True
     stay &= listed.wanted
-    keys = request.space.keys(listed.pairs[stay])
-    return unlabelled_candidates(keys, cosines[stay], NO_KEYS).least(request.order, request.count)
+    keys, scores = request.space.keys(listed.pairs[stay]), (cosines - listed.offsets)[stay]
+    return unlabelled_candidates(keys, scores, NO_KEYS).least(request.order, request.count)
+
+
+def settled(listed: Shortlist, answers: list[Floats]) -> Floats:
+    """Join what the shards answered to shortlisted pairs: (k,) cosines each, NaN where the right text is not theirs."""
+    cosines = np.full(len(listed.pairs), np.nan)
+    for answer in answers:
+        cosines = np.where(np.isnan(cosines), answer, cosines)
+    assert not np.isnan(cosines).any()
+    return cosines
 
 
 def _among_nearest(

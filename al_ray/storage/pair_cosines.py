@@ -1,4 +1,8 @@
-"""Cosines of pairs under one model. round-NNN/fit.parquet has those to which the scorer of the round was fitted."""
+"""Cosines of pairs under one model, and their scores.
+
+round-NNN/fit.parquet has the cosines of the labelled pairs under the model of the round, and round-NNN/scores.parquet
+the scores to which its scorer was fitted, unless these are the cosines.
+"""
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +12,7 @@ from al_ray.core.scorer import Floats
 from al_ray.storage.files import make_table, read_parquet, write_parquet
 from al_ray.storage.uri import StoragePath
 
-FIT = "fit.parquet"
+FIT, SCORES = "fit.parquet", "scores.parquet"
 SCHEMA = pa.schema([("left", pa.int64()), ("right", pa.int64()), ("cosine", pa.float64())])
 
 
@@ -23,3 +27,8 @@ def read_cosines(path: StoragePath) -> tuple[Pairs, Floats]:
         return np.empty((0, 2), dtype=np.int64), np.empty(0)
     table = read_parquet(path, SCHEMA)
     return as_pairs(table["left"].to_numpy(), table["right"].to_numpy()), np.asarray(table["cosine"].to_numpy())
+
+
+def read_fitted(folder: StoragePath) -> tuple[Pairs, Floats]:
+    """Read (n, 2) labelled pairs of a round, and the (n,) scores to which its scorer was fitted; none without files."""
+    return read_cosines(folder / SCORES if (folder / SCORES).exists() else folder / FIT)

@@ -5,7 +5,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +14,8 @@ import numpy as np
 from al_ray.core.errors import BadFile, WriteErrors
 from al_ray.core.labels import Model
 from al_ray.core.scorer import Scorer
-from al_ray.storage.uri import StoragePath, Uri, put_folder
+from al_ray.storage.files import read_json, write_json
+from al_ray.storage.uri import StoragePath, Uri, put_folder, storage_path
 
 SCORER = "scorer.json"
 
@@ -47,12 +48,7 @@ def bytes_digest(first: bytes, *arrays: np.ndarray) -> str:
 def write_model(encoder: SavedWeights, scorer: Scorer, folder: StoragePath, made_from: str) -> Model:
     """Write weights and scorer.json atomically: into a new folder that is renamed, or as objects, scorer.json last."""
     model = Model(str(folder), encoder.digest(), scorer)
-    content = {
-        **asdict(scorer),
-        "boundary": scorer.boundary if scorer.weight else None,
-        "digest": model.digest,
-        "made_from": made_from,
-    }
+    content = {**_fields(scorer), "digest": model.digest, "made_from": made_from}
     with WriteErrors(folder):
         if isinstance(folder, Path):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -71,6 +67,17 @@ def write_model(encoder: SavedWeights, scorer: Scorer, folder: StoragePath, made
     return model
 
 
+def write_scorer(model: Model, scorer: Scorer) -> Model:
+    """Replace the scorer of a model that was written, and return it with this one."""
+    path = storage_path(model.path) / SCORER
+    write_json(path, {**read_json(path, ["digest", "made_from"]), **_fields(scorer)})
+    return replace(model, scorer=scorer)
+
+
+def _fields(scorer: Scorer) -> dict[str, Any]:
+    return {**asdict(scorer), "boundary": scorer.boundary if scorer.weight else None}
+
+
 def read_model(folder: StoragePath, made_from: str | None = None) -> Model | None:
     """Read a model that `write_model` wrote; None if there is none, or if its `made_from` is another."""
     if not (folder / SCORER).exists():
@@ -78,7 +85,8 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
     try:
         content = json.loads((folder / SCORER).read_text(encoding="utf-8"))
         weight, bias, loss = (float(content[name]) for name in ("weight", "bias", "loss"))
-        scorer = Scorer(weight, bias, loss, str(content["outcome"]))
+        # Earlier versions knew no neighbourhood.
+        scorer = Scorer(weight, bias, loss, str(content["outcome"]), float(content.get("neighbourhood", 0.0)))
         model, source = Model(str(folder), str(content["digest"]), scorer), content["made_from"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadFile(f"{folder / SCORER} cannot be read ({error!r}); restore it, or move {folder} away") from error

@@ -61,7 +61,7 @@ def count(pool: ShardedPool) -> object:
 
 def cosines(pool: ShardedPool) -> object:
     split = pool.task.split("train")
-    return pool.cosines(pool.untrained(), split, split.positives).tolist()
+    return pool.scores(pool.untrained(), split, split.positives).tolist()
 
 
 def config_of(folder: Path) -> RunConfig:
@@ -105,11 +105,11 @@ def test_vectors_are_embedded_once_per_model_and_split(local_ray, folder, tmp_pa
             query(pool)
         assert progress.complete.count("embed") == SIDES
         model, dev = pool.untrained(), pool.task.split("dev")
-        pool.cosines(model, dev, dev.positives)
+        pool.scores(model, dev, dev.positives)
         assert progress.complete.count("embed") == SIDES + LEFT
         # A scorer changes no vector.
         scored = replace(model, scorer=Scorer(9.0, -8.0))
-        pool.cosines(scored, dev, dev.positives)
+        pool.scores(scored, dev, dev.positives)
         assert progress.complete.count("embed") == SIDES + LEFT
         # Shards hold vectors of one model at a time.
         pool.embed(replace(model, digest="0" * 64), [])

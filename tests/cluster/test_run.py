@@ -284,7 +284,7 @@ def every_cosine(pool: ShardedPool, task: Task) -> tuple[np.ndarray, np.ndarray]
     """All keys of dev in order, and their cosines."""
     split = task.split("dev")
     keys = np.sort(split.space.at(np.arange(split.space.total)))
-    return keys, pool.cosines(pool.untrained(), split, split.space.pairs(keys))
+    return keys, pool.scores(pool.untrained(), split, split.space.pairs(keys))
 
 
 @pytest.mark.parametrize("order", [HIGHEST, Order(0.8)])
@@ -354,7 +354,7 @@ def test_a_run_buys_and_counts_only_pairs_that_can_match(local_ray, make_ruled, 
         model, split = journal.model(2), task.split("dev")
         keys = np.sort(split.space.at(np.arange(split.space.total)))
         wanted = average_precision_score(
-            np.isin(keys, split.positive_keys), pool.cosines(model, split, split.space.pairs(keys))
+            np.isin(keys, split.positive_keys), pool.scores(model, split, split.space.pairs(keys))
         )
         for mode in ("exact", "estimate"):
             evaluation = replace(asked.evaluation, mode=mode)

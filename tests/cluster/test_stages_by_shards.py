@@ -125,7 +125,7 @@ def stages(pool: ShardedPool) -> dict[str, Any]:
     """Searches, and an evaluation at as many positives and sampled pairs whatever the number of texts."""
     split = pool.task.split("train")
     positives = split.positives[:: len(split.positives) // 400][:400]
-    scores = pool.cosines(MODEL, split, positives)
+    scores = pool.scores(MODEL, split, positives)
     request = request_counts(split, scores)
     drawn = make_evaluation_set(split, {}, None, 1000, 0)
     searches = {kind: PoolSearch(pool, split, config=replace(pool.search, kind=kind)) for kind in ("exact", "knn")}
@@ -141,7 +141,7 @@ def stages(pool: ShardedPool) -> dict[str, Any]:
         "bands": lambda: sampled(replace(STRATA, bands=(1 - 50 / len(pool.task.left),))),
         "exact": lambda: searches["exact"].least(MODEL, HIGHEST, 300, NO_KEYS).cosines.sum(),
         "knn": lambda: searches["knn"].least(MODEL, HIGHEST, 300, NO_KEYS).cosines.sum(),
-        "score": lambda: pool.cosines(MODEL, split, positives).sum(),
+        "score": lambda: pool.scores(MODEL, split, positives).sum(),
         "sample": lambda: pool.count_sampled_negatives(MODEL, split, store_strata(drawn.strata), request)[0].above[-1],
         "count": lambda: pool.count_negatives(MODEL, split, request).above[-1],
         "cells": lambda: learn_cells(pool.shards, MODEL, pool.parts["train", "right"], split.space.right, CELLS).sum(),
@@ -347,7 +347,7 @@ def test_memory_that_runs_out_beside_a_stage_costs_time_alone(local_ray, tmp_pat
         with pool_of(task, 2, shard) as (pool, _):
             every = stages(pool) if stage != "score" else {}
             split = task.split("train")
-            run = every.get(stage, lambda pool=pool, split=split: pool.cosines(MODEL, split, split.positives).sum())
+            run = every.get(stage, lambda pool=pool, split=split: pool.scores(MODEL, split, split.positives).sum())
             results.append(run())
     assert (tmp_path / "flag").exists()
     assert results[0] == results[1]

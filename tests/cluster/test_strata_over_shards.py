@@ -50,7 +50,7 @@ def in_one_process(pool: ShardedPool, model: Model, config: EvaluationConfig) ->
     split = pool.task.split("train")
     search = PoolSearch(pool, split, config=replace(pool.search, kind="knn", neighbours=config.near_neighbours))
     near = np.sort(search.least(model, HIGHEST, split.space.total, NO_KEYS).keys)
-    parts = split_by_cosine(near, pool.cosines(model, split, split.space.pairs(near)), config.bands)
+    parts = split_by_cosine(near, pool.scores(model, split, split.space.pairs(near)), config.bands)
     return make_evaluation_set(split, parts, config.near_pairs, config.random_pairs, config.seed)
 
 

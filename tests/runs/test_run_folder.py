@@ -118,7 +118,8 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
     # One positive at precision 1, two at 2 / (2 + 2).
     curve = {"recall": [0.5, 1.0], "precision": [1.0, 0.5]}
     assert record["evaluations"]["test"] == {**evaluated("test").as_dict(), "curve": curve}
-    assert record["model"] == {"digest": "dd", "weight": 22.0, "bias": -10.0, "loss": 0.25, "outcome": "fitted"}
+    scorer = {"weight": 22.0, "bias": -10.0, "loss": 0.25, "outcome": "fitted", "neighbourhood": 0.0}
+    assert record["model"] == {"digest": "dd", **scorer}
 
 
 def test_a_round_is_compared_with_the_one_before_by_stored_cosines(folder):

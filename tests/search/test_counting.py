@@ -1,5 +1,7 @@
 """Counts of all pairs and scores of sampled ones, in float32: every count is that of float64, on each device."""
 
+from dataclasses import replace
+
 import faiss
 import numpy as np
 import pytest
@@ -12,11 +14,12 @@ from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Scorer
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.encoders.products import product
+from al_ray.metrics import estimator
 from al_ray.metrics.average_precision import counts_above
 from al_ray.metrics.bootstrap import QueryBootstrap
-from al_ray.metrics.estimator import CountRequest, count_sample
+from al_ray.metrics.estimator import CountRequest, SampleCounter, SampleWeights, count_sample, pieces_of
 from al_ray.search import counting
-from al_ray.search.counting import SampleCounter, SampleWeights, count_block, pieces_of, score_pairs
+from al_ray.search.counting import count_block, score_pairs
 from al_ray.search.paired_products import paired_products
 
 
@@ -28,15 +31,18 @@ def unit_vectors(count: int, dimension: int = 48, kind: type = np.float32) -> np
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
 @pytest.mark.parametrize("queries", [300, 20])
-def test_sampled_pairs_reach_the_thresholds_that_they_reach_in_float64(kind, queries, device):
+@pytest.mark.parametrize("shifted", [False, True])
+def test_sampled_pairs_reach_the_thresholds_that_they_reach_in_float64(kind, queries, device, shifted):
     vectors, rows = unit_vectors(300, kind=kind), np.arange(300) * 7
     places = np.random.default_rng(3).permutation(np.argwhere(np.triu(np.ones((queries, 300), bool), 1)))
+    offsets = np.random.default_rng(4).uniform(-1, 1, 300) * shifted
     # Fewer pairs than texts are scored in the order of the left texts, more in that of the right ones.
     for pairs in (places, places[:100], places[:0]):
-        exact = paired_scores(vectors, pairs[:, 0], vectors, pairs[:, 1])
+        exact = paired_scores(vectors, pairs[:, 0], vectors, pairs[:, 1]) - offsets[pairs[:, 0]]
         # Every hundredth cosine is a threshold: its own pair reaches it, whatever float32 would say.
         thresholds = np.unique(np.concatenate([exact[::100], [-1.0, 1.0]]))[::-1]
         left, right = Block(rows[:queries], vectors[:queries]), Block(rows, vectors)
+        left = replace(left, offsets=offsets[:queries]) if shifted else left
         found = score_pairs(left, right, rows[pairs], thresholds, device)
         assert counts_above(thresholds, found).tolist() == counts_above(thresholds, exact).tolist()
         assert np.abs(found - exact).max(initial=0) < margin(48)
@@ -55,13 +61,20 @@ def test_a_vector_that_is_not_finite_is_refused():
             count_block(block, block, as_pairs([], []), request, None, device=device)
 
 
-def counted(vectors, hidden: Pairs, symmetric: bool, rule: PairRule | None, device: str, threads: int):
-    """The count of the pairs of the texts 100 to 199 with all, at every fiftieth of their cosines."""
+def counted(
+    vectors, hidden: Pairs, symmetric: bool, rule: PairRule | None, device: str, threads: int, shift: float = 0.0
+):
+    """The count of the pairs of the texts 100 to 199 with all, at every fiftieth of their scores.
+
+    shift: of the offsets, of which some are as large as can be.
+    """
     rows, before = np.arange(len(vectors)), torch.get_num_threads()
+    left, right = Block(rows[100:200], vectors[100:200]), Block(rows, vectors)
+    left = replace(left, offsets=shift * np.sin(np.arange(100) * np.pi / 2 / 33)) if shift else left
     cosines = paired_scores(vectors, np.repeat(rows[100:200], len(rows)), vectors, np.tile(rows, 100))
+    cosines = left.scores(np.repeat(np.arange(100), len(rows)), cosines)
     thresholds = np.unique(cosines[::50])[::-1]
     request = CountRequest(thresholds, QueryBootstrap(rows // 2, symmetric, thresholds[::20]))
-    left, right = Block(rows[100:200], vectors[100:200]), Block(rows, vectors)
     torch.set_num_threads(threads)
     try:
         return cosines, count_block(left, right, hidden, request, Scorer(9.0, -3.0), rule, device), request
@@ -71,16 +84,18 @@ def counted(vectors, hidden: Pairs, symmetric: bool, rule: PairRule | None, devi
 
 @pytest.mark.parametrize(("device", "threads"), [("cpu", 1), ("cpu", 3), ("cpu:0", 1)])
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
-@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize(("symmetric", "shift"), [(False, 0.0), (True, 0.0), (False, 1.0)])
 @pytest.mark.parametrize("ruled", [False, True])
-def test_all_pairs_are_counted_as_in_float64_on_each_device(monkeypatch, kind, symmetric, ruled, device, threads):
+def test_all_pairs_are_counted_as_in_float64_on_each_device(
+    monkeypatch, kind, symmetric, shift, ruled, device, threads
+):
     monkeypatch.setattr(counting, "COLUMNS", 70)
     # Of 100 queries: 110 columns.
     monkeypatch.setattr(counting, "GPU_CELLS", 11_000)
     vectors, groups = unit_vectors(300, kind=kind), (np.arange(300) % 3).astype(np.int32)
     rule = PairRule(same=GroupCodes(("g",), groups, groups)) if ruled else None
     hidden = as_pairs([100, 101, 150], [250, 299, 160])
-    cosines, found, request = counted(vectors, hidden, symmetric, rule, device, threads)
+    cosines, found, request = counted(vectors, hidden, symmetric, rule, device, threads, shift)
     left, right = np.repeat(np.arange(100, 200), 300), np.tile(np.arange(300), 100)
     shown = ~np.isin(left * 300 + right, hidden[:, 0] * 300 + hidden[:, 1])
     shown &= (left < right) | (not symmetric)
@@ -119,7 +134,7 @@ def test_products_in_float32_are_within_the_margin_of_their_dimension(dimension)
 
 @pytest.mark.parametrize(("pairs", "texts"), [(1, 1), (7, 2), (30, 3), (1000, 1), (5, 1000)])
 def test_pieces_of_a_sample_have_few_pairs_or_few_left_texts(monkeypatch, pairs, texts):
-    monkeypatch.setattr(counting, "COUNTED", 40)
+    monkeypatch.setattr(estimator, "COUNTED", 40)
     keys = np.sort(np.random.default_rng(4).permutation(2500)[:700])
     pieces = [keys[here] for here in pieces_of(keys, 50, pairs, texts)]
     assert np.concatenate(pieces).tolist() == keys.tolist()
@@ -149,7 +164,7 @@ def test_a_sample_is_counted_the_same_however_many_pairs_at_a_time(monkeypatch, 
         count_sample(request, of, as_pairs(*np.divmod(of, width)), scores, scorer.logit(scores), weight)
         for of, scores, weight in ((keys, cosines, 2.5), (keys[:0], cosines[:0], 1.0))
     ]
-    monkeypatch.setattr(counting, "COUNTED", at_a_time)
+    monkeypatch.setattr(estimator, "COUNTED", at_a_time)
     counter = SampleCounter(request, weights, scorer)
     for start in range(0, 400, 30):
         counter.add(0, keys[start : start + 30], cosines[start : start + 30])

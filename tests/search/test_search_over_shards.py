@@ -56,7 +56,7 @@ def by_loops(pool: ShardedPool, order: Order, count: int, labelled) -> list[int]
     split = pool.task.split("train")
     keys = np.sort(split.space.at(np.arange(split.space.total)))
     keys = keys[~np.isin(keys, labelled)]
-    costs = order.cost(pool.cosines(pool.untrained(), split, split.space.pairs(keys)))
+    costs = order.cost(pool.scores(pool.untrained(), split, split.space.pairs(keys)))
     return keys[np.lexsort((keys, costs))[:count]].tolist()
 
 

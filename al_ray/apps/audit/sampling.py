@@ -76,7 +76,7 @@ def _scored_set(
     with _deploy_pool(config, cluster, folder, options, watch) as (pool, model):
         evalset = make_evaluator(config, folder, pool).evaluation_set(split)
         parts = (evalset.positives, *(stratum.keys for stratum in evalset.strata))
-        return model.scorer, evalset, [pool.cosines(model, split, split.space.pairs(keys)) for keys in parts]
+        return model.scorer, evalset, [pool.scores(model, split, split.space.pairs(keys)) for keys in parts]
 
 
 @contextmanager

@@ -112,8 +112,8 @@ def evaluate_two_stages(job: CrossEncoderJob, scorer: ShardedPairScorer, retriev
         search = PoolSearch(pool, split, config=replace(pool.search, kind="exact", ordered_pairs=False))
         keys = search.least(first, HIGHEST, min(retriever.top, split.space.total), NO_KEYS).keys
         pairs = split.space.pairs(keys)
-        retrieved = Candidates(keys, pool.cosines(first, split, pairs))
-        cosines = pool.cosines(first, split, split.positives)
+        retrieved = Candidates(keys, pool.scores(first, split, pairs))
+        cosines = pool.scores(first, split, split.positives)
         rng, count = generator(job.config.seed, f"interval-{name}"), partial(pool.count_negatives, first, split)
         both = evaluate_reranking(split, retrieved, scorer.scores(split, pairs), cosines, count, rng)
         alone = make_evaluator(run, retriever.folder, pool).evaluate(first, name)

@@ -25,16 +25,16 @@ import numpy as np
 
 from al_ray.cluster.actors import TEXTS
 from al_ray.cluster.fatal_errors import wait_for
-from al_ray.cluster.pool.neighbors import with_neighbors
+from al_ray.cluster.pool.neighbors import means_of_nearest, with_neighbors, with_offsets
 from al_ray.cluster.pool.ring import SAMPLE_BLOCKS, SERVE, Place, Ring, Stage, asked_ahead, is_due, texts_at_once
 from al_ray.cluster.watchdog import Steps, watched
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
+from al_ray.core.neighbourhood import NearestMeans
 from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, distinct, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
-from al_ray.metrics.estimator import CountRequest, NegativeCounts
-from al_ray.search.counting import SampleCounter, SampleWeights, pieces_of
+from al_ray.metrics.estimator import CountRequest, NegativeCounts, SampleCounter, SampleWeights, pieces_of
 from al_ray.search.exact_join import ExactJoin, hosts
 from al_ray.search.faiss_index import Bytes, set_threads
 from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, select, shortlist
@@ -114,7 +114,7 @@ class PullsFromPeers(Base):
             return own, self._ask_for_left(model, ring, own // weights.width)
 
         for step, ((stratum, keys), (own, asked)) in enumerate(asked_ahead(pieces, ask)):
-            queries = join_blocks(wait_for(asked))
+            queries = with_offsets(ring, join_blocks(wait_for(asked)))
             with steps:
                 pairs = as_pairs(*np.divmod(own, weights.width))
                 counter.add(stratum, own, self.score_sample(model, ring.right, queries, pairs, request.thresholds))
@@ -126,24 +126,24 @@ class PullsFromPeers(Base):
         yield counter.result()
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
-        """(n, 2) pairs of the split -> places (k,) of those whose right text is here, and their cosines (k,)."""
+        """(n, 2) pairs of the split -> places (k,) of those whose right text is here, and their scores (k,)."""
         held = self._part(model, ring.right)
         own = np.flatnonzero(is_in(pairs[:, 1], held.rows))
-        cosines, of_shard = np.empty(len(own)), pairs[own]
+        scores, of_shard = np.empty(len(own)), pairs[own]
         order = np.argsort(of_shard[:, 0], kind="stable")
         pieces = [order[start : start + ring.block] for start in range(0, len(order), ring.block)]
         done = 0
         for step, (here, asked) in enumerate(
             asked_ahead(pieces, lambda here: self._ask_for_left(model, ring, of_shard[here, 0]))
         ):
-            queries = join_blocks(wait_for(asked))
+            queries = with_offsets(ring, join_blocks(wait_for(asked)))
             left, right = (np.searchsorted(x.rows, of_shard[here, side]) for side, x in enumerate((queries, held)))
-            cosines[here] = paired_scores(queries.vectors, left, held.vectors, right)
+            scores[here] = queries.scores(left, paired_scores(queries.vectors, left, held.vectors, right))
             done += len(here)
             if is_due(step, len(pieces)):
                 yield done
                 done = 0
-        yield own, cosines
+        yield own, scores
 
     def least_of_all(
         self, model: Model, ring: Ring, queries: Sequence[JoinQuery], *labelled: Keys
@@ -193,15 +193,21 @@ class PullsFromPeers(Base):
             for request, keys in zip(requests, labelled, strict=True)
         ]
         for near in with_neighbors(self, model, ring, requests[0], trained):
-            rescored = list[tuple[Shortlist, list[Any]]]()
+            rescored, queries = list[tuple[Shortlist, list[Any]]](), with_offsets(ring, near.block)
             for request, best, keys in searches:
-                listed = shortlist(request, best.bound, near.block.rows, keys, near.answers)
+                listed = shortlist(request, best.bound, queries.rows, keys, near.answers, queries.offsets)
                 rescored.append((listed, ring.ask("cosines", SERVE, model, ring.right, near.reference, listed.pairs)))
             for (request, best, _), (listed, asked) in zip(searches, rescored, strict=True):
                 best.add(select(request, listed, wait_for(asked)))
             if near.word is not None:
                 yield near.word
         yield [best.result() for _, best, _ in searches]
+
+    def means_of_nearest(
+        self, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]
+    ) -> Stage[NearestMeans]:
+        """The mean cosine of each of this shard's left texts with the nearest of all right ones. trained: as above."""
+        yield from means_of_nearest(self, model, ring, request, trained)
 
     def nearest(
         self, model: Model, part: str, queries: Block, count: int, trained: Bytes | None = None, portion: Portion = None
@@ -249,7 +255,7 @@ class PullsFromPeers(Base):
         blocks, steps = self._pull(model, ring, list(compress(places, visits))), Steps()
         for step, (place, visit) in enumerate(zip(places, visits, strict=True)):
             if visit:
-                queries = next(blocks)
+                queries = with_offsets(ring, next(blocks))
                 with steps:
                     work(queries, place)
             done += place.stop - place.start

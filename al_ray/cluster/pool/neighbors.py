@@ -1,16 +1,19 @@
 """The nearest texts of a shard's left texts, for which it asks all shards in two rounds (search/knn_rounds.py)."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import ray
 
 from al_ray.cluster.fatal_errors import wait_for
-from al_ray.cluster.pool.ring import COMPUTE, Place, Ring, asked_ahead, is_due
+from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring, Stage, asked_ahead, is_due
 from al_ray.core.labels import Model
+from al_ray.core.neighbourhood import NearestMeans, mean_of_nearest
+from al_ray.core.pairs import NO_KEYS
 from al_ray.core.vectors import Block
-from al_ray.search.knn_merge import KnnRequest
+from al_ray.search.knn_merge import KnnRequest, contenders, settled
 from al_ray.search.knn_rounds import first_portion, first_round, join_rounds
 from al_ray.search.merge import Neighbors
 from al_ray.search.shard import PoolShard
@@ -60,3 +63,28 @@ def with_neighbors(
         due = is_due(step, len(own))
         yield Neighborhood(block, reference, answers(), done if due else None)
         done = 0 if due else done
+
+
+def means_of_nearest(
+    shard: PoolShard, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]
+) -> Stage[NearestMeans]:
+    """Yield a word now and then, and at last the mean cosine of each left text of a shard with its nearest right ones.
+
+    Each cosine is a float64 product by the shard that has the right text, so the means do not depend on the shards.
+    """
+    found = list[NearestMeans]()
+    for near in with_neighbors(shard, model, ring, request, trained):
+        rows = near.block.rows
+        listed = contenders(request, rows, near.answers)
+        cosines = wait_for(ring.ask("cosines", SERVE, model, ring.right, near.reference, listed.pairs))
+        lines = np.searchsorted(rows, listed.pairs[:, 0])
+        means = mean_of_nearest(settled(listed, cosines), lines, len(rows), request.neighbours)
+        found.append(NearestMeans(rows, means))
+        if near.word is not None:
+            yield near.word
+    yield NearestMeans(NO_KEYS, np.empty(0)).joined(*found)
+
+
+def with_offsets(ring: Ring, queries: Block) -> Block:
+    """Return left texts with what a stage subtracts from their cosines."""
+    return queries if ring.offsets is None else replace(queries, offsets=wait_for(ring.offsets).of(queries.rows))

@@ -40,7 +40,8 @@ class Ring:
     """What a shard needs to know of the others in a stage.
 
     shards: the actors (s,). stage: a number that no other stage has. left, right: parts of the split. left_sizes,
-    right_sizes: (s,) how many of their texts each shard has. block: texts in a block.
+    right_sizes: (s,) how many of their texts each shard has. block: texts in a block. offsets: a reference of what is
+    subtracted from the cosines of left texts, as NearestMeans; None for nothing.
     """
 
     shards: Sequence[Any]
@@ -50,6 +51,7 @@ class Ring:
     left_sizes: tuple[int, ...]
     right_sizes: tuple[int, ...]
     block: int
+    offsets: Any = None
 
     def places(self, side: Literal["left", "right"], first: int = 0) -> list[Place]:
         """Return the blocks of a side, in the order of the ring from shard `first` on."""

@@ -47,7 +47,7 @@ class PoolEvaluator:
     def evaluate(self, model: Model, split: str, compared: bool = False) -> Evaluation:
         """Average precision and the rest on a split; compared: with what a difference of two runs needs."""
         found = self.task.split(split)
-        scores = self.pool.cosines(model, found, found.positives)
+        scores = self.pool.scores(model, found, found.positives)
         request = request_counts(found, scores, compared)
         if self.config.counts_all(found.space.total):
             total = found.space.total - len(found.positives)
@@ -70,7 +70,7 @@ class PoolEvaluator:
         search, count = PoolSearch(self.pool, found, config=config), self.config.examples
         uncertain = Query(Order(model.scorer.boundary), count, NO_KEYS)
         highest, nearest = search.least_of_each(model, [Query(HIGHEST, count, found.positive_keys), uncertain])
-        return collect_examples(found, model.scorer, self.pool.cosines(model, found, found.positives), highest, nearest)
+        return collect_examples(found, model.scorer, self.pool.scores(model, found, found.positives), highest, nearest)
 
     def make_sets(self, splits: Iterable[str]) -> None:
         """Make the evaluation sets of those splits that are estimated."""

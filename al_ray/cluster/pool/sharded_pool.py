@@ -4,7 +4,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,19 @@ import ray
 
 from al_ray.cluster.actors import PAIRS, get_results, round_robin, stream_results
 from al_ray.cluster.pool.ring import Ring
+from al_ray.cluster.pool.sharded_index import train_index
+from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
-from al_ray.core.pairs import Pairs
+from al_ray.core.neighbourhood import NEIGHBOURS, NearestMeans
+from al_ray.core.pairs import NO_KEYS, Pairs, PairSpace
 from al_ray.core.progress import OnProgress
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
 from al_ray.metrics.average_precision import StratumSummary
-from al_ray.metrics.estimator import CountRequest, NegativeCounts
+from al_ray.metrics.estimator import CountRequest, NegativeCounts, SampleWeights
 from al_ray.metrics.strata import Stratum
-from al_ray.search.counting import SampleWeights
+from al_ray.search.knn_merge import KnnRequest
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class ShardedPool:
         self._stages = itertools.count(1)
         self._untrained: Model | None = None
         self._embedded_by, self._embedded = "", frozenset[str]()
+        self._means = dict[tuple[str, str, str], NearestMeans]()
+        self._offsets = dict[tuple[str, str, str, float], Any]()
         self.embedding_seconds = self.preparing_seconds = 0.0
 
     def untrained(self) -> Model:
@@ -81,6 +86,8 @@ class ShardedPool:
         if self._embedded_by != model.digest:
             # Shards hold vectors of one model at a time.
             self._embedded_by, self._embedded = model.digest, frozenset()
+            self._means.clear()
+            self._offsets.clear()
         try:
             for part in dict.fromkeys(self.parts[split, side] for split in splits for side in ("left", "right")):
                 if part not in self._embedded:
@@ -96,13 +103,43 @@ class ShardedPool:
             done += count
             self.watch("embed", done, total)
 
-    def cosines(self, model: Model, split: Split, pairs: Pairs) -> Floats:
-        """(n, 2) pairs of a split -> (n,) cosines in float64, each a sum in one fixed order."""
-        cosines = np.full(len(pairs), np.nan)
+    def scores(self, model: Model, split: Split, pairs: Pairs) -> Floats:
+        """(n, 2) pairs of a split -> (n,) scores in float64, each a sum in one fixed order."""
+        scores = np.full(len(pairs), np.nan)
         if len(pairs):
             for own, of_shard in self.on_all(model, split, "score", "score_pairs", ray.put(pairs), whole=len(pairs)):
-                cosines[own] = of_shard
-        return cosines
+                scores[own] = of_shard
+        return scores
+
+    def means_of_nearest(self, model: Model, split: Split) -> NearestMeans:
+        """The mean cosine of each left text of a split with its nearest right ones, by the index of the search."""
+        self.embed(model, [split.name])
+        key = self._key(model, split)
+        if key not in self._means:
+            plain, space = replace(model, scorer=None), split.space
+            keys = PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
+            request = KnnRequest(keys, self.task.symmetric, NEIGHBOURS, HIGHEST, space.total)
+            trained = train_index(self.shards, self.search.index, plain, key[2], space.right)
+            arguments = ray.put(request), (trained,)
+            first, *others = self.on_all(
+                plain, split, "neighbourhood", "means_of_nearest", *arguments, whole=len(space.left)
+            )
+            self._means[key] = first.joined(*others)
+        return self._means[key]
+
+    def _offsets_of(self, model: Model, split: Split) -> Any:
+        """Return a reference of what is subtracted from the cosines of the left texts; None for nothing."""
+        weight = 0.0 if model.scorer is None else model.scorer.neighbourhood
+        if not weight:
+            return None
+        means = self.means_of_nearest(model, split)
+        key = *self._key(model, split), weight
+        if key not in self._offsets:
+            self._offsets[key] = ray.put(NearestMeans(means.rows, weight * means.means))
+        return self._offsets[key]
+
+    def _key(self, model: Model, split: Split) -> tuple[str, str, str]:
+        return model.digest, self.parts[split.name, "left"], self.parts[split.name, "right"]
 
     def count_negatives(self, model: Model, split: Split, request: CountRequest) -> NegativeCounts:
         """Count every negative of a split."""
@@ -131,9 +168,8 @@ class ShardedPool:
         """
         self.embed(model, [split.name])
         left, right = self.parts[split.name, "left"], self.parts[split.name, "right"]
-        ring = Ring(
-            self.shards, next(self._stages), left, right, self.sizes(left), self.sizes(right), self.search.block
-        )
+        sizes, offsets = (self.sizes(left), self.sizes(right)), self._offsets_of(model, split)
+        ring = Ring(self.shards, next(self._stages), left, right, *sizes, self.search.block, offsets)
         streams = [
             getattr(shard, method).options(num_returns="streaming").remote(model, ring, *arguments)
             for shard in self.shards

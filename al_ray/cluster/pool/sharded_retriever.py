@@ -8,7 +8,7 @@ from typing import Any
 import ray
 
 from al_ray.cluster.actors import get_results
-from al_ray.cluster.pool.sharded_cells import learn_cells
+from al_ray.cluster.pool.sharded_index import train_index
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.core.candidates import HIGHEST, MARGIN, NO_CANDIDATES, BestCandidates, Candidates, Order
 from al_ray.core.config.sections import SearchConfig
@@ -17,7 +17,6 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace
 from al_ray.core.task import Split, Task
 from al_ray.search.faiss_index import is_plain
-from al_ray.search.kmeans import shared_cells, spaced_rows
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.merge import merge_neighbors, recall
@@ -26,8 +25,6 @@ logger = logging.getLogger(__name__)
 
 # Queries by which an index is measured.
 RECALL_QUERIES = 256
-# Texts from which an index whose cells are learned learns its codes: as many as Faiss uses at most for 256 of them.
-CODES_SAMPLE = 65_536
 
 
 def refuse_index(config: SearchConfig, task: Task) -> None:
@@ -137,29 +134,9 @@ class PoolSearch:
         return parts
 
     def _train_index(self, model: Model) -> Any:
-        """What all shards' indexes are made from, trained once from evenly spaced texts; None when nothing is.
-
-        All shards learn the cells of an index; the rest (codes), and indexes of other kinds, are trained by one.
-        """
-        shards = self.pool.shards
-        # All shards at once; asked for a sample first, they would embed one after the other.
+        """What all shards' indexes are made from; None when nothing is."""
         self.pool.embed(model, [self.split.name])
-        size = get_results(shards[0].sample_size.remote(model, self.right))
-        if not size:
-            return None
-        index, rows, centroids = self.pool.search.index, self.split.space.right, None
-        cells = shared_cells(index)
-        if cells > len(rows):
-            raise BadOption(
-                f"jobs.run --search.index {index!r} on {len(rows):,} vectors: it has more cells than that; try Flat"
-            )
-        if cells:
-            centroids = learn_cells(shards, model, self.right, spaced_rows(rows, size), cells)
-            size = 0 if index.endswith(",Flat") else CODES_SAMPLE
-        sample = ray.put(spaced_rows(rows, size))
-        blocks = [shard.vectors_of.remote(model, self.right, sample) for shard in shards if size]
-        # The driver keeps it: what a shard made is lost with its node.
-        return ray.put(get_results(shards[0].train_index.remote(centroids, *blocks)))
+        return train_index(self.pool.shards, self.pool.search.index, model, self.right, self.split.space.right)
 
     def _recall(self, model: Model, trained: Any) -> float:
         """The share of the truly nearest that the index finds, on a sample of queries; a warning below the floor."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from types import UnionType
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from al_ray.core.errors import BadOption
 
@@ -56,7 +56,7 @@ def fits(value: Any, kind: Any) -> bool:
     origin = get_origin(kind)
     if origin is Literal:
         return value in get_args(kind)
-    if origin is UnionType:
+    if origin in (Union, UnionType):
         return any(fits(value, one) for one in get_args(kind))
     if origin is tuple:
         return isinstance(value, tuple) and _all_fit(cast(tuple[Any, ...], value), get_args(kind))
