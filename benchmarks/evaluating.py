@@ -139,7 +139,7 @@ def measure_exact(options: Evaluate) -> Iterator[Figure]:
     ) as synthetic:
         model, blocks, split = synthetic.fresh(0), synthetic.blocks(), synthetic.split
         keys = split.space.draw(min(10_000, split.space.total), NO_KEYS, generator(0, "bench-median"))
-        median = float(np.median(synthetic.pool.cosines(model, split, split.space.pairs(keys))))
+        median = float(np.median(synthetic.pool.scores(model, split, split.space.pairs(keys))))
         request, ratios = request_counts(split, np.linspace(median, 1.0, options.thresholds)), list[float]()
         for _ in range(options.repeats + 1):
             product = seconds(lambda: multiply(blocks))

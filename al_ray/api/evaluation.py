@@ -12,7 +12,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.metrics.evaluation import Comparison, Evaluation
 from al_ray.metrics.evaluation import compare as compare_evaluations
-from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.run_folder import RunFolder, bound_config
 
 
 def evaluate(
@@ -91,4 +91,6 @@ def _open_round(
     number = trained_round(run, round)
     run.folder.task.measurable(split)
     config = run.config if evaluation is None else replace(run.config, evaluation=evaluation)
+    if not number and config.scoring != bound_config(run.path).scoring:
+        raise BadOption("scores with a neighbourhood need a trained model, and round 0 is the untrained encoder")
     return config, run.folder, number

@@ -1,6 +1,6 @@
 """Run active learning, and read what a run folder holds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from al_ray.cluster import run as cluster_run
 from al_ray.cluster.run import OnRound, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.config.sections import ScoringConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Labelled
 from al_ray.core.progress import OnProgress, no_progress
@@ -74,6 +75,17 @@ class Run:
             BadOption: if the round is not complete.
         """
         return load_model(self.folder.round(self.complete_round(round, first=1)) / "model")
+
+    def with_neighbourhood(self, neighbourhood: float) -> "Run":
+        """Return the same run, which `evaluate` and `compare` rank by other scores (docs/neighbourhood.md).
+
+        neighbourhood: a, from 0 to 1; 0 for the cosine. w and b are fitted again to these scores; nothing is written.
+
+        Raises:
+            BadOption: if it is beyond these bounds.
+        """
+        config = replace(self.config, scoring=ScoringConfig(neighbourhood))
+        return Run(self.path, config, self.stopped)
 
     def complete_round(self, round: int | None, first: int = 0) -> int:
         """Return the number of a complete round, the last one by default; 0 is the untrained encoder.

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.pool.score_fit import fit_to_scores
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator, make_evaluator
 from al_ray.cluster.services import deploy_pool
 from al_ray.core.config.cluster import ClusterConfig
@@ -35,7 +36,10 @@ def evaluate_round(
 def evaluate_rounds(
     rounds: Sequence[tuple[RunConfig, RunFolder, int]], cluster: ClusterConfig, split: str, watch: OnProgress
 ) -> list[Evaluation]:
-    """Evaluate rounds of runs of one task on the same pairs, with the options of the first run, to compare them."""
+    """Evaluate rounds of runs of one task on the same pairs, with the options of the first run, to compare them.
+
+    A model whose scores are not those of its config is fitted to these first; nothing is written.
+    """
     evaluations: list[Evaluation] = []
     sets: Mapping[str, EvaluationSet] = {}
     first, _, _ = rounds[0]
@@ -44,6 +48,9 @@ def evaluate_rounds(
         task.measurable(split)
         with deploy_pool(config, cluster, task, folder.path, watch) as pool:
             model = folder.model(number) if number else pool.untrained()
+            if model.scorer is not None and model.scorer.neighbourhood != config.scoring.weight:
+                labelled, weight = folder.ledger.labelled(number).decided, config.scoring.weight
+                model, _ = fit_to_scores(pool, folder.round(number), model, labelled, weight)
             evaluator = make_evaluator(first, folder, pool, sets)
             if len(rounds) > 1 and not sets and not first.evaluation.counts_all(task.split(split).space.total):
                 sets = {split: evaluator.evaluation_set(task.split(split))}

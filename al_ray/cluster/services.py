@@ -1,13 +1,10 @@
 """The services of a run on Ray (active_learning/ports.py): shard actors, trainer actors, oracle and run folder."""
 
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-
-import numpy as np
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
@@ -15,6 +12,7 @@ from al_ray.cluster.actors import LABELS, SECONDS, Placement, deploy, get_result
 from al_ray.cluster.mixed_hardware import refuse_mixed
 from al_ray.cluster.peak_memory import peak_memory, peak_of_actors
 from al_ray.cluster.pool.ring import GROUPS
+from al_ray.cluster.pool.score_fit import fit_to_scores
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
@@ -25,10 +23,9 @@ from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool
 from al_ray.cluster.training_group import Training, deploy_training, model_of
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadOption
 from al_ray.core.labels import Labelled, Model
 from al_ray.core.progress import OnProgress
-from al_ray.core.scorer import refit
 from al_ray.core.task import Task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import write_seconds
@@ -36,12 +33,10 @@ from al_ray.search.faiss_index import GPU_NEIGHBOURS, refuse_unindexed
 from al_ray.search.flat_index import is_flat_on_gpu
 from al_ray.search.knn_merge import SPARE
 from al_ray.search.shard import PoolShard, ShardSpec
-from al_ray.storage.pair_cosines import FIT, SCORES, read_cosines, write_cosines
+from al_ray.storage.pair_cosines import SCORES, write_cosines
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import write_scorer
 from al_ray.training.trainer import Trainer, TrainerSpec
-
-logger = logging.getLogger(__name__)
 
 # Stages that query the pool; the pool embeds before it answers.
 QUERYING = ("search", "train", "evaluate", "examples")
@@ -66,19 +61,12 @@ class TrainerActor:
         folder = (self.journal.round(number) / "model").resolve()
         events = self.training(labelled, number, start, str(folder))
         model = model_of(events, lambda step: self.watch("train", step.step, step.steps))
-        return self._fitted_to_scores(model, labelled, number) if self.neighbourhood else model
-
-    def _fitted_to_scores(self, model: Model, labelled: Labelled, number: int) -> Model:
-        """Fit the scorer again, to the scores of the labelled pairs instead of their cosines."""
-        folder, split = self.journal.round(number), self.journal.task.split("train")
-        pairs, cosines = read_cosines(folder / FIT)
-        if not np.array_equal(pairs, labelled.pairs):
-            raise BadFile(f"{folder / FIT} has other pairs than the labelled ones; move {folder / 'model'} away")
-        scores = cosines - self.neighbourhood * self.pool.means_of_nearest(model, split).of(pairs[:, 0])
-        write_cosines(folder / SCORES, pairs, scores)
-        scorer = replace(refit(scores, labelled.labels), neighbourhood=self.neighbourhood)
-        logger.info("fitted to scores: %s, loss %.4f, boundary %.4f", scorer.outcome, scorer.loss, scorer.boundary)
-        return write_scorer(model, scorer)
+        if not self.neighbourhood:
+            return model
+        model, scores = fit_to_scores(self.pool, folder.parent, model, labelled, self.neighbourhood)
+        assert model.scorer is not None
+        write_cosines(folder.parent / SCORES, labelled.pairs, scores)
+        return write_scorer(model, model.scorer)
 
 
 class RayRunServices:

@@ -27,6 +27,9 @@ class Options:
     """Another run of the same task: the difference in average precision, on the same pairs."""
     round: int | None = None
     """Round to evaluate, of both runs; 0 is the untrained encoder. Default: the last complete one."""
+    neighbourhood: Annotated[float | None, Between(0, 1)] = None
+    """Rank by scores with this a instead of the run's own --scoring.neighbourhood, 0 for the cosine; w and b are fitted
+    again, and nothing of the run changes. With --against only --run: a run against itself shows the difference."""
     exact: bool = False
     """Count every pair, however many there are."""
     estimate: bool = False

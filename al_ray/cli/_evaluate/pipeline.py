@@ -68,6 +68,8 @@ def check_options(options: Options) -> None:
         raise BadOption("--total-pairs goes with --scores; leave it out with --run")
     if options.scores is not None and options.against is not None:
         raise BadOption("--against goes with --run; leave it out with --scores")
+    if options.neighbourhood is not None and (options.run is None or options.heuristic or options.threshold_for):
+        raise BadOption("--neighbourhood goes with --run, and not with --heuristic or --threshold-for; leave it out")
     if options.out is not None:
         refuse_folder("--out", options.out)
     if options.threshold_for and (options.run is None or options.heuristic or options.against is not None):
@@ -78,8 +80,10 @@ def check_options(options: Options) -> None:
 
 def evaluate_cross_encoder(options: Options, path: StoragePath) -> None:
     """Evaluate a cross-encoder, print and write."""
-    if options.round is not None or options.exact or options.threshold_for:
-        raise BadOption(f"{path} holds a cross-encoder: leave out --round, --exact and --threshold-for")
+    if options.round is not None or options.exact or options.threshold_for or options.neighbourhood is not None:
+        raise BadOption(
+            f"{path} holds a cross-encoder: leave out --round, --exact, --threshold-for and --neighbourhood"
+        )
     other = None if options.against is None else load_run(options.against)
     number = 0 if other is None else api.trained_round(other, None)
     job = cross_encoder.open_job(path, options.cluster, Progress(), options.random_pairs)
@@ -105,10 +109,10 @@ def evaluate_run(options: Options, path: StoragePath) -> tuple[Evaluation, Stora
     if options.threshold_for and not run.complete_round(options.round):
         raise BadOption(f"--threshold-for writes to a round's scorer.json, and round 0 of {path} has none")
     evaluation = api.evaluate(
-        run, options.split, round=options.round, evaluation=sampling(options, run), cluster=options.cluster,
-        on_progress=Progress(),
+        _scored(options, run), options.split, round=options.round, evaluation=sampling(options, run),
+        cluster=options.cluster, on_progress=Progress(),
     )  # fmt: skip
-    name = f"evaluation-{options.split}{'-exact' if evaluation.exact else ''}.json"
+    name = f"evaluation-{options.split}{_by_scores(options)}{'-exact' if evaluation.exact else ''}.json"
     return evaluation, options.out or folder_of(options, run) / name
 
 
@@ -116,11 +120,21 @@ def compare_runs(options: Options, path: StoragePath, other: StoragePath) -> tup
     """Compare a round of two runs of a task; return the difference and the file to write it to."""
     run = load_run(path)
     comparison = api.compare(
-        run, load_run(other), options.split, round=options.round, evaluation=sampling(options, run),
+        _scored(options, run), load_run(other), options.split, round=options.round, evaluation=sampling(options, run),
         cluster=options.cluster, on_progress=Progress(),
     )  # fmt: skip
-    name = f"evaluation-{options.split}-against-{other.resolve().name}.json"
+    name = f"evaluation-{options.split}{_by_scores(options)}-against-{other.resolve().name}.json"
     return comparison, options.out or folder_of(options, run) / name
+
+
+def _scored(options: Options, run: Run) -> Run:
+    """Return the run, which is ranked by the scores that are asked for."""
+    return run if options.neighbourhood is None else run.with_neighbourhood(options.neighbourhood)
+
+
+def _by_scores(options: Options) -> str:
+    """Return the part of a file's name that tells of scores other than the run's own."""
+    return "" if options.neighbourhood is None else f"-neighbourhood-{options.neighbourhood:g}"
 
 
 def sampling(options: Options, run: Run) -> EvaluationConfig:

@@ -1,0 +1,129 @@
+"""A run that ranks by scores which compare across left texts, from its first batch to the model that users load."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import al_ray
+from al_ray.active_learning.config import RunConfig
+from al_ray.cli._run.pipeline import run
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import ScoringConfig, SearchConfig, TrainingConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.scorer import refit
+from al_ray.core.task import strings_at
+from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.runs.error_examples import read_examples
+from al_ray.storage.pair_cosines import FIT, read_cosines, read_fitted
+from tests.guides import block
+
+CPUS = ClusterConfig(timeout=600)
+
+
+@pytest.fixture(scope="module")
+def asked(make_task, tmp_path_factory) -> RunConfig:
+    folder = tmp_path_factory.mktemp("task") / "task"
+    write_task(make_task(False), folder, {})
+    return RunConfig(
+        task=str(folder), rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24,
+        encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16), scoring=ScoringConfig(0.5),
+        training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(local_ray, asked, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "run"
+    run(asked, replace(CPUS, shards=2), out)
+    return out
+
+
+def collection(asked: RunConfig, split: str) -> list[str]:
+    task = read_task(Path(asked.task))
+    return strings_at(task.right.texts, task.split(split).space.right)
+
+
+def test_the_scorer_is_fitted_to_scores_that_a_loaded_model_computes_again(finished, asked):
+    model, texts = al_ray.load_model(finished), collection(asked, "train")
+    assert model.scorer.neighbourhood == 0.5
+    last = finished / "round-002"
+    pairs, cosines = read_cosines(last / FIT)
+    fitted, scores = read_fitted(last)
+    assert fitted.tolist() == pairs.tolist()
+    task = read_task(Path(asked.task))
+    left, right = strings_at(task.left.texts, pairs[:, 0]), strings_at(task.right.texts, pairs[:, 1])
+    every = model.encode(texts, "right").astype(np.float64) @ model.encode(left).astype(np.float64).T
+    means = np.sort(every, axis=0)[-5:].mean(axis=0)
+    assert scores == pytest.approx(cosines - 0.5 * means, abs=1e-6)
+    assert model.score(left, right, texts) == pytest.approx(model.scorer.probability(scores), abs=1e-4)
+    assert model.score(left, right, model.encode(texts, "right")).tolist() == model.score(left, right, texts).tolist()
+    labels = json.loads((last / "record.json").read_text())
+    again = refit(scores, al_ray.load_run(finished).labelled().labels)
+    assert (again.weight, again.bias) == (labels["model"]["weight"], labels["model"]["bias"])
+    assert (model.scorer.weight, model.scorer.bias) == (again.weight, again.bias)
+
+
+def test_the_recipe_of_the_docs_scores_as_a_loaded_model(finished, asked):
+    recipe = block("docs/neighbourhood.md", "## Scores of a loaded model", "import json")
+    names: dict[str, Any] = {}
+    exec(recipe.replace("runs/w", str(finished)), names)
+    model, texts = al_ray.load_model(finished), collection(asked, "train")
+    found = names["scores"](model.encode(texts[:3]), model.encode(texts, "right"))
+    for number, row in enumerate(found):
+        assert row == pytest.approx(model.score([texts[number]] * len(texts), texts, texts))
+
+
+def test_a_loaded_model_asks_for_the_collection_that_its_scores_need(finished, letters, tmp_path):
+    with pytest.raises(BadOption, match=r"--scoring\.neighbourhood 0\.5: give score\(\) as collection all right texts"):
+        al_ray.load_model(finished).score(["a"], ["b"])
+
+
+def test_labels_and_models_do_not_depend_on_shards_and_stops(finished, asked, tmp_path):
+    out = tmp_path / "run"
+    run(replace(asked, rounds=1), CPUS, out)
+    # As if the process had ended between the fit to scores and the end of the round.
+    (out / "state.json").unlink()
+    (out / "metrics.jsonl").unlink()
+    run(asked, CPUS, out)
+    for number in (1, 2):
+        one, other = (folder / f"round-{number:03d}" for folder in (finished, out))
+        for name in ("batch.parquet", "scores.parquet", "model/scorer.json"):
+            assert (one / name).read_bytes() == (other / name).read_bytes(), name
+        records = [json.loads((folder / "record.json").read_text()) for folder in (one, other)]
+        of_dev = [record["evaluations"]["dev"] for record in records]
+        # The calibration error is from products in float32, whose last bits differ.
+        assert of_dev[0]["average_precision"] == of_dev[1]["average_precision"]
+        assert of_dev[0]["calibration_error"] == pytest.approx(of_dev[1]["calibration_error"], rel=1e-4)
+
+
+def test_examples_and_evaluations_are_by_score(finished, asked):
+    found = al_ray.evaluate(al_ray.load_run(finished), "dev", cluster=CPUS)
+    record = json.loads((finished / "round-002" / "record.json").read_text())
+    assert found.average_precision.as_dict() == record["evaluations"]["dev"]["average_precision"]
+    rows, texts = read_examples(finished / "round-002"), collection(asked, "dev")
+    left, right = ([row[name] for row in rows] for name in ("left_text", "right_text"))
+    p = al_ray.load_model(finished).score(left, right, texts)
+    assert [row["p"] for row in rows] == pytest.approx(p.tolist(), abs=1e-4)
+
+
+def test_a_finished_run_is_evaluated_with_other_scores_as_a_run_with_them(finished, asked, tmp_path, make_task):
+    out, loaded = tmp_path / "cosines", al_ray.load_run(finished)
+    # The same labels, so that the weights are the same.
+    run(replace(asked, scoring=ScoringConfig("off"), rounds=1), CPUS, out)
+    first = al_ray.load_run(out)
+    one, other = (al_ray.evaluate(of, "dev", round=1, cluster=CPUS) for of in (first.with_neighbourhood(0.5), loaded))
+    assert one.average_precision == other.average_precision
+    assert one.calibration_error == pytest.approx(other.calibration_error, rel=1e-4)
+    plain = al_ray.evaluate(loaded.with_neighbourhood(0), "dev", round=1, cluster=CPUS)
+    assert plain.average_precision == al_ray.evaluate(first, "dev", cluster=CPUS).average_precision
+    change = al_ray.compare(first.with_neighbourhood(0.5), first, "dev", cluster=CPUS)
+    assert change.difference == one.average_precision.value - plain.average_precision.value != 0
+    assert al_ray.load_model(out).scorer.neighbourhood == 0.0
+    with pytest.raises(BadOption, match="round 0 is the untrained encoder"):
+        al_ray.evaluate(first.with_neighbourhood(0.5), "dev", round=0)
+    with pytest.raises(BadOption, match=r"--scoring\.neighbourhood is 1\.5; give at most 1"):
+        first.with_neighbourhood(1.5)
