@@ -48,8 +48,9 @@ def evaluate_rounds(
         task.measurable(split)
         with deploy_pool(config, cluster, task, folder.path, watch) as pool:
             model = folder.model(number) if number else pool.untrained()
-            if model.scorer is not None and model.scorer.neighbourhood != config.scoring.weight:
-                labelled, weight = folder.ledger.labelled(number).decided, config.scoring.weight
+            weight = config.scoring.weight
+            if model.scorer is not None and weight not in (None, model.scorer.neighbourhood):
+                labelled = folder.ledger.labelled(number).decided
                 model, _ = fit_to_scores(pool, folder.round(number), model, labelled, weight)
             evaluator = make_evaluator(first, folder, pool, sets)
             if len(rounds) > 1 and not sets and not first.evaluation.counts_all(task.split(split).space.total):

@@ -12,7 +12,7 @@ from al_ray.cluster.actors import LABELS, SECONDS, Placement, deploy, get_result
 from al_ray.cluster.mixed_hardware import refuse_mixed
 from al_ray.cluster.peak_memory import peak_memory, peak_of_actors
 from al_ray.cluster.pool.ring import GROUPS
-from al_ray.cluster.pool.score_fit import fit_to_scores
+from al_ray.cluster.pool.score_fit import choose_weight, fit_to_scores
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
@@ -23,6 +23,7 @@ from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool
 from al_ray.cluster.training_group import Training, deploy_training, model_of
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import ScoringConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Labelled, Model
 from al_ray.core.progress import OnProgress
@@ -46,24 +47,34 @@ class TrainerActor:
     """The Trainer of the loop: actors that write models into the run folder."""
 
     def __init__(
-        self, training: Training, pool: ShardedPool, journal: RunFolder, watch: OnProgress, neighbourhood: float = 0.0
+        self,
+        training: Training,
+        pool: ShardedPool,
+        journal: RunFolder,
+        watch: OnProgress,
+        scores: tuple[ScoringConfig, int] | None = None,
     ) -> None:
-        """training: runs a training on one actor or several. neighbourhood: as in Scorer."""
+        """training: runs a training on one actor or several.
+
+        scores: the run's options of scores, and its seed; None where the score is the cosine.
+        """
         self.training, self.pool, self.journal, self.watch = training, pool, journal, watch
-        self.neighbourhood = neighbourhood
+        self.scores = scores
 
     def untrained(self) -> Model:
         """The pre-trained encoder."""
         return self.pool.untrained()
 
     def train(self, labelled: Labelled, number: int, start: Model | None) -> Model:
-        """Train the model of round `number`."""
+        """Train the model of round `number`, and fit its scorer to scores if the run ranks by them."""
+        # Before the training, while the shards hold the vectors of the model before.
+        weight = 0.0 if self.scores is None else choose_weight(self.pool, self.journal, number, *self.scores)
         folder = (self.journal.round(number) / "model").resolve()
         events = self.training(labelled, number, start, str(folder))
         model = model_of(events, lambda step: self.watch("train", step.step, step.steps))
-        if not self.neighbourhood:
+        if not weight:
             return model
-        model, scores = fit_to_scores(self.pool, folder.parent, model, labelled, self.neighbourhood)
+        model, scores = fit_to_scores(self.pool, folder.parent, model, labelled, weight)
         assert model.scorer is not None
         write_cosines(folder.parent / SCORES, labelled.pairs, scores)
         return write_scorer(model, model.scorer)
@@ -251,7 +262,8 @@ def deploy_services(
         )
         with deploy_training(spec, cluster, places.slots(Trainer.__name__)) as training:
             dev = None if dev_oracle is None else ShardedDevSampler(config, journal, dev_oracle, pool)
-            trainer = TrainerActor(training, pool, journal, watch, config.scoring.weight)
+            scores = None if task.symmetric else (config.scoring, config.seed)
+            trainer = TrainerActor(training, pool, journal, watch, scores)
             services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)
             # Before any training, while the shards hold vectors of the untrained encoder, which finds the near pairs.
             services.make_sets()

@@ -8,12 +8,12 @@ limits.json                        limits of cost and stop options, see runs/lim
 seconds.json                       time of the work before the first round, see runs/stage_seconds.py
 planned.json                       what the run was planned to use and has used, see runs/planned.py
 round-NNN/*.parquet                pairs, answers and labels of the round, see runs/ledger.py
-round-NNN/search.json              recall of the index (knn): share of the true nearest neighbours that it found
-round-NNN/seconds.json             time of stages before the process ended, see runs/stage_seconds.py
+round-NNN/search, seconds.json     recall of the index (knn); time of stages of a process that ended
 round-NNN/record.json              metrics of the round, its model's digest and scorer, each split's evaluation
 round-NNN/examples.parquet         error examples, see runs/error_examples.py
 dev-labels/                        labels of drawn dev pairs (--dev-labels), see runs/dev_labels.py
 round-NNN/fit, scores.parquet      cosines of the labelled pairs under the round's model, see storage/pair_cosines.py
+round-NNN/neighbourhood.json       what auto chose from, see cluster/pool/score_fit.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
 mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
 events/                            the same metrics for TensorBoard

@@ -17,6 +17,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.scorer import refit
 from al_ray.core.task import strings_at
 from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.metrics.neighbourhood_choice import CHOICES, Choice, best_choice
 from al_ray.runs.error_examples import read_examples
 from al_ray.storage.pair_cosines import FIT, read_cosines, read_fitted
 from tests.guides import block
@@ -127,3 +128,25 @@ def test_a_finished_run_is_evaluated_with_other_scores_as_a_run_with_them(finish
         al_ray.evaluate(first.with_neighbourhood(0.5), "dev", round=0)
     with pytest.raises(BadOption, match=r"--scoring\.neighbourhood is 1\.5; give at most 1"):
         first.with_neighbourhood(1.5)
+
+
+def test_auto_takes_what_ranks_the_batch_best_under_the_model_before(local_ray, asked, tmp_path):
+    auto = replace(asked, scoring=ScoringConfig("auto"), first_batch=60)
+    one, two = (run(auto, replace(CPUS, shards=shards), tmp_path / str(shards)) for shards in (1, 2))
+    for number in (1, 2):
+        found = json.loads((one.round(number) / "neighbourhood.json").read_text())["choices"]
+        assert [choice["neighbourhood"] for choice in found] == list(CHOICES)
+        chosen = best_choice([Choice(**choice) for choice in found])
+        assert [of.model(number).scorer.neighbourhood for of in (one, two)] == [chosen, chosen]
+        assert (one.round(number) / "scores.parquet").exists() == bool(chosen)
+    loaded = al_ray.load_run(tmp_path / "1")
+    assert al_ray.evaluate(loaded, "dev", cluster=CPUS).average_precision.value == pytest.approx(
+        loaded.metrics()["average_precision"].to_pylist()[-1]
+    )
+
+
+def test_auto_is_off_for_one_set_of_texts(local_ray, asked, make_task, tmp_path):
+    write_task(make_task(True), tmp_path / "task", {})
+    symmetric = replace(asked, task=str(tmp_path / "task"), scoring=ScoringConfig("auto"), rounds=1)
+    assert run(symmetric, CPUS, tmp_path / "run").model(1).scorer.neighbourhood == 0.0
+    assert not (tmp_path / "run" / "round-001" / "neighbourhood.json").exists()

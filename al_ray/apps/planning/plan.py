@@ -101,16 +101,25 @@ def plan(setting: Setting) -> Plan:
     prepare = stage_times.tokenize_time(setting)
     before = {"prepare": prepare, "embed": Time() if setting.counted else splits, "search": near}
     rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]
+    strategy, scored = STRATEGIES[config.strategy], config.scoring.weight != 0 and sizes.right is not None
     for number, batch in enumerate(config.batches, start=1):
-        asks = STRATEGIES[config.strategy].searches and not (config.seeding == "stated" and number == 1)
+        asks = strategy.searches and not (config.seeding == "stated" and number == 1)
         times: dict[str, Time] = {name: Time() for name in STAGES}
+        # The fit to scores embeds the pool after each training, and the next search finds these vectors.
+        embeds = (asks and not (scored and strategy.uses_model and number > 1)) + scored
+        times["embed"] = stage_times.embed_time(setting, sizes.texts, sizes.right).times(embeds)
         if asks:
-            times["embed"] = stage_times.embed_time(setting, sizes.texts, sizes.right)
             times["search"] = stage_times.search_time(setting, sizes.texts, sizes.right, batch)
         times["embed"] += splits
         times["search"] += stage_times.examples_time(setting)
         times["train"] = stage_times.train_time(setting, setting.labels[number - 1])
         times["evaluate"] = stage_times.evaluate_time(setting)
+        if scored:
+            of_splits = stage_times.means_time(setting, sizes.evaluation, sizes.evaluation_right).times(measures)
+            # To choose the number, the neighbours under the model before are found, too.
+            searches = 2 if config.scoring.weight is None else 1
+            times["train"] += stage_times.means_time(setting, sizes.texts, sizes.right).times(searches)
+            times["evaluate"] += of_splits
         rounds.append(Round(number, batch, times))
     return Plan(setting, tuple(memory(setting)), tuple(rounds))
 

@@ -11,6 +11,7 @@ from al_ray.apps.planning.setting import Setting
 from al_ray.apps.planning.sizes import pairs_of
 from al_ray.cluster.pool.ring import texts_at_once
 from al_ray.core.chunks import texts_in_chunk
+from al_ray.core.neighbourhood import NEIGHBOURS
 from al_ray.search import knn_merge
 from al_ray.search.exact_join import GPU_TILE, TILE
 from al_ray.search.faiss_index import LEAST_SAMPLE, SAMPLE_PER_CELL, SMALL
@@ -112,6 +113,12 @@ def knn_time(run: Setting, left: int, right: int | None, neighbors: int, *counts
     probed = (2 if cells <= SMALL else 4) + (0 if search.index.endswith(",Flat") else 4)
     travel = run.received(left * (sizes.dim * sizes.vectors + probed * min(search.nprobe, cells) + 12 * width))
     return longest(build + query + work + travel, merge_time(run, left * neighbors, *counts))
+
+
+def means_time(run: Setting, left: int, right: int | None) -> Time:
+    """Return the time to find the few nearest of each left text, of which the scores subtract the mean cosine."""
+    rescored = left / run.shards * NEIGHBOURS * run.sizes.dim
+    return knn_time(run, left, right, NEIGHBOURS, 0) + run.on_thread(rescored, "rescore")
 
 
 def build_time(run: Setting, texts: int) -> Time:

@@ -36,14 +36,17 @@ class SearchConfig:
 class ScoringConfig:
     """The score by which pairs are ranked."""
 
-    neighbourhood: Annotated[float | Literal["off"], Between(0, 1)] = "off"
+    neighbourhood: Annotated[float | Literal["auto", "off"], Between(0, 1)] = "off"
     """a: subtract from each cosine a times the mean cosine of its left text with the 5 nearest right texts, so that
     scores of different left texts compare. off: the score is the cosine (the paper). For tasks of two sets of texts;
-    0.5 added 4 to 8 points of AP on WikiQA (docs/neighbourhood.md)."""
+    0.5 added 4 to 8 points of AP on WikiQA (docs/neighbourhood.md). auto: chosen in each round on the labels of its
+    batch, under the model before; off for a task of one set."""
 
     @property
-    def weight(self) -> float:
-        """The number a; 0 for off."""
+    def weight(self) -> float | None:
+        """The number a: 0 for off, None for auto."""
+        if self.neighbourhood == "auto":
+            return None
         return 0.0 if self.neighbourhood == "off" else self.neighbourhood
 
 

@@ -44,7 +44,7 @@ from al_ray.cli import plan as command
 from al_ray.cli._plan import pipeline
 from al_ray.cli._shared.entry import job
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
+from al_ray.core.config.sections import EvaluationConfig, ScoringConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.datasets.corpus_file import CACHED
 from al_ray.datasets.task_folder import write_task
@@ -208,6 +208,28 @@ def test_a_gpu_joins_larger_blocks_and_each_product_has_a_fixed_cost():
         assert seconds(found, 1)["search"] == pytest.approx(products)
     # A product of 8 bytes a cell, a block of visitors and all own texts of 6 bytes a number, and 2 candidates.
     assert of(found, "shard", "search blocks") == 2**27 * 8 + (2**14 + 2**10) * 2 * 6 + 2 * 1.25 * 32
+
+
+def test_scores_with_a_neighbourhood_embed_the_pool_after_each_training_and_search_it_once_more():
+    sizes = replace(SMALL, right=4, evaluation_right=2)
+    config = replace(EXACT, rounds=2, growth=1.0)
+    plain, scored, auto = (
+        made(replace(config, scoring=ScoringConfig(neighbourhood)), sizes) for neighbourhood in ("off", 0.5, "auto")
+    )
+    for number, more in ((1, 1), (2, 0)):
+        off, on, chosen = (seconds(one, number) for one in (plain, scored, auto))
+        # A search in round 2 finds the vectors that the fit to scores of round 1 asked for.
+        pool = 8 * 360 / 360 + 2 * 2 / 4
+        assert on["embed"] - off["embed"] == pytest.approx(more * pool)
+        assert chosen["embed"] == on["embed"]
+        # 16 pairs of 2 dimensions; of 4 texts 4 are stored, 5 neighbours of each are rescored and 4 merged.
+        means = 16 * 2 / 32 + 20 * 2 / 2 + 0.1 * 16 / 8
+        assert on["train"] - off["train"] == pytest.approx(means)
+        assert chosen["train"] - off["train"] == pytest.approx(2 * means)
+        of_dev = 4 * 2 / 32 + 10 * 2 / 2 + 0.1 * 4 / 8
+        assert on["evaluate"] - off["evaluate"] == pytest.approx(of_dev)
+    # One set of texts has no such scores.
+    assert made(replace(EXACT, scoring=ScoringConfig("auto"))).time == made(EXACT).time
 
 
 def test_error_examples_are_one_search_of_a_split_in_every_round_by_two_queries():

@@ -1,0 +1,93 @@
+"""Choose the neighbourhood of scores (core/neighbourhood.py) on labelled pairs that the model has not been trained on.
+
+The pairs are the newest batch, and the model is the one before. They were chosen by a strategy, so their average
+precision is no estimate over all pairs; but what ranks them better is likely to rank others better, too.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from al_ray.core.pairs import Rows
+from al_ray.core.scorer import Floats, Labels
+
+CHOICES = (0.25, 0.5, 0.75, 1.0)
+REPLICATES = 1000
+AT_ONCE = 2**22  # Weights of pairs in memory at a time.
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How well scores with a neighbourhood rank the pairs: AP in [0, 1], and AP less that of the cosine.
+
+    low, high: the 95% interval of that gain, by a paired bootstrap over left texts.
+    """
+
+    neighbourhood: float
+    average_precision: float
+    gain: float
+    low: float
+    high: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the content of round-NNN/neighbourhood.json."""
+        return asdict(self)
+
+
+def compare_choices(
+    cosines: Floats, means: Floats, left: Rows, labels: Labels, rng: np.random.Generator
+) -> list[Choice]:
+    """Compare the CHOICES on (n,) pairs with labels 0 or 1; none without a match and a non-match.
+
+    means: (n,) mean cosines of the left texts with their nearest. left: (n,) rows.
+    """
+    if labels.all() or not labels.any():
+        return []
+    texts, places = np.unique(left, return_inverse=True)
+    plain, *others = [_Ranking(cosines - a * means, labels) for a in (0.0, *CHOICES)]
+    drawn = [
+        np.stack([ranking.average_precisions(weights) for ranking in (plain, *others)])
+        for weights in _resampled(len(texts), places, rng)
+    ]
+    replicates = np.concatenate(drawn, axis=1)
+    once = np.ones((1, len(labels)))
+    base, found = float(plain.average_precisions(once)[0]), list[Choice]()
+    for neighbourhood, ranking, of_ranking in zip(CHOICES, others, replicates[1:], strict=True):
+        value = float(ranking.average_precisions(once)[0])
+        low, high = np.nanpercentile(of_ranking - replicates[0], [2.5, 97.5]).tolist()
+        found.append(Choice(neighbourhood, value, value - base, low, high))
+    return found
+
+
+def best_choice(choices: Sequence[Choice]) -> float:
+    """Return the neighbourhood of the highest AP of those whose gain is above 0 for certain; else 0."""
+    sure = [choice for choice in choices if choice.low > 0]
+    return max(sure, key=lambda choice: choice.average_precision).neighbourhood if sure else 0.0
+
+
+class _Ranking:
+    """Pairs in an order of scores, of equal ones the non-matches first."""
+
+    def __init__(self, scores: Floats, labels: Labels) -> None:
+        self.order = np.lexsort((labels, -scores))
+        self.positive = labels[self.order] == 1
+
+    def average_precisions(self, weights: Floats) -> Floats:
+        """(r, n) how often each pair counts -> (r,) average precision; NaN where no match counts."""
+        ranked = weights[:, self.order]
+        of_matches = ranked * self.positive
+        precision = np.cumsum(of_matches, axis=1) / np.maximum(np.cumsum(ranked, axis=1), 1)
+        sums = of_matches.sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            return (precision * of_matches).sum(axis=1) / sums
+
+
+def _resampled(texts: int, places: Rows, rng: np.random.Generator) -> Iterator[Floats]:
+    """Yield weights (r, n) of pairs, together REPLICATES times: how often their left texts were drawn again."""
+    step = max(1, AT_ONCE // max(texts, len(places)))
+    for start in range(0, REPLICATES, step):
+        count = min(step, REPLICATES - start)
+        drawn = rng.multinomial(texts, np.full(texts, 1 / texts), size=count)
+        yield drawn[:, places].astype(np.float64)
