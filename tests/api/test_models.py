@@ -8,7 +8,7 @@ import pytest
 
 import al_ray
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.transformer import Encoder
 from al_ray.training.saved_model import write_model
@@ -42,6 +42,22 @@ def test_a_model_scores_with_the_w_and_b_of_an_audit(folder: Path, evidence, sou
     model = al_ray.load_model(folder)
     assert model.calibrated_on == source
     assert model.boundary == pytest.approx(boundary)
+
+
+def test_a_scorer_that_an_audit_fitted_keeps_the_neighbourhood(folder: Path):
+    add(folder, neighbourhood=0.5, recalibration=AUDIT)
+    model = al_ray.load_model(folder)
+    assert (model.scorer.weight, model.scorer.neighbourhood) == (8.0, 0.5)
+    with pytest.raises(BadOption, match="give score\\(\\) as collection"):
+        model.score(["a"], ["b"])
+    # A collection that is the pair itself: the cosine is its own mean.
+    cosine = model.cosines(["abc"], ["abd"])[0]
+    assert model.score(["abc"], ["abd"], ["abd"]) == pytest.approx(Scorer(8.0, -4.0).probability(cosine / 2))
+
+
+def test_a_model_that_needs_no_collection_takes_none(folder: Path):
+    with pytest.raises(BadOption, match="scores pairs without a collection; leave it out"):
+        al_ray.load_model(folder).score(["a"], ["b"], ["b"])
 
 
 @pytest.mark.parametrize("damage", [{"recalibration": {"source": "audit"}}, {"calibration": 3}, {"recalibration": [1]}])
