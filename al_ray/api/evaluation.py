@@ -5,6 +5,7 @@ from dataclasses import replace
 from al_ray.active_learning.config import RunConfig
 from al_ray.api.runs import CLUSTER, Run
 from al_ray.cluster.measurement import evaluate_rounds
+from al_ray.cluster.pool.score_fit import refuse_scores
 from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig
@@ -91,6 +92,10 @@ def _open_round(
     number = trained_round(run, round)
     run.folder.task.measurable(split)
     config = run.config if evaluation is None else replace(run.config, evaluation=evaluation)
-    if not number and config.scoring != bound_config(run.path).scoring:
-        raise BadOption("scores with a neighbourhood need a trained model, and round 0 is the untrained encoder")
+    if not number and config.scoring.weight and config.scoring != bound_config(run.path).scoring:
+        raise BadOption(
+            "a neighbourhood (jobs.evaluate --neighbourhood) needs a trained model, and round 0 is the untrained "
+            "encoder; leave one of them out"
+        )
+    refuse_scores(config.scoring, run.folder.task)
     return config, run.folder, number

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -78,12 +78,15 @@ class PairModel:
         It estimates the probability of a match only if `calibrated_on` is not None (docs/audit.md).
 
         collection: all right texts among which matches are looked for, or their vectors (m, d), as `encode` returns
-        them. A model of a run with --scoring.neighbourhood needs them, and no other takes them.
+        them. A model of a run with --scoring.neighbourhood needs them, and no other takes them. In a task some of whose
+        pairs cannot match, give left texts that can match the same right ones, and these.
 
         Raises:
             BadOption: if the two sequences are not of the same length, or for a collection too many or too few.
         """
-        cosines, weight = self.cosines(left, right), self.scorer.neighbourhood
+        if len(left) != len(right):
+            raise BadOption(f"left has {len(left):,} texts and right {len(right):,}; give the two texts of every pair")
+        weight = self.scorer.neighbourhood
         if (collection is None) != (not weight):
             raise BadOption(
                 f"this model was trained with --scoring.neighbourhood {weight}: give score() as collection all right "
@@ -91,10 +94,12 @@ class PairModel:
                 if weight
                 else "this model scores pairs without a collection; leave it out"
             )
+        ours, theirs = self.encode(left), self.encode(right, "right")
         if collection is None:
-            return self.scorer.probability(cosines)
-        every = collection if isinstance(collection, np.ndarray) else self.encode(collection, "right")
-        return self.scorer.probability(cosines - weight * means_in(every, self.encode(left)))
+            return self.scorer.probability(dots(ours, theirs))
+        are_vectors = isinstance(collection, np.ndarray) and collection.dtype.kind == "f"
+        every = cast(Vectors, collection) if are_vectors else self.encode(cast(Sequence[str], collection), "right")
+        return self.scorer.probability(dots(ours, theirs) - weight * means_in(every, ours))
 
 
 def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:

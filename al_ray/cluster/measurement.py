@@ -51,7 +51,7 @@ def evaluate_rounds(
             weight = config.scoring.weight
             if model.scorer is not None and weight not in (None, model.scorer.neighbourhood):
                 labelled = folder.ledger.labelled(number).decided
-                model, _ = fit_to_scores(pool, folder.round(number), model, labelled, weight)
+                model, _, _ = fit_to_scores(pool, folder.round(number), model, labelled, weight)
             evaluator = make_evaluator(first, folder, pool, sets)
             if len(rounds) > 1 and not sets and not first.evaluation.counts_all(task.split(split).space.total):
                 sets = {split: evaluator.evaluation_set(task.split(split))}

@@ -12,11 +12,11 @@ from al_ray.cluster.actors import LABELS, SECONDS, Placement, deploy, get_result
 from al_ray.cluster.mixed_hardware import refuse_mixed
 from al_ray.cluster.peak_memory import peak_memory, peak_of_actors
 from al_ray.cluster.pool.ring import GROUPS
-from al_ray.cluster.pool.score_fit import choose_weight, fit_to_scores
+from al_ray.cluster.pool.score_fit import choose_weight, fit_to_scores, refuse_scores, uses_neighbours
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
-from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_index, warn_of_index
+from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_cells, refuse_index, warn_of_index
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool
@@ -72,12 +72,14 @@ class TrainerActor:
         folder = (self.journal.round(number) / "model").resolve()
         events = self.training(labelled, number, start, str(folder))
         model = model_of(events, lambda step: self.watch("train", step.step, step.steps))
-        if not weight:
+        round_folder = self.journal.round(number)
+        # What an interrupted session left may be of another number: labels may have been corrected since.
+        if not weight and not (round_folder / SCORES).exists():
             return model
-        model, scores = fit_to_scores(self.pool, folder.parent, model, labelled, weight)
+        model, pairs, scores = fit_to_scores(self.pool, round_folder, model, labelled, weight)
         assert model.scorer is not None
-        write_cosines(folder.parent / SCORES, labelled.pairs, scores)
-        return write_scorer(model, model.scorer)
+        write_cosines(round_folder / SCORES, pairs, scores)
+        return write_scorer(round_folder / "model", model, model.scorer)
 
 
 class RayRunServices:
@@ -166,25 +168,23 @@ def _refuse_unfit(config: RunConfig, cluster: ClusterConfig, task: Task, out: St
     """Raise BadOption, before any wait for resources, if shards cannot work as the options say."""
     refuse_unshared((storage_path(config.task), out), cluster)
     refuse_index(config.search, task)
-    if config.scoring.weight and task.symmetric:
-        raise BadOption(
-            f"jobs.run --scoring.neighbourhood {config.scoring.neighbourhood}: task {task.name!r} has one set of "
-            "texts, and such scores are for tasks of two; leave it out"
-        )
+    refuse_scores(config.scoring, task)
+    refuse_cells(config, task)
     if cluster.gpus_per_shard and not is_flat_on_gpu(config.search.index, cluster.device):
         _refuse_beyond_gpus(config, task)
 
 
-def _uses_index(config: RunConfig, task: Task) -> tuple[bool, bool]:
-    """Whether the pool is searched by an index, and whether near pairs of an evaluation set are."""
+def _uses_index(config: RunConfig, task: Task) -> tuple[bool, bool, bool]:
+    """Whether an index searches the pool, finds near pairs of an evaluation set, and neighbours for scores."""
     totals = [task.splits[name].space.total for name in config.evaluation.splits if name in task.splits]
-    return config.search.kind == "knn", not all(map(config.evaluation.counts_all, totals))
+    near = not all(map(config.evaluation.counts_all, totals))
+    return config.search.kind == "knn", near, uses_neighbours(config.scoring, task)
 
 
 def _refuse_beyond_gpus(config: RunConfig, task: Task) -> None:
     """Raise BadOption for more neighbours or cells than Faiss on a GPU can search."""
     search, most = config.search, GPU_NEIGHBOURS - SPARE - 1
-    pool, near = _uses_index(config, task)
+    pool, near, scored = _uses_index(config, task)
     if pool and search.neighbours > most:
         raise BadOption(
             f"Faiss on a GPU gives {most:,} neighbours at most, and the run searches {search.neighbours:,}: leave out "
@@ -197,7 +197,7 @@ def _refuse_beyond_gpus(config: RunConfig, task: Task) -> None:
             f"{config.evaluation.near_neighbours:,}: leave out --gpus-per-shard, or give fewer (jobs.run "
             "--evaluation.near-neighbours), or --search.index Flat, or count all pairs (--evaluation.mode exact)"
         )
-    if (pool or near) and "IVF" in search.index and search.nprobe > GPU_NEIGHBOURS:
+    if (pool or near or scored) and "IVF" in search.index and search.nprobe > GPU_NEIGHBOURS:
         raise BadOption(
             f"Faiss on a GPU searches {GPU_NEIGHBOURS:,} cells at most for a query, and jobs.run --search.nprobe is "
             f"{search.nprobe:,}: leave out --gpus-per-shard, or make a run with fewer"
@@ -222,7 +222,7 @@ def _start_pool(
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
-    warn_of_index(config.search, config.vectors == "fp16", cluster.shards)
+    warn_of_index(config.search, config.vectors == "fp16", cluster.shards, uses_neighbours(config.scoring, task))
     with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:
         refuse_mixed(get_results([shard.hardware.remote() for shard in shards]), cluster.mixed_hardware)
         if cluster.gpus_per_shard and any(_uses_index(config, task)):

@@ -18,7 +18,7 @@ from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Vectors
 
 NEIGHBOURS = 5
-AT_ONCE = 2**24  # Cosines in memory at a time.
+ROWS, COLUMNS = 1024, 16_384  # Left and right texts of a product.
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,13 @@ def mean_of_nearest(cosines: Floats, lines: Rows, texts: int, count: int = NEIGH
 
 def means_in(collection: Vectors, vectors: Vectors) -> Floats:
     """(m, d) unit vectors of all right texts, (n, d) of left texts -> (n,) means of the cosines with the nearest."""
-    means, step = np.zeros(len(vectors)), max(1, AT_ONCE // max(1, len(collection)))
-    for start in range(0, len(vectors) if len(collection) else 0, step):
-        cosines = vectors[start : start + step].astype(np.float64) @ collection.T.astype(np.float64)
-        least = max(0, len(collection) - NEIGHBOURS)
-        means[start : start + step] = np.partition(cosines, least, axis=1)[:, least:].mean(axis=1)
+    means = np.zeros(len(vectors))
+    for start in range(0, len(vectors) if len(collection) else 0, ROWS):
+        rows, nearest = vectors[start : start + ROWS].astype(np.float64), np.empty((0, 0))
+        for first in range(0, len(collection), COLUMNS):
+            cosines = rows @ collection[first : first + COLUMNS].T.astype(np.float64)
+            cosines = np.concatenate([nearest.reshape(len(rows), -1), cosines], axis=1)
+            least = max(0, cosines.shape[1] - NEIGHBOURS)
+            nearest = np.partition(cosines, least, axis=1)[:, least:]
+        means[start : start + ROWS] = nearest.mean(axis=1)
     return means

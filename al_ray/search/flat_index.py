@@ -30,8 +30,11 @@ def is_flat_on_gpu(factory: str, device: str) -> bool:
 
 
 def index_of(held: Block, search: SearchConfig, device: str, rule: PairRule | None, trained: Bytes | None) -> PairIndex:
-    """Make the index of a shard's texts. trained: the result of `train_index`, for Faiss."""
-    if rule is not None or is_flat_on_gpu(search.index, device):
+    """Make the index of a shard's texts. trained: the result of `train_index`, for Faiss.
+
+    An exact search needs no Faiss; so Flat does not either, where beside it near pairs or neighbours are found.
+    """
+    if rule is not None or is_flat_on_gpu(search.index, device) or (search.kind, search.index) == ("exact", "Flat"):
         return FlatIndex(held, device, rule)
     return CosineIndex(held.vectors, search.index, search.nprobe, device, trained)
 

@@ -1,7 +1,7 @@
 """Cosines of pairs under one model, and their scores.
 
 round-NNN/fit.parquet has the cosines of the labelled pairs under the model of the round, and round-NNN/scores.parquet
-the scores to which its scorer was fitted, unless these are the cosines.
+the scores to which its scorer was fitted, if they are not the cosines.
 """
 
 import numpy as np

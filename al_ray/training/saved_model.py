@@ -15,7 +15,7 @@ from al_ray.core.errors import BadFile, WriteErrors
 from al_ray.core.labels import Model
 from al_ray.core.scorer import Scorer
 from al_ray.storage.files import read_json, write_json
-from al_ray.storage.uri import StoragePath, Uri, put_folder, storage_path
+from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 SCORER = "scorer.json"
 
@@ -67,9 +67,9 @@ def write_model(encoder: SavedWeights, scorer: Scorer, folder: StoragePath, made
     return model
 
 
-def write_scorer(model: Model, scorer: Scorer) -> Model:
-    """Replace the scorer of a model that was written, and return it with this one."""
-    path = storage_path(model.path) / SCORER
+def write_scorer(folder: StoragePath, model: Model, scorer: Scorer) -> Model:
+    """Replace the scorer of a model that was written into a folder, and return it with this one."""
+    path = folder / SCORER
     write_json(path, {**read_json(path, ["digest", "made_from"]), **_fields(scorer)})
     return replace(model, scorer=scorer)
 

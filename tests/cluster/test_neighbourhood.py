@@ -10,15 +10,19 @@ import pytest
 
 import al_ray
 from al_ray.active_learning.config import RunConfig
+from al_ray.cli import evaluate as evaluate_job
+from al_ray.cli import labels as labels_job
 from al_ray.cli._run.pipeline import run
+from al_ray.cluster.pool import score_fit
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import ScoringConfig, SearchConfig, TrainingConfig
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.scorer import refit
 from al_ray.core.task import strings_at
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.metrics.neighbourhood_choice import CHOICES, Choice, best_choice
 from al_ray.runs.error_examples import read_examples
+from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.pair_cosines import FIT, read_cosines, read_fitted
 from tests.guides import block
 
@@ -86,9 +90,12 @@ def test_a_loaded_model_asks_for_the_collection_that_its_scores_need(finished, l
 def test_labels_and_models_do_not_depend_on_shards_and_stops(finished, asked, tmp_path):
     out = tmp_path / "run"
     run(replace(asked, rounds=1), CPUS, out)
-    # As if the process had ended between the fit to scores and the end of the round.
+    # As if the process had ended between the training, which wrote w and b of the cosines, and the fit to scores.
     (out / "state.json").unlink()
     (out / "metrics.jsonl").unlink()
+    (out / "round-001" / "scores.parquet").unlink()
+    scorer = out / "round-001" / "model" / "scorer.json"
+    scorer.write_text(json.dumps({**json.loads(scorer.read_text()), "weight": 1.0, "bias": 0.0, "neighbourhood": 0.0}))
     run(asked, CPUS, out)
     for number in (1, 2):
         one, other = (folder / f"round-{number:03d}" for folder in (finished, out))
@@ -130,23 +137,79 @@ def test_a_finished_run_is_evaluated_with_other_scores_as_a_run_with_them(finish
         first.with_neighbourhood(1.5)
 
 
+def neighbourhoods(folder: RunFolder) -> list[float]:
+    """Of the models of rounds 1 and 2."""
+    scorers = [folder.model(number).scorer for number in (1, 2)]
+    return [scorer.neighbourhood for scorer in scorers if scorer is not None]
+
+
 def test_auto_takes_what_ranks_the_batch_best_under_the_model_before(local_ray, asked, tmp_path):
     auto = replace(asked, scoring=ScoringConfig("auto"), first_batch=60)
     one, two = (run(auto, replace(CPUS, shards=shards), tmp_path / str(shards)) for shards in (1, 2))
+    chosen = list[float]()
     for number in (1, 2):
         found = json.loads((one.round(number) / "neighbourhood.json").read_text())["choices"]
         assert [choice["neighbourhood"] for choice in found] == list(CHOICES)
-        chosen = best_choice([Choice(**choice) for choice in found])
-        assert [of.model(number).scorer.neighbourhood for of in (one, two)] == [chosen, chosen]
-        assert (one.round(number) / "scores.parquet").exists() == bool(chosen)
-    loaded = al_ray.load_run(tmp_path / "1")
-    assert al_ray.evaluate(loaded, "dev", cluster=CPUS).average_precision.value == pytest.approx(
-        loaded.metrics()["average_precision"].to_pylist()[-1]
-    )
+        chosen.append(best_choice([Choice(**choice) for choice in found]))
+    assert neighbourhoods(one) == neighbourhoods(two) == chosen
+
+
+def test_what_auto_chose_is_fitted_and_another_choice_after_a_stop_replaces_it(local_ray, asked, tmp_path, monkeypatch):
+    auto, folder = replace(asked, scoring=ScoringConfig("auto")), tmp_path / "run"
+    monkeypatch.setattr(score_fit, "best_choice", lambda _: 0.75)
+    ended = run(auto, CPUS, folder)
+    assert neighbourhoods(ended) == [0.75, 0.75]
+    scores = read_fitted(ended.round(2))[1]
+    cosines = read_cosines(ended.round(2) / FIT)[1]
+    assert (scores < cosines).any()
+    # The process ended before the round did, and a label was corrected meanwhile: now nothing is sure.
+    state = json.loads((folder / "state.json").read_text())
+    (folder / "state.json").write_text(json.dumps({**state, "round": 1}))
+    monkeypatch.setattr(score_fit, "best_choice", lambda _: 0.0)
+    monkeypatch.setattr(score_fit, "compare_choices", lambda *_: pytest.fail("it was chosen again"))
+    assert neighbourhoods(run(auto, CPUS, folder)) == [0.75, 0.0]
+    assert read_fitted(ended.round(2))[1].tolist() == cosines.tolist()
+    assert al_ray.load_model(folder).scorer == replace(refit(cosines, read_labels(folder)), neighbourhood=0.0)
+
+
+def read_labels(folder: Path) -> Any:
+    return al_ray.load_run(folder).labelled().labels
+
+
+def test_corrected_labels_are_those_of_another_evaluation(finished, asked, tmp_path, call):
+    out = tmp_path / "run"
+    run(replace(asked, scoring=ScoringConfig("off"), rounds=1), CPUS, out)
+    labelled = al_ray.load_run(out).labelled()
+    task = read_task(Path(asked.task))
+    left, right = (side.ids[row] for side, row in zip((task.left, task.right), labelled.pairs[0], strict=True))
+    code, _ = call(labels_job, f"correct --run {out} --left-id {left} --right-id {right} --label unsure")
+    assert code == 0
+    changed = al_ray.evaluate(al_ray.load_run(out).with_neighbourhood(0.5), "dev", cluster=CPUS)
+    assert 0 < changed.average_precision.value <= 1
+    (out / "round-001" / "fit.parquet").unlink()
+    with pytest.raises(BadFile, match=r"fit\.parquet is missing, and no other scores can be fitted without it"):
+        al_ray.evaluate(al_ray.load_run(out).with_neighbourhood(0.5), "dev", cluster=CPUS)
+
+
+def test_the_command_writes_beside_the_files_of_the_runs_own_scores(finished, call, make_task, tmp_path):
+    code, printed = call(evaluate_job, f"--run {finished} --neighbourhood 0.25 --shards 1")
+    assert code == 0, printed
+    assert (finished / "evaluation-dev-neighbourhood-0.25-exact.json").exists()
+    assert (finished / "reliability-dev-neighbourhood-0.25.svg").exists()
+    assert not (finished / "reliability-dev.svg").exists()
+    for line, said in (
+        (f"--run {finished} --neighbourhood 0.25 --round 0", "needs a trained model, and round 0 is the untrained"),
+        (f"--run {finished} --neighbourhood 0.25 --heuristic", "--neighbourhood goes with --run, and not with"),
+        (f"--run {finished} --neighbourhood 2", "--neighbourhood is 2.0; give at most 1"),
+    ):
+        code, printed = call(evaluate_job, line)
+        assert (code, said in printed) == (2, True), printed
 
 
 def test_auto_is_off_for_one_set_of_texts(local_ray, asked, make_task, tmp_path):
     write_task(make_task(True), tmp_path / "task", {})
     symmetric = replace(asked, task=str(tmp_path / "task"), scoring=ScoringConfig("auto"), rounds=1)
-    assert run(symmetric, CPUS, tmp_path / "run").model(1).scorer.neighbourhood == 0.0
+    scorer = run(symmetric, CPUS, tmp_path / "run").model(1).scorer
+    assert scorer is not None
+    assert scorer.neighbourhood == 0.0
     assert not (tmp_path / "run" / "round-001" / "neighbourhood.json").exists()

@@ -28,7 +28,8 @@ def test_the_means_in_a_collection_are_those_of_its_nearest(monkeypatch, texts):
     rng = np.random.default_rng(1)
     every, vectors = (rng.normal(size=(size, 8)).astype(np.float32) for size in (texts, 7))
     means = means_in(every, vectors)
-    monkeypatch.setattr("al_ray.core.neighbourhood.AT_ONCE", 2 * max(1, texts))
+    monkeypatch.setattr("al_ray.core.neighbourhood.ROWS", 2)
+    monkeypatch.setattr("al_ray.core.neighbourhood.COLUMNS", 3)
     assert means_in(every, vectors) == pytest.approx(means)
     if not texts:
         assert means.tolist() == [0.0] * 7

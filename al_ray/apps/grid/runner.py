@@ -22,6 +22,7 @@ from al_ray.apps.grid.trackers import refuse_untracked
 from al_ray.apps.reporting.read_runs import read_grid
 from al_ray.apps.reporting.run_records import Run
 from al_ray.cluster.actors import describe_nodes
+from al_ray.cluster.pool.score_fit import refuse_scores
 from al_ray.cluster.session import local, refuse_unshared, session
 from al_ray.core.errors import BadOption, MissingSplit, NoPlacement
 from al_ray.core.progress import OnProgress
@@ -100,6 +101,7 @@ def validate(grid: Grid) -> Task:
         task.measurable(name)
     for encoder in grid.axes.encoders:
         refuse_prompts(replace(config, encoder=encoder).encoding, task.symmetric)
+    refuse_scores(config.scoring, task)
     of_stated = [name for name in grid.axes.strategies if STRATEGIES[name].takes_all_stated]
     if (of_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         cure = f"leave out --strategies {','.join(of_stated)}" if of_stated else "leave out --seeding stated"

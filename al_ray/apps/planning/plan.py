@@ -102,11 +102,14 @@ def plan(setting: Setting) -> Plan:
     before = {"prepare": prepare, "embed": Time() if setting.counted else splits, "search": near}
     rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]
     strategy, scored = STRATEGIES[config.strategy], config.scoring.weight != 0 and sizes.right is not None
+    chooses = scored and config.scoring.weight is None
     for number, batch in enumerate(config.batches, start=1):
         asks = strategy.searches and not (config.seeding == "stated" and number == 1)
         times: dict[str, Time] = {name: Time() for name in STAGES}
-        # The fit to scores embeds the pool after each training, and the next search finds these vectors.
+        # The fit to scores embeds the pool after each training, and the next search finds these vectors. auto needs
+        # those of the model before, too, which a search by the untrained encoder displaces.
         embeds = (asks and not (scored and strategy.uses_model and number > 1)) + scored
+        embeds += chooses and (not asks if number == 1 else asks and not strategy.uses_model)
         times["embed"] = stage_times.embed_time(setting, sizes.texts, sizes.right).times(embeds)
         if asks:
             times["search"] = stage_times.search_time(setting, sizes.texts, sizes.right, batch)
@@ -116,9 +119,7 @@ def plan(setting: Setting) -> Plan:
         times["evaluate"] = stage_times.evaluate_time(setting)
         if scored:
             of_splits = stage_times.means_time(setting, sizes.evaluation, sizes.evaluation_right).times(measures)
-            # To choose the number, the neighbours under the model before are found, too.
-            searches = 2 if config.scoring.weight is None else 1
-            times["train"] += stage_times.means_time(setting, sizes.texts, sizes.right).times(searches)
+            times["train"] += stage_times.means_time(setting, sizes.texts, sizes.right).times(1 + chooses)
             times["evaluate"] += of_splits
         rounds.append(Round(number, batch, times))
     return Plan(setting, tuple(memory(setting)), tuple(rounds))

@@ -35,12 +35,12 @@ def choose_and_write(
     counts = {"source": evaluation.split, "split": evaluation.split, "pairs": evaluation.total_pairs}
     folder.keep_calibration(number, {"calibration": {**counts, **evaluation.reliability.as_dict()}}, content)
     for one in thresholds:
-        print(_line(one, evaluation))
+        print(_line(one, evaluation, "score" if scorer.neighbourhood else "cosine"))
     print(f"wrote {folder.round(number) / 'model' / 'scorer.json'}")
     return content
 
 
-def _line(one: ChosenThreshold, evaluation: Evaluation) -> str:
+def _line(one: ChosenThreshold, evaluation: Evaluation, of: str) -> str:
     if one.cosine is None or one.precision is None or one.recall is None:
         if one.rule.kind == "costs":
             return f"{one.rule}: calling no pair a match costs least; no threshold"
@@ -48,13 +48,16 @@ def _line(one: ChosenThreshold, evaluation: Evaluation) -> str:
         return f"{one.rule}: no threshold reaches it (the highest precision is {most:.2f}%)"
     interval = f"95%: {100 * one.precision.low:.2f} to {100 * one.precision.high:.2f}"
     return (
-        f"{one.rule}: cosine >= {one.cosine:.6f}, precision {100 * one.precision.value:.2f}% ({interval}), "
+        f"{one.rule}: {of} >= {one.cosine:.6f}, precision {100 * one.precision.value:.2f}% ({interval}), "
         f"recall {100 * one.recall:.2f}%"
     )
 
 
-def print_reliability(reliability: Reliability, evaluation: Evaluation, out: StoragePath) -> None:
-    """Print calibration errors and the reliability table; write plots of it and of the curve beside `out`."""
+def print_reliability(reliability: Reliability, evaluation: Evaluation, out: StoragePath, by_scores: str) -> None:
+    """Print calibration errors and the reliability table; write plots of it and of the curve beside `out`.
+
+    by_scores: the part of their names that tells of scores other than the run's own.
+    """
     print(f"calibration error: expected {reliability.error:.3g}, L2 {reliability.l2_error:.3g}")
     rows: list[tuple[str, ...]] = [("p from", "to", "pairs", "mean p", "share", "95% from", "to")]
     for row in reliability.table():
@@ -66,5 +69,6 @@ def print_reliability(reliability: Reliability, evaluation: Evaluation, out: Sto
         "precision-recall": precision_recall_plot({evaluation.split: evaluation.curve}),
     }
     for name, files in pictures.items():
-        write_pictures(out.parent / f"{name}-{evaluation.split}", files)
-        print(f"wrote {out.parent / f'{name}-{evaluation.split}'}{{{','.join('.' + kind for kind in files)}}}")
+        path = out.parent / f"{name}-{evaluation.split}{by_scores}"
+        write_pictures(path, files)
+        print(f"wrote {path}{{{','.join('.' + kind for kind in files)}}}")

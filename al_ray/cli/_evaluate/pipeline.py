@@ -48,7 +48,7 @@ def run_command(options: Options) -> None:
             content["thresholds"] = choose_and_write(rules, evaluation, run.folder, number)
         _write(out, content)
         if out is not None and evaluation.reliability is not None:
-            print_reliability(evaluation.reliability, evaluation, out)
+            print_reliability(evaluation.reliability, evaluation, out, _by_scores(options))
 
 
 def _write(out: StoragePath | None, content: dict[str, Any]) -> None:

@@ -3,42 +3,60 @@
 import logging
 from dataclasses import replace
 
-import numpy as np
-
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.core.config.sections import ScoringConfig
-from al_ray.core.errors import BadFile
-from al_ray.core.labels import NO, YES, Labelled, Model
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.labels import NO, OPEN, YES, Labelled, Model, latest_labels
+from al_ray.core.pairs import Pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, refit
-from al_ray.metrics.neighbourhood_choice import best_choice, compare_choices
+from al_ray.core.task import Task
+from al_ray.metrics.neighbourhood_choice import Choice, best_choice, compare_choices
 from al_ray.runs.run_folder import RunFolder
-from al_ray.storage.files import write_json
+from al_ray.storage.files import read_json, write_json
 from al_ray.storage.pair_cosines import FIT, read_cosines
 from al_ray.storage.uri import StoragePath
+from al_ray.training.saved_model import input_digest
 
 CHOICE = "neighbourhood.json"
 logger = logging.getLogger(__name__)
 
 
+def uses_neighbours(scoring: ScoringConfig, task: Task) -> bool:
+    """Whether scores need the nearest right texts of each left one."""
+    return scoring.weight != 0 and not task.symmetric
+
+
+def refuse_scores(scoring: ScoringConfig, task: Task) -> None:
+    """Raise BadOption for a neighbourhood in a task of one set of texts; auto is off there."""
+    if scoring.weight and task.symmetric:
+        raise BadOption(
+            f"a neighbourhood of {scoring.weight:g} (jobs.run --scoring.neighbourhood, jobs.evaluate --neighbourhood): "
+            f"task {task.name!r} has one set of texts, and such scores are for tasks of two; leave it out"
+        )
+
+
 def choose_weight(pool: ShardedPool, journal: RunFolder, number: int, scoring: ScoringConfig, seed: int) -> float:
     """Return the neighbourhood of the scores of a round's model: the run's own, or with auto the best on its batch.
 
-    Auto ranks the pairs of the batch by the model before, the untrained encoder in round 1, which has not been trained
-    on them, and writes what it found into the folder of the round.
+    Auto ranks the pairs of the batch by the model of the round before, or by the untrained encoder, which have not been
+    trained on them. What it found is written into the folder of the round, and read there when the round is resumed.
     """
     if scoring.weight is not None:
         return scoring.weight
     batch, labels = journal.ledger.batch(number), journal.ledger.labels(number)
     assert batch is not None
-    sure = (labels == YES) | (labels == NO)
-    before = journal.model(number - 1) if number > 1 else pool.untrained()
-    plain, split, pairs = replace(before, scorer=None), pool.task.split("train"), batch.pairs[sure]
-    means = pool.means_of_nearest(plain, split).of(pairs[:, 0])
-    cosines = pool.scores(plain, split, pairs)
-    rng = generator(seed, "neighbourhood", number)
-    choices = compare_choices(cosines, means, pairs[:, 0], labels[sure], rng)
-    write_json(journal.round(number) / CHOICE, {"choices": [choice.as_dict() for choice in choices]})
+    sure, path = (labels == YES) | (labels == NO), journal.round(number) / CHOICE
+    pairs, labels = batch.pairs[sure], labels[sure]
+    before = replace(journal.model(number - 1) if number > 1 else pool.untrained(), scorer=None)
+    made_from = input_digest([before.digest, seed], pairs, labels)
+    if path.exists() and (kept := read_json(path, ["made_from", "choices"]))["made_from"] == made_from:
+        choices = [Choice(**choice) for choice in kept["choices"]]
+    else:
+        split = pool.task.split("train")
+        means, cosines = pool.means_of_nearest(before, split).of(pairs[:, 0]), pool.scores(before, split, pairs)
+        choices = compare_choices(cosines, means, pairs[:, 0], labels, generator(seed, "neighbourhood", number))
+        write_json(path, {"made_from": made_from, "choices": [choice.as_dict() for choice in choices]})
     chosen = best_choice(choices)
     gains = ", ".join(f"{c.neighbourhood:g}: {100 * c.gain:+.1f} ({100 * c.low:+.1f})" for c in choices)
     logger.info("neighbourhood %g; AP on the batch less that of the cosine (lower bound): %s", chosen, gains or "none")
@@ -47,18 +65,23 @@ def choose_weight(pool: ShardedPool, journal: RunFolder, number: int, scoring: S
 
 def fit_to_scores(
     pool: ShardedPool, folder: StoragePath, model: Model, labelled: Labelled, neighbourhood: float
-) -> tuple[Model, Floats]:
-    """Return a model of the folder of a round with a scorer fitted to scores, and these (n,), of the decided labels.
+) -> tuple[Model, Pairs, Floats]:
+    """Return a model of the folder of a round with a scorer fitted to scores, and the pairs and scores of the fit.
 
-    neighbourhood: as in Scorer. With 0 the scores are the cosines, which the training has written.
+    The pairs (n, 2) are those on which the model was trained and that are decided still, with the labels of today.
+    neighbourhood: as in Scorer. With 0 the scores (n,) are the cosines, which the training has written.
     """
+    if not (folder / FIT).exists():
+        raise BadFile(f"{folder / FIT} is missing, and no other scores can be fitted without it; restore it")
+    space = pool.task.split("train").space
     pairs, scores = read_cosines(folder / FIT)
-    if not np.array_equal(pairs, labelled.pairs):
-        raise BadFile(
-            f"{folder / FIT} has other pairs than the {len(labelled):,} decided labels of its round; restore it"
-        )
+    labels = latest_labels(space.keys(labelled.pairs), labelled.labels, space.keys(pairs))
+    decided = labels != OPEN
+    pairs, scores, labels = pairs[decided], scores[decided], labels[decided]
+    if not len(pairs):
+        raise BadFile(f"{folder / FIT} has none of the {len(labelled):,} decided labels of the run; restore it")
     if neighbourhood:
         scores = scores - neighbourhood * pool.means_of_nearest(model, pool.task.split("train")).of(pairs[:, 0])
-    scorer = replace(refit(scores, labelled.labels), neighbourhood=neighbourhood)
+    scorer = replace(refit(scores, labels), neighbourhood=neighbourhood)
     logger.info("fitted to scores: %s, loss %.4f, boundary %.4f", scorer.outcome, scorer.loss, scorer.boundary)
-    return replace(model, scorer=scorer), scores
+    return replace(model, scorer=scorer), pairs, scores

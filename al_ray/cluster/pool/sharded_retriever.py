@@ -7,7 +7,9 @@ from typing import Any
 
 import ray
 
+from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.actors import get_results
+from al_ray.cluster.pool.score_fit import uses_neighbours
 from al_ray.cluster.pool.sharded_index import train_index
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.core.candidates import HIGHEST, MARGIN, NO_CANDIDATES, BestCandidates, Candidates, Order
@@ -17,6 +19,7 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace
 from al_ray.core.task import Split, Task
 from al_ray.search.faiss_index import is_plain
+from al_ray.search.kmeans import shared_cells
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.merge import merge_neighbors, recall
@@ -36,13 +39,31 @@ def refuse_index(config: SearchConfig, task: Task) -> None:
         )
 
 
-def warn_of_index(config: SearchConfig, halves: bool, shards: int) -> None:
+def refuse_cells(config: RunConfig, task: Task) -> None:
+    """Raise BadOption for an index with more cells than a split has right texts, where neighbours for scores are found.
+
+    Before any label is bought: else a run that cannot be evaluated would have to be made again.
+    """
+    cells = shared_cells(config.search.index)
+    if not uses_neighbours(config.scoring, task):
+        return
+    for name in ("train", *config.evaluation.splits):
+        texts = len(task.splits[name].space.right) if name in task.splits else cells
+        if cells > texts:
+            raise BadOption(
+                f"jobs.run --search.index {config.search.index!r} has more cells than the {texts:,} right texts of "
+                f"{name}, whose neighbours --scoring.neighbourhood needs; try Flat"
+            )
+
+
+def warn_of_index(config: SearchConfig, halves: bool, shards: int, scored: bool = False) -> None:
     """Warn of an index whose answers depend on how the texts are dealt out. halves: vectors are of 16 bits.
 
+    scored: the index finds the neighbours of left texts, too, whatever the kind of search.
     The graph of HNSW is a shard's own, and codes blur what is near a cut.
     """
     graph = "HNSW" in config.index or "NSG" in config.index
-    if shards > 1 and config.kind == "knn" and (graph or not is_plain(config.index, halves)):
+    if shards > 1 and (config.kind == "knn" or scored) and (graph or not is_plain(config.index, halves)):
         logger.warning(
             "jobs.run --search.index %s: which pairs are found depends on the number of shards; not with Flat and "
             "IVFx,Flat, nor with SQfp16 and IVFx,SQfp16 of --vectors fp16",

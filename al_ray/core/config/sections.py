@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from al_ray.core.config.bounds import Between, Seed
 from al_ray.core.config.losses import LossConfig, LossName
+from al_ray.core.errors import BadOption
 
 MOST_NEAR_PAIRS = 10_000_000
 
@@ -41,6 +42,11 @@ class ScoringConfig:
     scores of different left texts compare. off: the score is the cosine (the paper). For tasks of two sets of texts;
     0.5 added 4 to 8 points of AP on WikiQA (docs/neighbourhood.md). auto: chosen in each round on the labels of its
     batch, under the model before; off for a task of one set."""
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for a word that is no choice."""
+        if isinstance(self.neighbourhood, str) and self.neighbourhood not in ("auto", "off"):
+            raise BadOption(f"--scoring.neighbourhood is {self.neighbourhood!r}; give a number, auto or off")
 
     @property
     def weight(self) -> float | None:
