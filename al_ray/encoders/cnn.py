@@ -112,6 +112,10 @@ class Cnn:
     def use_left_prompt(self) -> None:
         """Do nothing, as this encoder has no prompts."""
 
+    def freeze(self, layers: int) -> None:
+        """Raise BadOption, as this encoder has no transformer layers."""
+        raise BadOption(f"--training.frozen-layers {layers}: encoder {self.config.encoder} has no layers; leave it out")
+
     def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
         """Return the word numbers of texts, at most max_length each; the same on both sides."""
         return Tokens.of([self.vocabulary.ids(text, self.config.max_length) for text in texts])

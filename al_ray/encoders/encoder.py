@@ -55,6 +55,10 @@ class TextEncoder(Protocol):
         """Use the prompt of left texts for both sides, as in a symmetric task, whose texts are on both."""
         ...
 
+    def freeze(self, layers: int) -> None:
+        """Exclude the embeddings and the lowest `layers` layers from training; BadOption if there are fewer."""
+        ...
+
     def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
         """Return the token ids of texts with the prompt of their side, at most max_length each."""
         ...

@@ -21,6 +21,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
+from al_ray.encoders.frozen_layers import freeze_layers
 from al_ray.encoders.modules import Modules, read_file, read_modules
 from al_ray.encoders.pretrained import CURE, Loading, folder_of, load_parts, load_transformer
 from al_ray.encoders.products import use_float32_attention, use_onednn
@@ -129,6 +130,10 @@ class Encoder:
     def use_left_prompt(self) -> None:
         """Use the prompt of left texts for both sides, as in a symmetric task, whose texts are on both."""
         self.prompts = Prompts(self.prompts.left, self.prompts.left)
+
+    def freeze(self, layers: int) -> None:
+        """Exclude the embeddings and the lowest layers of the transformer from training; BadOption for too many."""
+        freeze_layers(self.transformer, layers, self.config.encoder)
 
     def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
         """Return the token ids of texts with the prompt of their side, at most max_length each."""

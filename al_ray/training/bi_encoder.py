@@ -9,7 +9,7 @@ import torch
 
 from al_ray.core.config.losses import OF_SIDES
 from al_ray.core.config.sections import TrainingConfig
-from al_ray.core.errors import TrainingFailed
+from al_ray.core.errors import BadOption, TrainingFailed
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels, Scorer, refit
@@ -84,10 +84,13 @@ def train(
 
     A step takes workers * batch pairs, of which each rank of the group encodes its share; see `Batches` for the last
     batch and `fit` for the checkpoint. TrainingFailed for fewer pairs than workers, or than the two that a batch norm
-    needs. seed: run seed, attempt and round, which decide the order of the pairs.
+    needs; BadOption for layers that cannot be frozen. seed: run seed, attempt and round, which decide the order of the
+    pairs.
     """
     pairs = len(labelled[0])
     refuse_few(pairs, config.workers)
+    if config.frozen_layers:
+        freeze(encoder, tokens[0], config)
     batches = Batches(
         pairs,
         config.batch * config.workers,
@@ -117,6 +120,20 @@ def refuse_few(pairs: int, workers: int) -> None:
         several = f" by {workers} workers", ", or fewer --training.workers"
         who, cure = several if workers > 1 else ("", "")
         raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give more labels{cure}")
+
+
+def freeze(encoder: TextEncoder, tokens: Tokens, config: TrainingConfig) -> None:
+    """Freeze the layers that the config says; BadOption if there are fewer, or if nothing is left that the loss trains.
+
+    tokens: of any texts, of which one is encoded.
+    """
+    encoder.freeze(config.frozen_layers)
+    # A batch without a match gives such a loss no gradient of the head either.
+    if config.loss in OF_SIDES and not encoder.forward(tokens, np.arange(1)).requires_grad:
+        raise BadOption(
+            f"--training.frozen-layers {config.frozen_layers} freezes all of {encoder.config.encoder}, and "
+            f"--training.loss {config.loss} trains vectors; freeze fewer layers"
+        )
 
 
 def batch_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:

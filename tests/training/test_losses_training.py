@@ -13,7 +13,7 @@ import torch
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.losses import OF_SIDES, LossConfig, LossName
-from al_ray.core.config.sections import TrainingConfig
+from al_ray.core.config.sections import LATE, TrainingConfig
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.rng import generator
 from al_ray.encoders.encoder import learn_words, untrained
@@ -135,9 +135,9 @@ def test_momentum_trains_the_encoder_cnn(letters, make_task, tmp_path):
     assert encoder.digest() != untrained(config, tmp_path).digest()
 
 
-def test_a_config_without_a_loss_means_cross_entropy():
+def test_a_config_without_later_options_means_their_defaults():
     content = json.loads(json.dumps(as_dict(RunConfig(task="t"))))
-    for late in ("loss", "losses"):
+    for late in ("loss", "losses", *LATE):
         del content["training"][late]
     assert from_dict(RunConfig, content) == RunConfig(task="t", training=TrainingConfig(loss="bce"))
 
@@ -161,3 +161,12 @@ def test_digests_of_models_older_than_losses_are_unchanged_and_others_depend_on_
     focal = TrainingConfig(loss="focal")
     assert focal.digested() != replace(focal, losses=LossConfig(focal_gamma=3)).digested()
     assert focal.digested()["loss"] == "focal"
+
+
+@pytest.mark.parametrize("changes", [{"frozen_layers": 1}])
+def test_later_options_are_in_digests_only_where_they_are_not_the_default(changes):
+    config, content = TrainingConfig(), TrainingConfig().content
+    assert " ".join(content) == f"{BEFORE} loss losses"
+    other = replace(config, **changes)
+    assert other.content == {**content, **changes}
+    assert other.digested() == {**config.digested(), **changes}

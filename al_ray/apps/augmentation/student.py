@@ -5,7 +5,7 @@ from the same weights, so that they can be compared.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -98,7 +98,7 @@ class StudentTrainer:
     def _made_from(self, known: Sequence[str], pairs: Texts, scores: Floats, steps: int) -> str:
         """Return the digest of everything that decides the weights."""
         spec = self.spec
-        options = [spec.encoder.digested(), asdict(spec.training), spec.seed, spec.fresh_layers, spec.words, steps]
+        options = [spec.encoder.digested(), spec.training.content, spec.seed, spec.fresh_layers, spec.words, steps]
         texts = list(known) if is_cnn(spec.encoder.encoder) else []
         return input_digest([[options, texts, list(pairs)]], scores)
 

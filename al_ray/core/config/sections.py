@@ -1,6 +1,6 @@
 """Sections of a run's options: search, training, evaluation."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from al_ray.core.config.bounds import Between, Seed
@@ -8,6 +8,7 @@ from al_ray.core.config.losses import LossConfig, LossName
 from al_ray.core.errors import BadOption
 
 MOST_NEAR_PAIRS = 10_000_000
+LATE = ("frozen_layers",)  # Options of TrainingConfig that are in digests only where they are not the default.
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,25 @@ class TrainingConfig:
     """Loss (docs/losses.md). bce: binary cross-entropy. focal, ghm, ohem: emphasise hard pairs. in-batch,
     in-batch-softmax, momentum: other right texts of the batch, or of earlier batches, are further negatives."""
     losses: LossConfig = field(default_factory=LossConfig)
+    frozen_layers: Annotated[int, Between(0, 1_000)] = 0
+    """Do not train the embeddings and this many layers of the transformer, counted from the first; 0: train all."""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """All options by name; those of LATE only if they differ from their default, as earlier versions lack them."""
+        return {
+            one.name: value
+            for one, value in zip(fields(self), asdict(self).values(), strict=True)
+            if one.name not in LATE or value != one.default
+        }
 
     def digested(self) -> dict[str, Any]:
         """The options that decide trained weights, as their digest takes them.
 
         With bce `loss` and `losses` are left out, so that digests are those of versions before other losses.
         """
-        content = asdict(self)
         late = ("loss", "losses") if self.loss == "bce" else ()
-        return {name: value for name, value in content.items() if name not in late}
+        return {name: value for name, value in self.content.items() if name not in late}
 
 
 @dataclass(frozen=True)

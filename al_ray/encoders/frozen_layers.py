@@ -1,0 +1,42 @@
+"""Freezing the embeddings and the lowest layers of a transformer, so that a training does not change them."""
+
+from typing import Any
+
+import torch
+
+from al_ray.core.errors import BadOption
+
+
+def freeze_layers(transformer: Any, count: int, name: str) -> None:
+    """Turn off the gradients of the embeddings and of the lowest `count` layers, and of what these share with others.
+
+    A position bias of all layers is such a shared part. What follows the layers, such as a final norm, stays trained.
+    As no frozen weight and no token id needs gradients, the forward pass through the frozen part records nothing, and
+    the backward pass ends above it. BadOption if there are fewer layers. name: of the encoder, for the error.
+    """
+    path, layers = _stack(transformer, count, name)
+    if count > len(layers):
+        raise BadOption(
+            f"--training.frozen-layers {count} is more than the layers of {name}; give at most {len(layers)}"
+        )
+    parts = dict(transformer.named_children())
+    last = [*parts].index(path.split(".")[0])
+    trained = [*layers[count:], *[*parts.values()][last + 1 :]]
+    kept = {id(parameter) for part in trained for parameter in part.parameters()}
+    for parameter in transformer.parameters():
+        if id(parameter) not in kept:
+            parameter.requires_grad_(False)
+
+
+def _stack(transformer: Any, count: int, name: str) -> tuple[str, list[torch.nn.Module]]:
+    """Return the name and the layers of the only list of modules with as many as the transformer has layers.
+
+    BadOption for an architecture that has no such list or several, such as ALBERT, whose layers share their weights.
+    """
+    number = getattr(transformer.config, "num_hidden_layers", -1)
+    lists = ((path, part) for path, part in transformer.named_modules() if isinstance(part, torch.nn.ModuleList))
+    found = [(path, list(part)) for path, part in lists if len(part) == number]
+    if len(found) != 1:
+        kind = transformer.config.model_type
+        raise BadOption(f"--training.frozen-layers {count}: al_ray finds no layers in {name} ({kind}); leave it out")
+    return found[0]
