@@ -67,6 +67,10 @@ OPTIONS_OF_RUN = [
     ("--training.worst-loss nan", "--training.worst-loss is nan"),
     ("--training.tries 0", "--training.tries is 0"),
     ("--training.frozen-layers -1", "--training.frozen-layers is -1; give at least 0"),
+    (
+        "--training.head cosine --training.loss momentum",
+        "--training.loss momentum uses no head; leave out --training.head",
+    ),
     ("--training.loss hinge", "invalid choice 'hinge' for argument '--training.loss'"),
     ("--training.losses.focal-alpha 1.5", "--training.losses.focal-alpha is 1.5; give at most 1"),
     ("--training.losses.focal-gamma -1", "--training.losses.focal-gamma is -1.0; give at least 0"),

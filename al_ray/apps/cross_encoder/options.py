@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.bounds import Between, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderOptions, MaxLength
-from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
+from al_ray.core.config.sections import LATE, EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import STATED
@@ -44,7 +44,7 @@ class TrainConfig(EncoderOptions):
     search: SearchConfig = field(default_factory=SearchConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """Concat uses epochs (the paper: 2 on QQP, 3 on WikiQA), rates and decay; head-rate, initial-weight, initial-bias,
-    worst-loss, tries, workers, frozen-layers and losses other than bce are for cosine only."""
+    worst-loss, tries, workers, frozen-layers, head and losses other than bce are for cosine only."""
     evaluation: EvaluationConfig = MEASURED
     """Concat is always estimated from near and random negatives; cosine is counted exactly where jobs.run would."""
 
@@ -57,8 +57,9 @@ class TrainConfig(EncoderOptions):
             raise BadOption("--training.workers is for --model cosine; leave it out")
         if self.model == "concat" and self.training.loss != "bce":
             raise BadOption(f"--training.loss {self.training.loss} is for --model cosine; leave it out")
-        if self.model == "concat" and self.training.frozen_layers:
-            raise BadOption("--training.frozen-layers is for --model cosine; leave it out")
+        cosine_only = [name for name in LATE if name in self.training.content]
+        if self.model == "concat" and cosine_only:
+            raise BadOption(f"--training.{cosine_only[0].replace('_', '-')} is for --model cosine; leave it out")
         if self.model == "concat" and self.evaluation.mode == "exact":
             raise BadOption(
                 "--evaluation.mode exact counts cosines, and a cross-encoder scores pairs one by one: instead set "

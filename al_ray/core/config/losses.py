@@ -10,6 +10,8 @@ from al_ray.core.errors import BadOption
 LossName = Literal["bce", "focal", "ghm", "ohem", "in-batch", "in-batch-softmax", "momentum"]
 OF_SIDES: tuple[LossName, ...] = ("in-batch", "in-batch-softmax", "momentum")
 """Losses that look at the two sides of a batch, not at the logits of its pairs alone."""
+WITHOUT_HEAD: tuple[LossName, ...] = ("in-batch-softmax", "momentum")
+"""Losses of cosines alone, which train neither w nor b."""
 
 LOSSES_OF: Mapping[str, tuple[LossName, ...]] = {
     "focal_alpha": ("focal",),

@@ -4,11 +4,11 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, Literal
 
 from al_ray.core.config.bounds import Between, Seed
-from al_ray.core.config.losses import LossConfig, LossName
+from al_ray.core.config.losses import WITHOUT_HEAD, LossConfig, LossName
 from al_ray.core.errors import BadOption
 
 MOST_NEAR_PAIRS = 10_000_000
-LATE = ("frozen_layers",)  # Options of TrainingConfig that are in digests only where they are not the default.
+LATE = ("frozen_layers", "head")  # Options of TrainingConfig that are in digests only where they are not the default.
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,14 @@ class TrainingConfig:
     losses: LossConfig = field(default_factory=LossConfig)
     frozen_layers: Annotated[int, Between(0, 1_000)] = 0
     """Do not train the embeddings and this many layers of the transformer, counted from the first; 0: train all."""
+    head: Literal["batch-norm", "cosine"] = "batch-norm"
+    """The logit of a pair in training. batch-norm: w times the batch-normalised cosine, plus b (A.1). cosine: w times
+    the cosine, plus b, as when pairs are scored."""
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for options of the head that the loss does not use."""
+        if self.loss in WITHOUT_HEAD and self.head != "batch-norm":
+            raise BadOption(f"--training.loss {self.loss} uses no head; leave out --training.head {self.head}")
 
     @property
     def content(self) -> dict[str, Any]:

@@ -251,6 +251,7 @@ def test_a_dry_run_prints_the_work_to_do(cosine, folder, capsys):
         ({"evaluation": EvaluationConfig(mode="exact")}, "counts cosines"),
         ({"training": TrainingConfig(workers=2)}, "--training.workers is for"),
         ({"training": TrainingConfig(frozen_layers=1)}, "--training.frozen-layers is for --model cosine"),
+        ({"training": TrainingConfig(head="cosine")}, "--training.head is for --model cosine"),
         ({"training": TrainingConfig(loss="focal")}, "--training.loss focal is for --model cosine"),
         ({"rerank": "{folder}/concat"}, "give the folder of a run"),
         ({"like": "{folder}/concat"}, "give the folder of a run"),
