@@ -19,7 +19,7 @@ from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import mixed
 from al_ray.training.checkpoint import Checkpoint
 from al_ray.training.fit import Batches, fit
-from al_ray.training.head import Head
+from al_ray.training.head import Head, Start, refitted_start
 from al_ray.training.losses import LogitLoss, SideLoss, texts_of
 from al_ray.training.optimizer import Optimiser, Step, thin_gradients
 from al_ray.training.process_group import ALONE, Group
@@ -30,6 +30,7 @@ Sides = tuple[Tokens, Tokens]
 """Token ids of the left and of the right texts."""
 Known = tuple[Pairs, Labels]
 """(n, 2) pairs with their (n,) labels."""
+STARTING = 1024  # Labelled pairs to which the initial w and b of a head are fitted.
 PASS = 8  # Texts in one forward pass on a CPU; texts of similar length need little padding (measured on WikiQA).
 
 
@@ -96,7 +97,7 @@ def train(
         config.batch * config.workers,
         lambda epoch: generator(seed[0], f"training-order-{seed[1]}-{epoch}", seed[2]).permutation(pairs),
     )
-    head = Head(config).to(encoder.device)
+    head = initial_head(encoder, tokens, labelled, config, group)
     loss_of = BatchLoss(encoder, tokens, labelled, head, config, group)
     optimiser = Optimiser.of(encoder, head, config, config.epochs * batches.per_epoch)
     optimiser.adam.register_step_post_hook(lambda *_: head.keep_increasing())
@@ -134,6 +135,28 @@ def freeze(encoder: TextEncoder, tokens: Tokens, config: TrainingConfig) -> None
             f"--training.frozen-layers {config.frozen_layers} freezes all of {encoder.config.encoder}, and "
             f"--training.loss {config.loss} trains vectors; freeze fewer layers"
         )
+
+
+def initial_head(
+    encoder: TextEncoder, tokens: Sides, labelled: Known, config: TrainingConfig, group: Group = ALONE
+) -> Head:
+    """Make the head with its initial w and b, on the encoder's device.
+
+    For a refit rank 0 encodes up to STARTING of the labelled pairs, evenly spaced over them, and sends w and b to all.
+    """
+    if config.head_start == "fixed":
+        return Head(config).to(encoder.device)
+    pairs, labels = labelled
+    most = min(len(pairs), STARTING)
+    rows = np.arange(most) * len(pairs) // most
+
+    def start() -> Start:
+        cosines = pair_cosines(encoder, *tokens, pairs[rows])
+        return refitted_start(cosines, labels[rows], normalises=config.head == "batch-norm")
+
+    weight, bias = group.once(start)
+    logger.info("the head starts at weight %.4f and bias %.4f, refitted on %d pairs", weight, bias, most)
+    return Head(config, (weight, bias)).to(encoder.device)
 
 
 def batch_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:

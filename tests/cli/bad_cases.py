@@ -71,6 +71,10 @@ OPTIONS_OF_RUN = [
         "--training.head cosine --training.loss momentum",
         "--training.loss momentum uses no head; leave out --training.head",
     ),
+    (
+        "--training.head-start refit --training.loss in-batch-softmax",
+        "--training.loss in-batch-softmax uses no head; leave out --training.head-start refit",
+    ),
     ("--training.loss hinge", "invalid choice 'hinge' for argument '--training.loss'"),
     ("--training.losses.focal-alpha 1.5", "--training.losses.focal-alpha is 1.5; give at most 1"),
     ("--training.losses.focal-gamma -1", "--training.losses.focal-gamma is -1.0; give at least 0"),

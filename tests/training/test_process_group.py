@@ -149,6 +149,26 @@ def test_workers_take_the_steps_of_one_by_losses_that_see_more_than_their_own_pa
         torch.testing.assert_close(other[name], value, rtol=0, atol=0.01 * moved)
 
 
+@pytest.mark.parametrize("head", ["cosine", "batch-norm"])
+def test_workers_start_at_the_same_refit_and_freeze_the_same_layers(pool_folder, letters, small, tmp_path, head):
+    known, ends, config = labelled(small, 39), [], replace(letters, encoder_layers=2)
+    for workers in (1, 2):
+        options = {"head": head, "head_start": "refit", "frozen_layers": 1, "head_rate": 200.0}
+        spec = spec_of(pool_folder, config, workers=workers, batch=8 // workers, **options)
+        folder = tmp_path / f"by-{workers}" / "model"
+        training = Trainer(spec).train(known, 1, None, str(folder)) if workers == 1 else together(spec, known, folder)
+        steps, model, _ = drain(training)
+        ends.append((steps, Encoder.saved(model.path, config).network.state_dict()))
+    (alone, one), (several, other) = ends
+    assert [step.loss for step in several] == pytest.approx([step.loss for step in alone], rel=1e-3)
+    start = Encoder.base(config).network.state_dict()
+    moved = {name for name, value in start.items() if not torch.equal(value, other[name])}
+    assert moved == {name for name in start if name.startswith("encoder.layer.1.")}
+    most = max(float((one[name] - start[name]).abs().max()) for name in moved)
+    for name in moved:
+        torch.testing.assert_close(other[name], one[name], rtol=0, atol=0.01 * most)
+
+
 def test_workers_train_the_encoder_cnn_as_one_process_does(letters, small, tmp_path):
     config = replace(letters, encoder="cnn-4", encoder_layers=None)
     learn_words(small.left.texts + small.right.texts, config, tmp_path)

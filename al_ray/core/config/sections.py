@@ -8,7 +8,11 @@ from al_ray.core.config.losses import WITHOUT_HEAD, LossConfig, LossName
 from al_ray.core.errors import BadOption
 
 MOST_NEAR_PAIRS = 10_000_000
-LATE = ("frozen_layers", "head")  # Options of TrainingConfig that are in digests only where they are not the default.
+LATE = (
+    "frozen_layers",
+    "head",
+    "head_start",
+)  # Options of TrainingConfig that are in digests only where they are not the default.
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,16 @@ class TrainingConfig:
     head: Literal["batch-norm", "cosine"] = "batch-norm"
     """The logit of a pair in training. batch-norm: w times the batch-normalised cosine, plus b (A.1). cosine: w times
     the cosine, plus b, as when pairs are scored."""
+    head_start: Literal["fixed", "refit"] = "fixed"
+    """Initial w and b. fixed: --training.initial-weight and --training.initial-bias. refit: fitted to up to 1,024 of
+    the labelled pairs under the initial encoder."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for options of the head that the loss does not use."""
-        if self.loss in WITHOUT_HEAD and self.head != "batch-norm":
-            raise BadOption(f"--training.loss {self.loss} uses no head; leave out --training.head {self.head}")
+        for name in ("head", "head_start"):
+            if self.loss in WITHOUT_HEAD and name in self.content:
+                option = f"--training.{name.replace('_', '-')} {getattr(self, name)}"
+                raise BadOption(f"--training.loss {self.loss} uses no head; leave out {option}")
 
     @property
     def content(self) -> dict[str, Any]:

@@ -252,6 +252,7 @@ def test_a_dry_run_prints_the_work_to_do(cosine, folder, capsys):
         ({"training": TrainingConfig(workers=2)}, "--training.workers is for"),
         ({"training": TrainingConfig(frozen_layers=1)}, "--training.frozen-layers is for --model cosine"),
         ({"training": TrainingConfig(head="cosine")}, "--training.head is for --model cosine"),
+        ({"training": TrainingConfig(head_start="refit")}, "--training.head-start is for --model cosine"),
         ({"training": TrainingConfig(loss="focal")}, "--training.loss focal is for --model cosine"),
         ({"rerank": "{folder}/concat"}, "give the folder of a run"),
         ({"like": "{folder}/concat"}, "give the folder of a run"),
