@@ -8,11 +8,8 @@ from al_ray.core.config.losses import WITHOUT_HEAD, LossConfig, LossName
 from al_ray.core.errors import BadOption
 
 MOST_NEAR_PAIRS = 10_000_000
-LATE = (
-    "frozen_layers",
-    "head",
-    "head_start",
-)  # Options of TrainingConfig that are in digests only where they are not the default.
+# Options of TrainingConfig that are in digests only where they are not the default.
+LATE = ("frozen_layers", "head", "head_start")
 
 
 @dataclass(frozen=True)
