@@ -26,7 +26,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.encoders.encoder import refuse_prompts
+from al_ray.encoders.encoder import refuse_frozen_layers, refuse_prompts
 from al_ray.oracles.registry import OracleRequest, make_dev_oracle, make_oracle
 from al_ray.runs.limits import in_force, write_limits
 from al_ray.runs.place import refuse_inside, refuse_lost
@@ -252,6 +252,7 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
             "for dev (jobs.prepare --split)"
         )
     refuse_prompts(config.encoding, task.symmetric)
+    refuse_frozen_layers(config.encoding, config.training.frozen_layers)
     refuse_index(config.search, task)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):

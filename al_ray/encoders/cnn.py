@@ -11,6 +11,7 @@ three ways; training may change them all. docs/paraphrase.md reports the effect.
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from safetensors import SafetensorError
@@ -114,7 +115,7 @@ class Cnn:
 
     def freeze(self, layers: int) -> None:
         """Raise BadOption, as this encoder has no transformer layers."""
-        raise BadOption(f"--training.frozen-layers {layers}: encoder {self.config.encoder} has no layers; leave it out")
+        refuse_frozen_layers(self.config, layers)
 
     def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
         """Return the word numbers of texts, at most max_length each; the same on both sides."""
@@ -146,6 +147,11 @@ def refuse_prompts(config: EncoderConfig) -> None:
     """Raise BadOption for options of prompts, which this encoder does not have."""
     if config.prompt_left or config.prompt_right:
         raise BadOption(f"encoder {config.encoder} has no prompts; leave --prompt-left and --prompt-right out")
+
+
+def refuse_frozen_layers(config: EncoderConfig, layers: int) -> NoReturn:
+    """Raise BadOption for frozen layers, which this encoder does not have."""
+    raise BadOption(f"--training.frozen-layers {layers}: encoder {config.encoder} has no layers; leave it out")
 
 
 def is_cnn(name: str) -> bool:

@@ -15,6 +15,8 @@ from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders import cnn
 from al_ray.encoders.cnn import Cnn, is_cnn
+from al_ray.encoders.frozen_layers import too_many
+from al_ray.encoders.pretrained import layer_count
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import Tokens, batches
 from al_ray.encoders.transformer import Encoder, refuse_other_weights
@@ -173,6 +175,17 @@ def refuse_prompts(config: EncoderConfig, symmetric: bool) -> None:
         cnn.refuse_prompts(config)
     elif config.prompts:
         Encoder.refuse_prompts(config)
+
+
+def refuse_frozen_layers(config: EncoderConfig, layers: int) -> None:
+    """Raise BadOption for more --training.frozen-layers than the encoder has, if its config can be read here."""
+    if not layers:
+        return
+    if is_cnn(config.encoder):
+        cnn.refuse_frozen_layers(config, layers)
+    most = layer_count(config)
+    if most is not None and layers > most:
+        raise too_many(layers, config.encoder, most)
 
 
 def saved(folder: str, config: EncoderConfig, device: str = "cpu") -> TextEncoder:

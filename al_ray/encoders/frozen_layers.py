@@ -16,9 +16,7 @@ def freeze_layers(transformer: Any, count: int, name: str) -> None:
     """
     path, layers = _stack(transformer, count, name)
     if count > len(layers):
-        raise BadOption(
-            f"--training.frozen-layers {count} is more than the layers of {name}; give at most {len(layers)}"
-        )
+        raise too_many(count, name, len(layers))
     parts = dict(transformer.named_children())
     last = [*parts].index(path.split(".")[0])
     trained = [*layers[count:], *[*parts.values()][last + 1 :]]
@@ -26,6 +24,11 @@ def freeze_layers(transformer: Any, count: int, name: str) -> None:
     for parameter in transformer.parameters():
         if id(parameter) not in kept:
             parameter.requires_grad_(False)
+
+
+def too_many(count: int, name: str, layers: int) -> BadOption:
+    """Return the error for more frozen layers than an encoder has."""
+    return BadOption(f"--training.frozen-layers {count} is more than the layers of {name}; give at most {layers}")
 
 
 def _stack(transformer: Any, count: int, name: str) -> tuple[str, list[torch.nn.Module]]:

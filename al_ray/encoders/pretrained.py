@@ -35,6 +35,19 @@ def load_transformer(config: EncoderConfig) -> tuple[Any, Any]:
         return load_parts(folder, config.encoder_layers)
 
 
+def layer_count(config: EncoderConfig) -> int | None:
+    """Return the number of layers of a transformer, read without its weights; None if it cannot be read here."""
+    if config.encoder == RANDOM_BERT:
+        return config.encoder_layers or 2
+    if config.encoder_layers is not None:
+        return config.encoder_layers
+    try:
+        about = AutoConfig.from_pretrained(folder_of(config.encoder), trust_remote_code=False)
+    except (OSError, ValueError):
+        return None
+    return getattr(about, "num_hidden_layers", None)
+
+
 def load_parts(folder: str, layers: int | None, subfolder: str = "") -> tuple[Any, Any]:
     """Load a transformer and its tokenizer. layers: number of layers to keep, counted from the first; None for all."""
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False, subfolder=subfolder)

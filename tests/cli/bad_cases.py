@@ -67,6 +67,8 @@ OPTIONS_OF_RUN = [
     ("--training.worst-loss nan", "--training.worst-loss is nan"),
     ("--training.tries 0", "--training.tries is 0"),
     ("--training.frozen-layers -1", "--training.frozen-layers is -1; give at least 0"),
+    ("--training.frozen-layers 2", "2 is more than the layers of random-bert; give at most 1"),
+    ("--encoder cnn --training.frozen-layers 1", "encoder cnn has no layers; leave it out"),
     (
         "--training.head cosine --training.loss momentum",
         "--training.loss momentum uses no head; leave out --training.head",
