@@ -78,24 +78,23 @@ class PairModel:
         It estimates the probability of a match only if `calibrated_on` is not None (docs/audit.md).
 
         collection: all right texts among which matches are looked for, or their vectors (m, d), as `encode` returns
-        them. A model of a run with --scoring.neighbourhood needs them, and no other takes them. In a task some of whose
-        pairs cannot match, give left texts that can match the same right ones, and these.
+        them. A model of a run with --scoring.neighbourhood needs them; where that is 0 they change nothing. In a task
+        some of whose pairs cannot match, one call takes left texts that can match the same right texts, and these as
+        the collection.
 
         Raises:
-            BadOption: if the two sequences are not of the same length, or for a collection too many or too few.
+            BadOption: if the two sequences are not of the same length, or if a collection is needed and there is none.
         """
         if len(left) != len(right):
             raise BadOption(f"left has {len(left):,} texts and right {len(right):,}; give the two texts of every pair")
         weight = self.scorer.neighbourhood
-        if (collection is None) != (not weight):
+        if weight and (collection is None or not len(collection)):
             raise BadOption(
                 f"this model was trained with --scoring.neighbourhood {weight}: give score() as collection all right "
                 "texts among which you look for matches, or their vectors"
-                if weight
-                else "this model scores pairs without a collection; leave it out"
             )
         ours, theirs = self.encode(left), self.encode(right, "right")
-        if collection is None:
+        if collection is None or not weight:
             return self.scorer.probability(dots(ours, theirs))
         are_vectors = isinstance(collection, np.ndarray) and collection.dtype.kind == "f"
         every = cast(Vectors, collection) if are_vectors else self.encode(cast(Sequence[str], collection), "right")

@@ -55,9 +55,12 @@ def test_a_scorer_that_an_audit_fitted_keeps_the_neighbourhood(folder: Path):
     assert model.score(["abc"], ["abd"], ["abd"]) == pytest.approx(Scorer(8.0, -4.0).probability(cosine / 2))
 
 
-def test_a_model_that_needs_no_collection_takes_none(folder: Path):
-    with pytest.raises(BadOption, match="scores pairs without a collection; leave it out"):
-        al_ray.load_model(folder).score(["a"], ["b"], ["b"])
+def test_a_collection_changes_nothing_where_the_neighbourhood_is_0_and_an_empty_one_is_refused_elsewhere(folder: Path):
+    model = al_ray.load_model(folder)
+    assert model.score(["a"], ["b"], ["b"]).tolist() == model.score(["a"], ["b"]).tolist()
+    add(folder, neighbourhood=0.5)
+    with pytest.raises(BadOption, match="give score"):
+        al_ray.load_model(folder).score(["a"], ["b"], [])
 
 
 @pytest.mark.parametrize("damage", [{"recalibration": {"source": "audit"}}, {"calibration": 3}, {"recalibration": [1]}])
