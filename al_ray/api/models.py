@@ -90,7 +90,7 @@ class PairModel:
         weight = self.scorer.neighbourhood
         if weight and (collection is None or not len(collection)):
             raise BadOption(
-                f"this model was trained with --scoring.neighbourhood {weight}: give score() as collection all right "
+                f"this model is of a run with a neighbourhood of {weight}: give score() as collection all right "
                 "texts among which you look for matches, or their vectors"
             )
         ours, theirs = self.encode(left), self.encode(right, "right")

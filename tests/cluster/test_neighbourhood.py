@@ -83,7 +83,7 @@ def test_the_recipe_of_the_docs_scores_as_a_loaded_model(finished, asked):
 
 
 def test_a_loaded_model_asks_for_the_collection_that_its_scores_need(finished, letters, tmp_path):
-    with pytest.raises(BadOption, match=r"--scoring\.neighbourhood 0\.5: give score\(\) as collection all right texts"):
+    with pytest.raises(BadOption, match=r"neighbourhood of 0\.5: give score\(\) as collection all right texts"):
         al_ray.load_model(finished).score(["a"], ["b"])
 
 

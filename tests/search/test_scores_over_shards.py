@@ -102,7 +102,9 @@ def test_one_set_of_texts_is_refused_before_any_work(local_ray, make_task, tmp_p
     write_task(make_task(True), tmp_path / "task", {})
     task, config = read_task(tmp_path / "task"), RunConfig(task="t", scoring=ScoringConfig(0.5))
     with (
-        pytest.raises(BadOption, match=r"jobs\.run --scoring\.neighbourhood 0\.5: .* one set of texts"),
+        pytest.raises(
+            BadOption, match=r"a neighbourhood of 0\.5 \(jobs\.run --scoring.neighbourhood.* one set of texts"
+        ),
         deploy_pool(config, ClusterConfig(), task, tmp_path / "out", lambda *_: None),
     ):
         pass

@@ -108,10 +108,14 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         """Raise BadOption for options of the head that the loss does not use."""
-        for name in ("head", "head_start"):
-            if self.loss in WITHOUT_HEAD and name in self.content:
-                option = f"--training.{name.replace('_', '-')} {getattr(self, name)}"
-                raise BadOption(f"--training.loss {self.loss} uses no head; leave out {option}")
+        if self.loss not in WITHOUT_HEAD:
+            return
+        if self.head != "batch-norm":
+            raise BadOption(f"--training.loss {self.loss} uses no head; leave out --training.head {self.head}")
+        if self.head_start != "fixed":
+            raise BadOption(
+                f"--training.loss {self.loss} uses no head; leave out --training.head-start {self.head_start}"
+            )
 
     @property
     def content(self) -> dict[str, Any]:
