@@ -66,9 +66,7 @@ class PairModel:
         Raises:
             BadOption: if the two sequences are not of the same length.
         """
-        if len(left) != len(right):
-            raise BadOption(f"left has {len(left):,} texts and right {len(right):,}; give the two texts of every pair")
-        return dots(self.encode(left), self.encode(right, "right"))
+        return dots(*self._both_sides(left, right))
 
     def score(
         self, left: Sequence[str], right: Sequence[str], collection: Sequence[str] | Vectors | None = None
@@ -85,20 +83,24 @@ class PairModel:
         Raises:
             BadOption: if the two sequences are not of the same length, or if a collection is needed and there is none.
         """
-        if len(left) != len(right):
-            raise BadOption(f"left has {len(left):,} texts and right {len(right):,}; give the two texts of every pair")
         weight = self.scorer.neighbourhood
         if weight and (collection is None or not len(collection)):
             raise BadOption(
                 f"this model is of a run with a neighbourhood of {weight}: give score() as collection all right "
                 "texts among which you look for matches, or their vectors"
             )
-        ours, theirs = self.encode(left), self.encode(right, "right")
+        ours, theirs = self._both_sides(left, right)
         if collection is None or not weight:
             return self.scorer.probability(dots(ours, theirs))
         are_vectors = isinstance(collection, np.ndarray) and collection.dtype.kind == "f"
         every = cast(Vectors, collection) if are_vectors else self.encode(cast(Sequence[str], collection), "right")
         return self.scorer.probability(dots(ours, theirs) - weight * means_in(every, ours))
+
+    def _both_sides(self, left: Sequence[str], right: Sequence[str]) -> tuple[Vectors, Vectors]:
+        """Encode the texts of n pairs: (n, d) of each side."""
+        if len(left) != len(right):
+            raise BadOption(f"left has {len(left):,} texts and right {len(right):,}; give the two texts of every pair")
+        return self.encode(left), self.encode(right, "right")
 
 
 def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:

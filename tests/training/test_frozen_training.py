@@ -11,7 +11,7 @@ from al_ray.core.config.losses import OF_SIDES
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption
 from al_ray.encoders.transformer import Encoder
-from al_ray.training.bi_encoder import Known, Sides, batch_cosines, train
+from al_ray.training.bi_encoder import batch_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
 from al_ray.training.head import Head
 from al_ray.training.optimizer import Optimiser
@@ -24,16 +24,6 @@ UPPER = "encoder.layer.1."
 @pytest.fixture
 def two_layers(letters):
     return replace(letters, encoder_layers=2)
-
-
-@pytest.fixture
-def parts(letters, task) -> tuple[Sides, Known]:
-    """Token ids, and labelled pairs of which half are matches."""
-    encoder = Encoder.base(letters)
-    left, right = (encoder.tokenise(side.texts) for side in (task.left, task.right))
-    split = task.split("train")
-    pairs = np.concatenate([split.positives[:16], split.stated_negatives[:16]])
-    return (left, right), (pairs, (np.arange(len(pairs)) < 16).astype(np.uint8))
 
 
 @pytest.mark.parametrize("loss", ["bce", "in-batch", "momentum"])

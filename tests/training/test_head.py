@@ -13,22 +13,12 @@ from al_ray.core.errors import BadOption
 from al_ray.core.rng import generator
 from al_ray.encoders.transformer import Encoder
 from al_ray.training import bi_encoder
-from al_ray.training.bi_encoder import Known, Sides, batch_cosines, initial_head, pair_cosines, train
+from al_ray.training.bi_encoder import batch_cosines, initial_head, pair_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
 from al_ray.training.head import Head, refitted_start
 from al_ray.training.optimizer import Optimiser, thin_gradients
 
 CONFIG = TrainingConfig(epochs=2, batch=8, learning_rate=1e-3, initial_weight=5.0, initial_bias=-3.0, head="cosine")
-
-
-@pytest.fixture
-def parts(letters, task) -> tuple[Sides, Known]:
-    """Token ids, and labelled pairs of which half are matches."""
-    encoder = Encoder.base(letters)
-    left, right = (encoder.tokenise(side.texts) for side in (task.left, task.right))
-    split = task.split("train")
-    pairs = np.concatenate([split.positives[:16], split.stated_negatives[:16]])
-    return (left, right), (pairs, (np.arange(len(pairs)) < 16).astype(np.uint8))
 
 
 def test_the_cosine_head_is_w_times_the_cosine_plus_b_whatever_the_batch():

@@ -18,7 +18,7 @@ from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.rng import generator
 from al_ray.encoders.encoder import learn_words, untrained
 from al_ray.encoders.transformer import Encoder
-from al_ray.training.bi_encoder import Known, Sides, batch_cosines, train
+from al_ray.training.bi_encoder import batch_cosines, train
 from al_ray.training.checkpoint import NAME, Checkpoint
 from al_ray.training.head import Head
 from al_ray.training.optimizer import Optimiser, thin_gradients
@@ -33,19 +33,6 @@ BEFORE = (
     "epochs start batch workers learning_rate epsilon weight_decay warmup head_rate initial_weight initial_bias "
     "bias_correction clip_norm worst_loss tries"
 )
-
-
-@pytest.fixture
-def parts(letters, task) -> tuple[Sides, Known]:
-    """Token ids, and labelled pairs of which half are matches."""
-    encoder = Encoder.base(letters)
-    left, right = (encoder.tokenise(side.texts) for side in (task.left, task.right))
-    split = task.split("train")
-    pairs = np.concatenate([split.positives[:16], split.stated_negatives[:16]])
-    labels = (np.arange(len(pairs)) < 16).astype(np.uint8)
-    for array in (pairs, labels):
-        array.setflags(write=False)
-    return (left, right), (pairs, labels)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -28,8 +28,8 @@ class Options:
     round: int | None = None
     """Round to evaluate, of both runs; 0 is the untrained encoder. Default: the last complete one."""
     neighbourhood: Annotated[float | None, Between(0, 1)] = None
-    """Rank by scores with this a instead of the run's own --scoring.neighbourhood, 0 for the cosine; w and b are fitted
-    again, and nothing of the run changes. With --against only --run: a run against itself shows the difference."""
+    """Rank by scores with this number instead of the run's own, from 0 to 1; 0 is the cosine (docs/neighbourhood.md). w
+    and b are fitted again; no file of the run is replaced. With --against it holds for --run alone."""
     exact: bool = False
     """Count every pair, however many there are."""
     estimate: bool = False
