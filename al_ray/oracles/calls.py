@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 Request = TypeVar("Request")
+# Seconds of one wait. Python notices a signal late that arrives just before a wait begins: after it.
+LONGEST_WAIT = 1.0
 
 
 @dataclass
@@ -68,8 +70,10 @@ class Calls(Generic[Request]):
             first = min(self.running, key=lambda call: call.deadline, default=None)
             limit = min(until, math.inf if first is None else first.deadline)
             try:
-                call = self._ended.get(timeout=None if limit == math.inf else max(0.0, limit - time.monotonic()))
+                call = self._ended.get(timeout=min(LONGEST_WAIT, max(0.0, limit - time.monotonic())))
             except Empty:
+                if time.monotonic() < limit:
+                    continue
                 if first is None or first.deadline > until:
                     return None
                 self.running.remove(first)

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from al_ray.core.errors import CostReached, FolderInUse, OracleFailed
 from al_ray.core.labels import OPEN
 from al_ray.core.task import Task
 from al_ray.oracles import function
-from al_ray.oracles.calls import Calls
+from al_ray.oracles.calls import LONGEST_WAIT, Calls
 from al_ray.oracles.function import CallableOracle, Reply
 from tests.oracles.label_server import ALL, LONG, Bench
 
@@ -194,6 +195,25 @@ def test_the_late_result_of_a_call_whose_time_was_over_is_dropped():
     call = calls.wait()
     assert call is not None
     assert (call.request, call.outcome.value) == ("second", "in time")
+
+
+def test_no_single_wait_is_long_so_that_an_interrupt_just_before_it_is_noticed_soon():
+    waits = list[float | None]()
+
+    class Watched(SimpleQueue):
+        def get(self, block: bool = True, timeout: float | None = None) -> object:
+            waits.append(timeout)
+            if len(waits) == 3:
+                raise KeyboardInterrupt
+            raise Empty
+
+    calls, never = Calls[str](), threading.Event()
+    calls._ended = Watched()
+    calls.start("stalls", lambda: never.wait(LONG), LONG)
+    with pytest.raises(KeyboardInterrupt):
+        calls.wait()
+    never.set()
+    assert waits == [LONGEST_WAIT] * 3
 
 
 def test_calls_that_have_returned_are_stored_when_a_run_is_interrupted(bench: Bench, monkeypatch: pytest.MonkeyPatch):
