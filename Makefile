@@ -53,7 +53,8 @@ gputests: $(TESTS)
 	$(PY) -m pytest -m gpu
 
 faults slow long: $(TESTS)
-	$(PY) -m pytest -m "$(if $(filter long,$@),$@,$@ and not long)" $(if $(filter long,$@),-o faulthandler_timeout=1800)
+	$(PY) -m pytest -m "$(if $(filter long,$@),$@,$@ and not long)" \
+	  $(if $(filter long,$@),-o faulthandler_timeout=1800,-n $(FILES) --dist loadfile)
 
 # Zensical reads mkdocs.yml and the docstrings as text; al_ray itself is not imported.
 docs: $(SITE)

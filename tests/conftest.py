@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -69,9 +70,14 @@ settings.load_profile("al_ray")
 choose_ports()
 
 
+def starts_clusters(config: pytest.Config) -> bool:
+    """Return whether pytest runs the tests that start clusters of their own (make faults, slow or long)."""
+    return str(config.getoption("markexpr")).startswith(("faults", "slow", "long"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run faults on the session's Ray last: a process that is connected to it cannot start a cluster of its own."""
-    if str(config.getoption("markexpr")).startswith(("faults", "long")):
+    """Run what uses `local_ray` last: a process that is connected to it cannot start a cluster of its own."""
+    if starts_clusters(config):
         items.sort(key=lambda item: "local_ray" in getattr(item, "fixturenames", ()))
 
 
@@ -103,9 +109,14 @@ def real_data() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
+def scope_of_ray(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
+    """Return how long `local_ray` is up: for the session, or for one file where the next may start its own cluster."""
+    return "module" if starts_clusters(config) else "session"
+
+
+@pytest.fixture(scope=scope_of_ray)
 def local_ray() -> Iterator[None]:
-    """One Ray for the whole session, with CPUs for any run of these tests; runs find it and leave it up."""
+    """One Ray for all tests, with CPUs for any run of theirs; runs find it and leave it up."""
     ray.init(address="local", num_cpus=6, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     yield
     ray.shutdown()

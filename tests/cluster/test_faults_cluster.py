@@ -125,7 +125,8 @@ def test_an_actor_killed_in_mid_stage_costs_time_alone(cluster, asked, quiet, tm
     assert done == quiet
 
 
-@pytest.mark.parametrize("stage", [pytest.param("embed", marks=pytest.mark.long), "search"])
+@pytest.mark.long
+@pytest.mark.parametrize("stage", ["embed", "search"])
 def test_a_shard_killed_while_vectors_are_kept_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage):
     killing = killer(stage, "PoolShard")
     monkeypatch.setattr(run_pipeline, "Progress", killing)
@@ -182,7 +183,8 @@ def of_small_blocks(cluster, asked, tmp_path_factory):
     return small, ended(small, tmp_path_factory.mktemp("small") / "run")
 
 
-@pytest.mark.parametrize("method", [pytest.param("count_negatives", marks=pytest.mark.long), "nearest"])
+@pytest.mark.long
+@pytest.mark.parametrize("method", ["count_negatives", "nearest"])
 def test_a_shard_with_a_stuck_call_costs_time_alone(of_small_blocks, tmp_path, monkeypatch, method):
     small, wanted = of_small_blocks
     plain, stuck = getattr(PoolShard, method), tmp_path / "stuck"
@@ -235,7 +237,10 @@ def starver(stage: str, actor: str) -> type[Killing]:
 
 
 # Not in embed, which is so short here that memory nearly always runs out after it, in Ray's own reading.
-@pytest.mark.parametrize(("stage", "call"), [("search", "PoolShard."), ("train", "Trainer.train")])
+@pytest.mark.parametrize(
+    ("stage", "call"),
+    [("search", "PoolShard."), pytest.param("train", "Trainer.train", marks=pytest.mark.long)],
+)
 def test_an_actor_out_of_memory_in_mid_stage_costs_time_alone(
     cluster, asked, quiet, tmp_path, monkeypatch, stage, call
 ):

@@ -159,6 +159,7 @@ def ended(folder: Path, server: Server, *command: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.faults
+@pytest.mark.long
 def test_a_driver_killed_on_s3_goes_on_and_ends_with_what_a_quiet_one_has(server, make_task, tmp_path):
     write_task(make_task(True), tmp_path / "task", {})
     (tmp_path / "judge.py").write_text(JUDGE)

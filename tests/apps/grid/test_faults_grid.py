@@ -117,6 +117,7 @@ def killed(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_a_trial_whose_process_is_killed_goes_on_in_another(cluster, task, quiet, tmp_path):
     once = Once(killed)
     runs = ended(task, tmp_path / "grid", once)
