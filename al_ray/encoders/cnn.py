@@ -21,6 +21,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
+from al_ray.encoders.frozen_layers import FrozenLayers
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import digest_of, mixed
@@ -113,9 +114,11 @@ class Cnn:
     def use_left_prompt(self) -> None:
         """Do nothing, as this encoder has no prompts."""
 
-    def freeze(self, layers: int) -> None:
-        """Raise BadOption, as this encoder has no transformer layers."""
-        refuse_frozen_layers(self.config, layers)
+    def freeze(self, layers: FrozenLayers) -> int:
+        """Raise BadOption for a number: this encoder has no transformer layers, of which half is none."""
+        if layers != "half":
+            refuse_frozen_layers(self.config, layers)
+        return 0
 
     def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
         """Return the word numbers of texts, at most max_length each; the same on both sides."""

@@ -15,7 +15,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
 from al_ray.encoders import cnn
 from al_ray.encoders.cnn import Cnn, is_cnn
-from al_ray.encoders.frozen_layers import too_many
+from al_ray.encoders.frozen_layers import FrozenLayers, too_many
 from al_ray.encoders.pretrained import layer_count
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import Tokens, batches
@@ -57,8 +57,11 @@ class TextEncoder(Protocol):
         """Use the prompt of left texts for both sides, as in a symmetric task, whose texts are on both."""
         ...
 
-    def freeze(self, layers: int) -> None:
-        """Exclude the embeddings and the lowest `layers` layers from training; BadOption if there are fewer."""
+    def freeze(self, layers: FrozenLayers) -> int:
+        """Exclude the embeddings and the lowest layers from training; return how many. BadOption if there are fewer.
+
+        half: half of the layers, rounded down; nothing if that is 0, or if the encoder has no layers.
+        """
         ...
 
     def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
@@ -177,9 +180,9 @@ def refuse_prompts(config: EncoderConfig, symmetric: bool) -> None:
         Encoder.refuse_prompts(config)
 
 
-def refuse_frozen_layers(config: EncoderConfig, layers: int) -> None:
+def refuse_frozen_layers(config: EncoderConfig, layers: FrozenLayers) -> None:
     """Raise BadOption for more --training.frozen-layers than the encoder has, if its config can be read here."""
-    if not layers:
+    if not layers or layers == "half":
         return
     if is_cnn(config.encoder):
         cnn.refuse_frozen_layers(config, layers)

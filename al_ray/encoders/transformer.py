@@ -21,7 +21,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Vectors
-from al_ray.encoders.frozen_layers import freeze_layers
+from al_ray.encoders.frozen_layers import FrozenLayers, freeze_layers, half_of
 from al_ray.encoders.modules import Modules, read_file, read_modules
 from al_ray.encoders.pretrained import CURE, Loading, folder_of, load_parts, load_transformer
 from al_ray.encoders.products import use_float32_attention, use_onednn
@@ -37,9 +37,13 @@ BLOCK = 4096  # Texts in one call of a tokenizer.
 
 def mixed(arithmetic: Arithmetic, device: str) -> torch.autocast:
     """Return the autocast context of a forward pass: bf16 for `bf16`, and for `auto` on a GPU; otherwise disabled."""
-    kind = torch.device(device).type
-    bf16 = arithmetic == "bf16" or (arithmetic == "auto" and kind != "cpu")
-    return torch.autocast(kind, dtype=torch.bfloat16, enabled=bf16)
+    enabled = computes_in_bf16(arithmetic, device)
+    return torch.autocast(torch.device(device).type, dtype=torch.bfloat16, enabled=enabled)
+
+
+def computes_in_bf16(arithmetic: Arithmetic, device: str) -> bool:
+    """Return whether a forward pass is in mixed precision."""
+    return arithmetic == "bf16" or (arithmetic == "auto" and torch.device(device).type != "cpu")
 
 
 def settle_network(transformer: Any, arithmetic: Arithmetic, device: str) -> None:
@@ -131,9 +135,12 @@ class Encoder:
         """Use the prompt of left texts for both sides, as in a symmetric task, whose texts are on both."""
         self.prompts = Prompts(self.prompts.left, self.prompts.left)
 
-    def freeze(self, layers: int) -> None:
-        """Exclude the embeddings and the lowest layers of the transformer from training; BadOption for too many."""
-        freeze_layers(self.transformer, layers, self.config.encoder)
+    def freeze(self, layers: FrozenLayers) -> int:
+        """Exclude the embeddings and the lowest layers from training; return how many. BadOption for too many."""
+        count = half_of(self.transformer) if layers == "half" else layers
+        if count:
+            freeze_layers(self.transformer, count, self.config.encoder)
+        return count
 
     def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
         """Return the token ids of texts with the prompt of their side, at most max_length each."""
@@ -149,7 +156,13 @@ class Encoder:
 
     def forward(self, tokens: Tokens, rows: Rows) -> torch.Tensor:
         """(r,) rows -> vectors (r, d), not of unit length; with gradients if they are enabled."""
-        ids, mask = tokens.padded(rows, self.pad)
+        return self.encode(*tokens.padded(rows, self.pad), tokens.prompt)
+
+    def encode(self, ids: torch.Tensor, mask: torch.Tensor, prompt: int) -> torch.Tensor:
+        """(r, l) padded token ids and (r, l) mask of the tokens, both on the host -> vectors (r, d), as `forward` does.
+
+        prompt: number of first tokens that the pooling leaves out.
+        """
         # Attention without a mask takes fewer operations, and on a GPU a faster kernel.
         full = bool(mask.all())
         # The host does not wait: CUDA has copied unpinned memory when the call returns.
@@ -158,7 +171,7 @@ class Encoder:
             hidden = self.transformer(input_ids=ids, attention_mask=None if full else mask.long()).last_hidden_state
         # A caller may be in autocast, for several passes.
         with torch.autocast(torch.device(self.device).type, enabled=False):
-            return self.modules.layers(self.modules.pooling(hidden, mask, tokens.prompt))
+            return self.modules.layers(self.modules.pooling(hidden, mask, prompt))
 
     @torch.inference_mode()
     def embed(self, tokens: Tokens, rows: Rows) -> Vectors:

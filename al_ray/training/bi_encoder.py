@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -19,6 +20,7 @@ from al_ray.encoders.tokens import Tokens
 from al_ray.encoders.transformer import mixed
 from al_ray.training.checkpoint import Checkpoint
 from al_ray.training.fit import Batches, fit
+from al_ray.training.frozen_states import FrozenStates, Sides, store_states
 from al_ray.training.head import Head, Start, refitted_start
 from al_ray.training.losses import LogitLoss, SideLoss, texts_of
 from al_ray.training.optimizer import Optimiser, Step, thin_gradients
@@ -26,8 +28,6 @@ from al_ray.training.process_group import ALONE, Group
 
 logger = logging.getLogger(__name__)
 
-Sides = tuple[Tokens, Tokens]
-"""Token ids of the left and of the right texts."""
 Known = tuple[Pairs, Labels]
 """(n, 2) pairs with their (n,) labels."""
 STARTING = 1024  # Labelled pairs to which the initial w and b of a head are fitted.
@@ -46,11 +46,17 @@ class BatchLoss(torch.nn.Module):
     ) -> None:
         """Make the loss that the config names, over the encoder's and the head's own weights."""
         super().__init__()
+        assert config.frozen_layers != "half", "train knows how many are frozen"
         self.network, self.head = encoder.network, head
-        self.encoder, self.tokens, self.labelled, self.group = encoder, tokens, labelled, group
+        self.encoder, self.labelled, self.group = encoder, labelled, group
         of_sides = config.loss in OF_SIDES
         self.texts = texts_of(tokens, *labelled) if of_sides else None
         self.loss = SideLoss(config.loss, config.losses, encoder) if of_sides else LogitLoss(config.loss, config.losses)
+        left, self.tokens = store_states(encoder, tokens, labelled[0], config.frozen_layers)
+        right = left
+        if isinstance(self.loss, SideLoss) and self.loss.keys is not encoder:
+            right = left.of(self.loss.keys) if isinstance(left, FrozenStates) else self.loss.keys
+        self.encoders = left, right
 
     def forward(self, rows: Rows) -> torch.Tensor:
         """(b,) rows of the labelled pairs, the whole batch, b at least the group's size -> its loss."""
@@ -59,15 +65,14 @@ class BatchLoss(torch.nn.Module):
         own, sizes = shares[self.group.rank], [len(share) for share in shares]
         target = torch.from_numpy(labels.astype(np.float32)).to(self.encoder.device)
         if isinstance(self.loss, LogitLoss):
-            cosines = batch_cosines(self.encoder, *self.tokens, own)
+            cosines = batch_cosines(self.encoders[0], *self.tokens, own)
             return self.loss(self.head(self.group.gathered(cosines, sizes)), target)
         assert self.texts is not None
         self.loss.follow()
-        if self.loss.keys is self.encoder:
-            both = both_sides(self.encoder, *self.tokens, own)
+        if self.encoders[0] is self.encoders[1]:
+            both = both_sides(self.encoders[0], *self.tokens, own)
         else:
-            encoders = self.encoder, self.loss.keys
-            both = tuple(forward(encoders[side], self.tokens[side], own[:, side]) for side in (0, 1))
+            both = tuple(forward(self.encoders[side], self.tokens[side], own[:, side]) for side in (0, 1))
         left, right = (self.group.gathered(vectors, sizes) for vectors in both)
         return self.loss(self.head, (left, right), target, self.texts[rows])
 
@@ -91,7 +96,7 @@ def train(
     pairs = len(labelled[0])
     refuse_few(pairs, config.workers)
     if config.frozen_layers:
-        freeze(encoder, tokens[0], config)
+        config = replace(config, frozen_layers=freeze(encoder, tokens[0], config))
     batches = Batches(
         pairs,
         config.batch * config.workers,
@@ -123,18 +128,22 @@ def refuse_few(pairs: int, workers: int) -> None:
         raise TrainingFailed(f"{pairs} labelled pairs are too few to train on{who}; give more labels{cure}")
 
 
-def freeze(encoder: TextEncoder, tokens: Tokens, config: TrainingConfig) -> None:
-    """Freeze the layers that the config says; BadOption if there are fewer, or if nothing is left that the loss trains.
+def freeze(encoder: TextEncoder, tokens: Tokens, config: TrainingConfig) -> int:
+    """Freeze the layers that the config says, and return how many.
 
-    tokens: of any texts, of which one is encoded.
+    BadOption if there are fewer, or if nothing is left that the loss trains. tokens: of any texts, of which one is
+    encoded.
     """
-    encoder.freeze(config.frozen_layers)
+    count = encoder.freeze(config.frozen_layers)
+    found = "none: the encoder has fewer than two layers, or al_ray does not find them"
+    logger.info("frozen layers: %s", f"{count}, and the embeddings" if count else found)
     # A batch without a match gives such a loss no gradient of the head either.
     if config.loss in OF_SIDES and not encoder.forward(tokens, np.arange(1)).requires_grad:
         raise BadOption(
             f"--training.frozen-layers {config.frozen_layers} freezes all of {encoder.config.encoder}, and "
             f"--training.loss {config.loss} trains vectors; freeze fewer layers"
         )
+    return count
 
 
 def initial_head(
@@ -159,12 +168,14 @@ def initial_head(
     return Head(config, (weight, bias)).to(encoder.device)
 
 
-def batch_cosines(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:
+def batch_cosines(encoder: TextEncoder | FrozenStates, left: Tokens, right: Tokens, pairs: Pairs) -> torch.Tensor:
     """(b, 2) pairs -> (b,) cosines with gradients."""
     return torch.cosine_similarity(*both_sides(encoder, left, right, pairs))
 
 
-def both_sides(encoder: TextEncoder, left: Tokens, right: Tokens, pairs: Pairs) -> tuple[torch.Tensor, torch.Tensor]:
+def both_sides(
+    encoder: TextEncoder | FrozenStates, left: Tokens, right: Tokens, pairs: Pairs
+) -> tuple[torch.Tensor, torch.Tensor]:
     """(b, 2) pairs -> the vectors of their left and right texts, (b, d) each, together if their prompts allow it."""
     if left.prompt != right.prompt:
         return forward(encoder, left, pairs[:, 0]), forward(encoder, right, pairs[:, 1])
@@ -178,7 +189,7 @@ def passes_of_step(pairs: int, on_gpu: bool) -> int:
     return 1 if on_gpu else ceil(2 * pairs / PASS)
 
 
-def forward(encoder: TextEncoder, tokens: Tokens, rows: Rows, size: int = PASS) -> torch.Tensor:
+def forward(encoder: TextEncoder | FrozenStates, tokens: Tokens, rows: Rows, size: int = PASS) -> torch.Tensor:
     """(b,) rows -> (b, d), on a CPU in passes of `size` texts of similar length, on a GPU in one pass."""
     if encoder.device != "cpu":
         return encoder.forward(tokens, rows)

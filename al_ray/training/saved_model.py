@@ -91,3 +91,19 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadFile(f"{folder / SCORER} cannot be read ({error!r}); restore it, or move {folder} away") from error
     return model if made_from is None or source == made_from else None
+
+
+def calibrated_scorer(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str | None]:
+    """Return the scorer that was fitted to drawn pairs, or else the trained one, and what its p was checked on."""
+    content = read_json(folder / SCORER, [])
+    recalibration: dict[str, Any] | None = content.get("recalibration")
+    calibration: dict[str, Any] | None = content.get("calibration")
+    try:
+        if recalibration is not None:
+            weight, bias = float(recalibration["weight"]), float(recalibration["bias"])
+            scorer = Scorer(weight, bias, neighbourhood=trained.neighbourhood)
+            return scorer, str(recalibration["source"])
+        # An earlier version wrote no source, and had dev alone.
+        return trained, None if calibration is None else str(calibration.get("source", "dev"))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{folder / SCORER} has a damaged calibration ({error!r}); restore it") from error

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModel
 from al_ray.core.errors import BadOption
 from al_ray.encoders.cnn import Cnn
 from al_ray.encoders.encoder import refuse_frozen_layers
-from al_ray.encoders.frozen_layers import freeze_layers
+from al_ray.encoders.frozen_layers import freeze_layers, half_of
 from al_ray.encoders.transformer import Encoder
 from al_ray.encoders.vocabulary import Vocabulary
 
@@ -68,6 +68,25 @@ def test_weights_above_the_frozen_layers_have_the_gradients_of_an_unfrozen_pass(
     assert seen == [False], "the pass through the frozen part records nothing"
 
 
+@pytest.mark.parametrize(("layers", "frozen"), [(1, 0), (2, 1), (3, 1), (6, 3)])
+def test_half_of_the_layers_is_rounded_down_and_half_of_one_freezes_nothing(letters, layers, frozen):
+    encoder, numbered = (
+        Encoder.base(replace(letters, encoder_layers=layers)),
+        Encoder.base(replace(letters, encoder_layers=layers)),
+    )
+    encoder.freeze("half")
+    if frozen:
+        numbered.freeze(frozen)
+    trained = [weight.requires_grad for weight in encoder.network.parameters()]
+    assert trained == [weight.requires_grad for weight in numbered.network.parameters()]
+    assert all(trained) == (not frozen)
+
+
+@pytest.mark.parametrize("kind", ["albert", "flaubert"])
+def test_half_of_no_layers_is_none(kind):
+    assert half_of(transformer(kind)) == 0
+
+
 def requires(made: Any) -> bool:
     return (made if isinstance(made, torch.Tensor) else made[0]).requires_grad
 
@@ -83,7 +102,8 @@ def test_more_layers_than_there_are_are_refused_with_the_limit(letters):
 
 
 def test_more_layers_than_an_encoder_has_are_refused_without_its_weights(letters, minilm, tmp_path):
-    refuse_frozen_layers(replace(letters, encoder="cnn"), 0)
+    for none in (0, "half"):
+        refuse_frozen_layers(replace(letters, encoder="cnn"), none)
     for name, kept, most in (("random-bert", None, 2), (minilm, None, 6), (minilm, 4, 4)):
         config = replace(letters, encoder=name, encoder_layers=kept)
         refuse_frozen_layers(config, most)
@@ -108,6 +128,8 @@ def test_the_encoder_cnn_has_no_layers_to_freeze(letters):
     )
     with pytest.raises(BadOption, match="encoder cnn-4 has no layers; leave it out"):
         encoder.freeze(1)
+    encoder.freeze("half")
+    assert all(weight.requires_grad for weight in encoder.network.parameters())
 
 
 def test_a_frozen_encoder_has_the_same_vectors_digest_and_files(letters, tmp_path):

@@ -1,5 +1,6 @@
 """Training with frozen layers: what changes, what does not, and what is refused."""
 
+from collections import deque
 from dataclasses import replace
 from itertools import islice
 
@@ -96,3 +97,17 @@ def test_losses_of_sides_refuse_an_encoder_that_is_frozen_as_a_whole(two_layers,
 def test_more_layers_than_there_are_are_refused_before_the_first_step(two_layers, parts):
     with pytest.raises(BadOption, match="3 is more than the layers of random-bert; give at most 2"):
         next(train(Encoder.base(two_layers), parts[0], parts[1], replace(CONFIG, frozen_layers=3), [0, 0, 1]))
+
+
+def test_half_trains_as_the_number_does(letters, make_task):
+    config = replace(letters, encoder_layers=3)
+    task = make_task(True)
+    trained = []
+    for layers in ("half", 1):
+        encoder = Encoder.base(config)
+        tokens = encoder.tokenise(list(task.left.texts))
+        pairs = task.split("train").positives
+        labelled = pairs, (np.arange(len(pairs)) % 2).astype(np.uint8)
+        deque(train(encoder, (tokens, tokens), labelled, replace(CONFIG, frozen_layers=layers), [0, 0, 1]), maxlen=0)
+        trained.append(encoder.digest())
+    assert trained[0] == trained[1] != Encoder.base(config).digest()
