@@ -1,7 +1,8 @@
 """Measure speed and memory, as ratios within one run to cancel a machine's noise: python -m benchmarks search
 
-A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Two have a
-method `results` and tables of their own: `simulate-audits` measures statistics, `scale` growth with the texts.
+A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Five have a
+method `results` and tables of their own: `simulate-audits` measures statistics, `scale` growth with the texts,
+`simulate` strategies, `adaptivity` draws a map of simulated runs, `recipes` compares trainings.
 """
 
 import os
@@ -15,25 +16,36 @@ os.environ.setdefault("RAY_worker_niceness", "0")
 from al_ray.cli._shared.entry import parse_options, run_process
 from al_ray.core.text_table import format_columns
 from al_ray.storage.files import refuse_folder, write_json
+from benchmarks.adapter_runs import Simulate, format_runs
+from benchmarks.adaptivity import Adaptivity, format_map
 from benchmarks.encoding import Encode
 from benchmarks.evaluating import Evaluate
 from benchmarks.memory import Memory
+from benchmarks.recipes import Recipes, format_rows
 from benchmarks.scaling import Scale, format_results
 from benchmarks.searching import Search
 from benchmarks.simulating import SimulateAudits, format_tables
 from benchmarks.timing import Figure
 
-KINDS = Encode | Search | Memory | Evaluate | Scale | SimulateAudits
+KINDS = Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity
 
 
 def main() -> None:
     """Run a benchmark, print its figures, and write them to --out."""
     benchmark: KINDS = parse_options(
-        KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run; growth; simulated audits."
+        KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run; growth; simulations."
     )
     if benchmark.out is not None:
         refuse_folder("--out", benchmark.out)
     content: Any
+    if isinstance(benchmark, Simulate | Recipes):
+        # They write their files themselves, run by run.
+        rows = benchmark.results()
+        print(format_runs(rows) if isinstance(benchmark, Simulate) else format_rows(rows))
+        return
+    if isinstance(benchmark, Adaptivity):
+        print(format_map(benchmark.results()))
+        return
     if isinstance(benchmark, SimulateAudits):
         content = benchmark.results()
         text = format_tables(content)

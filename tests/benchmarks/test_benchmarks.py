@@ -15,8 +15,8 @@ from al_ray.core.candidates import Order
 from al_ray.core.pairs import as_pairs
 from al_ray.core.vectors import Block
 from al_ray.datasets.task_folder import write_task
-from al_ray.search.exact_join import ExactJoin
-from al_ray.search.least_pairs import JoinQuery
+from al_ray.search.join.exact_join import ExactJoin
+from al_ray.search.join.least_pairs import JoinQuery
 from benchmarks import __main__ as bench
 from benchmarks import memory as bench_memory
 from benchmarks import scaling as bench_scaling
