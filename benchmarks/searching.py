@@ -30,8 +30,8 @@ from al_ray.datasets.synthetic import LEAST, MOST, synthetic_task
 from al_ray.datasets.task_folder import write_task
 from al_ray.encoders.pretrained import MINILM
 from al_ray.encoders.transformer import Encoder
-from al_ray.search.exact_join import hosts
 from al_ray.search.faiss_index import NONE, CosineIndex, sample_size, set_threads, train_index
+from al_ray.search.join.exact_join import hosts
 from benchmarks.synthetic_vectors import SCORER, SyntheticPool, one_pool, synthetic_pool
 from benchmarks.timing import Figure, seconds, timed
 

@@ -13,8 +13,8 @@ from al_ray.core.config.sections import SearchConfig
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Block, Vectors
-from al_ray.search.exact_join import closer, rough_cosines, rough_error
 from al_ray.search.faiss_index import AT_ONCE, NONE, Bytes, CosineIndex, exact_nearest
+from al_ray.search.join.exact_join import closer, rough_cosines, rough_error
 from al_ray.search.knn_merge import PairIndex
 from al_ray.search.merge import Neighbors
 from al_ray.search.vector_files import single

@@ -25,7 +25,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Vectors, dots, paired_scores
 from al_ray.encoders.products import product
-from al_ray.search.exact_join import UNIT
+from al_ray.search.join.exact_join import UNIT
 from al_ray.search.vector_files import single
 
 SHARED = re.compile(r"IVF(\d+),(Flat|SQ\w+|PQ\w+)")  # Kinds of indexes whose cells are learned here.

@@ -9,8 +9,8 @@ from al_ray.core.candidates import Candidates, Order
 from al_ray.core.pairs import NO_KEYS
 from al_ray.core.vectors import Block, Vectors
 from al_ray.encoders.hardware import settle_arithmetic
-from al_ray.search.exact_join import ExactJoin
-from al_ray.search.least_pairs import JoinQuery
+from al_ray.search.join.exact_join import ExactJoin
+from al_ray.search.join.least_pairs import JoinQuery
 from benchmarks.gpu_parts.setup import Settings
 
 ORDER = Order(0.6)

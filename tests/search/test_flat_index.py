@@ -11,9 +11,9 @@ from al_ray.core.config.sections import SearchConfig
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.vectors import Block, Vectors
 from al_ray.search import flat_index
-from al_ray.search.exact_join import rough_cosines, rough_error
 from al_ray.search.faiss_index import NONE, CosineIndex, exact_nearest
 from al_ray.search.flat_index import FlatIndex, exact_neighbors, index_of
+from al_ray.search.join.exact_join import rough_cosines, rough_error
 from al_ray.search.knn_merge import WIDEST, nearest
 
 GPU = "cpu:0"

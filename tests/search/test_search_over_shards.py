@@ -9,7 +9,7 @@ import pytest
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.pool.sharded_pool import ShardedPool
-from al_ray.cluster.pool.sharded_retriever import PoolSearch, warn_of_index
+from al_ray.cluster.pool.sharded_retriever import PoolSearch, Query, warn_of_index
 from al_ray.cluster.services import deploy_pool
 from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.cluster import ClusterConfig
@@ -100,6 +100,35 @@ def test_the_same_pairs_whatever_the_shards_blocks_and_vectors(local_ray, place,
     for one, two, three in found.values():
         assert len(one[0]) == 60
         assert one == two == three
+
+
+def test_pairs_above_a_cutoff_and_best_partners_are_those_of_a_sort_whatever_the_shards(local_ray, place, tmp_path):
+    found = list[tuple[list[int], list[dict[int, int]]]]()
+    for shards, block in ((1, 1024), (3, 7)):
+        with pool_of(asked(place, kind="exact", block=block), shards, tmp_path / str(shards)) as pool:
+            split, model = pool.task.split("train"), pool.untrained()
+            keys = np.sort(split.space.at(np.arange(split.space.total)))
+            excluded, keys = keys[::5], np.delete(keys, np.s_[::5])
+            pairs = split.space.pairs(keys)
+            scores = pool.scores(model, split, pairs)
+            search = PoolSearch(pool, split)
+            cutoff = float(np.sort(scores)[-50])
+            above = search.least_of_each(model, [Query(HIGHEST, 10_000, excluded, -cutoff)])[0]
+            assert sorted(above.keys.tolist()) == keys[scores >= cutoff].tolist()
+            best = [
+                dict(zip(side.rows.tolist(), side.partners.tolist(), strict=True))
+                for side in search.best_of_each(model, excluded)
+            ]
+            ends = np.concatenate([pairs, pairs[:, ::-1]]) if pool.task.symmetric else pairs
+            every = np.tile(scores, 2) if pool.task.symmetric else scores
+            for side, one in zip(best, (0, 0) if pool.task.symmetric else (0, 1), strict=True):
+                rows, partners = ends[:, one], ends[:, 1 - one]
+                # By text, then by score, then by partner: the first of each text is its best.
+                order = np.lexsort((partners, -every, rows))
+                texts, first = np.unique(rows[order], return_index=True)
+                assert side == dict(zip(texts.tolist(), partners[order][first].tolist(), strict=True))
+            found.append((above.keys.tolist(), best))
+    assert found[0] == found[1]
 
 
 def test_ordered_pairs_are_both_found(local_ray, make_task, tmp_path):

@@ -25,9 +25,9 @@ from al_ray.metrics.average_precision import counts_above, thresholds_of
 from al_ray.metrics.bootstrap import QueryBootstrap
 from al_ray.metrics.estimator import CountRequest
 from al_ray.search import vector_files
-from al_ray.search.exact_join import UNIT, ExactJoin, hosts
+from al_ray.search.join.exact_join import UNIT, ExactJoin, hosts
+from al_ray.search.join.least_pairs import JoinQuery
 from al_ray.search.knn_merge import KnnRequest, select, shortlist
-from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.shard import PoolShard
 from al_ray.search.vector_files import GIB, VectorStore, single
 from al_ray.storage.uri import storage_path

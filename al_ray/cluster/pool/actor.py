@@ -16,7 +16,7 @@ in a stage, it answers its peers in other threads, which are Ray's concurrency g
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from itertools import compress
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -25,21 +25,23 @@ import numpy as np
 
 from al_ray.cluster.actors import TEXTS
 from al_ray.cluster.fatal_errors import wait_for
+from al_ray.cluster.pool.meetings import Meetings
 from al_ray.cluster.pool.neighbors import means_of_nearest, with_neighbors, with_offsets
 from al_ray.cluster.pool.ring import SAMPLE_BLOCKS, SERVE, Place, Ring, Stage, asked_ahead, is_due, texts_at_once
 from al_ray.cluster.watchdog import Steps, watched
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
 from al_ray.core.neighbourhood import NearestMeans
-from al_ray.core.pairs import Keys, Pairs, Rows, as_pairs, distinct, is_in
+from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows, as_pairs, distinct, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, SampleCounter, SampleWeights, pieces_of
-from al_ray.search.exact_join import ExactJoin, hosts
 from al_ray.search.faiss_index import Bytes, set_threads
+from al_ray.search.join.best_of_each import BestOfEach, BestPartners
+from al_ray.search.join.exact_join import ExactJoin
+from al_ray.search.join.least_pairs import JoinQuery
 from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, select, shortlist
 from al_ray.search.knn_rounds import Portion
-from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.paired_products import release
 from al_ray.search.shard import PoolShard, ShardSpec
@@ -155,31 +157,26 @@ class PullsFromPeers(Base):
         pairs, not others.
         """
         ring = replace(ring, block=texts_at_once(self.spec.device, ring.block))
-        held, places = self._part(model, ring.right), ring.places("right")
-        own = {
-            place: Block(held.rows[place.start : place.stop], held.vectors[place.start : place.stop])
-            for place in places
-            if place.shard == self.spec.shard
-        }
         # On a GPU products of 16 bits are quickest; what they leave open is settled in float64 either way.
         join = ExactJoin(queries, labelled, self.spec.device, self.spec.device != "cpu", self._rule)
         self._searching = ring.stage, join
-
-        @cache
-        def meets(visitor: Place) -> list[Place]:
-            met = set(hosts(visitor.number, len(places)).tolist()) if join.unordered else None
-            return [place for place in own if met is None or place.number in met]
-
-        def visit(texts: Block, visitor: Place) -> None:
-            for place in meets(visitor):
-                join.add(texts, own[place])
-
+        meetings = Meetings(self._part(model, ring.right), ring, self.spec.shard, join.unordered)
         try:
-            yield from self._with_visitors(model, ring, visit, lambda visitor: bool(meets(visitor)))
+            yield from self._with_visitors(model, ring, meetings.work(join.add), meetings.needed)
         finally:
             # What it holds is memory.
             self._searching = None
         yield join.results()
+
+    def best_of_each(
+        self, model: Model, ring: Ring, space: PairSpace, texts: int, excluded: Keys
+    ) -> Stage[tuple[BestPartners, BestPartners]]:
+        """The best right text of every left text, among this shard's, and the best left text of these right texts."""
+        held = self._part(model, ring.right)
+        search = BestOfEach(space, texts, excluded, self.spec.device, self._rule)
+        meetings = Meetings(held, ring, self.spec.shard, space.symmetric)
+        yield from self._with_visitors(model, ring, meetings.work(search.add), meetings.needed)
+        yield search.results()
 
     def least_of_nearest(
         self, model: Model, ring: Ring, requests: Sequence[KnnRequest], trained: tuple[Any], *labelled: Keys

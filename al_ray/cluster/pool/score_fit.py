@@ -11,7 +11,7 @@ from al_ray.core.pairs import Pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, refit
 from al_ray.core.task import Task
-from al_ray.metrics.neighbourhood_choice import Choice, best_choice, compare_choices
+from al_ray.metrics.neighbourhood_choice import BatchScores, Choice, best_choice, compare_choices
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.pair_cosines import FIT, read_cosines
@@ -40,7 +40,8 @@ def choose_weight(pool: ShardedPool, journal: RunFolder, number: int, scoring: S
     """Return the neighbourhood of the scores of a round's model: the run's own, or with auto the best on its batch.
 
     Auto ranks the pairs of the batch by the model of the round before, or by the untrained encoder, which have not been
-    trained on them. What it found is written into the folder of the round, and read there when the round is resumed.
+    trained on them. It keeps the number of the round before (0 in round 1) unless another one is better for certain.
+    What it found is written into the folder of the round, and read there when the round is resumed.
     """
     if scoring.weight is not None:
         return scoring.weight
@@ -48,18 +49,21 @@ def choose_weight(pool: ShardedPool, journal: RunFolder, number: int, scoring: S
     assert batch is not None
     sure, path = (labels == YES) | (labels == NO), journal.round(number) / CHOICE
     pairs, labels = batch.pairs[sure], labels[sure]
-    before = replace(journal.model(number - 1) if number > 1 else pool.untrained(), scorer=None)
-    made_from = input_digest([before.digest, seed], pairs, labels)
+    before = journal.model(number - 1) if number > 1 else pool.untrained()
+    current = before.scorer.neighbourhood if before.scorer is not None else 0.0
+    before = replace(before, scorer=None)
+    made_from = input_digest([before.digest, seed, current], pairs, labels)
     if path.exists() and (kept := read_json(path, ["made_from", "choices"]))["made_from"] == made_from:
         choices = [Choice(**choice) for choice in kept["choices"]]
     else:
         split = pool.task.split("train")
         means, cosines = pool.means_of_nearest(before, split).of(pairs[:, 0]), pool.scores(before, split, pairs)
-        choices = compare_choices(cosines, means, pairs[:, 0], labels, generator(seed, "neighbourhood", number))
+        scores, rng = BatchScores(cosines, means, pairs[:, 0], labels), generator(seed, "neighbourhood", number)
+        choices = compare_choices(scores, current, rng)
         write_json(path, {"made_from": made_from, "choices": [choice.as_dict() for choice in choices]})
-    chosen = best_choice(choices)
-    gains = ", ".join(f"{c.neighbourhood:g}: {100 * c.gain:+.1f} ({100 * c.low:+.1f})" for c in choices)
-    logger.info("neighbourhood %g; AP on the batch less that of the cosine (lower bound): %s", chosen, gains or "none")
+    chosen = best_choice(choices, current)
+    gains = ", ".join(f"{c.neighbourhood:g}: {100 * c.gain:+.1f} ({100 * c.low:+.1f})" for c in choices) or "none"
+    logger.info("neighbourhood %g; AP on the batch less that of %g (lower bound): %s", chosen, current, gains)
     return chosen
 
 

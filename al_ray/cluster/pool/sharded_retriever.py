@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import ray
 
 from al_ray.active_learning.config import RunConfig
@@ -19,9 +20,10 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace
 from al_ray.core.task import Split, Task
 from al_ray.search.faiss_index import is_plain
+from al_ray.search.join.best_of_each import BestPartners, join_partners
+from al_ray.search.join.least_pairs import JoinQuery
 from al_ray.search.kmeans import shared_cells
 from al_ray.search.knn_merge import KnnRequest
-from al_ray.search.least_pairs import JoinQuery
 from al_ray.search.merge import merge_neighbors, recall
 
 logger = logging.getLogger(__name__)
@@ -76,20 +78,26 @@ def _keys_of(space: PairSpace) -> PairSpace:
     return PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
 
 
-def _merged(order: Order, count: int, parts: Iterable[Candidates]) -> Candidates:
-    """Return the `count` least of what all shards found."""
-    found = BestCandidates(order, count)
-    found.add(*parts)
-    return found.result()
-
-
 @dataclass(frozen=True)
 class Query:
-    """Asks for the `count` pairs of least cost under `order`, but for those of the sorted keys `excluded`."""
+    """Asks for the `count` pairs of least cost under `order`, but for those of the sorted keys `excluded`.
+
+    limit: pairs that cost more are not wanted.
+    """
 
     order: Order
     count: int
     excluded: Keys
+    limit: float = float("inf")
+
+
+def _merged(query: Query, parts: Iterable[Candidates]) -> Candidates:
+    """Return the least of what all shards found, within the limit of the query."""
+    best = BestCandidates(query.order, query.count)
+    best.add(*parts)
+    found = best.result()
+    within = int(np.searchsorted(query.order.cost(found.cosines), query.limit, side="right"))
+    return Candidates(found.keys[:within], found.cosines[:within])
 
 
 class PoolSearch:
@@ -125,7 +133,7 @@ class PoolSearch:
         excluded = [ray.put(query.excluded) for query in wanted]
         search = self._of_all if self.config.kind == "exact" else self._of_nearest
         parts = zip(*search(model, wanted, excluded), strict=True)
-        return [_merged(query.order, query.count, next(parts)) if query.count else NO_CANDIDATES for query in queries]
+        return [_merged(query, next(parts)) if query.count else NO_CANDIDATES for query in queries]
 
     def find_near(self, model: Model, neighbours: int) -> None:
         """Find the pairs of every left text with its nearest right texts; their keys stay on the shards."""
@@ -134,10 +142,23 @@ class PoolSearch:
         arguments = ray.put(request), (self._train_index(model),)
         self.pool.on_all(model, self.split, "search", "find_near", *arguments, whole=len(space.left))
 
+    def best_of_each(self, model: Model, excluded: Keys) -> tuple[BestPartners, BestPartners]:
+        """The best right text of every left text and the best left text of every right one, among all pairs.
+
+        excluded: sorted keys of pairs that are no partners. In a symmetric task both results are the same.
+        """
+        task = self.pool.task
+        arguments = _keys_of(self.split.space), len(task.left), ray.put(excluded)
+        parts = self.pool.on_all(model, self.split, "search", "best_of_each", *arguments)
+        left = join_partners([part[0] for part in parts], len(task.left))
+        if task.symmetric:
+            return left, left
+        return left, join_partners([part[1] for part in parts], len(task.right))
+
     def _of_all(self, model: Model, queries: Sequence[Query], excluded: list[Any]) -> list[list[Candidates]]:
         """What each shard finds for each query among all pairs. excluded: references of sorted keys for each query."""
         width, symmetric, ordered = self.split.space.width, self.pool.task.symmetric, self.config.ordered_pairs
-        joins = [JoinQuery(query.order, query.count, width, symmetric, ordered) for query in queries]
+        joins = [JoinQuery(query.order, query.count, width, symmetric, ordered, query.limit) for query in queries]
         return self.pool.on_all(model, self.split, "search", "least_of_all", joins, *excluded)
 
     def _of_nearest(self, model: Model, queries: Sequence[Query], excluded: list[Any]) -> list[list[Candidates]]:

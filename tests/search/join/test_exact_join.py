@@ -16,10 +16,10 @@ from al_ray.core.candidates import HIGHEST, BestCandidates, Candidates, Order
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import NO_KEYS, Keys
 from al_ray.core.vectors import Block, dots
-from al_ray.search import exact_join as join
-from al_ray.search import least_pairs
-from al_ray.search.exact_join import ExactJoin, hosts
-from al_ray.search.least_pairs import JoinQuery, LeastPairs
+from al_ray.search.join import exact_join as join
+from al_ray.search.join import least_pairs
+from al_ray.search.join.exact_join import ExactJoin, hosts
+from al_ray.search.join.least_pairs import JoinQuery, LeastPairs
 from al_ray.search.vector_files import single
 
 WIDTH = 1000
@@ -50,7 +50,8 @@ def least_by_loops(wanted: JoinQuery, labelled: Keys, left: Block, right: Block)
         if (key := int(a) * WIDTH + int(b)) not in set(labelled.tolist()):
             seen[key] = float(dots(x[None], y[None])[0] - offset)
     cost = {key: float(wanted.order.cost(np.array([cosine]))[0]) for key, cosine in seen.items()}
-    return [(key, seen[key]) for key in sorted(seen, key=lambda key: (cost[key], key))[: wanted.count]]
+    within = [key for key in seen if cost[key] <= wanted.limit]
+    return [(key, seen[key]) for key in sorted(within, key=lambda key: (cost[key], key))[: wanted.count]]
 
 
 def listed(found: Candidates) -> list[tuple[int, float]]:
@@ -130,7 +131,12 @@ def asked(draw: st.DrawFn) -> tuple[JoinQuery, Keys, Block, Block]:
         left = replace(left, offsets=offsets)
     count = draw(st.one_of(st.integers(0, 12), st.just(10_000)))
     wanted = JoinQuery(Order(draw(st.sampled_from(CENTRES))), count, WIDTH, symmetric, ordered)
-    every = [key for key, _ in least_by_loops(replace(wanted, count=10_000), NO_KEYS, left, right)]
+    found = least_by_loops(replace(wanted, count=10_000), NO_KEYS, left, right)
+    every = [key for key, _ in found]
+    if found and draw(st.booleans()):
+        # The cost of a pair, which is then within the limit.
+        limit = float(wanted.order.cost(np.array([found[draw(st.integers(0, len(found) - 1))][1]]))[0])
+        wanted = replace(wanted, limit=limit)
     labelled = every[: int(len(every) * draw(st.sampled_from([0, 0.3, 1])))]
     return wanted, np.array(sorted(labelled), dtype=np.int64), left, right
 

@@ -26,7 +26,7 @@ from al_ray.core.pairs import Keys, Rows
 from al_ray.core.vectors import Block
 from al_ray.encoders.hardware import free_memory, give_back_memory
 from al_ray.encoders.products import product
-from al_ray.search.least_pairs import Cells, JoinQuery, LeastPairs
+from al_ray.search.join.least_pairs import Cells, JoinQuery, LeastPairs
 from al_ray.search.merge import reachable_block
 from al_ray.search.vector_files import single
 

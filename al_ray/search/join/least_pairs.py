@@ -24,6 +24,7 @@ class JoinQuery:
     width: number of right texts of the whole task, as in PairSpace.
     symmetric: both sides are the same texts, and none is a pair with itself.
     ordered: of a symmetric task, (a, b) and (b, a) are two pairs all the same.
+    limit: pairs that cost more are never chosen; there may then be fewer than `count`.
     """
 
     order: Order
@@ -31,6 +32,7 @@ class JoinQuery:
     width: int
     symmetric: bool
     ordered: bool = False
+    limit: float = float("inf")
 
     @property
     def unordered(self) -> bool:
@@ -80,7 +82,7 @@ class LeastPairs:
 
     def __init__(self, query: JoinQuery, labelled: Keys) -> None:
         """Start with nothing. labelled: sorted keys, never chosen."""
-        self.query, self.labelled, self.bound = query, labelled, np.inf
+        self.query, self.labelled, self.bound = query, labelled, query.limit
         self._kept, self._held = [NO_CANDIDATES], 0
 
     def __len__(self) -> int:
