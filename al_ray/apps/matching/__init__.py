@@ -1,0 +1,1 @@
+"""Matches of a trained model: assignment, clusters and their quality."""

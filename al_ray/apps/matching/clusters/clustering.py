@@ -1,0 +1,133 @@
+"""Clusters of texts from kept edges and people's decisions: the deduplication of one set of texts.
+
+Texts are numbered 0..n-1 over all sides. An edge is a pair of texts that was predicted to match, with its similarity.
+No result depends on the order of the edges or of the decisions, or on which text of a pair comes first.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.apps.matching.clusters.average_linkage import TOLERANCE, average_linkage
+from al_ray.apps.matching.options import Clustering
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.graph import components
+from al_ray.core.pairs import Keys, Mask, Pairs, Rows, as_pairs, distinct, is_in
+from al_ray.core.scorer import Floats
+
+NO_PAIRS: Pairs = np.empty((0, 2), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The kept edges between texts.
+
+    texts: number of texts. pairs: (m, 2) distinct rows, left < right, sorted. similarities: (m,) finite.
+    """
+
+    texts: int
+    pairs: Pairs
+    similarities: Floats
+
+    @classmethod
+    def of(cls, texts: int, pairs: Pairs, similarities: npt.ArrayLike) -> "Edges":
+        """Sort (m, 2) pairs of rows below `texts` with their (m,) similarities.
+
+        If a pair occurs more than once, in either order, its highest similarity counts. A pair of a text with itself is
+        dropped. Raises BadFile if a similarity is not finite.
+        """
+        scores = np.asarray(similarities, dtype=np.float64)
+        unusable = int(len(scores) - np.isfinite(scores).sum())
+        if unusable:
+            raise BadFile(f"{unusable:,} of {len(scores):,} similarities are not finite; score those pairs again")
+        assert not len(pairs) or (pairs.min() >= 0 and pairs.max() < texts)
+        proper = pairs[:, 0] != pairs[:, 1]
+        keys, scores = _keys(texts, pairs[proper]), scores[proper]
+        order = np.lexsort((-scores, keys))
+        keys, scores = keys[order], scores[order]
+        first = np.concatenate([np.ones(min(1, len(keys)), dtype=np.bool_), keys[1:] != keys[:-1]])
+        return cls(texts, _pairs(texts, keys[first]), scores[first])
+
+    def where(self, mask: Mask) -> "Edges":
+        """Take the edges at which the (m,) mask is true."""
+        return Edges(self.texts, self.pairs[mask], self.similarities[mask])
+
+    def without(self, pairs: Pairs) -> "Edges":
+        """Drop the edges that are among (k, 2) `pairs`, in either order."""
+        return self.where(~is_in(_keys(self.texts, self.pairs), distinct(_keys(self.texts, pairs))))
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Pairs that people labelled; each in either order, repeated or not.
+
+    yes: (y, 2) pairs that must be in one cluster. no: (k, 2) pairs that should be in two clusters.
+    """
+
+    yes: Pairs = field(default_factory=lambda: NO_PAIRS)
+    no: Pairs = field(default_factory=lambda: NO_PAIRS)
+
+
+NO_DECISIONS = Decisions()
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """A partition of the texts.
+
+    labels: (n,) the lowest row of the text's cluster. conflicts: (k, 2) distinct pairs labelled no whose texts are in
+    one cluster, left < right, sorted.
+    """
+
+    labels: Rows
+    conflicts: Pairs
+
+
+def cluster(
+    edges: Edges, clustering: Clustering, cutoff: float, missing: float, decisions: Decisions = NO_DECISIONS
+) -> Clusters:
+    """Partition the texts; pairs labelled yes are always together, and an edge labelled no is not used.
+
+    components: connected components of the edges and of the pairs labelled yes. A pair labelled no does not split a
+    component that other edges connect: it is a conflict. cutoff and missing are not used.
+
+    average: average linkage. The connected components of the pairs labelled yes are the first groups. Then the two
+    groups with the highest mean similarity over all pairs between them are merged, while that mean is at least
+    `cutoff`; groups with a pair labelled no between them are never merged. So chains of edges do not join texts that
+    are not similar, and only a contradiction is a conflict: a-b yes, b-c yes, a-c no. Ties: the pair of groups with the
+    lowest rows. Every cluster is part of one cluster of `components`.
+
+    missing: similarity that counts for a pair without an edge. The search did not return such a pair, or returned it
+    below the cutoff, so its similarity is not known; `missing` is an assumption about it. 0 suits cosines and
+    probabilities: unrelated texts. A higher value gives larger clusters. Raises BadOption if it is not below `cutoff`.
+    """
+    usable = edges.without(decisions.no)
+    if clustering == "components":
+        labels = components(edges.texts, np.concatenate([usable.pairs, decisions.yes]))
+    else:
+        if not missing < cutoff - TOLERANCE:
+            raise BadOption(
+                f"pairs without an edge count as similarity {missing:g}, which is not below the cutoff {cutoff:g}; "
+                "give a lower similarity, or a higher cutoff"
+            )
+        labels = _average(usable, cutoff, missing, decisions)
+    keys = distinct(_keys(edges.texts, decisions.no))
+    no = _pairs(edges.texts, keys)
+    return Clusters(labels, no[labels[no[:, 0]] == labels[no[:, 1]]])
+
+
+def _average(edges: Edges, cutoff: float, missing: float, decisions: Decisions) -> Rows:
+    units = components(edges.texts, decisions.yes)
+    # A similarity of minus infinity keeps a pair labelled no apart: so is every mean in which it takes part.
+    pairs = np.concatenate([edges.pairs, decisions.no])
+    similarities = np.concatenate([edges.similarities, np.full(len(decisions.no), -np.inf)])
+    return average_linkage(units, pairs, similarities, cutoff, missing)
+
+
+def _keys(texts: int, pairs: Pairs) -> Keys:
+    return pairs.min(axis=1) * texts + pairs.max(axis=1)
+
+
+def _pairs(texts: int, keys: Keys) -> Pairs:
+    return as_pairs(*np.divmod(keys, max(1, texts)))

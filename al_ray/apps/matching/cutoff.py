@@ -1,0 +1,96 @@
+"""From the options of a cutoff to the lowest score of a match."""
+
+from dataclasses import dataclass
+from math import inf, isfinite, log
+from typing import Any
+
+from al_ray.apps.matching.model import MatchingModel
+from al_ray.apps.matching.options import Assignment, MatchOptions
+from al_ray.core.errors import BadOption
+
+
+@dataclass(frozen=True)
+class Cutoff:
+    """The lowest score of a match, -inf for none, and the most pairs; source: the option or rule that gave it."""
+
+    score: float
+    count: int
+    source: str
+    precision: Any = None
+    recall: Any = None
+
+
+def choose_assignment(options: MatchOptions, symmetric: bool) -> Assignment:
+    """Return the rule of output that is given, or the default for one or two sides."""
+    if options.assign is not None:
+        return options.assign
+    return "all" if symmetric or options.best is not None else "mutual"
+
+
+def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignment) -> Cutoff:
+    """Return the cutoff that the options give; without one, none for `mutual` and `best`, else a stored threshold.
+
+    BadOption, with the command that makes one, if a threshold or a calibration is not stored with the model.
+    """
+    if options.at_score is not None:
+        return Cutoff(options.at_score, options.most, f"--at-score {options.at_score:g}")
+    if options.at_p is not None:
+        return Cutoff(_score_of(options.at_p, model), options.most, f"--at-p {options.at_p:g}")
+    if options.at_boundary:
+        return Cutoff(_boundary_of(model), options.most, "--at-boundary")
+    if options.best is not None:
+        return Cutoff(-inf, options.best, f"--best {options.best:,}")
+    for kind, target in (("precision", options.precision), ("recall", options.recall)):
+        if target is not None:
+            return _stored(f"{kind}={target:g}", model, options)
+    if assign in ("mutual", "best"):
+        return Cutoff(-inf, options.most, f"--assign {assign} without a cutoff")
+    if len(model.thresholds) == 1:
+        return _stored(next(iter(model.thresholds)), model, options)
+    stored = f"several thresholds ({', '.join(model.thresholds)})" if model.thresholds else "no threshold"
+    raise BadOption(
+        f"{model.run} has {stored}, and no cutoff is given: give --precision P, --recall R, --at-p P, --at-score S, "
+        "--at-boundary or --best N, or --assign mutual, which needs none; a threshold is chosen by jobs.evaluate "
+        "--threshold-for precision=0.9 or by jobs.audit estimate"
+    )
+
+
+def _score_of(p: float, model: MatchingModel) -> float:
+    """Return the score at which a calibrated model gives a probability."""
+    if model.calibrated is None:
+        raise BadOption(
+            f"--at-p needs probabilities, and those of {model.run} are not calibrated: label a sample of pairs "
+            "(jobs.run --dev-labels, or jobs.audit sample --by-score and jobs.audit estimate --update-scorer), or give "
+            "--at-score"
+        )
+    if not 0 < p < 1:
+        raise BadOption(f"--at-p is {p:g}; give a probability between 0 and 1")
+    if model.calibrated.weight <= 0:
+        raise BadOption(
+            f"--at-p: the probabilities of {model.run} do not rise with the score; give --at-score or --best"
+        )
+    return (log(p / (1 - p)) - model.calibrated.bias) / model.calibrated.weight
+
+
+def _boundary_of(model: MatchingModel) -> float:
+    """Return the score at which p is 1/2."""
+    scorer = model.calibrated or model.model.scorer
+    assert scorer is not None
+    if not isfinite(scorer.boundary):
+        raise BadOption(f"--at-boundary: {model.run} has no boundary ({scorer.outcome}); give --at-score or --best")
+    return scorer.boundary
+
+
+def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
+    """Return the threshold that was chosen by a rule and stored with the model."""
+    stored = model.thresholds.get(rule)
+    if stored is None:
+        there = f" (it has: {', '.join(model.thresholds)})" if model.thresholds else ""
+        raise BadOption(
+            f"{model.run} has no threshold for {rule}{there}; choose one: jobs.evaluate --run {model.run} --split dev "
+            f"--threshold-for {rule}, or jobs.audit estimate --threshold-for {rule}"
+        )
+    if stored.get("cosine") is None:
+        raise BadOption(f"no threshold of {model.run} satisfies {rule}; give another, or --at-score")
+    source = f"{rule}, chosen on {stored.get('split')}"
+    return Cutoff(float(stored["cosine"]), options.most, source, stored.get("precision"), stored.get("recall"))

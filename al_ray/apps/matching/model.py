@@ -1,0 +1,75 @@
+"""The model that matches: the last model of a run, its calibrated scores, and the labels of the run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.labels import Model
+from al_ray.core.scorer import Scorer
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_about, read_task
+from al_ray.encoders.cnn import is_cnn
+from al_ray.runs.run_folder import RunFolder, bound_config, last_round
+from al_ray.storage.files import read_json
+from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.training.saved_model import SCORER, calibrated_scorer
+
+
+@dataclass(frozen=True)
+class MatchingModel:
+    """The model of a complete round of a run.
+
+    calibrated: the scorer whose p is a probability, None if w and b were not fitted or checked on drawn pairs.
+    thresholds: those that were chosen and stored with the model, by their rule, such as "precision=0.9".
+    """
+
+    run: StoragePath
+    config: RunConfig
+    round: int
+    model: Model
+    calibrated: Scorer | None
+    thresholds: Mapping[str, Mapping[str, Any]]
+
+    @cached_property
+    def task(self) -> Task:
+        """Read the task of the run."""
+        return read_task(storage_path(self.config.task))
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        """Open the run folder for reading."""
+        return RunFolder(self.run, self.task)
+
+    @property
+    def table_options(self) -> Mapping[str, Any]:
+        """Return the options by which the tables of the task were read; {} if it was made of no tables of texts."""
+        provenance = read_about(storage_path(self.config.task)).get("provenance", {})
+        of_texts = provenance.get("command") == "prepare pairs" and provenance.get("source") is None
+        return provenance if of_texts else {}
+
+
+def open_model(run: StoragePath) -> MatchingModel:
+    """Open the model of the last complete round of a run; BadOption or BadFile if it cannot match."""
+    config, last = bound_config(run), last_round(run)
+    if not last:
+        raise BadOption(f"{run} has no complete round, and so no model; run it first (jobs.run)")
+    if is_cnn(config.encoder):
+        raise BadOption(
+            f"{run} has the encoder {config.encoder}, whose vocabulary is that of its task; match with another"
+        )
+    folder = RunFolder(run, read_task(storage_path(config.task)))
+    folder.refuse_lost(last)
+    model, path = folder.model(last), folder.round(last) / "model"
+    assert model.scorer is not None
+    scorer, calibrated_on = calibrated_scorer(path, model.scorer)
+    thresholds = read_json(path / SCORER, []).get("thresholds", [])
+    try:
+        by_rule = {str(one["rule"]): one for one in thresholds}
+    except (KeyError, TypeError) as error:
+        raise BadFile(f"{path / SCORER}: the field thresholds is not a list of thresholds; restore it") from error
+    opened = MatchingModel(run, config, last, model, None if calibrated_on is None else scorer, by_rule)
+    vars(opened)["task"], vars(opened)["folder"] = folder.task, folder
+    return opened

@@ -1,0 +1,93 @@
+"""Options of the command match."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from al_ray.core.config.bounds import Between, Group, check_bounds
+from al_ray.core.errors import BadOption
+from al_ray.datasets.tables.format_options import ColumnNames
+from al_ray.datasets.tables.reader import Format
+from al_ray.datasets.tsv import BadRows
+
+Assignment = Literal["all", "best", "mutual", "one-to-one"]
+Clustering = Literal["components", "average"]
+CUTOFF, TABLE = Group("cutoff"), Group("table")
+MOST_MATCHES = 1_000_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchOptions:
+    """Which texts are matched, above which score, and which of the pairs above it are matches."""
+
+    left: Path
+    """Table of texts, or a task folder. Alone: its texts are matched with each other."""
+    right: Path | None = None
+    """Table of the texts to match with those of --left."""
+    split: Literal["train", "dev", "test"] | None = None
+    """With a task folder: the split whose texts are matched. Default: train."""
+    text_columns: ColumnNames | None = None
+    """Text columns, as in prepare pairs. Default: those of the task on which the model was trained."""
+    id_column: str | None = None
+    """Column of the ids. Default: that of the task on which the model was trained; else the row number from 0."""
+    right_text_columns: ColumnNames | None = None
+    """Columns of the text in --right; --text-columns when not given."""
+    right_id_column: str | None = None
+    """Column of the ids in --right; --id-column when not given."""
+    assign: Assignment | None = None
+    """Which pairs above the cutoff are matches. all: every pair; best: the best of each left text (of one collection,
+    of either text); mutual: pairs each of whose texts is the best for the other; one-to-one: every text has one match
+    at most, with the highest sum of scores. Default: mutual for two sides, all for one."""
+    clusters: Clustering = "components"
+    """Of one collection: how matches make clusters. components: texts that a chain of matches connects; average:
+    average linkage, which does not join by chains."""
+    at_score: Annotated[float | None, CUTOFF, Between(-2, 2)] = None
+    """Match pairs with at least this score: the cosine, or with --scoring.neighbourhood the cosine less what that
+    subtracts."""
+    at_p: Annotated[float | None, CUTOFF, Between(0, 1)] = None
+    """Match pairs with at least this probability, of a model whose probabilities were calibrated (docs/audit.md)."""
+    at_boundary: Annotated[bool, CUTOFF] = False
+    """Match pairs at or above the model's boundary, where its score is 1/2. Without calibration that is no
+    probability."""
+    precision: Annotated[float | None, CUTOFF, Between(0, 1)] = None
+    """Match at the threshold that evaluate --threshold-for precision=P (or audit estimate) stored with the model."""
+    recall: Annotated[float | None, CUTOFF, Between(0, 1)] = None
+    """Match at the threshold that evaluate --threshold-for recall=R stored with the model."""
+    best: Annotated[int | None, CUTOFF, Between(1, MOST_MATCHES)] = None
+    """Match the N pairs with the highest scores."""
+    most: Annotated[int, Between(1, MOST_MATCHES)] = 10_000_000
+    """Error if more pairs than these are above the cutoff, before anything is written."""
+    texts: bool = True
+    """Write the texts of the pairs, too."""
+    format: Annotated[Format | None, TABLE] = None
+    """Format of all tables, as in prepare pairs. What is not given is as for the task, if its table has the same kind
+    of file; else as prepare pairs has it by default. That holds for all options of the table."""
+    delimiter: Annotated[str | None, TABLE] = None
+    """Column delimiter of CSV and TSV files."""
+    quoting: Annotated[Literal["standard", "none"] | None, TABLE] = None
+    """none: in CSV and TSV files a quote is an ordinary character."""
+    encoding: Annotated[str | None, TABLE] = None
+    """Encoding of CSV, TSV and JSON lines files."""
+    header: Annotated[bool | None, TABLE] = None
+    """--no-header: CSV and TSV files have no header, and columns are given by number, from 0."""
+    bad_rows: Annotated[BadRows, TABLE] = "fail"
+    """What to do with a bad row: fail with its line, or skip it and list it."""
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for a value out of bounds, or for more than one cutoff."""
+        check_bounds(self)
+        given = [name for name, value in self.cutoffs.items() if value is not None and value is not False]
+        if len(given) > 1:
+            raise BadOption(f"{' and '.join(given)} are two cutoffs; give one of them")
+        if self.assign in ("best", "mutual") and self.best is not None:
+            raise BadOption(
+                f"--best N takes the N pairs of all; with --assign {self.assign} give another cutoff, or none"
+            )
+
+    @property
+    def cutoffs(self) -> dict[str, float | None]:
+        """Return the options that give a cutoff, by their names on the command line."""
+        return {
+            "--at-score": self.at_score, "--at-p": self.at_p, "--at-boundary": self.at_boundary,
+            "--precision": self.precision, "--recall": self.recall, "--best": self.best,
+        }  # fmt: skip
