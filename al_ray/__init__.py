@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from al_ray.apps.cross_encoder.options import TrainConfig
     from al_ray.apps.grid.spec import Axes, GridConfig
     from al_ray.core.config.cluster import ClusterConfig
+    from al_ray.core.config.recipes import recipe
     from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
     from al_ray.core.errors import AlRayError, LabelsAwaited
     from al_ray.datasets.sources import Synthetic
@@ -50,6 +51,7 @@ __all__ = (
     "TrainingConfig",
     "EvaluationConfig",
     "ClusterConfig",
+    "recipe",
     "run",
     "load_run",
     "Run",
@@ -106,6 +108,7 @@ _MODULES = {
     "load_run": "al_ray.api.runs",
     "load_task": "al_ray.api.tasks",
     "prepare": "al_ray.api.tasks",
+    "recipe": "al_ray.core.config.recipes",
     "report": "al_ray.api.reports",
     "run": "al_ray.api.runs",
     "run_grid": "al_ray.api.grids",

@@ -28,8 +28,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("al_ray.cluster",),
     (
         *("al_ray.apps.audit", "al_ray.apps.augmentation", "al_ray.apps.cross_encoder", "al_ray.apps.grid"),
-        *("al_ray.apps.mining", "al_ray.apps.paraphrase", "al_ray.apps.planning", "al_ray.apps.reporting"),
-        "al_ray.apps.reproduction",
+        *("al_ray.apps.matching", "al_ray.apps.mining", "al_ray.apps.paraphrase", "al_ray.apps.planning"),
+        *("al_ray.apps.reporting", "al_ray.apps.reproduction"),
     ),
     ("al_ray.api",),
     ("al_ray.cli",),
@@ -58,6 +58,7 @@ HOMES = {
     "pyarrow": {
         *("al_ray.storage", "al_ray.datasets", "al_ray.runs", "al_ray.apps.audit.folder"),
         *("al_ray.apps.augmentation.folder", "al_ray.apps.cross_encoder.folder", "al_ray.apps.paraphrase.folder"),
+        "al_ray.apps.matching.folder",
         *("al_ray.apps.mining.task_pool", "al_ray.apps.reporting.export", "al_ray.apps.reporting.read_runs"),
         # Its results are tables.
         "al_ray.api",

@@ -189,7 +189,7 @@ DIGESTS: dict[str, Any] = {
         '{"made_from": {"model": "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"}, "found": 1}',
         "7af0c28bee42f0331d0619ce866499999fe67ac3083012fb29373960689b6ce1",
     ],
-    "grid": "22f872833e88",
+    "grid": "cbc8f448f873",
     "cells": [
         {
             "name": "uncertainty-s1-cnn-b100",
@@ -377,7 +377,7 @@ OPTIONS: dict[str, str] = {
         "call_timeout": 120.0, "release_actors": false, "cost_per_pair": null, "max_cost": null}
     """,
     "stop": """
-        {"labels": null, "hours": null, "patience": null}
+        {"labels": null, "hours": null, "patience": null, "gain": null}
     """,
     "grid": """
         {"concurrent": null, "failures": 2, "mlflow": null, "wandb": null}
@@ -422,12 +422,16 @@ PURPOSES: dict[str, list[int]] = {
     "0 measure-count": [226517665, 444945660, 731123448],
     "0 measure-host": [305999680, 989174933, 1398740301],
     "0 measure-pairs": [1249411225, 1805027558, 2111392108],
+    "0 simulated-folds": [844246656, 1146108008, 1485019145],
+    "0 simulated-interval": [1792184813, 1643917511, 2083164242],
+    "0 splits": [77863705, 329449485, 749421617],
     "0 timed-queries": [183250448, 1339929123, 181923532],
+    "seed adapter-order #": [2133295811, 1417826925, 254248267],
     "seed audit-*": [354180077, 546975990, 684540349],
     "seed audit-band-* #": [233579974, 270650281, 433822618],
     "seed audit-estimate": [734128801, 1351577490, 565887281],
-    "seed audit-order": [595731756, 1257245618, 420602612],
     "seed audit-order #": [1132626571, 2094434154, 1087019441],
+    "seed audit-order": [595731756, 1257245618, 420602612],
     "seed audit-recalibration": [724820965, 1072581872, 1405733406],
     "seed audit-threshold": [1364083002, 1937639609, 1217299019],
     "seed balance": [1313645351, 1491159525, 109887653],
@@ -453,6 +457,8 @@ PURPOSES: dict[str, list[int]] = {
     "seed rewording": [1156795973, 1715938834, 1055835583],
     "seed sampler": [1834651277, 702057670, 1224676616],
     "seed simulated-audit": [1205813964, 2027581199, 2034381054],
+    "seed simulated-distractors": [51652874, 835380198, 1156948588],
+    "seed simulated-share": [1088375074, 695679421, 1735112251],
     "seed split": [1939371913, 710540015, 1265663397],
     "seed stated-seed": [1621216272, 386366399, 395587769],
     "seed stratified": [1545005465, 832331984, 51884978],

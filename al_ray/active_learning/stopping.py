@@ -10,6 +10,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.bounds import Between, Lifted, check_bounds
 from al_ray.core.errors import BadOption
+from al_ray.metrics.round_comparison import GAIN
 
 
 @dataclass(frozen=True)
@@ -25,15 +26,24 @@ class StopConfig:
     patience: Annotated[int | Lifted | None, Between(1, 10_000)] = None
     """End after this many rounds without a better average precision on dev, or on the first of --evaluation.splits if
     dev is not measured; none lifts an earlier limit."""
+    gain: Annotated[float | Lifted | None, Between(0.001, 1)] = None
+    """End after a round that changed average precision by less than this (0.02: 2 points), up or down, compared with
+    the round before: when the 95% interval of the change, by a bootstrap over queries of the same split as for
+    patience, lies between -gain and gain. A small split has wide intervals, and they do not tell of the sampling of
+    pairs. none lifts an earlier limit."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds."""
         check_bounds(self, "--stop.")
 
     def refuse_unmeasured(self, config: RunConfig) -> None:
-        """Raise BadOption for patience when no round measures average precision."""
-        if isinstance(self.patience, int) and not config.evaluation.splits:
+        """Raise BadOption for patience or gain when no round measures average precision."""
+        if config.evaluation.splits:
+            return
+        if isinstance(self.patience, int):
             raise BadOption("--stop.patience waits for a better average precision; give --evaluation.splits dev")
+        if isinstance(self.gain, int | float):
+            raise BadOption("--stop.gain compares average precision; give --evaluation.splits dev")
 
 
 NEVER = StopConfig()
@@ -46,7 +56,8 @@ def end_reason(config: RunConfig, stop: StopConfig, metrics: Sequence[Mapping[st
         return None
     limit = limit_reached(stop, metrics)
     if limit is not None:
-        return f"stopped after {rounds} by {limit}; to resume, rerun the command with a higher value, or none"
+        other = "lower" if limit.startswith("--stop.gain") else "higher"
+        return f"stopped after {rounds} by {limit}; to resume, rerun the command with a {other} value, or none"
     reason = f"no unlabelled candidate is left after {rounds}: the run ends below its budget"
     if config.search.kind == "exact" or not STRATEGIES[config.strategy].searches:
         return reason
@@ -67,4 +78,10 @@ def limit_reached(config: StopConfig, metrics: Sequence[Mapping[str, Any]]) -> s
     waited = len(metrics) - 1 - best
     if isinstance(config.patience, int) and waited >= config.patience:
         return f"--stop.patience {config.patience}: average precision has not improved since round {best + 1}"
+    change = metrics[-1].get(GAIN)
+    if isinstance(config.gain, int | float) and change is not None:
+        value, low, high = change["value"], change["low"], change["high"]
+        if -config.gain < low and high < config.gain:
+            points = f"{100 * value:+.1f} points (95%: {100 * low:+.1f} to {100 * high:+.1f})"
+            return f"--stop.gain {config.gain:g}: average precision changed by {points} since the round before"
     return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast, get_args
+from typing import cast, get_args
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from al_ray.encoders.vocabulary import FILE as VOCABULARY
 from al_ray.runs.run_folder import bound_config, last_round
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import SCORER, read_model
+from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model
 
 
 @dataclass(frozen=True)
@@ -131,28 +131,12 @@ def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
     if model is None or model.scorer is None:
         raise BadFile(f"{folder} holds no {SCORER}; give a run folder, or the model folder of a round")
     run = folder.parent.parent
-    scorer, calibrated_on = _calibrated(folder, model.scorer)
+    scorer, calibrated_on = calibrated_scorer(folder, model.scorer)
     if (run / "state.json").exists():
         encoder = load(model, bound_config(run).encoding, folder, device)
     else:
         encoder = saved(str(folder), _encoding_of(folder), device)
     return PairModel(encoder, scorer, calibrated_on)
-
-
-def _calibrated(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str | None]:
-    """Return the scorer that was fitted to drawn pairs, or else the trained one, and what its p was checked on."""
-    content = read_json(folder / SCORER, [])
-    recalibration: dict[str, Any] | None = content.get("recalibration")
-    calibration: dict[str, Any] | None = content.get("calibration")
-    try:
-        if recalibration is not None:
-            weight, bias = float(recalibration["weight"]), float(recalibration["bias"])
-            scorer = Scorer(weight, bias, neighbourhood=trained.neighbourhood)
-            return scorer, str(recalibration["source"])
-        # An earlier version wrote no source, and had dev alone.
-        return trained, None if calibration is None else str(calibration.get("source", "dev"))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadFile(f"{folder / SCORER} has a damaged calibration ({error!r}); restore it") from error
 
 
 def _encoding_of(folder: StoragePath) -> EncoderConfig:

@@ -52,9 +52,12 @@ class Run:
         """Return the metrics of all complete rounds, one row each: the columns are the fields of metrics.jsonl.
 
         average_precision and precision_at_recall_20 are shares in [0, 1], null where nothing was evaluated; `seconds`
-        is a struct of the seconds of each stage.
+        is a struct of the seconds of each stage, and average_precision_gain one of value, low and high. A field that an
+        earlier version of al_ray did not write is null.
         """
-        return pa.Table.from_pylist(self.folder.complete_rounds())
+        rounds = self.folder.complete_rounds()
+        names = dict.fromkeys(name for line in rounds for name in line)
+        return pa.Table.from_pylist([{name: line.get(name) for name in names} for line in rounds])
 
     def labels(self) -> pa.Table:
         """Return all labels, in the order bought, those of the round under way included, one row a pair.

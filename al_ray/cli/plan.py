@@ -3,13 +3,18 @@
 --measure measures the speeds of this machine (a minute or two). Speeds that nobody has measured are marked.
 """
 
+import sys
+
 from al_ray.apps.planning.options import Options
 from al_ray.cli._shared.entry import parse_options
+from al_ray.cli._shared.recipe import recipe_defaults
 
 
 def main() -> None:
     """Parse the options, measure or read speeds, and print the plan."""
-    options = parse_options(Options, "plan", "Memory, time and cost of a run, before anything starts.")
+    arguments = sys.argv[1:]
+    description = "Memory, time and cost of a run, before anything starts."
+    options = parse_options(Options, "plan", description, arguments, recipe_defaults(arguments))
     from al_ray.cli._plan.pipeline import run_command
 
     run_command(options)

@@ -4,13 +4,14 @@ concat is a cross-encoder, which reads both texts of a pair together; cosine is 
 the same command to resume; --dry-run prints what there is to do. Every option: --help.
 """
 
-from al_ray.cli._shared.entry import parse_options
-from al_ray.cli._train.options import Options
+import sys
+
+from al_ray.cli._train.options import parse_arguments
 
 
 def main() -> None:
     """Parse the options, train, evaluate and print."""
-    options = parse_options(Options, "train", "Train a model on existing labels, and evaluate it over all pairs.")
+    options = parse_arguments(sys.argv[1:])
     from al_ray.cli._train.pipeline import run_command
 
     run_command(options)

@@ -13,6 +13,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle
 from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason, limit_reached
 from al_ray.active_learning.strategies import STRATEGIES, stated
+from al_ray.cluster.pool.score_fit import refuse_scores
 from al_ray.cluster.pool.sharded_retriever import refuse_index
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.services import deploy_services
@@ -254,6 +255,7 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
     refuse_prompts(config.encoding, task.symmetric)
     refuse_frozen_layers(config.encoding, config.training.frozen_layers)
     refuse_index(config.search, task)
+    refuse_scores(config.scoring, task)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):
         raise MissingSplit(f"no pair is stated in {config.task}/train; choose another --strategy or --seeding")

@@ -1,7 +1,9 @@
 """Choose the neighbourhood of scores (core/neighbourhood.py) on labelled pairs that the model has not been trained on.
 
 The pairs are the newest batch, and the model is the one before. They were chosen by a strategy, so their average
-precision is no estimate over all pairs; but what ranks them better is likely to rank others better, too.
+precision is no estimate over all pairs; but what ranks them better is likely to rank others better, too. Pairs near a
+boundary have almost equal scores by the number with which they were chosen, so a batch may tell nothing: a run keeps
+its number until another one is better for certain.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,14 +15,14 @@ import numpy as np
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats, Labels
 
-CHOICES = (0.25, 0.5, 0.75, 1.0)
+CHOICES = (0.0, 0.25, 0.5, 0.75, 1.0)
 REPLICATES = 1000
 AT_ONCE = 2**22  # Weights of pairs in memory at a time.
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How well scores with a neighbourhood rank the pairs: AP in [0, 1], and AP less that of the cosine.
+    """How well scores with a neighbourhood rank the pairs: AP in [0, 1], and AP less that of the current number.
 
     low, high: the 95% interval of that gain, by a paired bootstrap over left texts.
     """
@@ -36,17 +38,30 @@ class Choice:
         return asdict(self)
 
 
-def compare_choices(
-    cosines: Floats, means: Floats, left: Rows, labels: Labels, rng: np.random.Generator
-) -> list[Choice]:
-    """Compare the CHOICES on (n,) pairs with labels 0 or 1; none without a match and a non-match.
+@dataclass(frozen=True)
+class BatchScores:
+    """Labelled pairs under a model: (n,) cosines, mean cosines of the left texts with their nearest, left rows, labels.
 
-    means: (n,) mean cosines of the left texts with their nearest. left: (n,) rows.
+    The labels are 0 or 1.
     """
+
+    cosines: Floats
+    means: Floats
+    left: Rows
+    labels: Labels
+
+
+def compare_choices(pairs: BatchScores, current: float, rng: np.random.Generator) -> list[Choice]:
+    """Compare the CHOICES with the current number, which is not among the results.
+
+    None without a match and a non-match.
+    """
+    labels = pairs.labels
     if labels.all() or not labels.any():
         return []
-    texts, places = np.unique(left, return_inverse=True)
-    plain, *others = [_Ranking(cosines - a * means, labels) for a in (0.0, *CHOICES)]
+    texts, places = np.unique(pairs.left, return_inverse=True)
+    numbers = [choice for choice in CHOICES if choice != current]
+    plain, *others = [_Ranking(pairs.cosines - a * pairs.means, labels) for a in (current, *numbers)]
     drawn = [
         np.stack([ranking.average_precisions(weights) for ranking in (plain, *others)])
         for weights in _resampled(len(texts), places, rng)
@@ -54,17 +69,17 @@ def compare_choices(
     replicates = np.concatenate(drawn, axis=1)
     once = np.ones((1, len(labels)))
     base, found = float(plain.average_precisions(once)[0]), list[Choice]()
-    for neighbourhood, ranking, of_ranking in zip(CHOICES, others, replicates[1:], strict=True):
+    for neighbourhood, ranking, of_ranking in zip(numbers, others, replicates[1:], strict=True):
         value = float(ranking.average_precisions(once)[0])
         low, high = np.nanpercentile(of_ranking - replicates[0], [2.5, 97.5]).tolist()
         found.append(Choice(neighbourhood, value, value - base, low, high))
     return found
 
 
-def best_choice(choices: Sequence[Choice]) -> float:
-    """Return the neighbourhood of the highest AP of those whose gain is above 0 for certain; else 0."""
+def best_choice(choices: Sequence[Choice], current: float) -> float:
+    """Return the neighbourhood of the highest AP of those whose gain is above 0 for certain; else the current one."""
     sure = [choice for choice in choices if choice.low > 0]
-    return max(sure, key=lambda choice: choice.average_precision).neighbourhood if sure else 0.0
+    return max(sure, key=lambda choice: choice.average_precision).neighbourhood if sure else current
 
 
 class _Ranking:

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.strategies import STRATEGIES
-from al_ray.core.labels import UNSURE, State
+from al_ray.core.labels import UNSURE, YES, State
 from al_ray.core.scorer import Scorer
+from al_ray.metrics.bootstrap import Replicates
 from al_ray.metrics.error_examples import main_split
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.round_comparison import (
     AGREEMENT,
+    GAIN,
     PREQUENTIAL,
     agreement,
     look_up,
@@ -19,6 +21,45 @@ from al_ray.metrics.round_comparison import (
 )
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.pair_cosines import read_fitted
+
+
+def figures_of(state: State) -> dict[str, int]:
+    """Return the number of a round, and how many labels and positives there are, and positives of its batch."""
+    labels = state.labelled.labels[state.labelled.rounds == state.round]
+    return {
+        "round": state.round,
+        "labels": len(state.labelled),
+        "positives": state.labelled.positives,
+        "batch_positives": int((labels == YES).sum()),
+    }
+
+
+def content_of(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what record.json has of an evaluation: with its curve, and with bootstrap replicates of AP over queries.
+
+    A later round is compared with these replicate by replicate.
+    """
+    over = evaluation.over_queries
+    replicates = [] if over is None else [round(value, 7) for value in over.values.tolist()]
+    # JSON has no NaN: replicates without a positive are None.
+    replicates = [value if np.isfinite(value) else None for value in replicates]
+    return {**evaluation.as_dict(), "curve": evaluation.curve.as_dict(), "replicates": replicates}
+
+
+def gain_over(before: Mapping[str, Any], evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
+    """Return AP of the main split less that of the round before, with its 95% interval by a paired bootstrap.
+
+    before: the evaluations of that round, as record.json has them. None if either was not evaluated, or if an earlier
+    version has written no replicates. The interval is over queries, and does not cover the sampling of pairs.
+    """
+    split = main_split(evaluations)
+    one = None if split is None else evaluations[split].over_queries
+    other = before.get(split or "")
+    if one is None or other is None or not (earlier := other.get("replicates")):
+        return {GAIN: None}
+    values = np.array([np.nan if value is None else value for value in earlier])
+    interval = (one - Replicates(other["average_precision"]["value"], values)).interval
+    return {GAIN: None if interval is None else interval.as_dict()}
 
 
 def headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.core.labels import OPEN, YES, Model, State
+from al_ray.core.labels import OPEN, Model, State
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.metrics.error_examples import Examples
@@ -40,7 +40,7 @@ from al_ray.metrics.round_comparison import drop_warnings
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
-from al_ray.runs.round_metrics import compare_with_round_before, headline
+from al_ray.runs.round_metrics import compare_with_round_before, content_of, figures_of, gain_over, headline
 from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.trackers.tensorboard import add_events
@@ -50,7 +50,6 @@ from al_ray.storage.uri import StoragePath
 
 # The fields of a line of metrics.jsonl that jobs read.
 FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
-
 # Fields of the model in record.json, with their types.
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
 logger = logging.getLogger(__name__)
@@ -88,7 +87,8 @@ class RunFolder:
         new = ("dev_labels", *(() if last or stored["rounds"] > config.rounds else BATCH_SIZES))
         fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
         if fixed and self.ledger.rounds:
-            cure = "" if stored["task_digest"] == self.task.digest else self._transfer(config)
+            same = stored["task_digest"] == self.task.digest
+            cure = ", or the options that it has (config.json)" if same else self._transfer(config)
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another --out{cure}")
         return stored
 
@@ -165,18 +165,18 @@ class RunFolder:
         """Write the round's examples, its record and its line of metrics, and state.json last."""
         assert state.model is not None
         assert state.model.scorer is not None
-        scorer = state.model.scorer
-        before = self.model(state.round - 1).scorer if state.round > 1 else None
-        labels = state.labelled.labels[state.labelled.rounds == state.round]
-        recall = self.round(state.round) / RECALL
+        scorer, recall = state.model.scorer, self.round(state.round) / RECALL
+        before, evaluated = None, dict[str, Any]()
+        if number := state.round - 1:
+            before = self.model(number).scorer
+            evaluated = read_json(self.round(number) / "record.json", ["evaluations"])["evaluations"]
         figures: dict[str, Any] = {
-            "round": state.round,
-            "labels": len(state.labelled),
-            "positives": state.labelled.positives,
-            "batch_positives": int((labels == YES).sum()),
+            **figures_of(state),
             **headline(evaluations),
             **compare_with_round_before(self.ledger, state, before),
+            **gain_over(evaluated, evaluations),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
+            "neighbourhood": scorer.neighbourhood,
             "index_recall": read_json(recall, ["index_recall"])["index_recall"] if recall.exists() else None,
             "warnings": state.labelled.warnings
             + [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
@@ -185,7 +185,7 @@ class RunFolder:
         for last in self.metrics()[state.round - 2 : state.round - 1]:
             figures["warnings"] += drop_warnings(last, figures)
         model = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
-        splits = {name: {**one.as_dict(), "curve": one.curve.as_dict()} for name, one in evaluations.items()}
+        splits = {name: content_of(one) for name, one in evaluations.items()}
         if examples is not None:
             write_examples(self.round(state.round), examples, self.task)
         write_json(self.round(state.round) / "record.json", {**figures, "model": model, "evaluations": splits})

@@ -61,6 +61,35 @@ def test_patience_counts_rounds_since_the_best(precisions, patience, best):
     assert said == (None if best is None else wanted)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "ends"),
+    [
+        (-0.019, 0.019, True),
+        (-0.02, 0.01, False),
+        (-0.01, 0.02, False),
+        # Better for certain, and worse for certain: the next round may go on, or repair it.
+        (0.021, 0.03, False),
+        (-0.09, -0.03, False),
+        (0.001, 0.015, True),
+    ],
+)
+def test_a_small_change_ends_it_when_its_interval_is_within_the_gain(low, high, ends):
+    rounds = [*lines(0.3, 0.31), {**lines(0.31)[0], "average_precision_gain": {"value": 0.0, "low": low, "high": high}}]
+    said = limit_reached(StopConfig(gain=0.02), rounds)
+    points = f"+0.0 points (95%: {100 * low:+.1f} to {100 * high:+.1f})"
+    changed = f"average precision changed by {points} since the round before"
+    assert said == (f"--stop.gain 0.02: {changed}" if ends else None)
+    assert limit_reached(StopConfig(), rounds) is None
+    if ends:
+        assert "with a lower value, or none" in str(end_reason(replace(RUN, rounds=4), StopConfig(gain=0.02), rounds))
+
+
+@pytest.mark.parametrize("line", [{}, {"average_precision_gain": None}])
+def test_a_round_whose_change_is_unknown_does_not_end_it(line):
+    # The first round, one after a round of an earlier version, and one that was not measured.
+    assert limit_reached(StopConfig(gain=1.0), [{**lines(0.3)[0], **line}]) is None
+
+
 @given(PRECISIONS, st.integers(1, 4))
 def test_patience_is_that_of_a_loop_over_rounds(precisions, patience):
     best, waited = -1.0, 0
@@ -84,6 +113,8 @@ def test_higher_limits_let_a_run_go_on_for_no_less(precisions, labels, patience)
         ({"hours": -1.0}, "--stop.hours is -1.0; give at least 0"),
         ({"hours": float("nan")}, "--stop.hours is nan; give at least 0"),
         ({"patience": 0}, "--stop.patience is 0; give at least 1"),
+        ({"gain": 0.0}, "--stop.gain is 0.0; give at least 0.001"),
+        ({"gain": 2}, "--stop.gain is 2; give at most 1"),
     ],
 )
 def test_limits_that_cannot_be_are_refused(changed, said):
@@ -109,5 +140,7 @@ def test_patience_needs_a_split_to_be_measured():
     unmeasured = replace(RUN, evaluation=EvaluationConfig(splits=()))
     with pytest.raises(BadOption, match=r"give --evaluation\.splits dev"):
         StopConfig(patience=1).refuse_unmeasured(unmeasured)
-    StopConfig(patience=1).refuse_unmeasured(RUN)
+    with pytest.raises(BadOption, match=r"--stop\.gain compares .* give --evaluation\.splits dev"):
+        StopConfig(gain=0.1).refuse_unmeasured(unmeasured)
+    StopConfig(patience=1, gain=0.1).refuse_unmeasured(RUN)
     StopConfig(labels=5).refuse_unmeasured(unmeasured)

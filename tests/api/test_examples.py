@@ -10,7 +10,15 @@ import pytest
 import al_ray
 
 # The order of work: each example reads what those before it have written into `folder`.
-FUNCTIONS = [al_ray.prepare, al_ray.load_task, al_ray.run, al_ray.load_run, al_ray.evaluate, al_ray.compare]
+FUNCTIONS = [
+    al_ray.prepare,
+    al_ray.load_task,
+    al_ray.recipe,
+    al_ray.run,
+    al_ray.load_run,
+    al_ray.evaluate,
+    al_ray.compare,
+]
 FUNCTIONS += [al_ray.export_labels, al_ray.import_labels, al_ray.sample_audit, al_ray.estimate_audit]
 FUNCTIONS += [al_ray.report, al_ray.load_model, al_ray.run_grid, al_ray.train_bi_encoder, al_ray.train_cross_encoder]
 

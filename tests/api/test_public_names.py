@@ -18,6 +18,7 @@ def test_all_names_exactly_these():
     assert set(al_ray.__all__) == {
         *("Synthetic", "OwnTexts", "prepare", "load_task"),
         *("RunConfig", "SearchConfig", "TrainingConfig", "EvaluationConfig", "ClusterConfig"),
+        "recipe",
         *("Axes", "GridConfig", "run_grid", "TrainConfig", "train_bi_encoder", "train_cross_encoder"),
         *("run", "load_run", "Run", "evaluate", "compare", "report", "load_model", "PairModel"),
         *("AuditConfig", "sample_audit", "estimate_audit", "TableOptions", "export_labels", "import_labels"),

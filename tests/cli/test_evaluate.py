@@ -14,6 +14,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score
 from al_ray.active_learning.config import RunConfig
 from al_ray.cli._evaluate.options import Options
 from al_ray.cli._evaluate.pipeline import compare_runs, evaluate_run, evaluate_scores
+from al_ray.cli._evaluate.printout import print_difference
 from al_ray.cli._prepare.evaluation_sets import prepare_evaluation
 from al_ray.cli._prepare.options import Evaluation
 from al_ray.cli._run.pipeline import run
@@ -175,7 +176,7 @@ def test_sets_prepared_for_a_task_are_those_that_its_runs_take(trained, capsys):
         stored.read(read_task(task).split("dev"), about["made_from"])
 
 
-def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path):
+def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path, capsys):
     # The other run: the same folder under another name and seed, so that it would draw another evaluation set.
     other = tmp_path / "other"
     shutil.copytree(trained, other)
@@ -196,6 +197,9 @@ def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path):
     assert result.over_queries is not None
     assert result.over_queries.low < result.difference < result.over_queries.high
     assert set(result.as_dict()["average_precision_difference_over_questions"]) == {"value", "low", "high"}
+    print_difference(result, "one by the cosine", "other")
+    said = f"train: AP of one by the cosine less AP of other: {100 * result.difference:+.2f} points"
+    assert capsys.readouterr().out.splitlines()[0] == said
 
 
 def test_runs_of_different_tasks_are_not_compared(trained, make_task, tmp_path):

@@ -208,3 +208,22 @@ def test_an_unknown_command_is_an_error(capsys, monkeypatch):
         entry.al_ray()
     assert stop.value.code == 2
     assert "there is no command fly; give one of audit, augment" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--rounds", "many"], "Error parsing --rounds: invalid literal for int() with base 10: 'many'"),
+        (["--strategy", "best"], "invalid choice 'best' for argument '--strategy'. Expected one of ('uncertainty',"),
+    ],
+)
+def test_a_value_that_cannot_be_parsed_is_named_without_the_help_of_its_option(capsys, monkeypatch, words, said):
+    monkeypatch.setattr(sys, "argv", ["al-ray run", "--task", "task", "--out", "out", *words])
+    with pytest.raises(SystemExit) as stop:
+        import_module("al_ray.cli.run").main()
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {said}")
+    assert "run --help" in line
+    assert "helptext:" not in line
+    assert len(line) < 250

@@ -36,6 +36,8 @@ COMPOSED = {
     "grid": ("run",),
     # It measures on a synthetic task.
     "plan": ("prepare",),
+    # It reads tables as those of the model's task were read.
+    "match": ("prepare",),
 }
 # Modules and definitions whose texts are right in commands that lack an option that they name.
 EXCEPTIONS = {

@@ -22,6 +22,7 @@ LINES = {
     "evaluate": "--run none",
     "grid": "--task none",
     "labels export": "--run none",
+    "match": "--model none --left none",
     "mine": "--task none",
     "paraphrase compare": "--runs none",
     "paraphrase search": "--run none --question q",

@@ -1,6 +1,7 @@
 """Runs on a real Ray: the same labels whatever the shards and stops, every strategy once, and what is refused."""
 
 import json
+import shutil
 import subprocess
 import sys
 import weakref
@@ -144,6 +145,19 @@ def test_static_stopped_between_budgets_goes_on_to_what_it_buys_at_once(at_once,
     assert pa.concat_tables(parts) == whole
     # Trained on the same pairs, in round 2 instead of 1.
     assert figures(tmp_path / "out")[1]["positives"] == figures(at_once)[0]["positives"]
+
+
+def test_a_run_ends_by_a_small_gain_until_that_limit_is_lifted(unbroken, folders, tmp_path, capsys):
+    shutil.copytree(unbroken, tmp_path / "out")
+    longer = config(folders["TASK"], rounds=3)
+    # Every change is less than 100 points. The limit is kept for the command without it.
+    for stop in (StopConfig(gain=1.0), StopConfig()):
+        run(longer, CPUS, tmp_path / "out", stop=stop)
+        said = capsys.readouterr().out
+        assert "stopped after round 2 of 3 by --stop.gain 1: average precision changed by" in said
+        assert len(figures(tmp_path / "out")) == 2
+    run(longer, CPUS, tmp_path / "out", stop=StopConfig(gain="none"))
+    assert len(figures(tmp_path / "out")) == 3
 
 
 def test_a_finished_run_is_left_as_it_is(unbroken, folders):

@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cli._run.pipeline import format_round
+from al_ray.cli._run.pipeline import format_round, table
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadFile, FolderInUse, LabelsAwaited, WrongFolder
 from al_ray.core.labels import Batch, Model, State, make_answers
 from al_ray.core.scorer import Labels, Scorer
 from al_ray.core.task import Task
 from al_ray.metrics.average_precision import Counts, StratumSummary, count_scores
+from al_ray.metrics.bootstrap import Replicates
 from al_ray.metrics.evaluation import Evaluation, evaluate_counts
 from al_ray.runs.run_folder import RunFolder, bound_config, opened
 from al_ray.storage import files
@@ -109,6 +110,8 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
         # No training stored its cosines; the second and the fifth pair rank 4th and 1st: (1/1 + 2/4) / 2.
         "agreement": None,
         "prequential_average_precision": 0.75,
+        "average_precision_gain": None,
+        "neighbourhood": 0.0,
         "index_recall": None,
         "warnings": [],
         "seconds": {"train": 1.235},
@@ -117,7 +120,7 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
     record = json.loads((folder.round(2) / "record.json").read_text())
     # One positive at precision 1, two at 2 / (2 + 2).
     curve = {"recall": [0.5, 1.0], "precision": [1.0, 0.5]}
-    assert record["evaluations"]["test"] == {**evaluated("test").as_dict(), "curve": curve}
+    assert record["evaluations"]["test"] == {**evaluated("test").as_dict(), "curve": curve, "replicates": []}
     scorer = {"weight": 22.0, "bias": -10.0, "loss": 0.25, "outcome": "fitted", "neighbourhood": 0.0}
     assert record["model"] == {"digest": "dd", **scorer}
 
@@ -145,6 +148,49 @@ def test_a_round_is_compared_with_the_one_before_by_stored_cosines(folder):
     assert folder.metrics()[2]["warnings"] == []
     folder.record_round(last, {})
     assert "agree on fewer of the labelled pairs" in folder.metrics()[2]["warnings"][0]
+
+
+def test_the_gain_over_the_round_before_is_paired_by_query(folder):
+    def evaluation(value: float, values: list[float]) -> Evaluation:
+        return replace(evaluated("dev"), over_queries=Replicates(value, np.array(values)))
+
+    # One draw without a positive in either round, and 39 whose gain is -0.2 to 0.56 in steps of 0.02.
+    earlier, gains = np.arange(40) / 80, np.concatenate([[np.nan], np.arange(-10, 29) / 50])
+    rounds = [evaluation(0.75, earlier.tolist()), evaluation(0.825, (earlier + gains).tolist())]
+    scorer, labelled = Scorer(20.0, -10.0, 0.25, "fitted"), State().labelled
+    for number, made in enumerate(rounds, start=1):
+        batch, labels = batch_of(folder.task, number), np.array([0, 1, 0, 0, 1], dtype=np.uint8)
+        buy(folder, number, batch, labels)
+        labelled = labelled.extended(batch.pairs, labels, number, batch.source)
+        folder.record_round(State(number, labelled, Model("", "d" * number, scorer)), {"dev": made})
+    first, second = folder.metrics()
+    assert first["average_precision_gain"] is None
+    # 2.5% of the 38 steps are 0.95 of a step from either end.
+    ends = {"value": pytest.approx(0.075), "low": pytest.approx(-0.181), "high": pytest.approx(0.541)}
+    assert second["average_precision_gain"] == ends
+    words = format_round(second).splitlines()[2]
+    assert words.startswith("compared with round 1: AP +7.5 points (95%: -18.1 to +54.1); AP of")
+
+
+def test_the_table_has_a_column_for_the_neighbourhood_where_a_round_ranks_by_one(folder):
+    played(folder, 1)
+    (line,) = folder.metrics()
+    assert " a " not in table([line])
+    earlier = {name: value for name, value in line.items() if name != "neighbourhood"}
+    rows = [row.split() for row in table([{**line, "neighbourhood": 0.75}, line, earlier]).splitlines()]
+    at = rows[0].index("a")
+    # AP % and P@R20 % of the header are two words each.
+    assert [row[at - 2] for row in rows[1:]] == ["0.75", "0", "-"]
+
+
+def test_a_round_that_an_earlier_version_wrote_has_no_replicates_to_compare_with(folder):
+    played(folder, 1)
+    path = folder.round(1) / "record.json"
+    record = json.loads(path.read_text())
+    del record["evaluations"]["dev"]["replicates"]
+    path.write_text(json.dumps(record))
+    played(folder, 2)
+    assert folder.metrics()[1]["average_precision_gain"] is None
 
 
 def test_pairs_that_no_model_chose_are_compared_by_the_cosines_of_the_trainings_alone(folder):

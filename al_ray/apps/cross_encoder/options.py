@@ -76,7 +76,7 @@ class TrainConfig(EncoderOptions):
         )  # fmt: skip
 
     @property
-    def recipe(self) -> TrainingConfig:
+    def concat_training(self) -> TrainingConfig:
         """Return the training config of the cross-encoder."""
         return replace(self.training, batch=self.concat_batch)
 

@@ -58,7 +58,7 @@ def train_on_texts(job: CrossEncoderJob, pairs: Texts, labels: Labels | Floats) 
     """Train on (n,) pairs of texts; the (n,) labels may be any numbers from 0 to 1."""
     config, cluster = job.config, job.cluster
     encoding = config.run(1).encoding
-    spec = PairTrainerSpec(encoding, config.recipe, config.seed, cluster.device, cluster.checkpoint_seconds)
+    spec = PairTrainerSpec(encoding, config.concat_training, config.seed, cluster.device, cluster.checkpoint_seconds)
     with deploy(PairTrainer, [spec], cluster) as (actor,):
         stream = actor.train.options(num_returns="streaming").remote(pairs, labels, str(job.folder.model))
         return model_of(stream_results(stream), lambda step: job.watch("train", step.step, step.steps))

@@ -36,10 +36,10 @@ from al_ray.encoders.transformer import Encoder
 from al_ray.metrics import estimator as estimate
 from al_ray.metrics.bootstrap import QueryBootstrap
 from al_ray.search.counting import COLUMNS
-from al_ray.search.exact_join import GPU_TILE, TILE, ExactJoin
 from al_ray.search.faiss_index import sample_size, set_threads
 from al_ray.search.flat_index import index_of
-from al_ray.search.least_pairs import JoinQuery
+from al_ray.search.join.exact_join import GPU_TILE, TILE, ExactJoin
+from al_ray.search.join.least_pairs import JoinQuery
 from al_ray.search.shard import PoolShard, ShardSpec
 from al_ray.training.bi_encoder import passes_of_step, train
 from al_ray.training.fit import steps_at_once

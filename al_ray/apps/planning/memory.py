@@ -13,9 +13,10 @@ from al_ray.apps.planning.stage_times import SPARE, TILES, cells_of, first_answe
 from al_ray.cluster.pool.neighbors import AHEAD_AGAIN
 from al_ray.cluster.pool.ring import AHEAD, texts_at_once
 from al_ray.datasets.corpus_file import CACHED
-from al_ray.search.exact_join import RESIDENT
 from al_ray.search.faiss_index import TEMPORARY
 from al_ray.search.flat_index import PRODUCT, is_flat_on_gpu
+from al_ray.search.join.exact_join import RESIDENT
+from al_ray.training.frozen_states import MOST_BYTES
 
 HOST, GPU, DISK = "host", "GPU", "disk"
 STATES = 10  # Hidden states of a batch in memory at once in a forward pass; the inner layer counts as four.
@@ -190,14 +191,25 @@ def _trainer(run: Setting, device: str) -> list[Memory]:
     """Return the memory of a training worker.
 
     Weights, gradients and two moments; activations of all layers, twice STATES each, for the texts of a step. With
-    several workers, each has also a copy of the gradients for the others. Momentum contrast stores weights twice.
+    several workers, each has also a copy of the gradients for the others. Momentum contrast stores weights twice. The
+    stored outputs of frozen layers are counted for two texts of a pair, as if no text were in two pairs; of frozen
+    layers there are weights alone.
     """
     sizes, recipe = run.sizes, run.config.training
     each = (16 if recipe.workers == 1 else 20) + (4 if recipe.loss == "momentum" else 0)
     refit = 2 * run.labels[-1] * sizes.dim * 4
+    frozen, trained = list[Memory](), sizes.trained_parameters(run.frozen)
+    if run.frozen:
+        # Of the last round in which they are stored.
+        states = max((size for size in map(run.frozen_states, run.labels) if size <= MOST_BYTES), default=0)
+        frozen = [Memory("trainer", "outputs of frozen layers", device, states)]
+    layers = max(1, sizes.layers - run.frozen)
+    copies = 8 if recipe.loss == "momentum" else 4
+    weights = copies * sizes.parameters + (each - copies) * trained
     return [
-        Memory("trainer", "weights, gradients, moments", device, each * sizes.parameters),
-        Memory("trainer", "a step", device, 2 * sizes.layers * _activations(run, 2 * recipe.batch)),
+        Memory("trainer", "weights, gradients, moments", device, weights),
+        Memory("trainer", "a step", device, 2 * layers * _activations(run, 2 * recipe.batch)),
+        *frozen,
         *_context("trainer", device),
         Memory("trainer", "vectors of labelled pairs", HOST, refit),
         Memory("trainer", "libraries", HOST, run.constants.libraries.value),

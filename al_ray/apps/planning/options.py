@@ -12,6 +12,7 @@ from al_ray.apps.planning.sizes import Sizes
 from al_ray.core.config.bounds import Between
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import Threads
+from al_ray.core.config.recipes import RecipeOptions
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Task
@@ -25,7 +26,7 @@ NO_TASK = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RunConfig):
+class Options(RunConfig, RecipeOptions):
     """Memory, time and cost of a run, before anything starts. Sizes are numbers of texts."""
 
     UNUSED: ClassVar[tuple[str, ...]] = (

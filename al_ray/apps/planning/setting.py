@@ -64,6 +64,16 @@ class Setting:
         return min(texts, batches * batch)
 
     @property
+    def frozen(self) -> int:
+        """Return the number of layers that are not trained; embeddings are not either if it is above 0."""
+        layers, asked = self.sizes.layers, self.config.training.frozen_layers
+        return layers // 2 if asked == "half" else min(layers, asked)
+
+    def frozen_states(self, labels: int) -> float:
+        """Return the bytes of the outputs of frozen layers, as if no text were in two of the labelled pairs."""
+        return 2 * labels * self.sizes.tokens * self.sizes.width * 4 if self.frozen else 0
+
+    @property
     def texts(self) -> int:
         """Return the number of all texts: of the pool and of the evaluated splits, both sides."""
         sizes, splits = self.sizes, len(self.config.evaluation.splits)

@@ -39,6 +39,11 @@ class Sizes:
         layers = self.layers * (12 * self.width**2 + 13 * self.width)
         return (self.vocabulary + 514) * self.width + layers + dense
 
+    def trained_parameters(self, frozen: int) -> int:
+        """Return the parameters that a training changes: all, or those above `frozen` layers if some are frozen."""
+        layer = 12 * self.width**2 + 13 * self.width
+        return self.parameters - ((self.vocabulary + 514) * self.width + frozen * layer if frozen else 0)
+
     @property
     def operations(self) -> float:
         """Return the operations of a text's forward pass, in each layer of width w 24 w^2 tokens + 4 w tokens^2."""

@@ -1,6 +1,6 @@
 """Time of each stage of a round: formulas over sizes and measured speeds, with their assumptions.
 
-They model search/shard.py, search/exact_join.py, training/trainer.py and cluster/pool; change them together.
+They model search/shard.py, search/join/exact_join.py, training/trainer.py and cluster/pool; change them together.
 """
 
 import math
@@ -13,11 +13,12 @@ from al_ray.cluster.pool.ring import texts_at_once
 from al_ray.core.chunks import texts_in_chunk
 from al_ray.core.neighbourhood import NEIGHBOURS
 from al_ray.search import knn_merge
-from al_ray.search.exact_join import GPU_TILE, TILE
 from al_ray.search.faiss_index import LEAST_SAMPLE, SAMPLE_PER_CELL, SMALL
+from al_ray.search.join.exact_join import GPU_TILE, TILE
 from al_ray.search.kmeans import ITERATIONS, shared_cells
 from al_ray.search.knn_rounds import First, first_portion
 from al_ray.training.bi_encoder import passes_of_step
+from al_ray.training.frozen_states import MOST_BYTES
 
 SPARE = knn_merge.SPARE + 1  # Extra neighbours of each search: those that settle ties at the cut, and the text itself.
 TILES = {CPU: TILE, CUDA: GPU_TILE}  # Left and right texts of a product of the exact join at most.
@@ -169,19 +170,26 @@ def train_time(run: Setting, labels: int) -> Time:
     A step is a forward and a backward pass (twice as much) over the texts of both sides of a worker's pairs, and the
     update of all parameters. With w workers, a ring all-reduce sends the gradients, 4 bytes for a parameter,
     2 (w - 1) / w times, assumed not to overlap with work. Then one worker encodes the texts of all labelled pairs to
-    refit the scorer.
+    refit the scorer. Frozen layers have no backward pass and no update; their outputs are computed once, or in each
+    step if they are too large to be stored (training/frozen_states.py).
     """
     sizes, recipe = run.sizes, run.config.training
     whole = min(recipe.batch * recipe.workers, labels)
     steps, batch = recipe.epochs * (labels // whole), math.ceil(whole / recipe.workers)
     passes = passes_of_step(batch, run.constants.device == CUDA)
-    step = time_of(3 * passes * sizes.layers, run.constants, "layers")
+    above = (sizes.layers - run.frozen) / sizes.layers
+    stored = run.frozen_states(labels) <= MOST_BYTES
+    # Passes through all layers: of the trained ones three, of frozen ones one if it is in each step.
+    share = above + (0 if stored else (1 - above) / 3)
+    step = time_of(3 * passes * sizes.layers * share, run.constants, "layers")
     # A worker has a GPU to itself while the shards wait; on CPUs it has its own cores.
     power = 1.0 if run.constants.device == CUDA else run.power
-    step += time_of(6 * batch * sizes.operations, run.constants, "train", power)
-    step += time_of(sizes.parameters, run.constants, "optimiser", power if run.constants.device == CUDA else 1.0)
-    step += time_of(8 * sizes.parameters * (1 - 1 / recipe.workers), run.constants, "transfer")
-    return step.times(steps) + encode_time(run, 2 * labels)
+    trained = sizes.trained_parameters(run.frozen)
+    step += time_of(6 * batch * sizes.operations * share, run.constants, "train", power)
+    step += time_of(trained, run.constants, "optimiser", power if run.constants.device == CUDA else 1.0)
+    step += time_of(8 * trained * (1 - 1 / recipe.workers), run.constants, "transfer")
+    once = encode_time(run, 2 * labels)
+    return step.times(steps) + once + (once.times(1 - above) if stored else Time())
 
 
 def evaluate_time(run: Setting) -> Time:

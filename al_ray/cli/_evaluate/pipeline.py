@@ -36,7 +36,7 @@ def run_command(options: Options) -> None:
         _write(out, metrics)
     elif options.run is not None and options.against is not None:
         comparison, out = compare_runs(options, options.run, options.against)
-        print_difference(comparison)
+        print_difference(comparison, f"{options.run}{_in_words(options)}", str(options.against))
         _write(out, comparison.as_dict())
     else:
         evaluation, out = evaluate_run(options, options.run) if options.run else evaluate_scores(options)
@@ -98,7 +98,7 @@ def evaluate_cross_encoder(options: Options, path: StoragePath) -> None:
             content = evaluation.as_dict()
         else:
             comparison = cross_encoder.compare_with_run(job, other.config, other.folder, number, options.split)
-            print_difference(comparison)
+            print_difference(comparison, str(path), str(other.path))
             content, name = comparison.as_dict(), f"evaluation-{{}}-against-{other.path.resolve().name}"
     _write(options.out or path / f"{name.format(options.split)}.json", content)
 
@@ -130,6 +130,13 @@ def compare_runs(options: Options, path: StoragePath, other: StoragePath) -> tup
 def _scored(options: Options, run: Run) -> Run:
     """Return the run, which is ranked by the scores that are asked for."""
     return run if options.neighbourhood is None else run.with_neighbourhood(options.neighbourhood)
+
+
+def _in_words(options: Options) -> str:
+    """Return which scores are asked for; empty for the run's own."""
+    if options.neighbourhood is None:
+        return ""
+    return f" by scores with a = {options.neighbourhood:g}" if options.neighbourhood else " by the cosine"
 
 
 def _by_scores(options: Options) -> str:

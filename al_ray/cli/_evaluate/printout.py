@@ -18,9 +18,9 @@ def print_evaluation(evaluation: Evaluation) -> None:
         print(f"warning: {warning}")
 
 
-def print_difference(comparison: Comparison) -> None:
-    """Print the difference of two runs."""
-    print(f"{comparison.split}: AP is {100 * comparison.difference:+.2f} points from that of the other run")
+def print_difference(comparison: Comparison, one: str, other: str) -> None:
+    """Print the difference of two runs. one, other: what ranks the pairs, in words."""
+    print(f"{comparison.split}: AP of {one} less AP of {other}: {100 * comparison.difference:+.2f} points")
     over_pairs = None if comparison.exact else comparison.over_samples
     for name, interval in (("sampled pairs", over_pairs), ("queries", comparison.over_queries)):
         if interval is not None:

@@ -11,8 +11,10 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.apps.grid.spec import GridConfig, read_grid_file
 from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
+from al_ray.cli._shared.recipe import recipe_defaults
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.config.recipes import RecipeOptions
 from al_ray.core.config.serialization import from_dict
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.uri import StoragePath, storage_path
@@ -34,7 +36,7 @@ Numbers = Annotated[tuple[int, ...], values_of(int, "N")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RunConfig):
+class Options(RunConfig, RecipeOptions):
     """A grid of runs; rerun the same command to resume."""
 
     # A run of stratified-match draws as many as another run of the grid.
@@ -63,8 +65,10 @@ class Options(RunConfig):
 
 
 def parse_arguments(arguments: list[str]) -> Options:
-    """Parse a command line; --file gives the defaults of the options that it leaves out."""
-    default, path = None, value_of("--file", arguments)
+    """Parse a command line; --file or --recipe gives the defaults of the options that it leaves out."""
+    default, path = recipe_defaults(arguments), value_of("--file", arguments)
+    if path is not None and default:
+        raise BadOption("--file and --recipe both give the defaults of other options; give one of them")
     if path is not None:
         config, axes = grid_file(storage_path(path))
         default = Options(**{f.name: getattr(config, f.name) for f in fields(RunConfig)}, **axes, out=tyro.MISSING)

@@ -9,15 +9,18 @@ import tyro
 from al_ray.active_learning.config import PAPER, RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
+from al_ray.cli._shared.recipe import recipe_defaults
 from al_ray.core.config.bounds import Group
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.config.recipes import RecipeOptions
 from al_ray.core.config.serialization import part
+from al_ray.core.errors import BadOption
 from al_ray.storage.uri import storage_path
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RunConfig):
+class Options(RunConfig, RecipeOptions):
     """One active-learning run; rerun the same command to resume it."""
 
     out: PathOrUri
@@ -45,8 +48,10 @@ class Options(RunConfig):
 
 
 def parse_arguments(arguments: list[str]) -> Options:
-    """Parse a command line; --config gives the defaults of the options that it leaves out."""
-    default, text = None, value_of("--config", arguments)
+    """Parse a command line; --config or --recipe gives the defaults of the options that it leaves out."""
+    default, text = recipe_defaults(arguments), value_of("--config", arguments)
+    if text is not None and default:
+        raise BadOption("--config and --recipe both give the defaults of other options; give one of them")
     if text is not None:
         from al_ray.runs.run_folder import bound_config
 

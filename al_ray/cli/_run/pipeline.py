@@ -16,7 +16,7 @@ from al_ray.cluster.run import OnEnd, Peaks, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.text_table import format_columns
-from al_ray.metrics.round_comparison import AGREEMENT, PREQUENTIAL
+from al_ray.metrics.round_comparison import AGREEMENT, GAIN, PREQUENTIAL
 from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.run_folder import RunFolder
@@ -24,6 +24,7 @@ from al_ray.storage.uri import StoragePath
 
 # Seconds that a person takes for a pair, for an idea of the time; each kind of text has its own.
 PACE = 20
+NEIGHBOURHOOD = "neighbourhood"
 
 
 def run_command(options: Options) -> None:
@@ -104,13 +105,19 @@ def comparison(line: dict[str, Any]) -> Iterator[str]:
         f"AP of the earlier model on {new} is {{}}%": line.get(PREQUENTIAL),
     }
     known = [words.format(f"{100 * value:.1f}") for words, value in figures.items() if value is not None]
+    if (gain := line.get(GAIN)) is not None:
+        value, low, high = (f"{100 * gain[end]:+.1f}" for end in ("value", "low", "high"))
+        known.insert(0, f"AP {value} points (95%: {low} to {high})")
     if known:
         yield f"compared with round {line['round'] - 1}: {'; '.join(known)}"
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Format a row for each round."""
-    rows: list[tuple[str, ...]] = [("round", "labels", "positives", "AP %", "P@R20 %", "boundary", "seconds")]
+    """Format a row for each round; with the neighbourhood of its scores if a round has one."""
+    compared = any(line.get(NEIGHBOURHOOD) for line in lines)
+    rows: list[tuple[str, ...]] = [
+        ("round", "labels", "positives", "AP %", "P@R20 %", *(("a",) if compared else ()), "boundary", "seconds")
+    ]
     for line in lines:
         counts = [f"{line[name]:,}" for name in ("round", "labels", "positives")]
         shares = [
@@ -118,5 +125,7 @@ def table(lines: list[dict[str, Any]]) -> str:
             for name in ("average_precision", "precision_at_recall_20")
         ]
         boundary = "-" if line["boundary"] is None else f"{line['boundary']:.3f}"
-        rows.append((*counts, *shares, boundary, f"{sum(line['seconds'].values()):.0f}"))
+        # A version that had such scores did not write it.
+        number = [f"{line[NEIGHBOURHOOD]:g}" if NEIGHBOURHOOD in line else "-"] if compared else []
+        rows.append((*counts, *shares, *number, boundary, f"{sum(line['seconds'].values()):.0f}"))
     return format_columns(rows)

@@ -150,7 +150,8 @@ def parse_options(
 ) -> Any:
     """Parse the command line as a value of `kind`, a dataclass or a union of them; a bad one ends the command.
 
-    default: a value of `kind` whose fields are the defaults of options that the command line does not give.
+    default: a value of `kind` whose fields are the defaults of options that the command line does not give, or a dict
+        of such values by the names of fields.
     """
     errors = io.StringIO()
     try:
@@ -164,13 +165,21 @@ def parse_options(
             # tyro prints its message in a box, or under a title if the encoding has no box characters.
             lines = errors.getvalue().splitlines()
             message = [line.strip("│") for line in lines if line.startswith("│")] or lines[1:]
-            fail(" ".join(line for line in message if line.strip(" ─-")) or errors.getvalue())
+            fail(_shortened(" ".join(line for line in message if line.strip(" ─-"))) or errors.getvalue())
         raise
     value = from_tyro(parsed)
     check_bounds(value)
     if getattr(value, "out", None) is not None:
         refuse_lost(value.out)
     return value
+
+
+def _shortened(message: str) -> str:
+    """Return a message of tyro without the text of --help of the option, which it repeats."""
+    words = " ".join(message.split())
+    said, repeated, after = words.partition(" Argument helptext: ")
+    where = after.rpartition(" For full helptext, ")[2]
+    return f"{said.partition(' Got errors: ')[0].rstrip('.')} ({where})" if repeated and where else words
 
 
 def value_of(option: str, arguments: Sequence[str]) -> str | None:

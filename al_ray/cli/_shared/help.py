@@ -24,9 +24,9 @@ def to_tyro(kind: Any, default: Any = None, unused: Sequence[str] = ()) -> Any:
     """Return the type to give to tyro for a dataclass, or for a union of dataclasses that are subcommands.
 
     It has the flags of `kind`, required ones first. tyro puts each dataclass in a box of its own, so the options of a
-    base class with a HEADING, and fields with a Group, move into generated dataclasses. default: a value of `kind`.
-    unused: fields that are no flags, as are those in UNUSED of `kind`, with dots for fields of fields: they belong to a
-    block of options that several commands share, and this one does not use them.
+    base class with a HEADING, and fields with a Group, move into generated dataclasses. default: a value of `kind`, or
+    values of some of its fields by name. unused: fields that are no flags, as are those in UNUSED of `kind`, with dots
+    for fields of fields: they belong to a block of options that several commands share, and this one does not use them.
     """
     if get_origin(kind) in (Union, UnionType):
         return reduce(or_, (to_tyro(member) for member in get_args(kind)))
@@ -95,6 +95,10 @@ def _is_required(one: Field[Any]) -> bool:
 
 def _initial(one: Field[Any], default: Any) -> Any:
     """Return the default of a field: from the default value, or from the class; MISSING for a required option."""
+    if isinstance(default, dict) and one.name in cast(dict[str, Any], default):
+        return default[one.name]
+    if isinstance(default, dict):
+        default = None
     if default is not None and getattr(default, one.name) is not tyro.MISSING:
         return getattr(default, one.name)
     return one.default_factory() if one.default_factory is not MISSING else one.default

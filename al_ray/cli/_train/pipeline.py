@@ -86,7 +86,7 @@ def train_cross_encoder(options: Options, task: Task, labelled: Labelled, retrie
             print(f"the {first.top:,} highest of {first.folder.path}, ranked by {options.out}:")
             print_evaluation(stages.both)
             if stages.difference is not None:
-                print_difference(stages.difference)
+                print_difference(stages.difference, "both stages", str(first.folder.path))
 
 
 def train_bi_encoder(options: Options, task: Task, labelled: Labelled) -> None:

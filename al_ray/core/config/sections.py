@@ -42,8 +42,8 @@ class ScoringConfig:
     neighbourhood: Annotated[float | Literal["auto", "off"], Between(0, 1)] = "off"
     """a: subtract from each cosine a times the mean cosine of its left text with the 5 nearest right texts, so that
     scores of different left texts compare. off: the score is the cosine (the paper). For tasks of two sets of texts;
-    0.5 added 4 to 8 points of AP on WikiQA (docs/neighbourhood.md). auto: chosen in each round on the labels of its
-    batch, under the model before; off for a task of one set."""
+    0.5 added 4 to 8 points of AP on WikiQA (docs/neighbourhood.md). auto: keep the number of the round before (0 in
+    round 1) unless another one ranks the round's batch better for certain; off for a task of one set."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for a word that is no choice."""
@@ -97,8 +97,10 @@ class TrainingConfig:
     """Loss (docs/losses.md). bce: binary cross-entropy. focal, ghm, ohem: emphasise hard pairs. in-batch,
     in-batch-softmax, momentum: other right texts of the batch, or of earlier batches, are further negatives."""
     losses: LossConfig = field(default_factory=LossConfig)
-    frozen_layers: Annotated[int, Between(0, 1_000)] = 0
-    """Do not train the embeddings and this many layers of the transformer, counted from the first; 0: train all."""
+    frozen_layers: Annotated[int | Literal["half"], Between(0, 1_000)] = 0
+    """Do not train the embeddings and this many layers of the transformer, counted from the first; 0: train all. half:
+    half of its layers, rounded down; none is frozen in an encoder that has one layer or none, or whose layers al_ray
+    does not find (ALBERT). A line of the log says how many."""
     head: Literal["batch-norm", "cosine"] = "batch-norm"
     """The logit of a pair in training. batch-norm: w times the batch-normalised cosine, plus b (A.1). cosine: w times
     the cosine, plus b, as when pairs are scored."""
@@ -107,7 +109,9 @@ class TrainingConfig:
     the labelled pairs under the initial encoder."""
 
     def __post_init__(self) -> None:
-        """Raise BadOption for options of the head that the loss does not use."""
+        """Raise BadOption for options of the head that the loss does not use, and for a word that is no choice."""
+        if isinstance(self.frozen_layers, str) and self.frozen_layers != "half":
+            raise BadOption(f"--training.frozen-layers is {self.frozen_layers!r}; give a number or half")
         if self.loss not in WITHOUT_HEAD:
             return
         if self.head != "batch-norm":

@@ -17,7 +17,7 @@ def test_each_kind_of_model_has_its_own_batch():
     assert config(model="cosine").steps(100) == 2 * 6
     # Fewer labels than a batch are one batch.
     assert config().steps(5) == 2
-    assert config(concat_batch=7).recipe == TrainingConfig(batch=7)
+    assert config(concat_batch=7).concat_training == TrainingConfig(batch=7)
 
 
 def test_a_run_of_a_cosine_model_has_the_limits_of_any_run():

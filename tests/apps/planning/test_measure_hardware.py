@@ -9,9 +9,9 @@ from al_ray.apps.planning import measure_hardware
 from al_ray.apps.planning.measure_hardware import SEARCH, clustered, host_speeds, index_speeds, join_speeds
 from al_ray.core.vectors import Block
 from al_ray.search.counting import COLUMNS
-from al_ray.search.exact_join import ExactJoin
 from al_ray.search.faiss_index import CosineIndex
 from al_ray.search.flat_index import FlatIndex
+from al_ray.search.join.exact_join import ExactJoin
 
 
 @pytest.mark.parametrize(("device", "block"), [("cpu", 32), ("cpu:0", 16 * 32)])

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.apps.planning import stage_times
 from al_ray.apps.planning.hardware import (
     BUILT_IN,
     SPEEDS,
@@ -120,6 +121,27 @@ def test_a_small_exact_plan_is_as_worked_by_hand():
     assert small.hours()["held"] == pytest.approx(4 * small.time.seconds / 3600)
     assert small.hours()["used"] == pytest.approx(2 * small.time.seconds / 3600)
     assert small.hours()["idle, the trainer works"] == pytest.approx(2 * 12.75 / 3600)
+
+
+def test_a_training_with_half_of_the_layers_frozen_is_as_worked_by_hand(monkeypatch):
+    # Two layers: 720 operations a text, 74 parameters in each.
+    sizes = replace(SMALL, layers=2)
+    frozen = replace(EXACT, training=replace(EXACT.training, frozen_layers="half"))
+    half = made(frozen, sizes)
+    # 4 texts in 2 batches of 2 layers for the refit, and half as much for the outputs of the frozen layer.
+    refit, outputs = 4 * 720 / 360 + 2 * 2 / 4, 4.5
+    # 3 steps: 3 passes of the upper layer, half of 6 * 2 * 720 operations, the parameters of one layer.
+    step = 3 / 4 + 4320 / 4320 + 74 / 1112
+    assert seconds(half, 1)["train"] == pytest.approx(3 * step + refit + outputs)
+    assert of(half, "trainer", "weights") == 4 * (1112 + 74) + 12 * 74
+    momentum = made(replace(frozen, training=replace(frozen.training, loss="momentum")), sizes)
+    assert of(momentum, "trainer", "weights") == 8 * (1112 + 74) + 12 * 74, "the encoder of keys is a whole one"
+    assert of(half, "trainer", "a step") == of(made(), "trainer", "a step"), "that of one layer"
+    # Outputs that are not stored: one pass more of the lower layer, and a third of 4320 operations.
+    monkeypatch.setattr(stage_times, "MOST_BYTES", 0)
+    step = 4 / 4 + 5760 / 4320 + 74 / 1112
+    assert seconds(made(frozen, sizes), 1)["train"] == pytest.approx(3 * step + refit)
+    assert seconds(made(frozen), 1) == seconds(made(), 1), "half of one layer is none"
 
 
 def test_a_training_by_two_workers_is_as_worked_by_hand():
@@ -312,6 +334,10 @@ def test_memory_is_as_worked_by_hand():
     assert of(small, "trainer", "weights") == 16 * 1112
     momentum = made(replace(EXACT, training=replace(EXACT.training, loss="momentum")))
     assert of(momentum, "trainer", "weights") == 20 * 1112, "and an encoder of keys"
+    assert of(small, "trainer", "outputs of frozen") == 0
+    frozen = made(replace(EXACT, training=replace(EXACT.training, frozen_layers=1)))
+    # 2 labels: 4 texts of 3 tokens, of 2 numbers of 4 bytes each.
+    assert of(frozen, "trainer", "outputs of frozen") == 4 * 3 * 2 * 4
     assert of(made(sizes=replace(SMALL, vectors=2)), "shard", "vectors") == 6 * 2 * 2
     # Room for 4 texts of 8 bytes: those of the pool. Beyond it, none or all of a part.
     for room, memory, mapped in ((32, 4, 2), (31, 2, 4), (0, 0, 6), (48, 6, 0)):

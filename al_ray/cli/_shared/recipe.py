@@ -1,0 +1,25 @@
+"""--recipe: the defaults of the options of training and scoring, under one name."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from al_ray.cli._shared.entry import value_of
+from al_ray.core.config.losses import WITHOUT_HEAD
+from al_ray.core.config.recipes import RECIPES, RecipeName
+from al_ray.core.config.sections import TrainingConfig
+
+
+def recipe_defaults(arguments: Sequence[str], sections: Sequence[str] = ("training", "scoring")) -> dict[str, Any]:
+    """Return the sections of the recipe that a command line names, as defaults for `parse_options`; {} without one.
+
+    sections: those that the command has. An unknown name is left to tyro, which reports it.
+    """
+    recipe = RECIPES.get(cast(RecipeName, value_of("--recipe", arguments)))
+    if recipe is None:
+        return {}
+    found = {name: recipe[name] for name in sections}
+    if value_of("--training.loss", arguments) in WITHOUT_HEAD:
+        plain = TrainingConfig()
+        found["training"] = replace(found["training"], head=plain.head, head_start=plain.head_start)
+    return found

@@ -1,0 +1,59 @@
+"""Recipes: values of many options under one name, for --recipe, and for programs by al_ray.recipe."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+from al_ray.core.config.sections import ScoringConfig, TrainingConfig
+from al_ray.core.errors import BadOption
+
+RecipeName = Literal["paper", "tuned"]
+Recipe = Mapping[str, Any]
+"""Sections of RunConfig by name."""
+
+OF_PAPER: Recipe = MappingProxyType({"training": TrainingConfig(), "scoring": ScoringConfig()})
+"""Every number of Mussmann, Jia and Liang (2020) and of their program."""
+TUNED: Recipe = MappingProxyType(
+    {
+        "training": TrainingConfig(
+            epochs=3, batch=32, learning_rate=5e-5, head_rate=1e3, bias_correction=True, frozen_layers="half",
+            head="cosine", head_start="refit",
+        ),
+        "scoring": ScoringConfig("auto"),
+    }
+)  # fmt: skip
+"""Chosen on folds of the train questions of WikiQA (docs/recipes.md)."""
+RECIPES: Mapping[RecipeName, Recipe] = MappingProxyType({"paper": OF_PAPER, "tuned": TUNED})
+
+
+def recipe(name: RecipeName) -> dict[str, Any]:
+    """Return the sections `training` and `scoring` of a recipe, for a RunConfig: what `jobs.run --recipe` gives.
+
+    name: "paper", every number of Mussmann, Jia and Liang (2020), which are the defaults of RunConfig; or "tuned",
+    with more average precision on WikiQA while labels are few (docs/recipes.md). The losses in-batch-softmax and
+    momentum use no head: with them replace head by "batch-norm" and head_start by "fixed".
+
+    Examples:
+        >>> config = al_ray.RunConfig(task=str(folder / "task"), **al_ray.recipe("tuned"))
+        >>> config.training.head, config.scoring.neighbourhood
+        ('cosine', 'auto')
+
+    Raises:
+        BadOption: if there is no such recipe.
+    """
+    if name not in RECIPES:
+        raise BadOption(f"there is no recipe {name!r}; give one of {', '.join(RECIPES)}")
+    return dict(RECIPES[name])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeOptions:
+    """The recipe of a command."""
+
+    HEADING: ClassVar[str] = "recipe"
+
+    recipe: RecipeName = "paper"
+    """Defaults of the options of training and scoring, each of which can be given beside it. paper: every number of
+    Mussmann, Jia and Liang (2020). tuned: more AP on WikiQA while labels are few (docs/recipes.md).
+    `--recipe tuned --help` shows the values of tuned."""
