@@ -29,7 +29,8 @@ from al_ray.core.vectors import Block, Vectors
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.search import knn_rounds
 from al_ray.search.merge import Neighbors
-from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.search.shard import PoolShard
+from al_ray.search.shard_spec import ShardSpec
 
 # A scorer with the boundary of QQP's model after its first round.
 SCORER = Scorer(50.0, -44.0)

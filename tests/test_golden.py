@@ -65,7 +65,8 @@ from al_ray.metrics.pair_sampling import sample_pairs
 from al_ray.metrics.strata import make_evaluation_set, split_by_cosine
 from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.seed_sets import SeedSet, SeedSets
-from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.search.shard import PoolShard
+from al_ray.search.shard_spec import ShardSpec
 from al_ray.storage.result_cache import ResultCache
 from al_ray.training.checkpoint import Checkpoint
 from al_ray.training.cross_encoder import PairTrainer, PairTrainerSpec

@@ -33,7 +33,8 @@ from al_ray.runs.stage_seconds import write_seconds
 from al_ray.search.faiss_index import GPU_NEIGHBOURS, refuse_unindexed
 from al_ray.search.flat_index import is_flat_on_gpu
 from al_ray.search.knn_merge import SPARE
-from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.search.shard import PoolShard
+from al_ray.search.shard_spec import ShardSpec
 from al_ray.storage.pair_cosines import SCORES, write_cosines
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import write_scorer
@@ -154,12 +155,16 @@ def deploy_pool(
     out: StoragePath,
     watch: OnProgress,
     trial: Trial | None = None,
+    known: StoragePath | None = None,
 ) -> Iterator[ShardedPool]:
-    """Start the shards of a run on the Ray of this process, without trainers; they end with the context."""
+    """Start the shards of a run on the Ray of this process, without trainers; they end with the context.
+
+    known: folder of vectors of known texts, which are not encoded again, and to which those that are encoded are added.
+    """
     _refuse_unfit(config, cluster, task, out)
     with (
         placement({PoolShard.__name__: cluster.shards}, cluster) as places,
-        _start_pool(config, places, task, out, watch, trial) as pool,
+        _start_pool(config, places, task, out, watch, trial, known) as pool,
     ):
         yield pool
 
@@ -211,7 +216,13 @@ def _refuse_unindexed(index: str, device: str, _: PoolShard) -> None:
 
 @contextmanager
 def _start_pool(
-    config: RunConfig, places: Placement, task: Task, out: StoragePath, watch: OnProgress, trial: Trial | None
+    config: RunConfig,
+    places: Placement,
+    task: Task,
+    out: StoragePath,
+    watch: OnProgress,
+    trial: Trial | None,
+    known: StoragePath | None = None,
 ) -> Iterator[ShardedPool]:
     """Tokenise if needed and start the shards, in their places; they end with the context."""
     cluster, room = places.config, places.slots(PoolShard.__name__)
@@ -220,7 +231,8 @@ def _start_pool(
     folder = prepare_pool(source, task, config.encoding, to, cluster, room, watch)
     seconds = time.monotonic() - started
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
-    spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where)
+    texts = "" if known is None else str(known.resolve())
+    spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where, texts)
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
     warn_of_index(config.search, config.vectors == "fp16", cluster.shards, uses_neighbours(config.scoring, task))
     with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:

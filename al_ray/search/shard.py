@@ -7,9 +7,7 @@ read, so a call may be repeated.
 
 import hashlib
 import json
-import math
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
 
@@ -17,15 +15,13 @@ import numpy as np
 import torch
 
 from al_ray.core.chunks import batches_of, vector_chunks
-from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, Vectors, paired_scores
 from al_ray.datasets.pair_rules import read_rule
-from al_ray.encoders.encoder import TextEncoder, embed_batches, load, sorted_rows, untrained
+from al_ray.encoders.encoder import TextEncoder, load, sorted_rows, untrained
 from al_ray.encoders.hardware import describe_hardware
 from al_ray.encoders.tokens import StoredTokens
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
@@ -35,42 +31,12 @@ from al_ray.search.flat_index import exact_neighbors, index_of
 from al_ray.search.kmeans import CellSums, Centroids, Ints, sum_by_cell
 from al_ray.search.knn_merge import PairIndex
 from al_ray.search.knn_rounds import Portion, portion_of_nearest
+from al_ray.search.known_vectors import KnownVectors, embed_unknown
 from al_ray.search.merge import Neighbors, join_blocks
-from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore, vector_folder
+from al_ray.search.shard_spec import ShardSpec
+from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore
 from al_ray.storage.download import fetched
-from al_ray.storage.uri import StoragePath, storage_path
-
-
-@dataclass(frozen=True)
-class ShardSpec:
-    """All that a shard is made from; small, so that a restarted actor rebuilds itself from storage.
-
-    folder, a path or URI: token ids (`left/`, `right/`); rows of each part (`NAME.npy`, a name that begins with the
-    side) in the order of their batches; the rule of which pairs can match, if there is one. Vectors, if they are kept,
-    are in `vectors/` beside it.
-    mapped_above, keep_vectors: as in ClusterConfig.
-    sharer: the name of the run, where several share the folder: vectors of the untrained encoder are kept for all of
-    them, and those of its models, if they are kept, are its own.
-    """
-
-    folder: str
-    encoder: EncoderConfig
-    search: SearchConfig
-    shard: int
-    shards: int
-    device: str = "cpu"
-    mapped_above: float = math.inf
-    keep_vectors: bool = False
-    sharer: str = ""
-
-    @property
-    def vector_folders(self) -> dict[str, StoragePath]:
-        """Kind of weights -> where its vectors are kept, if they are."""
-        if not (self.keep_vectors or self.sharer):
-            return {}
-        folder = vector_folder(storage_path(self.folder))
-        own = folder / self.sharer if self.sharer else folder
-        return {UNTRAINED: folder, **({TRAINED: own} if self.keep_vectors else {})}
+from al_ray.storage.uri import storage_path
 
 
 class PoolShard:
@@ -86,6 +52,7 @@ class PoolShard:
         self._vectors: dict[str, Block] = {}
         self._indexes: dict[str, PairIndex] = {}
         self._store = VectorStore(spec.encoder.vectors, spec.mapped_above, spec.vector_folders, spec.shard, spec.shards)
+        self._known = KnownVectors(None, self._store.dtype)
 
     def untrained(self) -> Model:
         """The pre-trained encoder, a model without scorer."""
@@ -113,6 +80,7 @@ class PoolShard:
                 yield len(batch)
             return
         rows, vectors = sorted_rows([batch for _, batches in chunks for batch in batches]), None
+        self._known.refresh()
         for chunk, batches in chunks:
             stored = yield from self._chunk(model, part, chunk, batches)
             if vectors is None:
@@ -120,6 +88,8 @@ class PoolShard:
             vectors[np.searchsorted(rows, sorted_rows(batches))] = stored
         if vectors is None:
             vectors = self._store.empty((0, self._encoder_of(model).dimension))
+        if self.spec.known:
+            self._known.add(f"{part}-{self.spec.shard}-of-{self.spec.shards}", self._tokens(part).take(rows), vectors)
         self._vectors[part] = Block(rows, vectors)
 
     def _chunk(self, model: Model, part: str, chunk: int, batches: list[Rows]) -> Generator[int, None, Vectors]:
@@ -132,7 +102,7 @@ class PoolShard:
             return stored
         encoder, local = self._encoder_of(model), [np.searchsorted(own, batch) for batch in batches]
         vectors: Vectors = np.empty((len(own), encoder.dimension), dtype=self._store.dtype)
-        for count in embed_batches(encoder, self._tokens(part).take(own), local, vectors, together=True):
+        for count in embed_unknown(self._known, encoder, self._tokens(part).take(own), local, vectors):
             self.on_embedded(count)
             yield count
         self._store.keep(part, chunk, key, vectors)
@@ -269,6 +239,7 @@ class PoolShard:
             self._digest, self._encoder = model.digest, None
             self._vectors.clear()
             self._indexes.clear()
+            self._known = KnownVectors(self.spec.known_folder(model), self._store.dtype)
             self._store.select(TRAINED if model.path else UNTRAINED, model.digest[:DIGITS])
 
     def _key(self, model: Model, part: str, batches: list[Rows]) -> str:

@@ -29,7 +29,8 @@ from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.metrics.estimator import request_counts
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.run_folder import opened
-from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.search.shard import PoolShard
+from al_ray.search.shard_spec import ShardSpec
 
 SHARDS = ClusterConfig(shards=2, timeout=600)
 # Of a two-sided task: the left texts of a split, and the right texts, which all splits share.

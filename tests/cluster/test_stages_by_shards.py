@@ -34,7 +34,8 @@ from al_ray.datasets.splitting import symmetric_task
 from al_ray.metrics.estimator import request_counts
 from al_ray.metrics.strata import make_evaluation_set
 from al_ray.search.kmeans import ITERATIONS, first_rows, next_centroids, sum_by_cell
-from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.search.shard import PoolShard
+from al_ray.search.shard_spec import ShardSpec
 
 MODEL = Model("", "drawn", Scorer(9.0, -5.0))
 STRATA = EvaluationConfig(near_neighbours=4, near_pairs=300, random_pairs=1000)

@@ -68,7 +68,8 @@ from al_ray.core.config.sections import SearchConfig
 from al_ray.core.vectors import Block
 from al_ray.search.faiss_index import sample_size
 from al_ray.search.flat_index import exact_neighbors, index_of
-from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.search.shard import PoolShard
+from al_ray.search.shard_spec import ShardSpec
 
 PoolShard(ShardSpec("pool", EncoderConfig("random-bert", 1, 24, 8, 1), SearchConfig(), 0, 1))
 texts = Block(np.arange(4), np.eye(4, dtype=np.float32))

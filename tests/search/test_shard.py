@@ -31,7 +31,8 @@ from al_ray.search.faiss_index import CosineIndex
 from al_ray.search.knn_merge import KnnRequest, members, nearest, select, shortlist
 from al_ray.search.knn_rounds import First, Portion, first_round, join_rounds
 from al_ray.search.merge import Neighbors
-from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.search.shard import PoolShard
+from al_ray.search.shard_spec import ShardSpec
 
 SEARCH = SearchConfig(neighbours=4, block=25)
 CENTRES = [inf, 0.9, -inf]

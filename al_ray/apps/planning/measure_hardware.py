@@ -40,7 +40,8 @@ from al_ray.search.faiss_index import sample_size, set_threads
 from al_ray.search.flat_index import index_of
 from al_ray.search.join.exact_join import GPU_TILE, TILE, ExactJoin
 from al_ray.search.join.least_pairs import JoinQuery
-from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.search.shard import PoolShard
+from al_ray.search.shard_spec import ShardSpec
 from al_ray.training.bi_encoder import passes_of_step, train
 from al_ray.training.fit import steps_at_once
 from al_ray.training.head import Head

@@ -44,7 +44,8 @@ from al_ray.search.knn_merge import KnnRequest, PairIndex, Shortlist, select, sh
 from al_ray.search.knn_rounds import Portion
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.paired_products import release
-from al_ray.search.shard import PoolShard, ShardSpec
+from al_ray.search.shard import PoolShard
+from al_ray.search.shard_spec import ShardSpec
 
 if TYPE_CHECKING:
     Base = PoolShard

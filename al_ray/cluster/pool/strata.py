@@ -20,7 +20,7 @@ from al_ray.core.scorer import Floats
 from al_ray.metrics.average_precision import Ints
 from al_ray.metrics.owned_strata import OwnedStrata, StrataRequest
 from al_ray.search.knn_merge import KnnRequest, members, select
-from al_ray.search.shard import ShardSpec
+from al_ray.search.shard_spec import ShardSpec
 
 
 class OwnsStrata(PullsFromPeers):
