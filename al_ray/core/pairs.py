@@ -21,6 +21,7 @@ Mask = npt.NDArray[np.bool_]
 
 TABLED = 4  # Rows of a range for each key that is looked up, up to which a table takes less time than a search.
 NO_KEYS: Keys = np.empty(0, dtype=np.int64)
+NO_PAIRS: Pairs = np.empty((0, 2), dtype=np.int64)
 
 
 def as_pairs(left: npt.ArrayLike, right: npt.ArrayLike) -> Pairs:

@@ -3,8 +3,11 @@
 matches.parquet, matches.csv         left_id, right_id, score, cosine, probability (null if not calibrated), rank,
                                      decided_by (model or label), and the two texts; the best match first
 clusters.parquet, clusters.csv       of one collection: id, cluster (a number), canonical (the id that stands for it)
+changes.csv                          of one collection, after new texts: clusters that are new, gone, split or merged
 deduplicated.csv                     of one collection: id and text of the canonical text of every cluster
 match.json                           the model, the cutoff, counts; written last
+state.json, state-NNNN/              what is needed to match new texts (incremental/state.py)
+vectors/                             vectors of the texts, by digest
 task-DIGEST/, pool/                  the texts as a task, and their token ids
 """
 
@@ -16,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from al_ray.apps.matching.clusters.ids import ClusterIds
 from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
@@ -32,6 +36,7 @@ MATCHES = pa.schema(
 )
 TEXTS = (("left_text", pa.string()), ("right_text", pa.string()))
 CLUSTERS = pa.schema([("id", pa.string()), ("cluster", pa.int64()), ("canonical", pa.string())])
+CHANGES = ("change", "cluster", "clusters")
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,20 @@ def write_clusters(folder: StoragePath, task: Task, rows: Rows, clusters: Rows, 
     own = rows[rows == canonical]
     columns = strings_at(task.left.ids, own), strings_at(task.left.texts, own)
     _write_csv(folder / "deduplicated.csv", pa.table({"id": columns[0], "text": columns[1]}))
+
+
+def write_changes(folder: StoragePath, ids: ClusterIds) -> None:
+    """Write which clusters changed: kind, cluster, and the other clusters that it was split into or merged from."""
+    lines = [("new", one, "") for one in ids.new.tolist()] + [("gone", one, "") for one in ids.gone.tolist()]
+    lines += [("split", one.old_id, _listed(one.new_ids)) for one in ids.splits]
+    lines += [("merged", one.new_id, _listed(one.old_ids)) for one in ids.merges]
+    kinds, clusters, others = zip(*lines, strict=True) if lines else ((), (), ())
+    columns = pa.array(kinds, pa.string()), pa.array(clusters, pa.int64()), pa.array(others, pa.string())
+    _write_csv(folder / "changes.csv", pa.table(dict(zip(CHANGES, columns, strict=True))))
+
+
+def _listed(ids: Sequence[int]) -> str:
+    return " ".join(map(str, ids))
 
 
 def remove_record(folder: StoragePath) -> None:

@@ -51,9 +51,12 @@ class MatchingModel:
         return provenance if of_texts else {}
 
 
-def open_model(run: StoragePath) -> MatchingModel:
-    """Open the model of the last complete round of a run; BadOption or BadFile if it cannot match."""
+def open_model(run: StoragePath, number: int | None = None) -> MatchingModel:
+    """Open the model of a complete round of a run, the last by default; BadOption or BadFile if it cannot match."""
     config, last = bound_config(run), last_round(run)
+    if number is not None and number > last:
+        raise BadOption(f"{run} has no complete round {number}; restore it, or match all texts with another --out")
+    last = last if number is None else number
     if not last:
         raise BadOption(f"{run} has no complete round, and so no model; run it first (jobs.run)")
     if is_cnn(config.encoder):

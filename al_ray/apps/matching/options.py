@@ -20,10 +20,12 @@ MOST_MATCHES = 1_000_000_000
 class MatchOptions:
     """Which texts are matched, above which score, and which of the pairs above it are matches."""
 
-    left: Path
+    left: Path | None = None
     """Table of texts, or a task folder. Alone: its texts are matched with each other."""
     right: Path | None = None
     """Table of the texts to match with those of --left."""
+    complete: bool = False
+    """With --into: the tables are complete, so known texts whose ids are not in them are removed."""
     split: Literal["train", "dev", "test"] | None = None
     """With a task folder: the split whose texts are matched. Default: train."""
     text_columns: ColumnNames | None = None
@@ -38,9 +40,9 @@ class MatchOptions:
     """Which pairs above the cutoff are matches. all: every pair; best: the best of each left text (of one collection,
     of either text); mutual: pairs each of whose texts is the best for the other; one-to-one: every text has one match
     at most, with the highest sum of scores. Default: mutual for two sides, all for one."""
-    clusters: Clustering = "components"
+    clusters: Clustering | None = None
     """Of one collection: how matches make clusters. components: texts that a chain of matches connects; average:
-    average linkage, which does not join by chains."""
+    average linkage, which does not join by chains. Default: components."""
     at_score: Annotated[float | None, CUTOFF, Between(-2, 2)] = None
     """Match pairs with at least this score: the cosine, or with --scoring.neighbourhood the cosine less what that
     subtracts."""
@@ -79,6 +81,8 @@ class MatchOptions:
         given = [name for name, value in self.cutoffs.items() if value is not None and value is not False]
         if len(given) > 1:
             raise BadOption(f"{' and '.join(given)} are two cutoffs; give one of them")
+        if self.left is None and self.right is None:
+            raise BadOption("no texts to match are given; give --left FILE")
         if self.assign in ("best", "mutual") and self.best is not None:
             raise BadOption(
                 f"--best N takes the N pairs of all; with --assign {self.assign} give another cutoff, or none"

@@ -1,31 +1,32 @@
-"""From a model and texts to matches and clusters in a folder."""
+"""From a model and texts to matches and clusters in a folder: all texts at once, or new ones into known ones."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any
 
 import numpy as np
 
-from al_ray.apps.matching.assignment import SAID_YES, CandidateEdges, assign
-from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
-from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, Edges, cluster
-from al_ray.apps.matching.clusters.figures import ClusterFigures, figures
+from al_ray.active_learning.config import RunConfig
 from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff
-from al_ray.apps.matching.decisions import PairDecisions, decided_by, known_decisions
-from al_ray.apps.matching.folder import (
-    Matches,
-    cluster_sizes,
-    refuse_other,
-    remove_record,
-    write_clusters,
-    write_matches,
-    write_record,
+from al_ray.apps.matching.decisions import known_decisions
+from al_ray.apps.matching.folder import Matches, refuse_other, remove_record, write_changes
+from al_ray.apps.matching.incremental.growth import GrownTask, grow
+from al_ray.apps.matching.incremental.merging import merge, plan_requery
+from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangles
+from al_ray.apps.matching.incremental.state import (
+    MatchState,
+    ScoredPairs,
+    read_state,
+    remove_older,
+    write_state,
 )
-from al_ray.apps.matching.model import MatchingModel
-from al_ray.apps.matching.options import Assignment, MatchOptions
+from al_ray.apps.matching.model import MatchingModel, open_model
+from al_ray.apps.matching.options import MatchOptions
+from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model_record, write_outcome
 from al_ray.apps.matching.search import cosines_of, find_candidates
-from al_ray.apps.matching.texts import read_texts, task_folder
+from al_ray.apps.matching.summary import summary_lines
+from al_ray.apps.matching.texts import is_task, read_arrived, read_texts, refuse_unlike, table_record, task_folder
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
 from al_ray.core.candidates import Candidates
@@ -33,7 +34,8 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, ScoringConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
-from al_ray.core.task import Split, Task
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import write_task
 from al_ray.datasets.tsv import Report
 from al_ray.runs.place import refuse_inside
 from al_ray.storage.lock import locked
@@ -53,29 +55,8 @@ class MatchResult:
     @property
     def summary(self) -> Iterator[str]:
         """Yield the lines that the command prints."""
-        record = self.record
         yield from self.report.lines()
-        sides = f"{record['left']:,} texts" + ("" if self.task.symmetric else f" x {record['right']:,} texts")
-        yield f"{sides}, {record['pairs']:,} pairs, all of them compared"
-        yield f"cutoff: {record['cutoff']['source']}" + _score_of(record["cutoff"])
-        by_label = f", {record['by_label']:,} of them by their labels" if record["by_label"] else ""
-        yield f"matches: {record['matches']:,} ({record['assign']}{by_label})"
-        if record["labelled_no"]:
-            yield f"pairs labelled no, which are no matches: {record['labelled_no']:,}"
-        if record["changed_texts"]:
-            yield f"labels that are not used, as a text has changed since: {record['changed_texts']:,}"
-        if record["unused_labels"]:
-            sides = "one set" if self.task.symmetric else "two sets"
-            yield f"labels that are not used, as they are not of {sides} of texts: {record['unused_labels']:,}"
-        if "clusters" in record:
-            sizes = ", ".join(f"{count:,} of {size}" for size, count in record["clusters"]["sizes"])
-            yield f"clusters of two or more texts: {record['clusters']['number']:,}" + (f" ({sizes})" if sizes else "")
-            if record["clusters"]["conflicts"]:
-                yield f"pairs labelled no that are in one cluster: {record['clusters']['conflicts']:,}"
-
-
-def _score_of(cutoff: dict[str, Any]) -> str:
-    return "" if cutoff["score"] is None else f", score {cutoff['score']:.4f}"
+        yield from summary_lines(self.record, self.task.symmetric)
 
 
 def match_texts(
@@ -96,36 +77,173 @@ def match_texts(
     if task.symmetric:
         _refuse_one_side(model)
     decisions = known_decisions(model, task, split.space)
-    # All pairs are compared, also where the run searched by an approximate index.
-    search = replace(model.config.search, kind="exact", index="Flat")
-    plain = replace(
-        model.config, search=search, evaluation=replace(EvaluationConfig(), splits=()), scoring=ScoringConfig(0.0)
-    )
+    matching = Matching(model, task, split, rule, cutoff, options.clusters or "components", decisions, options.texts)
     with locked(out) as out, session(cluster_config):
         refuse_other(out, made_from)
-        config = replace(plain, task=str(task_folder(options, task, out)))
-        with deploy_pool(config, cluster_config, task, out, watch) as pool:
+        place = task_folder(options, task, out)
+        config = replace(_exact(model.config), task=str(place))
+        with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
             candidates = find_candidates(pool, split, model.model, cutoff, rule, decisions)
-            kept = _assigned(candidates.keys, candidates.cosines, split, rule, cutoff, decisions)
-            candidates = Candidates(candidates.keys[kept], candidates.cosines[kept])
-            cosines = cosines_of(pool, split, model.model, candidates)
-        order = np.lexsort((candidates.keys, -candidates.cosines))
-        keys, scores = candidates.keys[order], candidates.cosines[order]
-        probabilities = None if model.calibrated is None else model.calibrated.probability(scores)
-        by_label = decided_by(keys, decisions) == SAID_YES
-        matches = Matches(split.space.pairs(keys), scores, cosines[order], probabilities, by_label)
-        record = _record(options, model, task, split, rule, cutoff)
-        record |= {
-            "made_from": made_from, "matches": len(matches), "by_label": int(by_label.sum()),
-            "labelled_no": len(decisions.no), "changed_texts": decisions.changed,
-            "unused_labels": decisions.unused,
-        }  # fmt: skip
-        remove_record(out)
-        write_matches(out, matches, task, options.texts)
-        if task.symmetric:
-            record["clusters"] = _write_clusters(out, matches, task, split, options, cutoff, decisions)
-        write_record(out, record)
+            pairs = split.space.pairs(candidates.keys)
+            kept = matching.assigned(pairs, candidates.cosines)
+            cosines = cosines_of(pool, split, model.model, Candidates(candidates.keys[kept], candidates.cosines[kept]))
+        matches = matching.matches(pairs[kept], candidates.cosines[kept], cosines)
+        clustered = cluster_texts(matching, matches) if task.symmetric else None
+        if not is_task(options):
+            about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
+            ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
+            scored = ScoredPairs(pairs, candidates.cosines)
+            write_state(out, MatchState(1, place.name, scored, *_labelled(matching), ids, following, about))
+        record = write_outcome(out, Outcome(matching, matches, clustered, {"made_from": made_from}))
     return MatchResult(task, matches, record, report)
+
+
+NO_CLUSTERS = np.empty(0, dtype=np.int64)
+
+
+def match_into(
+    options: MatchOptions, out: StoragePath, cluster_config: ClusterConfig, watch: OnProgress
+) -> MatchResult:
+    """Match new texts with those of a match folder and with each other, and write the matches of all of them there.
+
+    The result is that of matching all texts at once, but for the last digits of scores. Texts with a known id replace
+    the known ones; `complete`: known texts that are not in the tables are removed. Known texts are not encoded again,
+    and pairs of known texts are not compared again. Rerun the same command after a stop.
+    """
+    with locked(out) as out:
+        state, known = read_state(out)
+        model = _model_of(state, out)
+        refuse_unlike(options, state.about)
+        arrived, report = read_arrived(options, state.about["table"], model.config.max_length, known.symmetric)
+        grown = grow(known, arrived, options.complete)
+        split = grown.task.split("train")
+        decisions = known_decisions(model, grown.task, split.space)
+        rules = state.about["rules"]
+        score = rules["cutoff"]["score"]
+        cutoff = Cutoff(**(rules["cutoff"] | {"score": -inf if score is None else score, "count": options.most}))
+        matching = Matching(
+            model, grown.task, split, rules["assign"], cutoff, rules["clusters"], decisions, options.texts,
+        )  # fmt: skip
+        scored = _search_again(matching, state, known, grown, out, cluster_config, watch)
+        kept = matching.assigned(scored.pairs, scored.scores)
+        # The score is the cosine: models with other scores are refused.
+        matches = matching.matches(scored.pairs[kept], scored.scores[kept], scored.scores[kept])
+        return _renew(matching, matches, scored, state, grown, out, report)
+
+
+def _search_again(
+    matching: Matching,
+    state: MatchState,
+    known: Task,
+    grown: GrownTask,
+    out: StoragePath,
+    cluster: ClusterConfig,
+    watch: OnProgress,
+) -> ScoredPairs:
+    """Return the candidates of all texts: known ones that still hold, and those of texts that are searched again."""
+    space = matching.split.space
+    labelled = space.pairs(matching.decisions.yes), space.pairs(matching.decisions.no)
+    best = matching.rule in ("best", "mutual")
+    requery = plan_requery(state, (len(known.left), len(known.right)), grown, *labelled, best)
+    found = list[ScoredPairs]()
+    parts = rectangles(grown.task, requery)
+    if parts:
+        with session(cluster):
+            config, model = _exact(matching.model.config), matching.model.model
+            search = RectangleSearch(config, cluster, model, out / "work", out / "vectors")
+            rules = matching.cutoff, matching.rule, matching.decisions
+            found = [search.find(grown.task, rows, *rules, watch) for rows in parts]
+    scored = merge(requery.kept, *found)
+    if len(scored.scores) > matching.cutoff.count:
+        raise BadOption(
+            f"more than {matching.cutoff.count:,} pairs are above the cutoff ({matching.cutoff.source}); give a higher "
+            "--most; nothing was written"
+        )
+    return scored
+
+
+def _renew(
+    matching: Matching,
+    matches: Matches,
+    scored: ScoredPairs,
+    state: MatchState,
+    grown: GrownTask,
+    out: StoragePath,
+    report: Report,
+) -> MatchResult:
+    """Write the new state, then the files that are made of it. Without a change the state stays as it is."""
+    task, clustered, changes = grown.task, None, None
+    if task.symmetric:
+        old = np.where(grown.before["left"] < 0, grown.before["left"], state.clusters[grown.before["left"]])
+        clustered = cluster_texts(matching, matches, old, state.next_cluster)
+        # An id is gone, too, if all texts of its cluster were removed.
+        gone = np.setdiff1d(state.clusters, clustered.ids.ids)
+        changes = replace(clustered.ids, gone=gone)
+    place = f"task-{task.digest[:12]}"
+    about = dict(state.about) | {"texts": asdict(grown.counts)}
+    if changes is not None:
+        about["clusters"] = {name: len(getattr(changes, name)) for name in ("new", "gone", "splits", "merges")}
+    ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
+    if place != state.task or not _same_labels(matching, state):
+        write_task(task, out / place, {"command": "match", "into": str(out)})
+        remove_record(out)
+        if changes is not None:
+            # Before the state: from the new state alone they cannot be found.
+            write_changes(out, changes)
+        state = MatchState(state.number + 1, place, scored, *_labelled(matching), ids, following, about)
+        write_state(out, state)
+    added = {name: state.about[name] for name in ("made_from", "texts") if name in state.about}
+    if "clusters" in state.about:
+        added["changed_clusters"] = state.about["clusters"]
+    record = write_outcome(out, Outcome(matching, matches, clustered, added))
+    remove_older(out, state)
+    return MatchResult(task, matches, record, report)
+
+
+def _same_labels(matching: Matching, state: MatchState) -> bool:
+    return all(
+        np.array_equal(one, other) for one, other in zip(_labelled(matching), (state.yes, state.no), strict=True)
+    )
+
+
+def _labelled(matching: Matching) -> tuple[np.ndarray, np.ndarray]:
+    space, decisions = matching.split.space, matching.decisions
+    return space.pairs(decisions.yes), space.pairs(decisions.no)
+
+
+def _about(matching: Matching) -> dict[str, Any]:
+    """Return the model and the rules by which new texts are matched."""
+    cutoff = asdict(matching.cutoff)
+    return {
+        "model": model_record(matching.model),
+        "rules": {
+            "assign": matching.rule, "clusters": matching.clustering,
+            "cutoff": cutoff | {"score": None if cutoff["score"] == -inf else cutoff["score"]},
+        },
+    }  # fmt: skip
+
+
+def _model_of(state: MatchState, out: StoragePath) -> MatchingModel:
+    """Open the model by which the known texts were matched."""
+    about = state.about["model"]
+    model = open_model(storage_path(about["run"]), about["round"])
+    if model.model.digest != about["digest"]:
+        raise BadOption(
+            f"the model of round {about['round']} of {about['run']} is not the one by which {out} was matched; match "
+            "all texts with it: give another --out"
+        )
+    if model.model.scorer is not None and model.model.scorer.neighbourhood:
+        raise BadOption(
+            f"the scores of {about['run']} depend on all texts (jobs.run --scoring.neighbourhood), so new texts change "
+            "those of known ones; match all of them again, with another --out"
+        )
+    return model
+
+
+def _exact(config: RunConfig) -> RunConfig:
+    """Return the options of the pool: all pairs are compared, also where the run searched by an approximate index."""
+    search = replace(config.search, kind="exact", index="Flat")
+    return replace(config, search=search, evaluation=replace(EvaluationConfig(), splits=()), scoring=ScoringConfig(0.0))
 
 
 def _refuse_one_side(model: MatchingModel) -> None:
@@ -139,70 +257,3 @@ def _refuse_one_side(model: MatchingModel) -> None:
         raise BadOption(
             f"{model.run} has a prompt for right texts (jobs.run --prompt-right), so it matches two sides; give --right"
         )
-
-
-def _assigned(
-    keys: np.ndarray, scores: np.ndarray, split: Split, rule: Assignment, cutoff: Cutoff, decisions: PairDecisions
-) -> np.ndarray:
-    """(n,) candidates -> (n,) whether each is a match."""
-    pairs = split.space.pairs(keys)
-    edges = CandidateEdges(pairs[:, 0], pairs[:, 1], scores, split.space.symmetric, decided_by(keys, decisions))
-    return assign(edges, rule, cutoff.score)
-
-
-def _record(
-    options: MatchOptions, model: MatchingModel, task: Task, split: Split, rule: Assignment, cutoff: Cutoff
-) -> dict[str, Any]:
-    """Return what match.json says of how the matches were made."""
-    return {
-        "model": {"run": str(model.run), "round": model.round, "digest": model.model.digest},
-        "task_digest": task.digest,
-        "split": split.name,
-        "left": len(split.space.left),
-        "right": len(split.space.right),
-        "pairs": split.space.total,
-        "assign": rule,
-        "clustering": options.clusters,
-        "cutoff": {
-            "source": cutoff.source, "score": None if cutoff.score == -inf else cutoff.score,
-            "precision": cutoff.precision, "recall": cutoff.recall,
-        },
-    }  # fmt: skip
-
-
-def _write_clusters(
-    out: StoragePath,
-    matches: Matches,
-    task: Task,
-    split: Split,
-    options: MatchOptions,
-    cutoff: Cutoff,
-    decisions: PairDecisions,
-) -> dict[str, Any]:
-    """Write the clusters of one collection, and return their counts."""
-    found, of = cluster_matches(matches, task, split, options, cutoff, decisions)
-    rows = split.space.left
-    labels = found.labels[rows]
-    canonical = np.arange(len(task.left))
-    canonical[of.labels] = of.canonical
-    write_clusters(out, task, rows, labels, canonical[labels])
-    return {
-        "number": len(of.labels), "sizes": list(cluster_sizes(of.sizes.tolist())), "conflicts": len(found.conflicts),
-        "bridges": len(of.bridges),
-    }  # fmt: skip
-
-
-def cluster_matches(
-    matches: Matches, task: Task, split: Split, options: MatchOptions, cutoff: Cutoff, decisions: PairDecisions
-) -> tuple[Clusters, ClusterFigures]:
-    """Cluster the texts of one collection by their matches.
-
-    The similarity of a pair that is no match counts as 0, or as 1 less than a cutoff that is not above 0. Without a
-    cutoff the lowest score of a match is the cutoff.
-    """
-    edges = Edges.of(len(task.left), matches.pairs, matches.scores)
-    labelled = Decisions(split.space.pairs(decisions.yes), split.space.pairs(decisions.no))
-    lowest = float(matches.scores[~matches.by_label].min(initial=1.0)) if cutoff.score == -inf else cutoff.score
-    missing = 0.0 if lowest > TOLERANCE else lowest - 1.0
-    found = cluster(edges, options.clusters, lowest, missing, labelled)
-    return found, figures(edges, found.labels, missing, labelled)

@@ -1,16 +1,18 @@
 """The texts to match, as a task without labels: read as the tables of the model's own task were."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from al_ray.apps.matching.incremental.growth import Side
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
-from al_ray.core.task import Task
+from al_ray.core.task import Corpus, Task
 from al_ray.datasets.tables.format_options import TableOptions
 from al_ray.datasets.tables.options import OwnTexts
-from al_ray.datasets.tables.to_task import read_own
+from al_ray.datasets.tables.to_task import read_corpus, read_own
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.datasets.tsv import Report
 from al_ray.storage.uri import StoragePath
@@ -25,27 +27,93 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
 
     BadOption for options that go with a table, given a task folder, or the other way round.
     """
-    if _is_task(options):
+    if options.left is not None and _holds_task(options.left):
         if options.right is not None:
             raise BadOption(f"--left {options.left} is a task folder, which has both sides; leave out --right")
         return read_task(options.left), Report()
+    if options.left is None:
+        raise BadOption("--right is without --left; give both, or --left alone")
     if options.split is not None:
         raise BadOption(f"--split goes with a task folder, and --left {options.left} is none; leave it out")
     # Without dev and test: all texts are matched.
     return read_own(table_source(options, model.table_options, model.config.max_length), (1.0, 0.0, 0.0))
 
 
+def read_arrived(
+    options: MatchOptions, mapping: Mapping[str, Any], max_length: int, symmetric: bool
+) -> tuple[dict[Side, Corpus], Report]:
+    """Return the texts of tables that are matched with known ones, by side, and a report of the rows that were read.
+
+    mapping: options by which the known tables were read.
+    """
+    if symmetric and (options.left is None or options.right is not None):
+        raise BadOption("--into holds matches within one table; give the new texts as --left, without --right")
+    for path in (options.left, options.right):
+        if path is not None and _holds_task(path):
+            raise BadOption(f"{path} is a task folder; with --into give a table")
+    if options.split is not None:
+        raise BadOption("--split goes with a task folder, and --into takes tables; leave it out")
+    one = replace(options, left=options.left or options.right)
+    columns = table_source(one, mapping, max_length)
+    arrived, report = dict[Side, Corpus](), Report()
+    given: dict[Side, Path | None] = {"left": options.left, "right": options.right}
+    for side, path in given.items():
+        if path is None:
+            continue
+        source = replace(columns, left=path, right=None, right_text_columns=None, right_id_column=None)
+        if side == "right":
+            source = replace(
+                source, text_columns=columns.right_text_columns or columns.text_columns,
+                id_column=columns.right_id_column or columns.id_column,
+            )  # fmt: skip
+        arrived[side], read = read_corpus(source)
+        report = Report((*report.skipped, *read.skipped), {}, (*report.read, *read.read))
+    return arrived, report
+
+
+def table_record(options: MatchOptions, model: MatchingModel) -> dict[str, Any]:
+    """Return the options by which the tables were read, for tables of new texts to come."""
+    source = table_source(options, model.table_options, model.config.max_length)
+    return {name: getattr(source, name) for name in (*MAPPING, *FORMAT)} | {"left": str(options.left)}
+
+
+def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
+    """Raise BadOption for options that --into takes from the matches that are there, and where it cannot add texts."""
+    given = [name for name, value in options.cutoffs.items() if value is not None and value is not False]
+    given += [f"--{name}" for name in ("assign", "clusters") if getattr(options, name) is not None]
+    if given:
+        raise BadOption(
+            f"{given[0]}: --into matches by the rules of the matches that are there (match.json); leave it out, or "
+            "match all texts again with another --out"
+        )
+    if about["rules"]["cutoff"]["source"].startswith("--best"):
+        raise BadOption("--into cannot add to the N best pairs of --best N; match all texts again with another --out")
+    table = about["table"]
+    conditions = [f"--{name}" for name in ("same", "different") if table[name] is not None]
+    if conditions:
+        raise BadOption(f"--into cannot add to matches under {conditions[0]}; match all texts again with another --out")
+    if table["id_column"] is None:
+        raise BadOption(
+            "--into needs ids, and the texts that are there have row numbers; match them again with --id-column"
+        )
+
+
 def task_folder(options: MatchOptions, task: Task, out: StoragePath) -> StoragePath:
     """Return the folder of the task; that of tables is written into `out`, under a name of its own."""
-    if _is_task(options):
+    if options.left is not None and _holds_task(options.left):
         return options.left
     folder = out / f"task-{task.digest[:12]}"
     write_task(task, folder, {"command": "match", "left": str(options.left), "right": str(options.right)})
     return folder
 
 
-def _is_task(options: MatchOptions) -> bool:
-    return (options.left / "task.json").is_file()
+def is_task(options: MatchOptions) -> bool:
+    """Return whether the texts are those of a task folder."""
+    return options.left is not None and _holds_task(options.left)
+
+
+def _holds_task(path: Path) -> bool:
+    return (path / "task.json").is_file()
 
 
 def table_source(options: MatchOptions, mapping: Mapping[str, Any], max_length: int) -> OwnTexts:
@@ -62,6 +130,7 @@ def table_source(options: MatchOptions, mapping: Mapping[str, Any], max_length: 
         name: mapping.get(name) if value is None and "right" not in name else value for name, value in chosen.items()
     }
     # A delimiter says nothing about a Parquet file.
+    assert options.left is not None
     same_kind = Path(str(mapping.get("left"))).suffix == options.left.suffix
     plain, before = TableOptions(), mapping if same_kind else {}
     for name in FORMAT:

@@ -8,6 +8,7 @@ import tyro
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.cli._shared.entry import PathOrUri
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import BadOption
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,8 +17,24 @@ class Options(MatchOptions):
 
     UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
 
-    model: PathOrUri
-    """Run folder, whose last complete round has the model."""
-    out: PathOrUri
+    model: PathOrUri | None = None
+    """Run folder, whose last complete round has the model. Not with --into."""
+    out: PathOrUri | None = None
     """Folder of the matches. Rerun the same command after a stop."""
+    into: PathOrUri | None = None
+    """Folder of matches of known texts: match --left with those and with each other, by the model and the rules of
+    those matches."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for options that exclude or need one another."""
+        super().__post_init__()
+        for wrong, cure in (
+            (self.into is None and self.out is None, "no folder of matches is given; give --out, or --into"),
+            (self.into is not None and self.out is not None, "--out and --into exclude one another; give one of them"),
+            (self.into is not None and self.model is not None, "--into has its model; leave out --model"),
+            (self.into is None and self.model is None, "no model is given; give --model RUN"),
+            (self.into is None and self.complete, "--complete goes with --into; leave it out"),
+        ):
+            if wrong:
+                raise BadOption(cure)

@@ -2,7 +2,7 @@
 
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.matching.options import MatchOptions
-from al_ray.apps.matching.pipeline import match_texts
+from al_ray.apps.matching.pipeline import match_into, match_texts
 from al_ray.cli._match.options import Options
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.serialization import part
@@ -10,7 +10,11 @@ from al_ray.core.config.serialization import part
 
 def run_command(options: Options) -> None:
     """Match, print and write."""
-    model = open_model(options.model)
-    result = match_texts(part(options, MatchOptions), model, options.out, options.cluster, Progress())
+    own, out = part(options, MatchOptions), options.into or options.out
+    assert out is not None
+    if options.model is None:
+        result = match_into(own, out, options.cluster, Progress())
+    else:
+        result = match_texts(own, open_model(options.model), out, options.cluster, Progress())
     print(*result.summary, sep="\n")
-    print(f"wrote {options.out / 'matches.csv'}" + (" and clusters.csv" if result.task.symmetric else ""))
+    print(f"wrote {out / 'matches.csv'}" + (" and clusters.csv" if result.task.symmetric else ""))

@@ -10,7 +10,7 @@ import pyarrow as pa
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import UNSURE, YES
 from al_ray.core.pairs import Pairs, PairSpace, Rows, as_pairs
-from al_ray.core.task import SPLITS, Task
+from al_ray.core.task import SPLITS, Corpus, Task
 from al_ray.datasets.splitting import Numbers, Shares, whole_space
 from al_ray.datasets.tables.columns import TableRows, as_mask, compute
 from al_ray.datasets.tables.groups import describe_groups, group_cells, pair_rule, refuse_nothing, require_groups
@@ -63,6 +63,16 @@ def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
     task, settled = build_task(name, left, right, texts.known, split_of, space, options.closure)
     read = (*texts.read, *describe_groups(space, every.total))
     return task, Report(tuple(faults.skipped), {**texts.known.settled, **settled}, read)
+
+
+def read_corpus(options: OwnTexts) -> tuple[Corpus, Report]:
+    """Read the texts of the table --left alone, without labels, and the report; one text is enough."""
+    options.check()
+    assert options.left is not None
+    faults = BadRowLog(options.bad_rows, OR_SKIP)
+    columns = column_names("--text-columns", options.text_columns)
+    texts = _side(_collection(options, options.left, options.id_column, columns, faults), columns)
+    return texts.corpus(), Report(tuple(faults.skipped), {}, tuple(describe_texts(texts, options.max_length)))
 
 
 def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTables:

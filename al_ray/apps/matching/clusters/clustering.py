@@ -13,10 +13,8 @@ from al_ray.apps.matching.clusters.average_linkage import TOLERANCE, average_lin
 from al_ray.apps.matching.options import Clustering
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.graph import components
-from al_ray.core.pairs import Keys, Mask, Pairs, Rows, as_pairs, distinct, is_in
+from al_ray.core.pairs import NO_PAIRS, Keys, Mask, Pairs, Rows, as_pairs, distinct, is_in
 from al_ray.core.scorer import Floats
-
-NO_PAIRS: Pairs = np.empty((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,104 @@
+"""The texts of a match folder after new ones came: known texts in their order, then new and changed ones."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+
+from al_ray.core.pairs import NO_PAIRS, Mask, Rows
+from al_ray.core.task import Corpus, Task, strings_at
+from al_ray.datasets.splitting import build_splits, whole_space
+from al_ray.datasets.task_folder import sealed
+
+Side = Literal["left", "right"]
+NEW = -1
+
+
+@dataclass(frozen=True)
+class TextCounts:
+    """Numbers of texts: of an unknown id, of a known id with another text, no longer there, and the same as before."""
+
+    new: int = 0
+    changed: int = 0
+    removed: int = 0
+    same: int = 0
+
+    def __add__(self, other: "TextCounts") -> "TextCounts":
+        """Add the counts of two sides."""
+        return TextCounts(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
+
+@dataclass(frozen=True)
+class GrownTask:
+    """A task of the texts that are there now.
+
+    before: for each side the (n,) rows that its texts had, NEW for a text that is new or was changed. After a removal
+    and where a text was changed, the row of before is in none of them. counts: over both sides.
+    """
+
+    task: Task
+    before: Mapping[Side, Rows]
+    counts: TextCounts
+
+    def now(self, side: Side, texts: int) -> Rows:
+        """Return the (texts,) rows that known texts have now, NEW for one that is gone. texts: before, on this side."""
+        rows, before = np.full(texts, NEW), self.before[side]
+        known = np.flatnonzero(before != NEW)
+        rows[before[known]] = known
+        return rows
+
+
+def task_of(name: str, left: Corpus, right: Corpus, symmetric: bool) -> Task:
+    """Return a task of all pairs of texts, without labels."""
+    right = left if symmetric else right
+    space = whole_space(len(left), len(right), symmetric)
+    splits = build_splits(space, np.zeros(len(left), dtype=np.int64), NO_PAIRS, NO_PAIRS)
+    return sealed(name, symmetric, left, right, splits)
+
+
+def grow(known: Task, arrived: Mapping[Side, Corpus], complete: bool) -> GrownTask:
+    """Return the task of known texts and of those that arrived.
+
+    A text that arrived with a known id replaces the known one if it is another. complete: on a side on which texts
+    arrived, known texts whose ids did not arrive are removed; else they stay.
+    """
+    sides: tuple[Side, ...] = ("left",) if known.symmetric else ("left", "right")
+    grown, before, counts = dict[Side, Corpus](), dict[Side, Rows](), TextCounts()
+    for side in sides:
+        corpus = known.left if side == "left" else known.right
+        grown[side], before[side], more = _grow_side(corpus, arrived.get(side), complete)
+        counts += more
+    if known.symmetric:
+        grown["right"], before["right"] = grown["left"], before["left"]
+    return GrownTask(task_of(known.name, grown["left"], grown["right"], known.symmetric), before, counts)
+
+
+def _grow_side(known: Corpus, arrived: Corpus | None, complete: bool) -> tuple[Corpus, Rows, TextCounts]:
+    every = np.arange(len(known))
+    if arrived is None:
+        return known, every, TextCounts(same=len(known))
+    texts = dict(zip(arrived.ids, arrived.texts, strict=True))
+    same, changed = _compare(known, texts)
+    gone = ~(same | changed)
+    stays = np.flatnonzero(same if complete else same | gone)
+    known_ids = set(strings_at(known.ids, np.flatnonzero(same)))
+    fresh = [name for name in arrived.ids if name not in known_ids]
+    corpus = Corpus(
+        (*strings_at(known.ids, stays), *fresh), (*strings_at(known.texts, stays), *(texts[name] for name in fresh))
+    )
+    counts = TextCounts(
+        new=len(fresh) - int(changed.sum()), changed=int(changed.sum()),
+        removed=int(gone.sum()) if complete else 0, same=int(same.sum()) if complete else int((same | gone).sum()),
+    )  # fmt: skip
+    return corpus, np.concatenate([stays, np.full(len(fresh), NEW)]), counts
+
+
+def _compare(known: Corpus, texts: Mapping[str, str]) -> tuple[Mask, Mask]:
+    """Return (n,) whether each known text arrived as it is, and (n,) whether its id arrived with another text."""
+    same, changed = np.zeros(len(known), dtype=np.bool_), np.zeros(len(known), dtype=np.bool_)
+    for row, (name, text) in enumerate(zip(known.ids, known.texts, strict=True)):
+        if name in texts:
+            same[row] = texts[name] == text
+            changed[row] = not same[row]
+    return same, changed

@@ -1,0 +1,82 @@
+"""Search of some texts among all: the rows of one side that are searched again, times the other side."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.apps.matching.cutoff import Cutoff
+from al_ray.apps.matching.decisions import PairDecisions
+from al_ray.apps.matching.incremental.growth import task_of
+from al_ray.apps.matching.incremental.merging import Requery
+from al_ray.apps.matching.incremental.state import ScoredPairs
+from al_ray.apps.matching.options import Assignment
+from al_ray.apps.matching.search import find_candidates
+from al_ray.cluster.services import deploy_pool
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.labels import Model
+from al_ray.core.pairs import Pairs, Rows, as_pairs
+from al_ray.core.progress import OnProgress
+from al_ray.core.task import Corpus, Task, strings_at
+from al_ray.datasets.task_folder import write_task
+from al_ray.storage.uri import StoragePath
+
+
+def rectangles(task: Task, requery: Requery) -> list[tuple[Rows, Rows]]:
+    """Return left and right rows whose pairs, of all rectangles together, are those with a text that is searched again.
+
+    With one set of texts one rectangle has them all; a pair of two such texts is then in it twice.
+    """
+    every = np.arange(len(task.right))
+    if task.symmetric:
+        return [(requery.left, every)] if len(requery.left) else []
+    others = np.setdiff1d(np.arange(len(task.left)), requery.left)
+    both = [(requery.left, every), (others, requery.right)]
+    return [(left, right) for left, right in both if len(left) and len(right)]
+
+
+class RectangleSearch:
+    """Finds the candidates of a rectangle of a task by shards that take the vectors of known texts."""
+
+    def __init__(
+        self, config: RunConfig, cluster: ClusterConfig, model: Model, folder: StoragePath, known: StoragePath
+    ) -> None:
+        """folder: for files of the work; known: of vectors. config: of the model; its task is not used."""
+        self.cluster, self.model, self.folder, self.known = cluster, model, folder, known
+        # Both sides are texts of one set then, and have its prompt.
+        self.config = config
+
+    def find(
+        self, task: Task, rows: tuple[Rows, Rows], cutoff: Cutoff, rule: Assignment, decisions: PairDecisions,
+        watch: OnProgress,
+    ) -> ScoredPairs:  # fmt: skip
+        """Return the candidates among pairs of left and right rows of a task; see find_candidates."""
+        left, right = rows
+        inner = task_of(task.name, _part(task.left, left), _part(task.right, right), symmetric=False)
+        split, place = inner.split("train"), self.folder / f"task-{inner.digest[:12]}"
+        write_task(inner, place, {"command": "match", "part": "texts that are searched again"})
+        config = replace(self.config, task=str(place))
+        if task.symmetric:
+            config = replace(config, prompt_right=config.prompt_left)
+
+        def keys(pairs: Pairs) -> Rows:
+            both = np.concatenate([pairs, pairs[:, ::-1]]) if task.symmetric else pairs
+            here = np.isin(both[:, 0], left) & np.isin(both[:, 1], right)
+            own = as_pairs(np.searchsorted(left, both[here, 0]), np.searchsorted(right, both[here, 1]))
+            return np.unique(split.space.keys(own))
+
+        space = task.split("train").space
+        no = space.pairs(decisions.no)
+        if task.symmetric:
+            # No text is its own partner.
+            no = np.concatenate([no, as_pairs(left, left)])
+        asked = PairDecisions(keys(space.pairs(decisions.yes)), keys(no))
+        with deploy_pool(config, self.cluster, inner, self.folder, watch, known=self.known) as pool:
+            found = find_candidates(pool, split, self.model, cutoff, rule, asked)
+        pairs = split.space.pairs(found.keys)
+        pairs = as_pairs(left[pairs[:, 0]], right[pairs[:, 1]])
+        return ScoredPairs(np.sort(pairs, axis=1) if task.symmetric else pairs, found.cosines)
+
+
+def _part(corpus: Corpus, rows: Rows) -> Corpus:
+    return Corpus(tuple(strings_at(corpus.ids, rows)), tuple(strings_at(corpus.texts, rows)))

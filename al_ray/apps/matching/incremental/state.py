@@ -1,0 +1,115 @@
+"""What a match folder keeps, so that new texts can be matched with known ones.
+
+state.json                    the number of the state, the task of its texts, the model and the rules of matching
+state-NNNN/candidates.parquet left, right (rows of the task), score: the pairs among which matches were assigned
+state-NNNN/labels.parquet     left, right, yes: pairs whose labels overruled the model
+state-NNNN/clusters.parquet   of one collection: cluster, the id of each text's cluster, by row
+
+A new state is written beside the old one; state.json is replaced last and in one step. So a command that is stopped
+leaves the old state or the new one.
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from al_ray.core.errors import BadOption
+from al_ray.core.pairs import Pairs, Rows, as_pairs
+from al_ray.core.scorer import Floats
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_task
+from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
+from al_ray.storage.uri import StoragePath
+
+STATE = "state.json"
+PAIRS = pa.schema([("left", pa.int64()), ("right", pa.int64())])
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """Distinct pairs (n, 2) of rows with their scores (n,)."""
+
+    pairs: Pairs
+    scores: Floats
+
+
+@dataclass(frozen=True)
+class MatchState:
+    """The result of matching a set of texts.
+
+    number: of the state, from 1. task: name of the folder of its texts. candidates: the pairs that may be matches, with
+    rows of that task. yes, no: (n, 2) pairs whose labels overruled the model. clusters: (texts,) ids of the clusters of
+    one collection, else empty. next_cluster: first id that was never used. about: the model, the rules, the columns of
+    the tables, and the counts of changes, as JSON.
+    """
+
+    number: int
+    task: str
+    candidates: ScoredPairs
+    yes: Pairs
+    no: Pairs
+    clusters: Rows
+    next_cluster: int
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
+    """Read the state of a match folder and its task; BadOption if it has none."""
+    if not (folder / STATE).exists():
+        raise BadOption(
+            f"--into {folder} holds no matches of tables to which new texts can be added; match the known ones first, "
+            "with --out"
+        )
+    about = read_json(folder / STATE, ["number", "task", "next_cluster", "about"])
+    inner = folder / _name(about["number"])
+    found, labels = read_parquet(inner / "candidates.parquet"), read_parquet(inner / "labels.parquet")
+    yes, pairs = labels["yes"].to_numpy(), _pairs(labels)
+    clusters = read_parquet(inner / "clusters.parquet")["cluster"].to_numpy().astype(np.int64)
+    scores = found["score"].to_numpy().astype(np.float64)
+    state = MatchState(
+        about["number"], about["task"], ScoredPairs(_pairs(found), scores), pairs[yes], pairs[~yes], clusters,
+        about["next_cluster"], about["about"],
+    )  # fmt: skip
+    return state, read_task(folder / about["task"])
+
+
+def write_state(folder: StoragePath, state: MatchState) -> None:
+    """Write a state; it holds from the moment when state.json is replaced."""
+    inner = folder / _name(state.number)
+    write_parquet(inner / "candidates.parquet", _table(state.candidates.pairs, score=state.candidates.scores))
+    yes = np.arange(len(state.yes) + len(state.no)) < len(state.yes)
+    write_parquet(inner / "labels.parquet", _table(np.concatenate([state.yes, state.no]), yes=yes))
+    write_parquet(inner / "clusters.parquet", pa.table({"cluster": state.clusters}))
+    write_json(
+        folder / STATE,
+        {"number": state.number, "task": state.task, "next_cluster": state.next_cluster, "about": dict(state.about)},
+    )
+
+
+def remove_older(folder: StoragePath, state: MatchState) -> None:
+    """Remove the states before this one, and the tasks and token ids that only they needed.
+
+    All of it was made by this command from what is still there. Objects of an object store stay.
+    """
+    if not isinstance(folder, Path):
+        return
+    for path in [*folder.glob("state-*"), *folder.glob("task-*"), *folder.glob("work"), *folder.glob("pool")]:
+        if path.is_dir() and path.name not in (_name(state.number), state.task):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _name(number: int) -> str:
+    return f"state-{number:04}"
+
+
+def _table(pairs: Pairs, **columns: np.ndarray) -> pa.Table:
+    return pa.table({"left": pairs[:, 0], "right": pairs[:, 1], **columns})
+
+
+def _pairs(table: pa.Table) -> Pairs:
+    return as_pairs(table["left"].to_numpy(), table["right"].to_numpy())

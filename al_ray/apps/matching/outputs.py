@@ -1,0 +1,152 @@
+"""From candidates to the files of a match folder: assignment, clusters with their ids, and match.json."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from al_ray.apps.matching.assignment import SAID_YES, CandidateEdges, assign
+from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
+from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, Edges, cluster
+from al_ray.apps.matching.clusters.figures import ClusterFigures, figures
+from al_ray.apps.matching.clusters.ids import NO_ID, ClusterIds, number_clusters
+from al_ray.apps.matching.cutoff import Cutoff
+from al_ray.apps.matching.decisions import PairDecisions, decided_by
+from al_ray.apps.matching.folder import (
+    Matches,
+    cluster_sizes,
+    remove_record,
+    write_clusters,
+    write_matches,
+    write_record,
+)
+from al_ray.apps.matching.model import MatchingModel
+from al_ray.apps.matching.options import Assignment, Clustering
+from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.scorer import Floats
+from al_ray.core.task import Split, Task
+from al_ray.storage.uri import StoragePath
+
+
+@dataclass(frozen=True)
+class Matching:
+    """What decides which of the candidates are matches, and which texts are one cluster."""
+
+    model: MatchingModel
+    task: Task
+    split: Split
+    rule: Assignment
+    cutoff: Cutoff
+    clustering: Clustering
+    decisions: PairDecisions
+    texts: bool = True
+
+    def assigned(self, pairs: Pairs, scores: Floats) -> np.ndarray:
+        """(n, 2) candidates with their scores (n,) -> (n,) whether each is a match."""
+        by = decided_by(self.split.space.keys(pairs), self.decisions)
+        edges = CandidateEdges(pairs[:, 0], pairs[:, 1], scores, self.split.space.symmetric, by)
+        return assign(edges, self.rule, self.cutoff.score)
+
+    def matches(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Matches:
+        """Return assigned pairs (n, 2) as matches, the best first."""
+        keys = self.split.space.keys(pairs)
+        order = np.lexsort((keys, -scores))
+        scores, calibrated = scores[order], self.model.calibrated
+        probabilities = None if calibrated is None else calibrated.probability(scores)
+        by_label = decided_by(keys[order], self.decisions) == SAID_YES
+        return Matches(pairs[order], scores, cosines[order], probabilities, by_label)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return what match.json says of how the matches were made."""
+        space, cutoff, decisions = self.split.space, self.cutoff, self.decisions
+        return {
+            "model": model_record(self.model),
+            "task_digest": self.task.digest,
+            "split": self.split.name,
+            "left": len(space.left),
+            "right": len(space.right),
+            "pairs": space.total,
+            "assign": self.rule,
+            "clustering": self.clustering,
+            "cutoff": {
+                "source": cutoff.source, "score": None if cutoff.score == -inf else cutoff.score,
+                "precision": cutoff.precision, "recall": cutoff.recall,
+            },
+            "labelled_no": len(decisions.no), "changed_texts": decisions.changed, "unused_labels": decisions.unused,
+        }  # fmt: skip
+
+
+def model_record(model: MatchingModel) -> dict[str, Any]:
+    """Return which model matched."""
+    return {"run": str(model.run), "round": model.round, "digest": model.model.digest}
+
+
+@dataclass(frozen=True)
+class ClusteredTexts:
+    """The clusters of one collection: labels, figures, and the ids that stay from one command to the next."""
+
+    clusters: Clusters
+    figures: ClusterFigures
+    ids: ClusterIds
+
+
+def cluster_texts(
+    matching: Matching, matches: Matches, old_ids: Rows | None = None, next_id: int = 0
+) -> ClusteredTexts:
+    """Cluster the texts of one collection by their matches.
+
+    The similarity of a pair that is no match counts as 0, or as 1 less than a cutoff that is not above 0. Without a
+    cutoff the lowest score of a match is the cutoff. old_ids: (texts,) ids of the clusters before, NO_ID for new texts.
+    """
+    space, texts = matching.split.space, len(matching.task.left)
+    edges = Edges.of(texts, matches.pairs, matches.scores)
+    labelled = Decisions(space.pairs(matching.decisions.yes), space.pairs(matching.decisions.no))
+    lowest = matching.cutoff.score
+    if lowest == -inf:
+        lowest = float(matches.scores[~matches.by_label].min(initial=1.0))
+    missing = 0.0 if lowest > TOLERANCE else lowest - 1.0
+    found = cluster(edges, matching.clustering, lowest, missing, labelled)
+    own = space.left
+    old = np.full(len(own), NO_ID) if old_ids is None else old_ids[own]
+    ids = number_clusters(found.labels[own], old, next_id)
+    return ClusteredTexts(found, figures(edges, found.labels, missing, labelled), ids)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that is written: matches, clusters of one collection, and what was added to match.json."""
+
+    matching: Matching
+    matches: Matches
+    clustered: ClusteredTexts | None
+    added: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return the content of match.json."""
+        record = self.matching.record | {"matches": len(self.matches), "by_label": int(self.matches.by_label.sum())}
+        if self.clustered is not None:
+            of = self.clustered.figures
+            record["clusters"] = {
+                "number": len(of.labels), "sizes": list(cluster_sizes(of.sizes.tolist())),
+                "conflicts": len(self.clustered.clusters.conflicts), "bridges": len(of.bridges),
+            }  # fmt: skip
+        return record | dict(self.added)
+
+
+def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
+    """Write the files of a match folder, match.json last; return its content."""
+    matching, task = outcome.matching, outcome.matching.task
+    remove_record(out)
+    write_matches(out, outcome.matches, task, matching.texts)
+    if outcome.clustered is not None:
+        rows, of = matching.split.space.left, outcome.clustered.figures
+        canonical = np.arange(len(task.left))
+        canonical[of.labels] = of.canonical
+        labels = outcome.clustered.clusters.labels[rows]
+        write_clusters(out, task, rows, outcome.clustered.ids.ids, canonical[labels])
+    write_record(out, outcome.record)
+    return outcome.record

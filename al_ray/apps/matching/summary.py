@@ -1,0 +1,37 @@
+"""The lines that the command prints about its matches, from match.json."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
+    """Yield the lines of a summary."""
+    sides = f"{record['left']:,} texts" + ("" if symmetric else f" x {record['right']:,} texts")
+    if "texts" in record:
+        texts = ", ".join(f"{count:,} {name}" for name, count in record["texts"].items())
+        yield f"{sides} ({texts}), {record['pairs']:,} pairs; those of new and changed texts were compared"
+    else:
+        yield f"{sides}, {record['pairs']:,} pairs, all of them compared"
+    cutoff = record["cutoff"]
+    yield f"cutoff: {cutoff['source']}" + ("" if cutoff["score"] is None else f", score {cutoff['score']:.4f}")
+    by_label = f", {record['by_label']:,} of them by their labels" if record["by_label"] else ""
+    yield f"matches: {record['matches']:,} ({record['assign']}{by_label})"
+    if record["labelled_no"]:
+        yield f"pairs labelled no, which are no matches: {record['labelled_no']:,}"
+    if record["changed_texts"]:
+        yield f"labels that are not used, as a text has changed since: {record['changed_texts']:,}"
+    if record["unused_labels"]:
+        sides = "one set" if symmetric else "two sets"
+        yield f"labels that are not used, as they are not of {sides} of texts: {record['unused_labels']:,}"
+    yield from _cluster_lines(record)
+
+
+def _cluster_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    if "clusters" in record:
+        sizes = ", ".join(f"{count:,} of {size}" for size, count in record["clusters"]["sizes"])
+        yield f"clusters of two or more texts: {record['clusters']['number']:,}" + (f" ({sizes})" if sizes else "")
+        if record["clusters"]["conflicts"]:
+            yield f"pairs labelled no that are in one cluster: {record['clusters']['conflicts']:,}"
+    if "changed_clusters" in record:
+        new, gone, splits, merges = (record["changed_clusters"][name] for name in ("new", "gone", "splits", "merges"))
+        yield f"clusters: {new:,} new, {merges:,} merged, {splits:,} split, {gone:,} gone (changes.csv)"
