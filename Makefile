@@ -24,7 +24,7 @@ help:
 	@echo "make test    install, and run every check: format, lint, types, tests (FILES=4: so many files of them at a time)"
 	@echo "make lint    the checks without the tests"
 	@echo "make faults  the tests that kill processes and nodes"
-	@echo "make slow    the tests that take minutes"
+	@echo "make slow    the tests that take minutes; .ci/run does not run them"
 	@echo "make long    more tests that kill processes and nodes, of minutes each; .ci/run does not run them"
 	@echo "make gpu     measure and check the GPU of this machine with its python3, which needs torch 2.11 and transformers:"
 	@echo "             installs nothing, takes up to 10 minutes, writes gpu.json"

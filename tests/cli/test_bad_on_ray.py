@@ -137,6 +137,7 @@ def test_a_run_that_goes_on_finds_what_is_damaged(world, tmp_path, monkeypatch, 
     assert json.loads((here / "run" / "config.json").read_text())["rounds"] == 2
 
 
+@pytest.mark.slow
 def test_huge_and_empty_texts_are_taken(world, make_task, tmp_path, monkeypatch):
     task = make_task(True)
     texts = ("a" * 2**20, "", "b c " * 2**18, " \0\u200b", *task.left.texts[4:])

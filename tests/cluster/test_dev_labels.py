@@ -126,6 +126,7 @@ def test_a_function_labels_dev_pairs_once_and_their_cost_counts(do, truth):
     assert len(Path("dev.csv").read_text().splitlines()) == 1 + 48
 
 
+@pytest.mark.slow
 def test_a_limit_of_cost_counts_labels_of_dev_and_goes_on_where_it_stopped(do, truth):
     line = f"{OPTIONS} --oracle judge:label --pairs-per-call 4 --cost-per-pair 1"
     code, printed = do(run, f"{line} --max-cost 20")
@@ -168,6 +169,7 @@ def test_people_get_the_pairs_of_dev_beside_the_next_batch(do, truth):
     ]
 
 
+@pytest.mark.slow
 def test_dev_labels_may_begin_at_a_later_round(do, truth):
     line = f"{OPTIONS} --oracle judge:label"
     assert do(run, line.replace("--dev-labels 24", ""))[0] == 0
@@ -177,6 +179,7 @@ def test_dev_labels_may_begin_at_a_later_round(do, truth):
     assert len(asked()) == len(set(asked())) == 24 + 48
 
 
+@pytest.mark.slow
 def test_a_task_without_dev_pairs_is_told_so_and_its_labels_are_counted(do, make_task):
     task = make_task(True)
     bare = sealed(task.name, task.symmetric, task.left, task.right, {"train": task.splits["train"]})
@@ -189,6 +192,7 @@ def test_a_task_without_dev_pairs_is_told_so_and_its_labels_are_counted(do, make
     assert "complete rounds: 2" in do(labels, "status --run out")[1]
 
 
+@pytest.mark.slow
 def test_answers_are_stored_though_dev_labels_are_off_and_count_when_they_are_on_again(do, truth, caplog):
     caplog.set_level("INFO")
     line = f"{OPTIONS} --oracle file"

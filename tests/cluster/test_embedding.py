@@ -141,6 +141,7 @@ def test_a_shard_that_is_late_finds_its_chunks_encoded_by_others(local_ray, fold
     assert min(own) > 1
 
 
+@pytest.mark.slow
 def test_seconds_of_an_embedding_are_recorded_as_embed_and_not_as_the_stage_that_needed_it(local_ray, folder, tmp_path):
     config, task, progress = config_of(folder), read_task(folder), Progress()
     oracle = SimulatedOracle(task.split("train"))

@@ -115,8 +115,12 @@ def killer(stage: str, actor: str) -> type[Killing]:
 
 
 @pytest.mark.parametrize(
-    ("stage", "actor"), [("embed", "PoolShard"), ("search", "PoolShard"), ("count", "PoolShard"), ("train", "Trainer")]
-)
+    ("stage", "actor"),
+    [
+        pytest.param("embed", "PoolShard", marks=pytest.mark.long), ("search", "PoolShard"),
+        pytest.param("count", "PoolShard", marks=pytest.mark.long), ("train", "Trainer"),
+    ],
+)  # fmt: skip
 def test_an_actor_killed_in_mid_stage_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage, actor):
     killing = killer(stage, actor)
     monkeypatch.setattr(run_pipeline, "Progress", killing)
@@ -144,6 +148,7 @@ def test_a_shard_killed_while_vectors_are_kept_costs_time_alone(cluster, asked, 
     assert again.average_precision.value == done.metrics()[-1]["average_precision"]
 
 
+@pytest.mark.long
 def test_a_shard_killed_in_mid_search_of_all_pairs_costs_time_alone(cluster, asked, tmp_path, monkeypatch):
     exact = replace(asked, search=replace(asked.search, kind="exact"))
     wanted = ended(exact, tmp_path / "quiet")
@@ -155,7 +160,7 @@ def test_a_shard_killed_in_mid_search_of_all_pairs_costs_time_alone(cluster, ask
 
 
 @pytest.mark.parametrize(
-    "stage", [pytest.param("embed", marks=pytest.mark.long), "search", pytest.param("count", marks=pytest.mark.long)]
+    "stage", [pytest.param(stage, marks=pytest.mark.long) for stage in ("embed", "search", "count")]
 )
 def test_a_shard_that_stands_still_in_mid_stage_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch, stage):
     class Stopper(Killing):
@@ -205,6 +210,7 @@ def test_a_shard_with_a_stuck_call_costs_time_alone(of_small_blocks, tmp_path, m
     assert done == wanted
 
 
+@pytest.mark.long
 def test_a_trainer_with_a_stuck_step_costs_time_alone(cluster, asked, quiet, tmp_path, monkeypatch):
     plain, stuck = Trainer.steps, tmp_path / "stuck"
 
@@ -237,6 +243,7 @@ def starver(stage: str, actor: str) -> type[Killing]:
 
 
 # Not in embed, which is so short here that memory nearly always runs out after it, in Ray's own reading.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("stage", "call"),
     [("search", "PoolShard."), pytest.param("train", "Trainer.train", marks=pytest.mark.long)],

@@ -67,6 +67,7 @@ def test_a_gpu_that_torch_does_not_see_is_told_of(cluster, asked, tmp_path):
         run(asked, replace(WHERE, gpus_per_shard=1.0), tmp_path / "run")
 
 
+@pytest.mark.long
 def test_a_node_that_is_gone_for_good_ends_the_run_and_another_lets_it_go_on(cluster, asked, tmp_path, monkeypatch):
     quiet = run(asked, WHERE, tmp_path / "quiet")
     told, where = list[tuple[int, int]](), replace(WHERE)
@@ -94,6 +95,7 @@ def test_a_node_that_is_gone_for_good_ends_the_run_and_another_lets_it_go_on(clu
     assert done.last == quiet.last
 
 
+@pytest.mark.long
 def test_memory_that_is_never_enough_ends_the_run_with_its_cure(cluster, asked, tmp_path, monkeypatch, capsys):
     # Made here, so that workers get it by value: they know no tests.
     def nearest(self, *_: object) -> np.ndarray:

@@ -38,6 +38,7 @@ def pairs_bought(round_folder: Path) -> int:
     return sum(len(pq.read_table(path)) for path in round_folder.glob("answers-*.parquet"))
 
 
+@pytest.mark.slow
 def test_a_limit_of_cost_holds_until_it_is_raised_and_a_stop_is_no_error(do):
     code, printed = do(run, f"{OPTIONS} --max-cost 1.3")
     assert code == 0

@@ -87,6 +87,7 @@ def test_a_loaded_model_asks_for_the_collection_that_its_scores_need(finished, l
         al_ray.load_model(finished).score(["a"], ["b"])
 
 
+@pytest.mark.slow
 def test_labels_and_models_do_not_depend_on_shards_and_stops(finished, asked, tmp_path):
     out = tmp_path / "run"
     run(replace(asked, rounds=1), CPUS, out)
@@ -118,6 +119,7 @@ def test_examples_and_evaluations_are_by_score(finished, asked):
     assert [row["p"] for row in rows] == pytest.approx(p.tolist(), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_evaluated_with_other_scores_as_a_run_with_them(finished, asked, tmp_path, make_task):
     out, loaded = tmp_path / "cosines", al_ray.load_run(finished)
     # The same labels, so that the weights are the same.
@@ -143,6 +145,7 @@ def neighbourhoods(folder: RunFolder) -> list[float]:
     return [scorer.neighbourhood for scorer in scorers if scorer is not None]
 
 
+@pytest.mark.slow
 def test_auto_keeps_its_number_unless_another_ranks_the_batch_better_for_certain(local_ray, asked, tmp_path):
     auto = replace(asked, scoring=ScoringConfig("auto"), first_batch=60)
     one, two = (run(auto, replace(CPUS, shards=shards), tmp_path / str(shards)) for shards in (1, 2))
@@ -154,6 +157,7 @@ def test_auto_keeps_its_number_unless_another_ranks_the_batch_better_for_certain
     assert neighbourhoods(one) == neighbourhoods(two) == chosen[1:]
 
 
+@pytest.mark.slow
 def test_what_auto_chose_is_fitted_and_another_choice_after_a_stop_replaces_it(local_ray, asked, tmp_path, monkeypatch):
     auto, folder = replace(asked, scoring=ScoringConfig("auto")), tmp_path / "run"
     monkeypatch.setattr(score_fit, "best_choice", lambda *_: 0.75)
@@ -206,6 +210,7 @@ def test_the_command_writes_beside_the_files_of_the_runs_own_scores(finished, ca
         assert (code, said in printed) == (2, True), printed
 
 
+@pytest.mark.slow
 def test_auto_is_off_for_one_set_of_texts(local_ray, asked, make_task, tmp_path):
     write_task(make_task(True), tmp_path / "task", {})
     symmetric = replace(asked, task=str(tmp_path / "task"), scoring=ScoringConfig("auto"), rounds=1)

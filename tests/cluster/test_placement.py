@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import ray
 from ray.util.placement_group import PlacementGroup
 
@@ -62,6 +63,7 @@ def has_settled() -> bool:
     return (len(now["CREATED"]) == 2 and free < 3) or (bool(now["PENDING"]) and actors_of(now["PENDING"]) > free)
 
 
+@pytest.mark.slow
 def test_of_two_runs_on_room_for_one_and_a_half_the_second_waits_and_both_end_well(
     local_ray, make_task, tmp_path, monkeypatch
 ):
@@ -93,6 +95,7 @@ def test_of_two_runs_on_room_for_one_and_a_half_the_second_waits_and_both_end_we
     assert results(tmp_path / "first") == results(tmp_path / "second")
 
 
+@pytest.mark.slow
 def test_a_run_gives_its_places_back_while_its_oracle_labels_and_ends_the_same(
     local_ray, make_task, tmp_path, monkeypatch
 ):

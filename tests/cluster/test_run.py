@@ -126,6 +126,7 @@ def at_once(local_ray, folders, tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_static_stopped_between_budgets_goes_on_to_what_it_buys_at_once(at_once, folders, tmp_path, capsys):
     asked = config(folders["TASK"], strategy="static", train_every_budget=True)
     # The first round on one shard; then without the limit, which holds; then it is lifted, on two shards.
@@ -354,6 +355,7 @@ def test_the_driver_keeps_no_copy_of_the_sampled_pairs(two_sided, tmp_path, monk
     assert [evalset() for evalset in sets] == [None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_a_run_buys_and_counts_only_pairs_that_can_match(local_ray, make_ruled, tmp_path, symmetric):
     task = make_ruled(symmetric)

@@ -93,6 +93,7 @@ def runs(local_ray, server, make_task, tmp_path_factory) -> dict[str, bytes]:
     return of_folder(root / "run")
 
 
+@pytest.mark.slow
 def test_a_run_on_s3_is_the_run_on_a_disk(runs, server):
     there = of_bucket(server, "run")
     assert results(there) == results(runs)
@@ -107,6 +108,7 @@ def test_a_run_on_s3_is_the_run_on_a_disk(runs, server):
     assert not [name for name in there if "training.safetensors" in name]
 
 
+@pytest.mark.slow
 def test_a_finished_run_on_s3_is_left_as_it_is_and_its_jobs_find_it(runs, server, capsys):
     before, uri = of_bucket(server, "run"), server.uri("run")
     go(run, f"--config '{uri}' --out '{uri}'")
@@ -122,6 +124,7 @@ def test_a_finished_run_on_s3_is_left_as_it_is_and_its_jobs_find_it(runs, server
     assert found["average_precision"]["value"] == line["average_precision"]
 
 
+@pytest.mark.slow
 def test_what_a_run_on_s3_cannot_have_is_told_in_one_line(runs, server, make_task, tmp_path, monkeypatch, capsys):
     write_task(make_task(True), tmp_path / "task", {})
     line, uri = f"--task {tmp_path / 'task'} {LINE}", server.uri("another")

@@ -257,6 +257,7 @@ def test_indexes_whose_cells_or_codes_faiss_learns_find_the_pairs_too(local_ray,
     assert len(np.intersect1d(exact, found)) > 290
 
 
+@pytest.mark.slow
 def test_neighbours_are_asked_for_again_of_the_shard_that_has_them_alone(local_ray, tmp_path):
     # 1,000 texts in four groups, each of which is a shard's own where there are four.
     class Noting(DrawnVectors):
@@ -330,6 +331,7 @@ def hungry_once(method: str, flag: Path) -> type:
     return type("Hungry", (DrawnVectors,), {method: call})
 
 
+@pytest.mark.long
 @pytest.mark.faults
 @pytest.mark.parametrize(
     ("method", "stage"),

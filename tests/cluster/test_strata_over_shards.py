@@ -82,6 +82,7 @@ def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(local_ray,
             assert ["a shard restarted" in message for message in said] == [True] * bool(state)
 
 
+@pytest.mark.long
 @pytest.mark.faults
 @pytest.mark.parametrize(
     "method",

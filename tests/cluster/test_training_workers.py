@@ -52,6 +52,7 @@ def quiet(local_ray, asked, tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_run_of_two_workers_comes_to_what_one_with_twice_the_batch_does(quiet, asked, tmp_path):
     assert json.loads((quiet / "config.json").read_text())["training"]["workers"] == 2
     alone = replace(asked, training=replace(asked.training, workers=1, batch=8))
@@ -112,6 +113,7 @@ def test_what_only_a_worker_can_see_is_said_by_its_own_words(local_ray, letters,
         list(training(Labelled(), 1, None, str(tmp_path)))
 
 
+@pytest.mark.long
 @pytest.mark.faults
 @pytest.mark.parametrize(
     "call", [pytest.param("follow", marks=pytest.mark.long, id="rank 1"), pytest.param("train", id="rank 0")]

@@ -20,7 +20,7 @@ TEXTS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=3), min_size=1
 
 def vectors_of(texts, shift=0.0) -> np.ndarray:
     """A vector that says which text it is of."""
-    return np.array([[len(text), sum(text) + shift, *(text + [0, 0])[:3]] for text in texts], dtype=np.float32)
+    return np.array([[len(text), sum(text) + shift, *[*text, 0, 0][:3]] for text in texts], dtype=np.float32)
 
 
 def opened(folder) -> KnownVectors:

@@ -28,7 +28,7 @@ SCORER = Scorer(9.0, -4.0, neighbourhood=0.5)
 ORDERS = [HIGHEST, Order(float("-inf")), Order(0.45)]
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["any pair", "ruled"])
+@pytest.fixture(scope="module", params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["any pair", "ruled"])
 def place(request, make_task, make_ruled, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("task") / "task"
     write_task((make_ruled if request.param else make_task)(False), folder, {})

@@ -29,7 +29,8 @@ def asked(task: Path, vectors: Precision = "fp32", **search) -> RunConfig:
     )  # fmt: skip
 
 
-KINDS = ["symmetric", "two-sided", "symmetric, ruled", "two-sided, ruled"]
+KINDS = ["two-sided", "symmetric, ruled"]
+KINDS += [pytest.param(kind, marks=pytest.mark.slow) for kind in ("symmetric", "two-sided, ruled")]
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -77,8 +78,8 @@ def test_exact_finds_what_a_double_loop_finds(local_ray, place, tmp_path):
     [
         ("fp32", {}, ("exact", "knn")),
         ("fp32", {"index": "IVF4,Flat", "nprobe": 2}, ("knn",)),
-        ("fp16", {}, ("exact",)),
-        ("fp16", {"index": "IVF4,SQfp16", "nprobe": 2}, ("knn",)),
+        pytest.param("fp16", {}, ("exact",), marks=pytest.mark.slow),
+        pytest.param("fp16", {"index": "IVF4,SQfp16", "nprobe": 2}, ("knn",), marks=pytest.mark.slow),
     ],
     ids=["exact and knn", "ivf", "exact-fp16", "ivf-fp16"],
 )

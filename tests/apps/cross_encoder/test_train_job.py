@@ -181,6 +181,7 @@ def test_a_cross_encoder_is_evaluated_on_stated_pairs(concat, folder):
     assert result["pairs"] == len(pairs)
 
 
+@pytest.mark.slow
 def test_a_cross_encoder_and_a_run_are_compared_on_the_same_pairs(concat, cosine, folder):
     evaluate_cross_encoder(EvaluateOptions(run=concat, against=cosine, cluster=CPUS), concat)
     result = read(concat / "evaluation-dev-against-cosine.json")

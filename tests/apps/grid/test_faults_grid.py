@@ -126,6 +126,7 @@ def test_a_trial_whose_process_is_killed_goes_on_in_another(cluster, task, quiet
     assert sorted(once.rounds) == [(name, number) for name in ("static-s0", "uncertainty-s0") for number in (1, 2)]
 
 
+@pytest.mark.long
 def test_a_trial_whose_node_is_lost_goes_on_elsewhere(cluster, task, quiet, tmp_path):
     lost = list[Any]()
 

@@ -96,6 +96,7 @@ def groups() -> list[int]:
     return [len(group["bundles"]) for group in table if group["state"] == "CREATED"]
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_marked_and_made_up_for_and_every_run_is_as_if_alone(
     alone, task, tmp_path, monkeypatch, capsys
 ):
@@ -163,6 +164,7 @@ def test_a_trial_that_starts_again_reports_what_was_not_reported(alone, task, tm
         assert [line["round"] for line in reported] == rounds
 
 
+@pytest.mark.slow
 def test_a_run_that_matches_another_draws_what_that_one_bought(local_ray, task, tmp_path):
     grid = asked(task, tmp_path / "grid", "--strategies", "uncertainty,stratified-match")
     uncertain, matched = grid.cells
