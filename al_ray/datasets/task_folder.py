@@ -163,8 +163,8 @@ def _refuse_other(task: Task, folder: StoragePath) -> bool:
     other = read_about(folder) if (folder / "task.json").is_file() else None
     if other is not None and other["digest"] == task.digest:
         log.info("%s already contains this task", folder)
-        # An earlier version wrote no fields, and the digest does not tell by which columns people see the texts. It also
-        # wrote no values of groups.
+        # An earlier version wrote neither fields nor values of groups, and the digest does not tell by which columns
+        # people see the texts.
         _write_fields(task, folder)
         if task.rule is not None:
             write_values(task.rule, folder)

@@ -106,6 +106,12 @@ def program_of(name: str) -> str:
     return name if " " in name else f"python -m jobs.{name}"
 
 
+def as_called(command: str) -> str:
+    """Return a command `python -m jobs.NAME ...` in the form in which the user called this one, such as `al-ray NAME`."""
+    called = program_of(Path(sys.argv[0]).stem)
+    return command.replace("python -m jobs.", called[: max(map(called.rfind, " .")) + 1], 1)
+
+
 def job(main: Callable[[], None]) -> None:
     """Run a command; an AlRayError ends it with one line `error: ...` on stderr and exit code 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):
