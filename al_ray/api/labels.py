@@ -14,8 +14,9 @@ from al_ray.api.runs import Run
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import OPEN, WORDS, YES, Batch, Labelled, make_answers
 from al_ray.core.pairs import Pairs
+from al_ray.core.task import Task
 from al_ray.datasets.tables.format_options import TableOptions
-from al_ray.datasets.tables.label_tables import labels_table, read_task_labels, write_labels
+from al_ray.datasets.tables.label_tables import LabelTable, labels_table, read_task_labels, write_labels
 from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
@@ -96,12 +97,7 @@ def import_labels(
         _refuse_unused(path)
         ledger, faults = folder.ledger, BadRowLog(table.bad_rows, OR_SKIP)
         names = label_column_names("--columns", columns)
-        if (source / "config.json").exists():
-            content, left_out = labels_of_other_run(source, folder.task)
-        elif isinstance(source, Path):
-            content, left_out = read_task_labels(source, names, table.reading, folder.task, faults), dict[str, int]()
-        else:
-            raise BadOption(f"--labels {source} holds no run, and tables are read from local paths; copy it to one")
+        content, left_out = _read_labels(source, names, table, folder.task, faults)
         known = ledger.labels_of(content.pairs)
         content.sheet.reject(
             (known != OPEN) & (known != content.labels),
@@ -120,6 +116,17 @@ def import_labels(
     matches, repeated = int((answers.labels == YES).sum()), int((known == content.labels).sum())
     report = Report(tuple(faults.skipped), {**content.settled, **left_out})
     return LabelImport(number, len(answers.rows), matches, repeated, report)
+
+
+def _read_labels(
+    source: StoragePath, columns: tuple[str, ...], table: TableOptions, task: Task, faults: BadRowLog
+) -> tuple[LabelTable, dict[str, int]]:
+    """Return the labels of a run or of a table, and counts of those that are left out."""
+    if (source / "config.json").exists():
+        return labels_of_other_run(source, task)
+    if not isinstance(source, Path):
+        raise BadOption(f"--labels {source} holds no run, and tables are read from local paths; copy it to one")
+    return read_task_labels(source, columns, table.reading, task, faults), {}
 
 
 @contextmanager

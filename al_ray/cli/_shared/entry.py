@@ -107,7 +107,7 @@ def program_of(name: str) -> str:
 
 
 def as_called(command: str) -> str:
-    """Return a command `python -m jobs.NAME ...` in the form in which the user called this one, such as `al-ray NAME`."""
+    """Return a command `python -m jobs.NAME ...` in the form in which the user called this one: `al-ray NAME ...`."""
     called = program_of(Path(sys.argv[0]).stem)
     return command.replace("python -m jobs.", called[: max(map(called.rfind, " .")) + 1], 1)
 
