@@ -78,8 +78,12 @@ def import_table(options: Import) -> None:
     print(f"round {done.round}: {done.labels:,} labels, {done.matches:,} of them matches; {done.known:,} known before")
     for line in done.report.lines():
         print(line)
-    options_of_run = "" if (options.run / "config.json").exists() else " (add the options of the run)"
-    print(f"to train on them{options_of_run}: {run_line(options.run, done.round, options.task)}")
+    line, options_of_run = run_line(options.run, done.round, options.task), ""
+    if not (options.run / "config.json").exists():
+        of_run = (options.labels / "config.json").exists()
+        options_of_run = "" if of_run else " (add the options of the run)"
+        line += f" --config {shlex.quote(str(options.labels))}" if of_run else ""
+    print(f"to train on them{options_of_run}: {line}")
 
 
 def run_line(run: StoragePath, rounds: int, task: StoragePath | None) -> str:

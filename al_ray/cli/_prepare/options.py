@@ -1,7 +1,6 @@
 """The options of jobs.prepare: one class for each subcommand."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 import tyro
@@ -17,7 +16,6 @@ from al_ray.datasets.question_logs import QuestionLogs
 from al_ray.datasets.tables.extension import INHERITED, extension_of
 from al_ray.datasets.tables.format_options import FORMAT
 from al_ray.datasets.tables.options import OwnTexts
-from al_ray.storage.uri import storage_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +79,7 @@ def parse_arguments(arguments: list[str]) -> "Command":
     extended, default = value_of("--extend", arguments), dict[str, Any]()
     if extended and not {"-h", "--help"} & set(arguments):
         tables = (value_of(side, arguments) for side in ("--left", "--right"))
-        own = extension_of(storage_path(extended), *(None if path is None else Path(path) for path in tables))
+        own = extension_of(extended, *tables)
         default = {name: getattr(own, name) for name in (*INHERITED, *FORMAT)}
     description = "Make a task folder of texts and labelled pairs, or the evaluation sets of a task."
     return parse_options(Command, "prepare", description, arguments, default)

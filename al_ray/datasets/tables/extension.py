@@ -30,7 +30,7 @@ from al_ray.datasets.tables.texts import SideTexts, describe_texts, length_cell
 from al_ray.datasets.tables.to_task import decided_pairs, read_collection, side_texts
 from al_ray.datasets.task_folder import read_about, read_task, sealed
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import StoragePath, storage_path
 
 # Options of a task that hold for the tables that extend it.
 INHERITED = (
@@ -55,16 +55,32 @@ class GrownSide:
     read: tuple[str, ...] = ()
 
 
-def extension_of(task: StoragePath, left: Path | None = None, right: Path | None = None) -> OwnTexts:
+def extension_of(task: str | StoragePath, left: str | Path | None = None, right: str | Path | None = None) -> OwnTexts:
     """Return the options that extend a task by the rows of tables, which are read as those of the task were.
 
-    To change an option use `dataclasses.replace`. BadOption if the task was not made of tables of texts with ids.
+    `al_ray.prepare` makes the new task of them; to change an option use `dataclasses.replace`.
+
+    Examples:
+        >>> may, june = folder / "may.jsonl", folder / "june.jsonl"
+        >>> lines = ['{"id": 1, "text": "one"}', '{"id": 2, "text": "two"}', '{"id": 3, "text": "three"}']
+        >>> written = may.write_text(chr(10).join(lines[:2])), june.write_text(lines[2])
+        >>> source = al_ray.OwnTexts(left=may, id_column="id", text_columns="text")
+        >>> task = al_ray.prepare(source, folder / "tasks" / "may").task
+        >>> source = al_ray.extension_of(folder / "tasks" / "may", june)
+        >>> len(al_ray.prepare(source, folder / "tasks" / "june").task.left)
+        3
+
+    Raises:
+        BadOption: if the task was not made of tables of texts with ids.
+        WrongFolder: if the folder contains no task.
     """
-    mapping = _mapping(task)
+    folder = storage_path(str(task))
+    mapping = _mapping(folder)
     known = {one.name for one in fields(OwnTexts)}
     options = {name: mapping[name] for name in INHERITED if name in mapping and name in known}
-    tables = [path for path in (left, right) if path is not None]
-    return OwnTexts(**options, **inherited_format(mapping, tables), left=left, right=right, extend=task)
+    tables = [None if path is None else Path(path) for path in (left, right)]
+    form = inherited_format(mapping, [path for path in tables if path is not None])
+    return OwnTexts(**options, **form, left=tables[0], right=tables[1], extend=folder)
 
 
 def _mapping(task: StoragePath) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def june(folder: Path, rows=JUNE, labels=(), **options):
 
 def ids(task: Task, split: str, kind: str = "positives") -> list[tuple[str, str]]:
     pairs = getattr(task.splits[split], kind).tolist()
-    return [(task.left.ids[left], task.right.ids[right]) for left, right in pairs]
+    return [(str(task.left.ids[left]), str(task.right.ids[right])) for left, right in pairs]
 
 
 def texts(task: Task, split: str, side: str = "left") -> list[str]:
@@ -265,11 +265,11 @@ def growths(draw):
 
 
 def stated(task: Task, split: str) -> dict[frozenset[tuple[str, str]], bool]:
-    """Each pair of a split with a label, as the ids and texts of its two texts."""
+    """Each pair of a split with its label, as the ids and texts of its two texts."""
     kinds = {"positives": True, "stated_negatives": False}
     part = task.splits[split]
     return {
-        frozenset((task.left.ids[row], task.left.texts[row]) for row in pair): label
+        frozenset((str(task.left.ids[row]), str(task.left.texts[row])) for row in pair): label
         for kind, label in kinds.items()
         for pair in getattr(part, kind).tolist()
     }
