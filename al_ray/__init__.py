@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
     from al_ray.core.errors import AlRayError, LabelsAwaited
     from al_ray.datasets.sources import Synthetic
+    from al_ray.datasets.tables.extension import extension_of
     from al_ray.datasets.tables.format_options import TableOptions
     from al_ray.datasets.tables.options import OwnTexts
 
@@ -43,6 +44,7 @@ __all__ = (
     # A task: texts, splits and known pairs.
     "Synthetic",
     "OwnTexts",
+    "extension_of",
     "prepare",
     "load_task",
     # A run: its options and results.
@@ -91,6 +93,7 @@ _MODULES = {
     "GridConfig": "al_ray.apps.grid.spec",
     "LabelsAwaited": "al_ray.core.errors",
     "OwnTexts": "al_ray.datasets.tables.options",
+    "extension_of": "al_ray.datasets.tables.extension",
     "PairModel": "al_ray.api.models",
     "Run": "al_ray.api.runs",
     "RunConfig": "al_ray.active_learning.config",

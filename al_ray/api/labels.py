@@ -14,11 +14,13 @@ from al_ray.api.runs import Run
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import OPEN, WORDS, YES, Batch, Labelled, make_answers
 from al_ray.core.pairs import Pairs
+from al_ray.core.task import Task
 from al_ray.datasets.tables.format_options import TableOptions
-from al_ray.datasets.tables.label_tables import labels_table, read_task_labels, write_labels
+from al_ray.datasets.tables.label_tables import LabelTable, labels_table, read_task_labels, write_labels
 from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
+from al_ray.runs.existing_labels import labels_of_other_run
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder, bound_config, opened
@@ -67,17 +69,18 @@ def export_labels(
 
 def import_labels(
     run: str | StoragePath,
-    labels: str | Path,
+    labels: str | StoragePath,
     *,
     task: str | StoragePath | None = None,
     columns: str = LABEL_COLUMNS,
     table: TableOptions = TABLE,
 ) -> LabelImport:
-    """Add the labels of a table that a run lacks as its next round; `al_ray.run` with as many rounds trains on them.
+    """Add the labels of a table or of another run that a run lacks as its next round.
 
-    run: a run folder, or a new folder, which needs the task. columns: two ids and the label (1/0, yes/no, unsure), or
-    two ids of matches. table: the format of the table, and what to do with bad rows. A label that contradicts the run's
-    is a bad row.
+    `al_ray.run` with as many rounds trains on them. run: a run folder, or a new folder, which needs the task.
+    labels: a table, or a run folder, also of another task: its labels of pairs whose texts have the same ids and are
+    the same here. columns: of a table, two ids and the label (1/0, yes/no, unsure), or two ids of matches. table: the
+    format of the table, and what to do with bad rows. A label that contradicts the run's is a bad row.
 
     Examples:
         >>> labels, columns = folder / "labels.csv", "left_id,right_id,answer"
@@ -89,12 +92,12 @@ def import_labels(
         BadFile: if the table has a bad row, which the message names, or no label that the run lacks.
         WrongFolder: if a round of the run waits for answers.
     """
-    path, source = storage_path(str(run)), Path(labels)
+    path, source = storage_path(str(run)), storage_path(str(labels))
     with writing(path, None if task is None else storage_path(str(task))) as folder:
         _refuse_unused(path)
         ledger, faults = folder.ledger, BadRowLog(table.bad_rows, OR_SKIP)
         names = label_column_names("--columns", columns)
-        content = read_task_labels(source, names, table.reading, folder.task, faults)
+        content, left_out = _read_labels(source, names, table, folder.task, faults)
         known = ledger.labels_of(content.pairs)
         content.sheet.reject(
             (known != OPEN) & (known != content.labels),
@@ -106,12 +109,24 @@ def import_labels(
             raise BadFile(f"{source} holds no label that {path} lacks; there is nothing to import")
         number = _round_of(content.pairs[fresh], path, ledger)
         # A path may hold bytes that are not UTF-8.
-        by = os.fsencode(source).decode("utf-8", "backslashreplace")
+        by = os.fsencode(str(source)).decode("utf-8", "backslashreplace")
         answers = make_answers(np.arange(int(fresh.sum())), content.labels[fresh], by)
         ledger.add_answers(number, answers)
         ledger.seal(number)
     matches, repeated = int((answers.labels == YES).sum()), int((known == content.labels).sum())
-    return LabelImport(number, len(answers.rows), matches, repeated, Report(tuple(faults.skipped), content.settled))
+    report = Report(tuple(faults.skipped), {**content.settled, **left_out})
+    return LabelImport(number, len(answers.rows), matches, repeated, report)
+
+
+def _read_labels(
+    source: StoragePath, columns: tuple[str, ...], table: TableOptions, task: Task, faults: BadRowLog
+) -> tuple[LabelTable, dict[str, int]]:
+    """Return the labels of a run or of a table, and counts of those that are left out."""
+    if (source / "config.json").exists():
+        return labels_of_other_run(source, task)
+    if not isinstance(source, Path):
+        raise BadOption(f"--labels {source} holds no run, and tables are read from local paths; copy it to one")
+    return read_task_labels(source, columns, table.reading, task, faults), {}
 
 
 @contextmanager

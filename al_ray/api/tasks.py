@@ -3,8 +3,10 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from al_ray.core.errors import BadOption
 from al_ray.core.task import Task
 from al_ray.datasets.sources import TaskSource, command_of, read_source
+from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.datasets.tsv import Report
 from al_ray.runs.place import refuse_lost
@@ -35,11 +37,14 @@ def prepare(source: TaskSource, out: str | StoragePath) -> Preparation:
         BadFile: if a file of the source cannot be read; the message names the row.
         WrongFolder: if `out` contains another task.
     """
-    refuse_lost(storage_path(str(out)))
+    folder = storage_path(str(out))
+    refuse_lost(folder)
+    if isinstance(source, OwnTexts) and source.extend is not None and source.extend.resolve() == folder.resolve():
+        raise BadOption(f"--out {out} is the task that --extend names; a task is never changed, so give another --out")
     task, report = read_source(source)
     options = {name: str(value) if isinstance(value, Path | Uri) else value for name, value in asdict(source).items()}
     about = {"command": f"prepare {command_of(source)}", **options, "out": str(out)}
-    return Preparation(task, report, write_task(task, storage_path(str(out)), about))
+    return Preparation(task, report, write_task(task, folder, about))
 
 
 def load_task(path: str | StoragePath) -> Task:

@@ -3,15 +3,14 @@
 Or make the evaluation sets of a task: python -m jobs.prepare evaluation --task TASK
 """
 
-from al_ray.cli._prepare.options import Command, Evaluation
-from al_ray.cli._shared.entry import parse_options
+import sys
+
+from al_ray.cli._prepare.options import Evaluation, parse_arguments
 
 
 def main() -> None:
     """Make a task folder, or the evaluation sets of a task, and print the counts."""
-    options: Command = parse_options(
-        Command, "prepare", "Make a task folder of texts and labelled pairs, or the evaluation sets of a task."
-    )
+    options = parse_arguments(sys.argv[1:])
     if isinstance(options, Evaluation):
         from al_ray.cli._prepare.evaluation_sets import prepare_evaluation
 

@@ -4,6 +4,7 @@ A pair that cannot match is no pair of the pool: it is not found, counted or dra
 certain (Christen, Data Matching, 2012, chapter 4): it bounds the pool, and within it the search stays as it is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,11 +21,14 @@ class GroupCodes:
     """Group numbers of the left (l,) and of the right (r,) texts of a task: equal values have equal numbers, from 0.
 
     columns: the columns of the values. The two arrays are the same if the task is symmetric.
+    values: for each column the value of each group, "" for an empty cell; () if they are not known, as in a task that
+    was read from its folder. Only a task that grows needs them.
     """
 
     columns: tuple[str, ...]
     left: Codes
     right: Codes
+    values: Sequence[Sequence[str]] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,15 +2,19 @@
 
 rule.json                                  columns of the conditions: {"same": [...], "different": [...]}
 left-groups.parquet right-groups.parquet   same, different: group number of each text (no right one when symmetric)
+same-values.parquet different-values...    a column for each column of the condition: the values of each group, by its
+                                           number, "" for an empty cell (only in a task folder; for a task that grows)
 """
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pair_rule import GroupCodes, PairRule
+from al_ray.datasets.strings import Strings, as_array
 from al_ray.storage.files import make_table, read_json, read_parquet, write_json, write_parquet
 from al_ray.storage.uri import StoragePath
 
@@ -24,7 +28,32 @@ def write_rule(rule: PairRule, folder: StoragePath, symmetric: bool) -> None:
     if not symmetric:
         right = [one.right for one in rule.conditions.values()]
         write_parquet(folder / "right-groups.parquet", make_table(schema, right))
+    write_values(rule, folder)
     write_json(folder / RULE, {name: list(codes.columns) for name, codes in rule.conditions.items()})
+
+
+def write_values(rule: PairRule, folder: StoragePath) -> None:
+    """Write the values of the groups if they are known, unless the folder has them."""
+    for name, codes in rule.conditions.items():
+        path = folder / f"{name}-values.parquet"
+        if codes.values and not path.is_file():
+            columns = [pa.array(as_array(values), pa.string()) for values in codes.values]
+            write_parquet(path, pa.table(columns, names=list(codes.columns)))
+
+
+def read_values(rule: PairRule, folder: StoragePath) -> PairRule:
+    """Return the rule of a task folder with the values of its groups; BadFile if the folder lacks them."""
+    conditions = {}
+    for name, codes in rule.conditions.items():
+        path = folder / f"{name}-values.parquet"
+        cure = "run the command again that prepared the task: it adds the file and changes nothing else"
+        table = read_parquet(path, pa.schema([(column, pa.string()) for column in codes.columns]), cure=cure)
+        groups = 1 + int(max(codes.left.max(initial=-1), codes.right.max(initial=-1)))
+        if len(table) != groups:
+            raise BadFile(f"{path} does not have a value for each of {groups:,} groups; {cure}")
+        values = [Strings.of(column.cast(pa.large_string()).chunks) for column in table.columns]
+        conditions[name] = replace(codes, values=values)
+    return replace(rule, **conditions)
 
 
 def read_rule(

@@ -11,6 +11,7 @@ from al_ray.datasets.qqp import read_qqp
 from al_ray.datasets.question_logs import QuestionLogs, read_logs
 from al_ray.datasets.splitting import Shares, check_shares
 from al_ray.datasets.synthetic import synthetic_task
+from al_ray.datasets.tables.extension import read_extension
 from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.tables.to_task import read_own
 from al_ray.datasets.tsv import BadRows, Report
@@ -85,7 +86,9 @@ def read_source(source: TaskSource) -> tuple[Task, Report]:
     """Read a task and a report of skipped rows; BadFile or BadOption if the source cannot be read."""
     if not isinstance(source, Wikiqa) and source.seed < 0:
         raise BadOption(f"--seed is {source.seed}; give 0 or more")
-    if isinstance(source, OwnTexts):
+    if isinstance(source, OwnTexts) and source.extend is not None:
+        task, report = read_extension(source)
+    elif isinstance(source, OwnTexts):
         task, report = read_own(source, shares(source.split if source.split is not None else EVEN_SHARES))
     elif isinstance(source, QuestionLogs):
         task, report = read_logs(source, shares(source.split))

@@ -4,7 +4,7 @@ task.json                            name, symmetric, digest, labels_are, splits
 left.parquet right.parquet           id, text (no right.parquet when symmetric)
 left-fields.parquet right-fields...  a column per field: characters of its cell in each text (only if several columns
                                      were joined to the texts; for people who label, not part of the digest)
-rule.json *-groups.parquet           which pairs can match (only if not all can; datasets/pair_rules.py)
+rule.json *-groups... *-values...    which pairs can match (only if not all can; datasets/pair_rules.py)
 SPLIT/left.parquet right.parquet     row: the texts of the split, by their row above (no right.parquet when symmetric)
 SPLIT/positives.parquet              left, right: rows of the task's texts, in order of key
 SPLIT/stated_negatives.parquet       the same columns
@@ -37,7 +37,7 @@ from al_ray.datasets.corpus_file import (
     write_corpus,
     write_rows,
 )
-from al_ray.datasets.pair_rules import add_rule, read_rule, write_rule
+from al_ray.datasets.pair_rules import add_rule, read_rule, write_rule, write_values
 from al_ray.datasets.strings import add_strings, as_strings
 from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
 from al_ray.storage.uri import StoragePath, Uri, put_folder
@@ -163,8 +163,11 @@ def _refuse_other(task: Task, folder: StoragePath) -> bool:
     other = read_about(folder) if (folder / "task.json").is_file() else None
     if other is not None and other["digest"] == task.digest:
         log.info("%s already contains this task", folder)
-        # An earlier version wrote no fields, and the digest does not tell by which columns people see the texts.
+        # An earlier version wrote neither fields nor values of groups, and the digest does not tell by which columns
+        # people see the texts.
         _write_fields(task, folder)
+        if task.rule is not None:
+            write_values(task.rule, folder)
         if _labels_are(other, folder) != task.labels_are:
             log.info("the labels of %s are %s from now on", folder, task.labels_are)
             write_json(folder / "task.json", {**other, "labels_are": task.labels_are})

@@ -6,14 +6,17 @@ import numpy as np
 
 from al_ray.active_learning.strategies import stated
 from al_ray.core.errors import BadFile, BadOption, MissingSplit, WrongFolder
-from al_ray.core.labels import STATED, Batch, Labelled, make_answers
+from al_ray.core.labels import STATED, UNSURE, Batch, Labelled, make_answers
 from al_ray.core.pairs import Pairs
+from al_ray.core.same_texts import rows_in
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
-from al_ray.datasets.tables.label_tables import read_task_labels
+from al_ray.datasets.tables.columns import TableRows
+from al_ray.datasets.tables.label_tables import LabelTable, read_task_labels
 from al_ray.datasets.tables.reader import TableFormat
+from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import BadRowLog
-from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -73,6 +76,31 @@ def _of_run(path: StoragePath, task: Task) -> Labelled:
     keys = space.keys(bought.pairs)
     last = np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])
     return _decided(space.pairs(keys[last]), bought.labels[last], str(path))
+
+
+def labels_of_other_run(run: StoragePath, task: Task) -> tuple[LabelTable, dict[str, int]]:
+    """Return the labels of a run that are labels of training pairs of a task, the latest of each pair, with counts.
+
+    The task may be another than that of the run: a text is found by its id, and only if it is still the same text.
+    """
+    before = read_task(storage_path(bound_config(run).task))
+    if before.symmetric != task.symmetric:
+        kinds = "one set of texts", "two sets of texts"
+        there, here = kinds if before.symmetric else kinds[::-1]
+        raise BadOption(f"--labels {run} is a run on {there}, and the task has {here}; give a run on such a task")
+    labelled, space = RunFolder(run, before).ledger.labelled(), task.split("train").space
+    pairs, changed = rows_in(task, before, labelled.pairs)
+    here = space.holds(pairs)
+    keys, labels = space.keys(pairs[here]), labelled.labels[here]
+    last = np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])
+    sheet = TableRows(Path(str(run)), {}, np.flatnonzero(here)[last], None)
+    table = LabelTable(
+        sheet, space.pairs(keys[last]), labels[last], len(last), 0, int((labels[last] == UNSURE).sum()), 0
+    )
+    return table, {
+        "labels that are not imported, as a text of the pair has changed": int(changed.sum()),
+        "labels that are not imported, as the pair is none of train here": int((~here & ~changed).sum()),
+    }
 
 
 def _decided(pairs: Pairs, labels: Labels, words: str) -> Labelled:

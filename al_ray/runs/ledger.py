@@ -96,7 +96,8 @@ class Ledger:
         """Yield the batch and the labels of each of these rounds; corrections are read once for all of them."""
         tables = list(self.corrections())
         pairs = [as_pairs(table["left"].to_numpy(), table["right"].to_numpy()) for table in tables]
-        keys = np.concatenate([NO_KEYS, *map(self.space.keys, pairs)])
+        # A task may have no pairs of this split; then there is no space and no correction.
+        keys = np.concatenate([NO_KEYS, *(self.space.keys(some) for some in pairs)])
         labels = np.concatenate([np.empty(0, dtype=np.uint8), *(table["label"].to_numpy() for table in tables)])
         for number in numbers:
             batch, answered = self._known_batch(number), self.first_labels(number)

@@ -106,10 +106,7 @@ class RunFolder:
 
     def _transfer(self, config: RunConfig) -> str:
         """Return how the labels of this run get into a run of another task, for an error."""
-        return (
-            f", and take the labels along: jobs.labels export --run {self.path} --out labels.csv --every-column; then "
-            f"jobs.labels import --run NEW --task {config.task} --labels labels.csv --columns left_id,right_id,answer"
-        )
+        return f", and take the labels along: jobs.labels import --run NEW --task {config.task} --labels {self.path}"
 
     @property
     def last(self) -> int:

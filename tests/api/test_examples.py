@@ -13,6 +13,7 @@ import al_ray
 FUNCTIONS = [
     al_ray.prepare,
     al_ray.load_task,
+    al_ray.extension_of,
     al_ray.recipe,
     al_ray.run,
     al_ray.load_run,

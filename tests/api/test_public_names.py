@@ -16,7 +16,7 @@ HEAVY = {"torch", "ray", "faiss", "transformers", "sentence_transformers", "skle
 def test_all_names_exactly_these():
     """A name that is added or removed here is a change of the public face: say so in the changelog."""
     assert set(al_ray.__all__) == {
-        *("Synthetic", "OwnTexts", "prepare", "load_task"),
+        *("Synthetic", "OwnTexts", "extension_of", "prepare", "load_task"),
         *("RunConfig", "SearchConfig", "TrainingConfig", "EvaluationConfig", "ClusterConfig"),
         "recipe",
         *("Axes", "GridConfig", "run_grid", "TrainConfig", "train_bi_encoder", "train_cross_encoder"),

@@ -205,7 +205,7 @@ SAID = [
     ({}, "--config run --out run --task two", "is a run with other options (task: "),
     # What is wrong is the run or its task: how an oracle is loaded is looked at afterwards.
     ({}, f"{OVER} --oracle nowhere:label", "(oracle: 'simulated' there, 'nowhere:label' here); give another --out"),
-    ({}, f"{OVER} --task two --oracle nowhere:label", "take the labels along: jobs.labels export --run run"),
+    ({}, f"{OVER} --task two --oracle nowhere:label", "jobs.labels import --run NEW --task two --labels run"),
     ({}, "--config run --out run --encoder enc", "(encoder: 'random-bert' there, 'enc' here); give another --out"),
     *(({f"task/{file}": content}, RUN, words) for file, content, words in (
         ("left.parquet", None, "task/left.parquet is missing; move task away and make the task again"),

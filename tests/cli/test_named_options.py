@@ -56,6 +56,8 @@ EXCEPTIONS = {
     # Of the oracles that a run may have, labels makes those of people alone.
     "al_ray.oracles.function.",
     "al_ray.oracles.cross_encoder.",
+    # The options of a command of match, whose name begins it.
+    "al_ray.apps.matching.model.match_command",
     # An option of pip.
     "al_ray.runs.trackers.mlflow.INSTALL",
 }

@@ -362,6 +362,74 @@ def test_bad_input_is_refused_in_one_line_and_leaves_nothing(tmp_path, monkeypat
     assert sorted(tmp_path.iterdir()) == before
 
 
+OLD = f"{LABELLED} --split-column part --same u"
+MORE = "--extend old --left n.csv"
+BAD_EXTENSIONS = [
+    ("--extend old", "--extend is without new texts; give --left FILE or --right FILE"),
+    ("--extend old --source p.csv", "--extend and --source exclude one another; give the new texts as --left FILE"),
+    ("--extend old --right n.csv", "--extend old: it pairs its texts with each other; give the new ones as --left"),
+    (f"{MORE} --split 1,0,0", "--extend puts all new texts in train; leave out --split and --split-column"),
+    (f"{MORE} --split-column part", "--extend puts all new texts in train"),
+    (f"{MORE} --text-columns t,part", "a text of the task is made of t, not of t, part; give as many text columns"),
+    (f"{MORE} --same part", "--extend old: the task has --same u, and cannot get another rule; leave it out"),
+    (f"{MORE} --different part", "--extend old: the task has --same u, and cannot get another rule"),
+    ("--extend old --left nowhere.csv", "nowhere.csv cannot be read"),
+    ("--extend old --left p.csv", "p.csv:1 has no column 't'; it has: 'one', 'two', 'label'"),
+    ("--extend old --left p.csv --text-columns one --same two", "cannot get another rule"),
+    (f"{MORE} --id-column nr", "n.csv:1 has no column 'nr'"),
+    (f"{MORE} --labels l.csv --label-columns a,b", "l.csv:1 has no column 'a'"),
+    (f"{MORE} --labels m.csv", "m.csv:2: its 'right' is '9', which is not an id of old or n.csv"),
+    (f"{MORE} --labels l.csv --no-closure --label-columns left,right", "old has the label no for this pair"),
+    (f"{MORE} --out old", "--out old is the task that --extend names; a task is never changed, so give another --out"),
+    (f"{MORE} --out t.csv", "t.csv exists and holds something else; choose another --out"),
+    ("--extend numbers --left n.csv", "--extend numbers: the ids of its texts are row numbers"),
+    ("--extend equals --left n.csv", "--extend equals: it was not made of tables of texts"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), BAD_EXTENSIONS, ids=[f"{number:02d}" for number in range(19)])
+def test_a_bad_extension_is_refused_in_one_line_and_leaves_nothing(tmp_path, monkeypatch, capsys, line, said):
+    texts = "id,t,u,part\n1,one,a,train\n2,two,a,train\n3,three,a,train\n"
+    new = "id,t,u,part\n3,three,a,\n4,four,a,\n"
+    monkeypatch.chdir(put(tmp_path, t__csv=texts, n__csv=new, m__csv="left,right,label\n1,9,yes\n"))
+    here(monkeypatch, f"{OLD} --out old")
+    here(monkeypatch, "--left t.csv --text-columns t --out numbers")
+    here(monkeypatch, f"{SOURCE} --out equals")
+    here(monkeypatch, f"{MORE} --out new")
+    capsys.readouterr()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(SystemExit) as stop:
+        here(monkeypatch, line if "--out" in line else f"{line} --out made")
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert said in error
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_an_extension_needs_no_options_again_and_a_rerun_changes_nothing(tmp_path, monkeypatch, capsys):
+    texts, new = ("id;t;u;part\n1;one;a;train\n2;two;a;dev\n", "id;t;u\n2;two;a\n4;four;a\n5;five;a\n")
+    monkeypatch.chdir(put(tmp_path, t__csv=texts, n__csv=new, l__csv="a;b\n4;5\n"))
+    here(
+        monkeypatch, f"{SOUND} --split-column part --same u --delimiter ; --max-length 9 --out old".replace(";", "';'")
+    )
+    line = f"{MORE} --labels l.csv --label-columns a,b --out new"
+    here(monkeypatch, line)
+    printed = capsys.readouterr().out
+    assert "n.csv: 3 texts\n" in printed
+    assert "\n  new: 2, changed: 0, as before: 1\n--same u: 6 of 6 pairs can match (100.00%)\n" in printed
+    task = read_task(tmp_path / "new")
+    assert (task.name, task.left.ids) == ("t", ("1", "2", "4", "5"))
+    assert task.splits["train"].space.left.tolist() == [0, 2, 3]
+    assert task.splits["train"].positives.tolist() == [[2, 3]]
+    about = json.loads((tmp_path / "new" / "task.json").read_text())["provenance"]
+    assert {name: about[name] for name in ("extend", "left", "text_columns", "same", "delimiter", "max_length")} == {
+        "extend": "old", "left": "n.csv", "text_columns": "t", "same": "u", "delimiter": ";", "max_length": 9
+    }  # fmt: skip
+    here(monkeypatch, line)
+    assert "already there, unchanged: new" in capsys.readouterr().out
+
+
 def test_the_files_of_the_table_are_sound_but_for_what_is_wrong(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(put(tmp_path))
     for number, line in enumerate((SOUND, LABELLED, SOURCE, f"{SOUND} --split-column part", f"{SOURCE} --two-sided")):

@@ -107,7 +107,8 @@ def test_status_counts_the_answers_of_the_person(journey):
     rounds = [line.split()[:3] for line in last[first : first + 4]]
     assert rounds == [[f"{n + 1}", f"{60 * n + 60}", f"{yes[n]}"] for n in range(4)]
     assert last[first + 4].startswith("planned by speeds of ")
-    assert last[-1] == f"results: {RUN}"
+    match = f"match with it: python -m jobs.match --model {RUN} --left FILE --at-boundary --out DIR"
+    assert last[-2:] == [f"results: {RUN}", match]
 
 
 def test_the_command_of_the_readme_writes_the_matches_and_clusters(journey):

@@ -7,13 +7,13 @@ import pytest
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.serialization import as_dict
-from al_ray.core.errors import BadFile, MissingSplit
+from al_ray.core.errors import BadFile, BadOption, MissingSplit
 from al_ray.core.labels import NO, UNSURE, YES, Batch, make_answers
-from al_ray.core.task import Split, Task
+from al_ray.core.task import Corpus, Split, Task
 from al_ray.datasets.tables.reader import TableFormat
-from al_ray.datasets.task_folder import sealed
+from al_ray.datasets.task_folder import sealed, write_task
 from al_ray.datasets.tsv import BadRowLog
-from al_ray.runs.existing_labels import read_existing_labels
+from al_ray.runs.existing_labels import labels_of_other_run, read_existing_labels
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import write_json
 
@@ -88,3 +88,30 @@ def test_what_holds_no_label_is_refused(make_task, tmp_path):
     silent = sealed("silent", True, task.left, task.right, {"train": Split("train", train.space, nothing, nothing)})
     with pytest.raises(MissingSplit, match="no pair is stated"):
         labels("stated", silent)
+
+
+def whole(symmetric: bool, **texts: str) -> Task:
+    """A task of these texts by id, all in train; its pairs are all of them."""
+    corpus = Corpus(tuple(texts), tuple(texts.values()))
+    rows, none = np.arange(len(texts)), np.empty((0, 2), dtype=np.int64)
+    bare = Task("t", symmetric, corpus, corpus, {}, "")
+    return sealed("t", symmetric, corpus, corpus, {"train": Split("train", bare.space(rows, rows), none, none)})
+
+
+def test_labels_of_a_run_on_another_task_are_those_of_texts_that_are_the_same_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = whole(True, a="one", b="two", c="three", d="four", e="five")
+    write_task(before, tmp_path / "task", {})
+    # (a, b) is bought both ways round: the later label counts. d is gone, and the text of c is another.
+    rounds = [([[0, 1], [0, 2], [0, 4], [3, 4]], [YES, YES, UNSURE, NO]), ([[1, 0]], [NO]), ([[1, 4]], [YES])]
+    run = run_of(tmp_path / "run", before, rounds, complete=2)
+    now = whole(True, e="five", c="another", b="two", new="two", a="one")
+    table, left_out = labels_of_other_run(run, now)
+    pairs = [{now.left.ids[row] for row in pair} for pair in table.pairs.tolist()]
+    # Rows of c, b and a are 1, 2 and 4 now, and a pair has its lower row first.
+    assert table.pairs.tolist() == [[0, 4], [2, 4], [0, 2]]
+    assert (pairs, table.labels.tolist()) == ([{"a", "e"}, {"a", "b"}, {"b", "e"}], [UNSURE, NO, YES])
+    assert list(left_out.values()) == [1, 1]
+    assert table.settled == {"rows without an answer": 0, "rows that repeat a pair": 0}
+    with pytest.raises(BadOption, match="is a run on one set of texts, and the task has two sets of texts"):
+        labels_of_other_run(run, whole(False, a="one", b="two"))

@@ -322,3 +322,8 @@ def test_any_sequence_is_as_lists_would_have_it(make_task: MakeTask, symmetric: 
             for number, pairs in ((1, one), (2, two)):
                 assert book.labels(number).tolist() == twin.labels(number)
                 assert book.labels_of(pairs).tolist() == [([OPEN, *twin.all_of(pair)])[-1] for pair in pairs.tolist()]
+
+
+def test_a_split_without_pairs_has_no_labels(tmp_path, make_task):
+    # small_task has no test pairs; jobs.match reads the labels of dev of a task that may have none.
+    assert len(Ledger(tmp_path, make_task(True), "test").labelled()) == 0

@@ -1,8 +1,10 @@
 """The model that matches: the last model of a run, its calibrated scores, and the labels of the run."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
@@ -46,9 +48,37 @@ class MatchingModel:
     @property
     def table_options(self) -> Mapping[str, Any]:
         """Return the options by which the tables of the task were read; {} if it was made of no tables of texts."""
-        provenance = read_about(storage_path(self.config.task)).get("provenance", {})
-        of_texts = provenance.get("command") == "prepare pairs" and provenance.get("source") is None
-        return provenance if of_texts else {}
+        return table_options(self.config)
+
+
+def match_command(run: RunFolder) -> str | None:
+    """Return the command that matches tables by the last model of a run, FILE and DIR left to fill in.
+
+    None if the run has no model, or one that cannot match.
+    """
+    config = bound_config(run.path)
+    if not run.last or is_cnn(config.encoder):
+        return None
+    model = run.model(run.last)
+    assert model.scorer is not None
+    # Between two tables mutual best matches need no cutoff.
+    side = " --at-boundary" if isfinite(model.scorer.boundary) else " --best N"
+    if not run.task.symmetric or needs_two_sides(model, config):
+        side = " --right FILE"
+    columns = "" if table_options(config) else " --text-columns NAME"
+    return f"python -m jobs.match --model {shlex.quote(str(run.path))} --left FILE{side}{columns} --out DIR"
+
+
+def table_options(config: RunConfig) -> Mapping[str, Any]:
+    """Return the options by which the tables of a run's task were read; {} if it was made of no tables of texts."""
+    provenance = read_about(storage_path(config.task)).get("provenance", {})
+    of_texts = provenance.get("command") == "prepare pairs" and provenance.get("source") is None
+    return provenance if of_texts else {}
+
+
+def needs_two_sides(model: Model, config: RunConfig) -> bool:
+    """Return whether a model treats left and right texts in different ways, so that it cannot match one table."""
+    return bool(model.scorer is not None and model.scorer.neighbourhood) or config.prompt_right is not None
 
 
 def open_model(run: StoragePath, number: int | None = None) -> MatchingModel:

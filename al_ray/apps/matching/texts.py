@@ -10,7 +10,7 @@ from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Corpus, Task
-from al_ray.datasets.tables.format_options import TableOptions
+from al_ray.datasets.tables.format_options import FORMAT, TableOptions, inherited_format
 from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.tables.to_task import read_corpus, read_own
 from al_ray.datasets.task_folder import read_task, write_task
@@ -19,7 +19,6 @@ from al_ray.storage.uri import StoragePath
 
 # Of the task's own tables: which columns are read, and which pairs can match.
 MAPPING = ("text_columns", "id_column", "right_text_columns", "right_id_column", "same", "different")
-FORMAT = ("format", "delimiter", "quoting", "encoding", "header")
 
 
 def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Report]:
@@ -129,10 +128,8 @@ def table_source(options: MatchOptions, mapping: Mapping[str, Any], max_length: 
     chosen = {
         name: mapping.get(name) if value is None and "right" not in name else value for name, value in chosen.items()
     }
-    # A delimiter says nothing about a Parquet file.
     assert options.left is not None
-    same_kind = Path(str(mapping.get("left"))).suffix == options.left.suffix
-    plain, before = TableOptions(), mapping if same_kind else {}
+    plain, before = TableOptions(), inherited_format(mapping, [options.left])
     for name in FORMAT:
         value = getattr(options, name)
         chosen[name] = before.get(name, getattr(plain, name)) if value is None else value

@@ -60,8 +60,9 @@ class Table(OfRun, TableOptions):
 class Import(Table):
     """Add labels bought elsewhere as the next round of a run, or as the seed set of a new one."""
 
-    labels: Path
-    """Table of labels: Parquet, CSV, TSV or JSON lines."""
+    labels: PathOrUri
+    """Table of labels: Parquet, CSV, TSV or JSON lines; or a run folder, also of another task, such as that of last
+    month: its labels of pairs whose texts have the same ids and are the same here."""
     task: PathOrUri | None = None
     """Task folder; required for a new run folder."""
 

@@ -78,7 +78,12 @@ def import_table(options: Import) -> None:
     print(f"round {done.round}: {done.labels:,} labels, {done.matches:,} of them matches; {done.known:,} known before")
     for line in done.report.lines():
         print(line)
-    options_of_run = "" if (options.run / "config.json").exists() else " (add the options of the run)"
+    new = not (options.run / "config.json").exists()
+    if new and (options.labels / "config.json").exists():
+        out, task, config = (shlex.quote(str(path)) for path in (options.run, options.task, options.labels))
+        print(f"to train on them: python -m jobs.run --config {config} --task {task} --out {out}")
+        return
+    options_of_run = " (add the options of the run)" if new else ""
     print(f"to train on them{options_of_run}: {run_line(options.run, done.round, options.task)}")
 
 

@@ -7,9 +7,11 @@ from typing import Any
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.api.runs import ORACLE
+from al_ray.apps.matching.model import match_command
 from al_ray.apps.planning.hardware import CPU, CUDA, read_constants
 from al_ray.apps.planning.planned_and_used import compare_with_plan
 from al_ray.cli._run.options import Options
+from al_ray.cli._shared.entry import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster import run as cluster_run
 from al_ray.cluster.run import OnEnd, Peaks, RunSpec
@@ -42,7 +44,15 @@ def run_command(options: Options) -> None:
     for figures in folder.dev_labels.estimates():
         print(format_estimate(figures))
     print(*compared, sep="\n")
+    print_results(folder)
+
+
+def print_results(folder: RunFolder) -> None:
+    """Print where the results of a run are, and the command that matches with its model."""
     print(f"results: {folder.path}")
+    command = match_command(folder)
+    if command is not None:
+        print(f"match with it: {as_called(command)}")
 
 
 def run(

@@ -27,7 +27,7 @@ COMMANDS = Path(__file__).parents[1]
 """The folder of the commands: each is a module NAME.py with a function `main`."""
 PATHS = {
     *("--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"),
-    *("--rerank", "--like", "--questions", "--constants", "--into"),
+    *("--rerank", "--like", "--questions", "--constants", "--into", "--extend"),
 }
 """Options that take a path: an empty one is an error."""
 PathOrUri = Annotated[
@@ -104,6 +104,12 @@ def program_of(name: str) -> str:
     if sys.argv[0].startswith(("al-ray ", "python -m ")):
         return sys.argv[0]
     return name if " " in name else f"python -m jobs.{name}"
+
+
+def as_called(command: str) -> str:
+    """Return a command `python -m jobs.NAME ...` in the form in which the user called this one: `al-ray NAME ...`."""
+    called = program_of(Path(sys.argv[0]).stem)
+    return command.replace("python -m jobs.", called[: max(map(called.rfind, " .")) + 1], 1)
 
 
 def job(main: Callable[[], None]) -> None:

@@ -29,7 +29,7 @@ def to_tyro(kind: Any, default: Any = None, unused: Sequence[str] = ()) -> Any:
     for fields of fields: they belong to a block of options that several commands share, and this one does not use them.
     """
     if get_origin(kind) in (Union, UnionType):
-        return reduce(or_, (to_tyro(member) for member in get_args(kind)))
+        return reduce(or_, (to_tyro(member, default) for member in get_args(kind)))
     if get_origin(kind) is Annotated:
         inner, *extras = get_args(kind)
         return Annotated[(to_tyro(inner), *extras)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from al_ray.apps.cross_encoder.folder import is_cross_encoder
 from al_ray.apps.cross_encoder.pipeline import Retriever, train_and_evaluate
 from al_ray.cli._evaluate.printout import print_difference, print_evaluation
-from al_ray.cli._run.pipeline import run, table
+from al_ray.cli._run.pipeline import print_results, run, table
 from al_ray.cli._shared.progress import Progress
 from al_ray.cli._train.options import Options
 from al_ray.core.errors import BadOption, WrongFolder
@@ -45,7 +45,7 @@ def run_command(options: Options) -> None:
         train_bi_encoder(options, task, labelled)
     else:
         train_cross_encoder(options, task, labelled, retriever)
-    print(f"results: {options.out}")
+        print(f"results: {options.out}")
 
 
 def check_options(options: Options) -> None:
@@ -93,4 +93,6 @@ def train_bi_encoder(options: Options, task: Task, labelled: Labelled) -> None:
     """Train a bi-encoder: a run of one round, whose seed set is the labelled pairs."""
     with opened(options.out, task) as folder:
         write_first_round(folder, labelled)
-    print(table(run(options.config.run(len(labelled)), options.cluster, options.out).metrics()))
+    folder = run(options.config.run(len(labelled)), options.cluster, options.out)
+    print(table(folder.metrics()))
+    print_results(folder)

@@ -1,8 +1,10 @@
 """Options for the file format of a user's tables."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from tyro.constructors import PrimitiveConstructorSpec
 
@@ -20,6 +22,9 @@ ColumnNames = Annotated[
     ),
 ]
 """Names of columns, separated by commas; on a command line also by spaces."""
+
+
+FORMAT = ("format", "delimiter", "quoting", "encoding", "header")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +51,13 @@ class TableOptions:
         """Return the format as one value."""
         delimiter = "\t" if self.delimiter in ("tab", "\\t") else self.delimiter
         return TableFormat(self.format, delimiter, self.quoting, self.encoding, self.header)
+
+
+def inherited_format(mapping: Mapping[str, Any], tables: Iterable[Path]) -> dict[str, Any]:
+    """Return the options of the format by which a task was read, for new tables of the same kind; {} for another kind.
+
+    mapping: options of prepare pairs. A delimiter of CSV files says nothing about a Parquet file.
+    """
+    kinds = {Path(str(mapping[side])).suffix for side in ("left", "right") if mapping.get(side) is not None}
+    same_kind = kinds and {path.suffix for path in tables} <= kinds
+    return {name: mapping[name] for name in FORMAT if name in mapping} if same_kind else {}

@@ -1,12 +1,14 @@
 """Options for a user's own tables, and the check of their combinations."""
 
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from al_ray.core.errors import BadOption
 from al_ray.core.task import LabelsAre
 from al_ray.datasets.tables.format_options import ColumnNames, TableOptions
+from al_ray.storage.uri import StoragePath
 
 LABEL_COLUMNS = "left,right,label"
 HALVES = "--source needs --text-columns of one text, then as many of the other, such as text1,text2"
@@ -56,14 +58,16 @@ class OwnTexts(TableOptions):
     """Random seed of the split."""
     max_length: int = 128
     """Maximum tokens per text of your encoder; the report counts longer texts."""
+    extend: StoragePath | None = None
+    """Task folder made by prepare pairs: the new task has its texts, splits and labels, and the rows of --left and
+    --right. New texts are in train. What is not given is as for that task."""
 
     def check(self) -> None:
         """Validate the combination of options, before any file is read."""
         pairs, label_files = self.source is not None, self.labels is not None
         for wrong, cure in (
+            *(self._wrong_alone() if self.extend is None else self._wrong_extension()),
             (pairs and self.left is not None, "--left and --source exclude one another; give one of them"),
-            (self.right is not None and self.left is None, "--right is without --left; give both, or --left alone"),
-            (not pairs and self.left is None, "give --left FILE (texts) or --source FILE (pairs of texts)"),
             (pairs and label_files, "--labels goes with --left; with --source name the --label-column"),
             (pairs and self.id_column is not None, "--id-column goes with --left; leave it out with --source"),
             (not pairs and self.label_column is not None, "--label-column goes with --source; give --label-columns"),
@@ -71,11 +75,6 @@ class OwnTexts(TableOptions):
             (
                 pairs and (self.same or self.different) is not None,
                 "--same and --different go with --left; leave them out with --source",
-            ),
-            (self.label_columns is not None and not label_files, "--label-columns is without --labels FILE"),
-            (
-                self.right is None and (self.right_id_column or self.right_text_columns) is not None,
-                "--right-id-column and --right-text-columns are without --right FILE",
             ),
             (
                 self.right is not None and (self.id_column is None) and self.right_id_column is not None,
@@ -89,6 +88,26 @@ class OwnTexts(TableOptions):
                 raise BadOption(cure)
         self._check_columns()
         self._check_files()
+
+    def _wrong_alone(self) -> Iterator[tuple[bool, str]]:
+        """Yield conditions of a new task, each whether it is violated, and the cure."""
+        pairs = self.source is not None
+        yield self.right is not None and self.left is None, "--right is without --left; give both, or --left alone"
+        yield not pairs and self.left is None, "give --left FILE (texts) or --source FILE (pairs of texts)"
+        yield self.label_columns is not None and self.labels is None, "--label-columns is without --labels FILE"
+        of_right = self.right is None and (self.right_id_column or self.right_text_columns) is not None
+        yield of_right, "--right-id-column and --right-text-columns are without --right FILE"
+
+    def _wrong_extension(self) -> Iterator[tuple[bool, str]]:
+        """Yield conditions of a task that extends another, each whether it is violated, and the cure."""
+        yield self.source is not None, "--extend and --source exclude one another; give the new texts as --left FILE"
+        yield (
+            self.left is None and self.right is None,
+            "--extend is without new texts; give --left FILE or --right FILE",
+        )
+        yield self.id_column is None, "--extend finds texts by their ids; give their --id-column"
+        split = (self.split or self.split_column) is not None
+        yield split, "--extend puts all new texts in train; leave out --split and --split-column"
 
     def _check_columns(self) -> None:
         texts = column_names("--text-columns", self.text_columns)

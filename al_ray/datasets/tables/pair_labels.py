@@ -78,13 +78,24 @@ def deal_splits(space: PairSpace, known: PairLabels, shares: Shares, seed: int) 
 def build_task(
     name: str, left: Corpus, right: Corpus, known: PairLabels, split_of: Numbers, space: PairSpace, closure: bool
 ) -> tuple[Task, dict[str, int]]:
-    """Build the task, and count the labelled pairs that it leaves out.
+    """Build the task, and count the labelled pairs that it leaves out. closure: see `settle_labels`."""
+    positives, negatives, settled = settle_labels(known, space, closure)
+    splits = build_splits(space, split_of, positives, negatives)
+    included = sum(len(split.positives) + len(split.stated_negatives) for split in splits.values())
+    settled["known pairs that cross the given splits (they belong to none)"] = (
+        len(positives) + len(negatives) - included
+    )
+    return sealed(name, space.symmetric, left, right, splits, space.rule), settled
+
+
+def settle_labels(known: PairLabels, space: PairSpace, closure: bool) -> tuple[Pairs, Pairs, dict[str, int]]:
+    """Return the positives (p, 2) and the negatives (q, 2) of a space, and the counts of labels that it leaves out.
 
     closure: in a symmetric task, all texts connected by positives match each other, whatever their labels say.
     """
     positives, negatives, denied = known.positives, known.negatives, 0
     if closure and space.symmetric:
-        matched = components(len(left), positives)
+        matched = components(len(space.left), positives)
         _refuse_avalanche(matched)
         positives, inside = pairs_within(matched), matched[negatives[:, 0]] == matched[negatives[:, 1]]
         negatives, denied = negatives[~inside], int(inside.sum())
@@ -93,15 +104,15 @@ def build_task(
         can_match = [space.rule.allows(pairs) for pairs in kept]
         kept = [pairs[allowed] for pairs, allowed in zip(kept, can_match, strict=True)]
         apart = [int((~allowed).sum()) for allowed in can_match]
-    splits = build_splits(space, split_of, *kept)
-    included = sum(len(split.positives) + len(split.stated_negatives) for split in splits.values())
-    settled = {
-        "MATCHES that --same or --different exclude (no search can find them)": apart[0],
-        "stated negatives that --same or --different exclude": apart[1],
-        "stated negatives inside a component of positives (the closure wins)": denied,
-        "known pairs that cross the given splits (they belong to none)": sum(map(len, kept)) - included,
-    }
-    return sealed(name, space.symmetric, left, right, splits, space.rule), settled
+    return (
+        kept[0],
+        kept[1],
+        {
+            "MATCHES that --same or --different exclude (no search can find them)": apart[0],
+            "stated negatives that --same or --different exclude": apart[1],
+            "stated negatives inside a component of positives (the closure wins)": denied,
+        },
+    )
 
 
 def _refuse_avalanche(matched: Numbers) -> None:

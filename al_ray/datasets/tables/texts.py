@@ -105,12 +105,17 @@ def require_ids(sheet: TableRows, column: str | None, faults: BadRowLog) -> Tabl
 
 def measure_cells(sheet: TableRows, columns: Sequence[str]) -> dict[str, Any]:
     """Return the characters (n,) of the cells of text columns, 0 for an empty one, under names that no cells have."""
-    return {f"length of {name}": compute.utf8_length(sheet.cells[name]).fill_null(0) for name in columns}
+    return {length_cell(name): compute.utf8_length(sheet.cells[name]).fill_null(0) for name in columns}
+
+
+def length_cell(name: str) -> str:
+    """Return the name under which `measure_cells` returns the characters of a column."""
+    return f"length of {name}"
 
 
 def field_lengths(sheet: TableRows, columns: Sequence[str]) -> Rows:
     """Return the characters (n, k) of k columns that `measure_cells` measured."""
-    return np.stack([sheet.cells[f"length of {name}"].to_numpy() for name in columns], axis=1)
+    return np.stack([sheet.cells[length_cell(name)].to_numpy() for name in columns], axis=1)
 
 
 def fields(columns: Sequence[str], lengths: Rows) -> Fields | None:

@@ -71,25 +71,25 @@ def read_corpus(options: OwnTexts) -> tuple[Corpus, Report]:
     assert options.left is not None
     faults = BadRowLog(options.bad_rows, OR_SKIP)
     columns = column_names("--text-columns", options.text_columns)
-    texts = _side(_collection(options, options.left, options.id_column, columns, faults), columns)
+    texts = side_texts(read_collection(options, options.left, options.id_column, columns, faults), columns)
     return texts.corpus(), Report(tuple(faults.skipped), {}, tuple(describe_texts(texts, options.max_length)))
 
 
 def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTables:
     """Read one or two tables of texts, and the table of labels."""
     columns, conditions = column_names("--text-columns", options.text_columns), options.columns_of_rule()
-    sheet, split_of = _collection(options, path, options.id_column, columns, faults), None
+    sheet, split_of = read_collection(options, path, options.id_column, columns, faults), None
     if options.split_column is not None:
         sheet, split_of = read_splits(sheet, options.split_column, faults)
-    left, rule = _side(sheet, columns), pair_rule(conditions, sheet, sheet)
+    left, rule = side_texts(sheet, columns), pair_rule(conditions, sheet, sheet)
     right = left
     read = list(describe_texts(left, options.max_length))
     if options.right is not None:
         if options.right_text_columns is not None:
             columns = column_names("--right-text-columns", options.right_text_columns)
         ids = options.right_id_column or options.id_column
-        others = _collection(options, options.right, ids, columns, faults)
-        right, rule = _side(others, columns), pair_rule(conditions, sheet, others)
+        others = read_collection(options, options.right, ids, columns, faults)
+        right, rule = side_texts(others, columns), pair_rule(conditions, sheet, others)
         read += describe_texts(right, options.max_length)
     known = UNLABELLED
     if options.labels is not None:
@@ -100,12 +100,12 @@ def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTabl
             replace(options.reading, naming="; name its columns with --label-columns"),
         )
         table = read_label_table(options.labels, columns, reading, (left, right), space, faults, hint)
-        known = _pair_labels(table, space)
+        known = decided_pairs(table, space)
         read.append(f"{options.labels}: {table.rows:,} rows of labels")
     return ParsedTables(left, right, known, split_of, tuple(read), rule)
 
 
-def _collection(
+def read_collection(
     options: OwnTexts, path: Path, id_column: str | None, columns: Sequence[str], faults: BadRowLog
 ) -> TableRows:
     """Read a table of texts: cells `id`, each once, `text`, its `measure_cells`, and `split` if --left has one.
@@ -127,13 +127,13 @@ def _collection(
     return require_groups(sheet, conditions, faults)
 
 
-def _side(sheet: TableRows, columns: Sequence[str]) -> SideTexts:
-    """Return the texts of a table that `_collection` read from these columns."""
+def side_texts(sheet: TableRows, columns: Sequence[str]) -> SideTexts:
+    """Return the texts of a table that `read_collection` read from these columns."""
     own = fields(columns, field_lengths(sheet, columns))
     return SideTexts(str(sheet.path), sheet.cells["id"], sheet.cells["text"], own)
 
 
-def _pair_labels(table: LabelTable, space: PairSpace) -> PairLabels:
+def decided_pairs(table: LabelTable, space: PairSpace) -> PairLabels:
     """Return the pairs labelled yes or no, in order of key; unsure ones stay unlabelled."""
     sure = np.flatnonzero(table.labels != UNSURE)
     order = sure[np.argsort(space.keys(table.pairs[sure]))]
@@ -173,7 +173,7 @@ def _labelled_pairs(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedT
     known = UNLABELLED
     if options.label_column is not None:
         space = whole_space(len(left), len(right), left is right)
-        known = _pair_labels(label_rows(sheet, pairs, space, faults), space)
+        known = decided_pairs(label_rows(sheet, pairs, space, faults), space)
     sides = (left,) if left is right else (left, right)
     read = (line for side in sides for line in describe_texts(side, options.max_length))
     return ParsedTables(left, right, known, split_of, (f"{path}: {count:,} rows", *read))
