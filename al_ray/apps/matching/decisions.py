@@ -6,14 +6,14 @@ import numpy as np
 
 from al_ray.apps.matching.assignment import BY_MODEL, SAID_NO, SAID_YES
 from al_ray.apps.matching.model import MatchingModel
-from al_ray.core.labels import NO, YES
+from al_ray.core.labels import NO, UNSURE, YES
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, Rows, is_in
 from al_ray.core.task import Corpus, Task, strings_at
 
 
 @dataclass(frozen=True)
 class PairDecisions:
-    """Sorted keys of the pairs that were labelled yes and no.
+    """Sorted keys of the pairs that were labelled yes, no and unsure.
 
     changed: labelled pairs one of whose texts is another now. unused: labels of a run of one set of texts where two
     are matched, or the other way round.
@@ -21,6 +21,7 @@ class PairDecisions:
 
     yes: Keys = field(default_factory=lambda: NO_KEYS)
     no: Keys = field(default_factory=lambda: NO_KEYS)
+    unsure: Keys = field(default_factory=lambda: NO_KEYS)
     changed: int = 0
     unused: int = 0
 
@@ -34,17 +35,18 @@ def known_decisions(model: MatchingModel, task: Task, space: PairSpace) -> PairD
     known, answers = (np.concatenate([getattr(one, name) for one in labelled]) for name in ("pairs", "labels"))
     if task.symmetric != model.task.symmetric:
         return PairDecisions(unused=len(answers))
-    pairs, changed = _rows_in(task, model.task, known)
+    pairs, changed = rows_in(task, model.task, known)
     here = space.holds(pairs)
     keys, labels = space.keys(pairs[here]), answers[here]
     # Of a pair that was labelled twice the last label counts.
     last = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
     keys, labels = keys[last], labels[last]
-    return PairDecisions(np.sort(keys[labels == YES]), np.sort(keys[labels == NO]), changed)
+    yes, no, unsure = (np.sort(keys[labels == word]) for word in (YES, NO, UNSURE))
+    return PairDecisions(yes, no, unsure, changed)
 
 
-def _rows_in(task: Task, before: Task, pairs: Pairs) -> tuple[Pairs, int]:
-    """Return the rows (n, 2) of pairs of another task, -1 for a text that is not here, and how many texts changed."""
+def rows_in(task: Task, before: Task, pairs: Pairs) -> tuple[Pairs, int]:
+    """Return the rows (n, 2) of pairs of a task `before`, -1 for a text that is not here, and how many changed."""
     if task.digest == before.digest:
         return pairs, 0
     sides = ((task.left, before.left), (task.right, before.right))

@@ -13,6 +13,8 @@ from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, Edges,
 from al_ray.apps.matching.clusters.figures import ClusterFigures, figures
 from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff
 from al_ray.apps.matching.decisions import PairDecisions, decided_by, known_decisions
+from al_ray.apps.matching.drift.measure import drift_lines
+from al_ray.apps.matching.drift.report import DriftRequest, report_drift
 from al_ray.apps.matching.folder import (
     Matches,
     cluster_sizes,
@@ -72,6 +74,7 @@ class MatchResult:
             yield f"clusters of two or more texts: {record['clusters']['number']:,}" + (f" ({sizes})" if sizes else "")
             if record["clusters"]["conflicts"]:
                 yield f"pairs labelled no that are in one cluster: {record['clusters']['conflicts']:,}"
+        yield from drift_lines(record)
 
 
 def _score_of(cutoff: dict[str, Any]) -> str:
@@ -109,12 +112,13 @@ def match_texts(
             kept = _assigned(candidates.keys, candidates.cosines, split, rule, cutoff, decisions)
             candidates = Candidates(candidates.keys[kept], candidates.cosines[kept])
             cosines = cosines_of(pool, split, model.model, candidates)
+            drift = report_drift(out, pool, split, DriftRequest(options, model, cutoff, decisions))
         order = np.lexsort((candidates.keys, -candidates.cosines))
         keys, scores = candidates.keys[order], candidates.cosines[order]
         probabilities = None if model.calibrated is None else model.calibrated.probability(scores)
         by_label = decided_by(keys, decisions) == SAID_YES
         matches = Matches(split.space.pairs(keys), scores, cosines[order], probabilities, by_label)
-        record = _record(options, model, task, split, rule, cutoff)
+        record = _record(options, model, task, split, rule, cutoff) | drift
         record |= {
             "made_from": made_from, "matches": len(matches), "by_label": int(by_label.sum()),
             "labelled_no": len(decisions.no), "changed_texts": decisions.changed,
