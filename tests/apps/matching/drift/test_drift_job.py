@@ -1,4 +1,4 @@
-"""jobs.match --drift and --suggest on a real Ray: warnings, the file of suggested pairs, and the import of its labels."""
+"""jobs.match --drift and --suggest on a real Ray: warnings, suggested pairs, and the import of their labels."""
 
 import csv
 import json
