@@ -69,8 +69,8 @@ def test_without_values_there_is_no_figure():
 
 @given(SAMPLE, SAMPLE, st.randoms(use_true_random=False))
 def test_the_order_of_texts_changes_nothing(before, now, random):
-    shuffled = [np.array(random.sample(list(sample), len(sample))) for sample in (before, now)]
-    one, other = compare(KIND, "texts", before, now), compare(KIND, "texts", *shuffled)
+    first, second = (np.array(random.sample(list(sample), len(sample))) for sample in (before, now))
+    one, other = compare(KIND, "texts", before, now), compare(KIND, "texts", first, second)
     assert one is not None
     assert other is not None
     assert one.record == {**other.record, "training": one.record["training"], "now": one.record["now"]}

@@ -111,6 +111,11 @@ def test_texts_of_another_domain_give_warnings_in_words(ran, monkeypatch, capsys
         "kept": False, "asked": 8, "pairs": 8, "unlike_training": 8, "closest_to": "the boundary",
         "in_task_of_run": False,
     }  # fmt: skip
+    # A task that has these texts under their ids takes them; here the one that the command wrote.
+    sheet, (new,) = tmp_path / "out/suggested.csv", (tmp_path / "out").glob("task-*")
+    fill(sheet, lambda _: "no")
+    line = f"import --run {tmp_path / 'new'} --task {new} --labels {sheet} --columns left_id,right_id,label"
+    assert "round 1: 8 labels, 0 of them matches" in do(monkeypatch, capsys, labels, line)
 
 
 def test_suggested_pairs_are_the_closest_to_the_cutoff_and_their_labels_can_be_imported(
