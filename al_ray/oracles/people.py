@@ -23,6 +23,7 @@ from al_ray.oracles.answer_files import BATCH, EXPORT, IDS, escape_cell, read_an
 from al_ray.oracles.sheet_columns import cells_of, interface, sheet_columns
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.files import write_json, write_text
+from al_ray.storage.uri import StoragePath
 
 INTERFACE = "label-studio.xml"
 
@@ -85,19 +86,29 @@ def write_sheets(folder: Path, stem: str, codes: list[str], pairs: Pairs, task: 
     """
     sheet, tasks = folder / f"{stem}.csv", folder / f"{stem}.json"
     columns = sheet_columns(task)
-    lines = list(zip(codes, cells_of(task, pairs, columns), *task.ids_of(pairs), strict=True))
     if not sheet.exists():
-        file = io.StringIO()
-        # The byte-order mark tells spreadsheets that the file is UTF-8.
-        file.write("\ufeff")
-        rows = csv.writer(file)
-        rows.writerow(("pair", "label", *(column.heading for column in columns), *IDS))
-        for code, cells, *ids in lines:
-            rows.writerow((code, "", *map(escape_cell, [*cells, *ids])))
-        write_text(sheet, file.getvalue())
+        write_sheet(sheet, codes, pairs, task)
     if not tasks.exists():
         names = ("pair", *(column.variable for column in columns), *IDS)
+        lines = _lines(codes, pairs, task)
         data = [dict(zip(names, (code, *cells, *ids), strict=True)) for code, cells, *ids in lines]
         write_json(tasks, [{"data": one} for one in data])
     if not (folder / INTERFACE).exists():
         write_text(folder / INTERFACE, interface(columns))
+
+
+def write_sheet(sheet: StoragePath, codes: list[str], pairs: Pairs, task: Task) -> None:
+    """Write a sheet in which people fill the column label. codes: (n,) for the (n, 2) pairs."""
+    file = io.StringIO()
+    # The byte-order mark tells spreadsheets that the file is UTF-8.
+    file.write("\ufeff")
+    rows = csv.writer(file)
+    rows.writerow(("pair", "label", *(column.heading for column in sheet_columns(task)), *IDS))
+    for code, cells, *ids in _lines(codes, pairs, task):
+        rows.writerow((code, "", *map(escape_cell, [*cells, *ids])))
+    write_text(sheet, file.getvalue())
+
+
+def _lines(codes: list[str], pairs: Pairs, task: Task) -> Iterator[tuple[str, list[str], str, str]]:
+    """Yield the code, the cells and the two ids of each pair."""
+    return zip(codes, cells_of(task, pairs, sheet_columns(task)), *task.ids_of(pairs), strict=True)

@@ -87,7 +87,7 @@ class PoolShard:
                 vectors = self._store.empty((len(rows), stored.shape[1]))
             vectors[np.searchsorted(rows, sorted_rows(batches))] = stored
         if vectors is None:
-            vectors = self._store.empty((0, self._encoder_of(model).dimension))
+            vectors = self._store.empty((0, self.encoder_of(model).dimension))
         if self.spec.known:
             self._known.add(f"{part}-{self.spec.shard}-of-{self.spec.shards}", self._tokens(part).take(rows), vectors)
         self._vectors[part] = Block(rows, vectors)
@@ -100,7 +100,7 @@ class PoolShard:
             for batch in batches:
                 yield len(batch)
             return stored
-        encoder, local = self._encoder_of(model), [np.searchsorted(own, batch) for batch in batches]
+        encoder, local = self.encoder_of(model), [np.searchsorted(own, batch) for batch in batches]
         vectors: Vectors = np.empty((len(own), encoder.dimension), dtype=self._store.dtype)
         for count in embed_unknown(self._known, encoder, self._tokens(part).take(own), local, vectors):
             self.on_embedded(count)
@@ -249,7 +249,9 @@ class PoolShard:
         texts = storage_path(spec.folder).name, part, rows, spec.encoder.encoder_batch
         return json.dumps([model.digest, spec.encoder.vectors, *texts, self.hardware()])
 
-    def _encoder_of(self, model: Model) -> TextEncoder:
+    def encoder_of(self, model: Model) -> TextEncoder:
+        """Return the encoder of a model, loaded when it is first needed."""
+        self._use(model)
         if self._encoder is None:
             self._encoder = load(model, self.spec.encoder, storage_path(self.spec.folder), self.spec.device)
         return self._encoder

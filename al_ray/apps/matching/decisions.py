@@ -6,7 +6,7 @@ import numpy as np
 
 from al_ray.apps.matching.assignment import BY_MODEL, SAID_NO, SAID_YES
 from al_ray.apps.matching.model import MatchingModel
-from al_ray.core.labels import NO, YES
+from al_ray.core.labels import NO, UNSURE, YES
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, is_in
 from al_ray.core.same_texts import rows_in
 from al_ray.core.task import Task
@@ -14,7 +14,7 @@ from al_ray.core.task import Task
 
 @dataclass(frozen=True)
 class PairDecisions:
-    """Sorted keys of the pairs that were labelled yes and no.
+    """Sorted keys of the pairs that were labelled yes, no and unsure.
 
     changed: labelled pairs one of whose texts is another now. unused: labels of a run of one set of texts where two
     are matched, or the other way round.
@@ -22,6 +22,7 @@ class PairDecisions:
 
     yes: Keys = field(default_factory=lambda: NO_KEYS)
     no: Keys = field(default_factory=lambda: NO_KEYS)
+    unsure: Keys = field(default_factory=lambda: NO_KEYS)
     changed: int = 0
     unused: int = 0
 
@@ -41,7 +42,8 @@ def known_decisions(model: MatchingModel, task: Task, space: PairSpace) -> PairD
     # Of a pair that was labelled twice the last label counts.
     last = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
     keys, labels = keys[last], labels[last]
-    return PairDecisions(np.sort(keys[labels == YES]), np.sort(keys[labels == NO]), int(changed.sum()))
+    yes, no, unsure = (np.sort(keys[labels == word]) for word in (YES, NO, UNSURE))
+    return PairDecisions(yes, no, unsure, int(changed.sum()))
 
 
 def decided_by(keys: Keys, decisions: PairDecisions) -> np.ndarray:

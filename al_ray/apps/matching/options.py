@@ -61,6 +61,11 @@ class MatchOptions:
     """Error if more pairs than these are above the cutoff, before anything is written."""
     texts: bool = True
     """Write the texts of the pairs, too."""
+    drift: bool = True
+    """Compare the texts with those of training, and warn where they differ much (docs/match.md)."""
+    suggest: Annotated[int | None, Between(1, 10_000)] = None
+    """Write N pairs that are worth labelling next to suggested.csv: without a label, close to the cutoff, and those of
+    texts unlike training first."""
     format: Annotated[Format | None, TABLE] = None
     """Format of all tables, as in prepare pairs. What is not given is as for the task, if its table has the same kind
     of file; else as prepare pairs has it by default. That holds for all options of the table."""
@@ -83,6 +88,15 @@ class MatchOptions:
             raise BadOption(f"{' and '.join(given)} are two cutoffs; give one of them")
         if self.left is None and self.right is None:
             raise BadOption("no texts to match are given; give --left FILE")
+        if self.suggest is not None and not self.drift:
+            raise BadOption(
+                "--suggest prefers texts unlike training, which --no-drift does not look for; leave --no-drift out"
+            )
+        if self.suggest is not None and self.split not in (None, "train"):
+            raise BadOption(
+                f"--suggest gives pairs to train on, and those of {self.split} are held out; leave out --suggest, or "
+                "--split"
+            )
         if self.assign in ("best", "mutual") and self.best is not None:
             raise BadOption(
                 f"--best N takes the N pairs of all; with --assign {self.assign} give another cutoff, or none"

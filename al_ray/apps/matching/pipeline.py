@@ -10,6 +10,8 @@ import numpy as np
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff
 from al_ray.apps.matching.decisions import known_decisions
+from al_ray.apps.matching.drift.measure import drift_lines
+from al_ray.apps.matching.drift.report import DriftRequest, report_drift
 from al_ray.apps.matching.folder import Matches, refuse_other, remove_record, write_changes
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
 from al_ray.apps.matching.incremental.merging import merge, plan_requery
@@ -57,6 +59,7 @@ class MatchResult:
         """Yield the lines that the command prints."""
         yield from self.report.lines()
         yield from summary_lines(self.record, self.task.symmetric)
+        yield from drift_lines(self.record)
 
 
 def match_texts(
@@ -87,6 +90,7 @@ def match_texts(
             pairs = split.space.pairs(candidates.keys)
             kept = matching.assigned(pairs, candidates.cosines)
             cosines = cosines_of(pool, split, model.model, Candidates(candidates.keys[kept], candidates.cosines[kept]))
+            drift = report_drift(out, pool, split, DriftRequest(options, model, cutoff, decisions))
         matches = matching.matches(pairs[kept], candidates.cosines[kept], cosines)
         clustered = cluster_texts(matching, matches) if task.symmetric else None
         if not is_task(options):
@@ -94,7 +98,7 @@ def match_texts(
             ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
             scored = ScoredPairs(pairs, candidates.cosines)
             write_state(out, MatchState(1, place.name, scored, *_labelled(matching), ids, following, about))
-        record = write_outcome(out, Outcome(matching, matches, clustered, {"made_from": made_from}))
+        record = write_outcome(out, Outcome(matching, matches, clustered, {"made_from": made_from} | drift))
     return MatchResult(task, matches, record, report)
 
 

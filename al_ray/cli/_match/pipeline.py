@@ -1,5 +1,6 @@
 """Match texts; print what was found and where it is."""
 
+from al_ray.apps.matching.drift.suggestions import suggestion_lines
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.apps.matching.pipeline import match_into, match_texts
@@ -18,3 +19,5 @@ def run_command(options: Options) -> None:
         result = match_texts(own, open_model(options.model), out, options.cluster, Progress())
     print(*result.summary, sep="\n")
     print(f"wrote {out / 'matches.csv'}" + (" and clusters.csv" if result.task.symmetric else ""))
+    for line in suggestion_lines(result.record, out):
+        print(line)

@@ -1,0 +1,162 @@
+"""Pairs of the texts to match that are worth labelling next."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from al_ray.apps.matching.cutoff import Cutoff
+from al_ray.apps.matching.decisions import PairDecisions
+from al_ray.apps.matching.drift.folder import SHEET, write_suggested
+from al_ray.apps.matching.drift.measure import Drift
+from al_ray.apps.matching.drift.samples import stored_vectors
+from al_ray.apps.matching.drift.text_values import distance_to
+from al_ray.apps.matching.model import MatchingModel
+from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.pool.sharded_retriever import PoolSearch
+from al_ray.core.candidates import Candidates, Order
+from al_ray.core.pairs import Pairs, Rows, distinct
+from al_ray.core.same_texts import rows_in
+from al_ray.core.scorer import Floats
+from al_ray.core.task import Split, Task
+from al_ray.encoders.prompts import Side
+from al_ray.storage.uri import StoragePath
+
+PAIRS_OF_TEXT = 3
+"""A text is in at most as many suggested pairs, so that they show many texts."""
+CANDIDATES = (10, 100)
+"""Candidates for each suggested pair; the second number only if the first leaves too few pairs."""
+TEXTS_AT_ONCE = 2000
+
+
+@dataclass(frozen=True)
+class SuggestionRequest:
+    """How many pairs are wanted, by which model, and what is known: the cutoff, the labels and the drift."""
+
+    count: int
+    model: MatchingModel
+    cutoff: Cutoff
+    decisions: PairDecisions
+    drift: Drift
+
+
+def write_suggestions(out: StoragePath, pool: ShardedPool, split: Split, request: SuggestionRequest) -> dict[str, Any]:
+    """Write suggested.csv and suggested.parquet, and return what match.json says of them.
+
+    The rule: candidates are the 10 N pairs whose scores are closest to the cutoff (or, where a command has none, to the
+    model's boundary; where that is infinite, those with the highest scores). Pairs with a label yes, no or unsure are
+    not among them. First come candidates both of whose texts are unlike training, then those with one such text, then
+    the others; within each group the closest come first, and equal ones by pair key. A pair is left out if one of its
+    texts is in PAIRS_OF_TEXT suggested pairs already. If that leaves fewer than N, the same is done with 100 N
+    candidates. A text is unlike training if it is farther from each sampled training text than UNLIKE of those are from
+    the nearest other that is no match.
+
+    An existing suggested.csv may hold labels, and is not replaced.
+    """
+    if (out / SHEET).exists():
+        return {"kept": True}
+    model, labelled = request.model.model, request.decisions
+    centre, source = centre_of(request)
+    known = distinct(labelled.yes, labelled.no, labelled.unsure)
+    search = PoolSearch(pool, split, config=replace(pool.search, kind="exact", ordered_pairs=False))
+    found, distances, chosen = Candidates(known[:0], np.empty(0)), np.empty((0, 2)), known[:0]
+    for factor in CANDIDATES:
+        found = search.least(model, Order(centre), factor * request.count, known)
+        pairs = split.space.pairs(found.keys)
+        distances = _distances(pool, split, pairs, request)
+        unlike = (distances > request.drift.unlike).sum(axis=1)
+        chosen = select_pairs(pairs, unlike, split.space.symmetric, request.count)
+        if len(chosen) == request.count or len(found) < factor * request.count:
+            break
+    pairs = split.space.pairs(found.keys[chosen])
+    write_suggested(out, pool.task, pairs, found.cosines[chosen], distances[chosen])
+    unlike = int((distances[chosen] > request.drift.unlike).any(axis=1).sum())
+    of_run = _are_of_run(pool.task, request.model, pairs)
+    return {
+        "kept": False, "asked": request.count, "pairs": len(pairs), "unlike_training": unlike,
+        "closest_to": source, "in_task_of_run": of_run,
+    }  # fmt: skip
+
+
+def centre_of(request: SuggestionRequest) -> tuple[float, str]:
+    """Return the score near which a label tells most, and what it is."""
+    if request.cutoff.score > -inf:
+        return request.cutoff.score, "the cutoff"
+    scorer = request.model.calibrated or request.model.model.scorer
+    if scorer is not None and isfinite(scorer.boundary):
+        return scorer.boundary, "the boundary"
+    return inf, "the highest score"
+
+
+def select_pairs(pairs: Pairs, unlike: Rows, symmetric: bool, count: int) -> Rows:
+    """Return the places of `count` pairs at most, in the order in which they are chosen.
+
+    pairs: (n, 2), the closest first. unlike: (n,) how many of their texts are unlike training; more come first. A text
+    is in PAIRS_OF_TEXT pairs at most. symmetric: both columns are rows of one collection.
+    """
+    order = np.argsort(-unlike, kind="stable")
+    times: dict[tuple[int, int], int] = {}
+    chosen = list[int]()
+    for place in order.tolist():
+        left, right = pairs[place].tolist()
+        texts = (0, left), (0 if symmetric else 1, right)
+        if len(chosen) < count and all(times.get(text, 0) < PAIRS_OF_TEXT for text in texts):
+            chosen.append(place)
+            for text in texts:
+                times[text] = times.get(text, 0) + 1
+    return np.array(chosen, dtype=np.int64)
+
+
+def _distances(pool: ShardedPool, split: Split, pairs: Pairs, request: SuggestionRequest) -> Floats:
+    """Return the distance (n, 2) of the two texts of each pair to the nearest sampled training text."""
+    if pool.task.symmetric:
+        return _of_rows(pool, split, "left", pairs.ravel(), request).reshape(-1, 2)
+    sides: tuple[Side, Side] = ("left", "right")
+    return np.stack([_of_rows(pool, split, side, pairs[:, at], request) for at, side in enumerate(sides)], axis=1)
+
+
+def _of_rows(pool: ShardedPool, split: Split, side: Side, rows: Rows, request: SuggestionRequest) -> Floats:
+    """Return the distance of each of (n,) rows, which may repeat."""
+    every, back = np.unique(rows, return_inverse=True)
+    distances = np.empty(len(every))
+    for start in range(0, len(every), TEXTS_AT_ONCE):
+        here = slice(start, start + TEXTS_AT_ONCE)
+        vectors = stored_vectors(pool, request.model.model, split, side, every[here])
+        distances[here] = distance_to(request.drift.training, vectors)
+    return distances[back]
+
+
+def _are_of_run(task: Task, model: MatchingModel, pairs: Pairs) -> bool:
+    """Return whether all pairs belong to the train split of the model's task, so that its run takes their labels."""
+    if task.symmetric != model.task.symmetric:
+        return False
+    rows, _ = rows_in(model.task, task, pairs)
+    return bool(model.task.split("train").space.holds(rows).all())
+
+
+def suggestion_lines(record: dict[str, Any], out: StoragePath) -> Iterator[str]:
+    """Yield what the command prints of the suggested pairs in match.json: how many, and how their labels are used."""
+    if "suggested" not in record:
+        return
+    suggested, sheet, run = record["suggested"], out / SHEET, record["model"]["run"]
+    if suggested["kept"]:
+        yield f"{sheet} was there before and may hold labels, so it was kept; move it away for new suggestions"
+        return
+    yield (
+        f"pairs to label next: {suggested['pairs']:,}, closest to {suggested['closest_to']}, "
+        f"{suggested['unlike_training']:,} of them with a text unlike training"
+    )
+    if suggested["pairs"] < suggested["asked"]:
+        yield (
+            f"--suggest {suggested['asked']:,} asks for more than there are: pairs without a label, "
+            f"{PAIRS_OF_TEXT} of a text at most"
+        )
+    line = shlex.join(["--run", run, "--labels", str(sheet), "--columns", "left_id,right_id,label"])
+    yield f"fill the column label of {sheet} with yes, no or unsure"
+    if suggested["in_task_of_run"]:
+        yield f"then: python -m jobs.labels import {line}"
+    else:
+        yield f"their texts are not all in the train split of the task of {run}: extend the task first (docs/match.md)"
