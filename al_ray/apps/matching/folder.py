@@ -4,6 +4,7 @@ matches.parquet, matches.csv         left_id, right_id, score, cosine, probabili
                                      decided_by (model or label), and the two texts; the best match first
 clusters.parquet, clusters.csv       of one collection: id, cluster (a number), canonical (the id that stands for it)
 deduplicated.csv                     of one collection: id and text of the canonical text of every cluster
+matches.html                         a page for a browser: scores, examples, clusters
 match.json                           the model, the cutoff, counts; written last
 task-DIGEST/, pool/                  the texts as a task, and their token ids
 """
@@ -20,10 +21,10 @@ from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task, strings_at
-from al_ray.storage.files import in_one_step, read_json, write_json, write_parquet
+from al_ray.storage.files import in_one_step, read_json, write_json, write_parquet, write_text
 from al_ray.storage.uri import StoragePath
 
-RECORD = "match.json"
+RECORD, PAGE = "match.json", "matches.html"
 MATCHES = pa.schema(
     [
         *(("left_id", pa.string()), ("right_id", pa.string()), ("score", pa.float64()), ("cosine", pa.float64())),
@@ -81,6 +82,11 @@ def write_clusters(folder: StoragePath, task: Task, rows: Rows, clusters: Rows, 
     own = rows[rows == canonical]
     columns = strings_at(task.left.ids, own), strings_at(task.left.texts, own)
     _write_csv(folder / "deduplicated.csv", pa.table({"id": columns[0], "text": columns[1]}))
+
+
+def write_page(folder: StoragePath, page: str) -> None:
+    """Write matches.html."""
+    write_text(folder / PAGE, page)
 
 
 def remove_record(folder: StoragePath) -> None:

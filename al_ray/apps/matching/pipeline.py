@@ -20,10 +20,13 @@ from al_ray.apps.matching.folder import (
     remove_record,
     write_clusters,
     write_matches,
+    write_page,
     write_record,
 )
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import Assignment, MatchOptions
+from al_ray.apps.matching.page.html import matches_page
+from al_ray.apps.matching.page.summary import best_scores, summarize
 from al_ray.apps.matching.search import cosines_of, find_candidates
 from al_ray.apps.matching.texts import read_texts, task_folder
 from al_ray.cluster.services import deploy_pool
@@ -106,6 +109,7 @@ def match_texts(
         config = replace(plain, task=str(task_folder(options, task, out)))
         with deploy_pool(config, cluster_config, task, out, watch) as pool:
             candidates = find_candidates(pool, split, model.model, cutoff, rule, decisions)
+            best = best_scores(task, split.space.pairs(candidates.keys), candidates.cosines)
             kept = _assigned(candidates.keys, candidates.cosines, split, rule, cutoff, decisions)
             candidates = Candidates(candidates.keys[kept], candidates.cosines[kept])
             cosines = cosines_of(pool, split, model.model, candidates)
@@ -122,8 +126,11 @@ def match_texts(
         }  # fmt: skip
         remove_record(out)
         write_matches(out, matches, task, options.texts)
+        clustered = None
         if task.symmetric:
-            record["clusters"] = _write_clusters(out, matches, task, split, options, cutoff, decisions)
+            clustered = cluster_matches(matches, task, split, options, cutoff, decisions)
+            record["clusters"] = _write_clusters(out, task, split, *clustered)
+        write_page(out, matches_page(summarize(matches, task, record, best, options.texts, clustered)))
         write_record(out, record)
     return MatchResult(task, matches, record, report)
 
@@ -170,17 +177,8 @@ def _record(
     }  # fmt: skip
 
 
-def _write_clusters(
-    out: StoragePath,
-    matches: Matches,
-    task: Task,
-    split: Split,
-    options: MatchOptions,
-    cutoff: Cutoff,
-    decisions: PairDecisions,
-) -> dict[str, Any]:
+def _write_clusters(out: StoragePath, task: Task, split: Split, found: Clusters, of: ClusterFigures) -> dict[str, Any]:
     """Write the clusters of one collection, and return their counts."""
-    found, of = cluster_matches(matches, task, split, options, cutoff, decisions)
     rows = split.space.left
     labels = found.labels[rows]
     canonical = np.arange(len(task.left))

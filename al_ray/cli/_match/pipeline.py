@@ -13,4 +13,5 @@ def run_command(options: Options) -> None:
     model = open_model(options.model)
     result = match_texts(part(options, MatchOptions), model, options.out, options.cluster, Progress())
     print(*result.summary, sep="\n")
-    print(f"wrote {options.out / 'matches.csv'}" + (" and clusters.csv" if result.task.symmetric else ""))
+    others = ", clusters.csv" * result.task.symmetric
+    print(f"wrote {options.out / 'matches.csv'}{others} and matches.html")
