@@ -36,6 +36,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, ScoringConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
+from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
 from al_ray.datasets.tsv import Report
 from al_ray.runs.place import refuse_inside
@@ -113,14 +114,10 @@ def match_texts(
             kept = _assigned(candidates.keys, candidates.cosines, split, rule, cutoff, decisions)
             candidates = Candidates(candidates.keys[kept], candidates.cosines[kept])
             cosines = cosines_of(pool, split, model.model, candidates)
-        order = np.lexsort((candidates.keys, -candidates.cosines))
-        keys, scores = candidates.keys[order], candidates.cosines[order]
-        probabilities = None if model.calibrated is None else model.calibrated.probability(scores)
-        by_label = decided_by(keys, decisions) == SAID_YES
-        matches = Matches(split.space.pairs(keys), scores, cosines[order], probabilities, by_label)
+        matches = _ranked(candidates, cosines, split, model, decisions)
         record = _record(options, model, task, split, rule, cutoff)
         record |= {
-            "made_from": made_from, "matches": len(matches), "by_label": int(by_label.sum()),
+            "made_from": made_from, "matches": len(matches), "by_label": int(matches.by_label.sum()),
             "labelled_no": len(decisions.no), "changed_texts": decisions.changed,
             "unused_labels": decisions.unused,
         }  # fmt: skip
@@ -155,6 +152,17 @@ def _assigned(
     pairs = split.space.pairs(keys)
     edges = CandidateEdges(pairs[:, 0], pairs[:, 1], scores, split.space.symmetric, decided_by(keys, decisions))
     return assign(edges, rule, cutoff.score)
+
+
+def _ranked(
+    candidates: Candidates, cosines: Floats, split: Split, model: MatchingModel, decisions: PairDecisions
+) -> Matches:
+    """Return candidates with their scores, and their (n,) cosines, as matches, the best first."""
+    order = np.lexsort((candidates.keys, -candidates.cosines))
+    keys, scores = candidates.keys[order], candidates.cosines[order]
+    probabilities = None if model.calibrated is None else model.calibrated.probability(scores)
+    by_label = decided_by(keys, decisions) == SAID_YES
+    return Matches(split.space.pairs(keys), scores, cosines[order], probabilities, by_label)
 
 
 def _record(

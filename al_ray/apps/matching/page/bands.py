@@ -48,7 +48,8 @@ def round_edges(low: float, high: float, most: int) -> Floats:
             first = floor(low / width + TOLERANCE)
             last = max(first + 1, ceil(high / width - TOLERANCE))
             if last - first <= most:
-                return np.round(np.arange(first, last + 1) * width, max(0, -exponent))
+                edges = np.arange(first, last + 1, dtype=np.float64) * width
+                return edges.round(max(0, -exponent))
         exponent += 1
 
 
@@ -60,14 +61,14 @@ def counts_between(edges: Floats, scores: Floats) -> Rows:
 def score_bands(matches: Matches, most: int) -> list[Band]:
     """Return the bands that have a match, the highest first: at most `most`, and one of labelled pairs below these.
 
-    The edges are those of the model's matches, for a labelled pair can have any score. Without a match of the model
-    they are those of all.
+    The lowest edge is that of the model's matches, for a labelled pair can have any score; without a match of the model
+    it is that of all.
     """
     if not len(matches):
         return []
     own = ~matches.by_label
-    scores = matches.scores[own] if own.any() else matches.scores
-    edges = round_edges(float(scores.min()), float(scores.max()), most)
+    lowest = matches.scores[own] if own.any() else matches.scores
+    edges = round_edges(float(lowest.min()), float(matches.scores.max()), most)
     # -1 for the labelled pairs below the lowest edge.
     bands = np.where(matches.scores < edges[0] - TOLERANCE, -1, _bands_of(edges, matches.scores))
     found = list[Band]()

@@ -74,14 +74,14 @@ class Conflict:
 class ClusterSummary:
     """The clusters of two or more texts of one table.
 
-    number, bridges, conflict_count, large: counts of all clusters, bridges, conflicts, and clusters of three or more
-    texts. largest, least_coherent, conflicts: those that are shown; a cluster is in one of the lists only.
+    number, bridges, conflict_count: counts of all. others: number of the clusters of three or more texts that are not
+    among the largest. largest, least_coherent, conflicts: those that are shown; a cluster is in one of the lists only.
     """
 
     number: int
     bridges: int
     conflict_count: int
-    large: int
+    others: int
     sizes: tuple[SizeGroup, ...]
     largest: tuple[ShownCluster, ...]
     least_coherent: tuple[ShownCluster, ...]
@@ -94,8 +94,7 @@ def summarize_clusters(
     """Choose the clusters and the conflicts to show. matches: of one table."""
     largest = np.lexsort((figures.labels, -figures.sizes))[:LARGEST]
     # A cluster of two texts is one pair, which the bands of scores show.
-    large = np.flatnonzero(figures.sizes >= 3)
-    others = np.setdiff1d(large, largest)
+    others = np.setdiff1d(np.flatnonzero(figures.sizes >= 3), largest)
     least = others[np.lexsort((figures.labels[others], figures.cohesion[others]))][:LEAST_COHERENT]
     show = _Cards(matches, clusters.labels, figures, reader)
     at = spaced(len(clusters.conflicts), CONFLICTS)
@@ -105,7 +104,7 @@ def summarize_clusters(
         number=len(figures.labels),
         bridges=len(figures.bridges),
         conflict_count=len(clusters.conflicts),
-        large=len(large),
+        others=len(others),
         sizes=tuple(group_sizes(figures.sizes, figures.cohesion)),
         largest=show.cards(largest),
         least_coherent=show.cards(least),
@@ -157,17 +156,17 @@ class _Cards:
         canonical = self.figures.canonical[at]
         rows = _distinct(np.concatenate([[canonical], pairs[first].ravel(), members[: TEXTS + 1]]))[:TEXTS]
         place = {row: number for number, row in enumerate(rows.tolist(), start=1)}
-        ends = [[place[row] for row in pair] for pair in pairs[first].tolist()]
-        figures = zip(
-            scores[first].tolist(), self.matches.by_label[edges[first]].tolist(), bridge[first].tolist(), strict=True
-        )
+        places = np.array([place[row] for row in pairs[first].ravel().tolist()], dtype=np.int64).reshape(-1, 2)
+        low, high = np.sort(places, axis=1).T.tolist()
+        by_label = self.matches.by_label[edges[first]].tolist()
+        shown = zip(low, high, scores[first].tolist(), by_label, bridge[first].tolist(), strict=True)
         return ShownCluster(
             number=int(self.figures.labels[at]),
             size=int(self.figures.sizes[at]),
             cohesion=float(self.figures.cohesion[at]),
             edge_count=len(edges),
             texts=tuple(self.reader.rows(self.reader.task.left, rows)),
-            edges=tuple(ClusterEdge(*both, *figure) for both, figure in zip(ends, figures, strict=True)),
+            edges=tuple(ClusterEdge(*edge) for edge in shown),
         )
 
     def _bridges(self, pairs: Pairs) -> Mask:

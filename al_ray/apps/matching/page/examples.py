@@ -65,11 +65,11 @@ class TextReader:
     def matches(self, matches: Matches, at: Rows) -> tuple[ShownPair, ...]:
         """Return the matches at (k,) positions."""
         p = None if matches.probabilities is None else matches.probabilities[at].tolist()
-        columns = zip(
-            self.pairs(matches.pairs[at]), matches.scores[at].tolist(), p or [None] * len(at),
-            matches.by_label[at].tolist(), (at + 1).tolist(), strict=True,
-        )  # fmt: skip
-        return tuple(ShownPair(*texts, *figures) for texts, *figures in columns)
+        scores, by_label = matches.scores[at].tolist(), matches.by_label[at].tolist()
+        columns = zip(scores, p or [None] * len(at), by_label, (at + 1).tolist(), strict=True)
+        return tuple(
+            ShownPair(*texts, *figures) for texts, figures in zip(self.pairs(matches.pairs[at]), columns, strict=True)
+        )
 
     def rows(self, corpus: Corpus, rows: Rows) -> list[ShownText]:
         """Return the texts of (n,) rows of a corpus, without marks."""

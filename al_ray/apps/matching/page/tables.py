@@ -6,8 +6,7 @@ from typing import Any
 from al_ray.apps.matching.page.bands import Band
 from al_ray.apps.matching.page.clusters import SizeGroup
 from al_ray.apps.matching.page.summary import DriftFigures, MatchSummary, ShownBand
-from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, estimate_words, percent
-from al_ray.metrics.average_precision import Estimate
+from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, percent
 
 RULES = {
     "all": "every pair above the cutoff",
@@ -58,13 +57,16 @@ def estimate(value: Mapping[str, float] | float) -> str:
     """Return an estimated share in percent, with its interval if it has one."""
     if not isinstance(value, Mapping):
         return f"{percent(value)}%"
-    one = Estimate(value["value"], value["low"], value["high"])
-    return f"{percent(one.value)}%" if one.low == one.high else f"{estimate_words(one)} %, 95% interval"
+    interval = f" (95%: {percent(value['low'])} to {percent(value['high'])})" * (value["low"] < value["high"])
+    return f"{percent(value['value'])}%{interval}"
 
 
 def name_of(band: Band) -> str:
     """Return the scores of a band as words."""
-    return f"below {band.high:g}" if band.low is None else f"{band.low:g} to {band.high:g}"
+    digits = max(len(f"{edge:g}".partition(".")[2]) for edge in (band.low or 0.0, band.high))
+    # Spaces that do not break: a narrow column would have three lines.
+    words = f"below {band.high:.{digits}f}" if band.low is None else f"{band.low:.{digits}f} to {band.high:.{digits}f}"
+    return words.replace(" ", "\xa0")
 
 
 def band_table(bands: Sequence[ShownBand]) -> Table:
@@ -80,13 +82,13 @@ def band_table(bands: Sequence[ShownBand]) -> Table:
         )
         for band in every
     ]
-    head = ("score", "matches", "% of all", "this score or higher", "by label", *["mean p %"] * calibrated)
-    notes = ["A band includes its lower score; the highest band includes both."]
+    head = ("score", "matches", "% of all", "cumulative", "by label", *["mean p %"] * calibrated)
+    notes = ["A band includes its lower score. Cumulative: matches with at least this score."]
     if any(band.low is None for band in every):
         notes.append("Pairs labelled yes are matches, whatever their score.")
     if calibrated:
         notes.append("Mean p: calibrated probability of the model's matches, which says how many of them are right.")
-    return Table("bands", "Matches by score", head, tuple(rows), tuple(notes))
+    return Table("bands", "Number of matches in each band", head, tuple(rows), tuple(notes))
 
 
 def size_table(sizes: Sequence[SizeGroup]) -> Table:
@@ -96,7 +98,7 @@ def size_table(sizes: Sequence[SizeGroup]) -> Table:
         "Cohesion: mean score over all pairs of a cluster, where a pair that is no match counts as 0 (or as 1 less "
         "than a cutoff that is not above 0)."
     )
-    head = ("texts in a cluster", "clusters", "texts", "mean cohesion")
+    head = ("size", "clusters", "texts", "mean cohesion")
     return Table("sizes", "Sizes of clusters", head, tuple(rows), (note,))
 
 
