@@ -10,6 +10,7 @@ from al_ray.core.labels import NO, UNSURE, YES
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, is_in
 from al_ray.core.same_texts import rows_in
 from al_ray.core.task import Task
+from al_ray.runs.dev_labels import SPLIT
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,11 @@ def known_decisions(model: MatchingModel, task: Task, space: PairSpace) -> PairD
 
     Labels of drawn pairs of dev (--dev-labels) count too. task: of the texts to match; space: of the pairs to match.
     """
-    labelled = [model.folder.ledger.labelled(), model.folder.dev_labels.ledger.labelled()]
+    labelled = [model.folder.ledger.labelled()]
+    dev = model.task.splits.get(SPLIT)
+    # Without dev pairs the run has none of their labels.
+    if dev is not None and dev.space.total:
+        labelled.append(model.folder.dev_labels.ledger.labelled())
     known, answers = (np.concatenate([getattr(one, name) for one in labelled]) for name in ("pairs", "labels"))
     if task.symmetric != model.task.symmetric:
         return PairDecisions(unused=len(answers))

@@ -5,6 +5,7 @@ matches.parquet, matches.csv         left_id, right_id, score, cosine, probabili
 clusters.parquet, clusters.csv       of one collection: id, cluster (a number), canonical (the id that stands for it)
 changes.csv                          of one collection, after new texts: clusters that are new, gone, split or merged
 deduplicated.csv                     of one collection: id and text of the canonical text of every cluster
+matches.html                         a page for a browser: scores, examples, clusters
 match.json                           the model, the cutoff, counts; written last
 state.json, state-NNNN/              what is needed to match new texts (incremental/state.py)
 vectors/                             vectors of the texts, by digest
@@ -24,10 +25,10 @@ from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task, strings_at
-from al_ray.storage.files import in_one_step, read_json, write_json, write_parquet
+from al_ray.storage.files import in_one_step, read_json, write_json, write_parquet, write_text
 from al_ray.storage.uri import StoragePath
 
-RECORD = "match.json"
+RECORD, PAGE = "match.json", "matches.html"
 MATCHES = pa.schema(
     [
         *(("left_id", pa.string()), ("right_id", pa.string()), ("score", pa.float64()), ("cosine", pa.float64())),
@@ -100,6 +101,11 @@ def write_changes(folder: StoragePath, ids: ClusterIds) -> None:
 
 def _listed(ids: Sequence[int]) -> str:
     return " ".join(map(str, ids))
+
+
+def write_page(folder: StoragePath, page: str) -> None:
+    """Write matches.html."""
+    write_text(folder / PAGE, page)
 
 
 def remove_record(folder: StoragePath) -> None:

@@ -1,7 +1,7 @@
 """From candidates to the files of a match folder: assignment, clusters with their ids, and match.json."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
@@ -20,10 +20,14 @@ from al_ray.apps.matching.folder import (
     remove_record,
     write_clusters,
     write_matches,
+    write_page,
     write_record,
 )
+from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import Assignment, Clustering
+from al_ray.apps.matching.page.html import matches_page
+from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best_scores, drift_figures, summarize
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
@@ -121,6 +125,7 @@ class Outcome:
 
     matching: Matching
     matches: Matches
+    candidates: ScoredPairs
     clustered: ClusteredTexts | None
     added: Mapping[str, Any] = field(default_factory=dict)
 
@@ -137,6 +142,16 @@ class Outcome:
         return record | dict(self.added)
 
 
+def _page_summary(outcome: Outcome) -> MatchSummary:
+    """Return what the page says, with the changes of clusters and the drift of match.json."""
+    matching, record, clustered = outcome.matching, outcome.record, outcome.clustered
+    best = best_scores(matching.task, outcome.candidates.pairs, outcome.candidates.scores)
+    both = None if clustered is None else (clustered.clusters, clustered.figures)
+    summary = summarize(outcome.matches, matching.task, record, best, matching.texts, both)
+    changes = record.get("changed_clusters")
+    return replace(summary, changes=None if changes is None else ClusterChanges(**changes), drift=drift_figures(record))
+
+
 def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
     """Write the files of a match folder, match.json last; return its content."""
     matching, task = outcome.matching, outcome.matching.task
@@ -148,5 +163,6 @@ def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
         canonical[of.labels] = of.canonical
         labels = outcome.clustered.clusters.labels[rows]
         write_clusters(out, task, rows, outcome.clustered.ids.ids, canonical[labels])
+    write_page(out, matches_page(_page_summary(outcome)))
     write_record(out, outcome.record)
     return outcome.record

@@ -44,6 +44,8 @@ from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import input_digest
 
+NO_CLUSTERS = np.empty(0, dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class MatchResult:
@@ -93,16 +95,13 @@ def match_texts(
             drift = report_drift(out, pool, split, DriftRequest(options, model, cutoff, decisions))
         matches = matching.matches(pairs[kept], candidates.cosines[kept], cosines)
         clustered = cluster_texts(matching, matches) if task.symmetric else None
+        scored = ScoredPairs(pairs, candidates.cosines)
         if not is_task(options):
             about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
             ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
-            scored = ScoredPairs(pairs, candidates.cosines)
             write_state(out, MatchState(1, place.name, scored, *_labelled(matching), ids, following, about))
-        record = write_outcome(out, Outcome(matching, matches, clustered, {"made_from": made_from} | drift))
+        record = write_outcome(out, Outcome(matching, matches, scored, clustered, {"made_from": made_from} | drift))
     return MatchResult(task, matches, record, report)
-
-
-NO_CLUSTERS = np.empty(0, dtype=np.int64)
 
 
 def match_into(
@@ -199,7 +198,7 @@ def _renew(
     added = {name: state.about[name] for name in ("made_from", "texts") if name in state.about}
     if "clusters" in state.about:
         added["changed_clusters"] = state.about["clusters"]
-    record = write_outcome(out, Outcome(matching, matches, clustered, added))
+    record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
     remove_older(out, state)
     return MatchResult(task, matches, record, report)
 

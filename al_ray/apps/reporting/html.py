@@ -1,7 +1,8 @@
-"""report.html: one file without scripts or other files, readable offline, on a phone and in dark mode."""
+"""Pages of one file, without scripts or other files, readable offline, on a phone and in dark mode: report.html."""
 
 import re
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -26,13 +27,18 @@ NAMED = re.compile(r"""(\bid="|href="#|url\(#)""")
 
 def page(report: Report) -> str:
     """Return the HTML page of a report. All texts, names and paths are escaped."""
+    return render(Path(__file__).with_name("page.html"), report=report, paper=PAPER_MODEL)
+
+
+def render(template: Path, **values: Any) -> str:
+    """Return a page made from a template, which may include the templates of this folder. All values are escaped."""
     # Texts of a task are untrusted: only the output of `inline` is inserted as HTML. An undefined name is an error.
-    loader = FileSystemLoader(Path(__file__).parent)
+    loader = FileSystemLoader([template.parent, Path(__file__).parent])
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"inline": inline, "short": short}
-    return environment.get_template("page.html").render(report=report, paper=PAPER_MODEL, colours=COLOURS) + "\n"
+    return environment.get_template(template.name).render(colours=COLOURS, **values) + "\n"
 
 
 def inline(picture: Picture) -> Markup:
@@ -45,6 +51,6 @@ def inline(picture: Picture) -> Markup:
     return tag + Markup(svg.removeprefix("<svg "))
 
 
-def short(text: str) -> str:
-    """Return the text, cut at LONGEST characters."""
-    return text if len(text) <= LONGEST else text[:LONGEST].rstrip() + " ..."
+def short(text: str, most: int = LONGEST) -> str:
+    """Return the text, cut at `most` characters."""
+    return text if len(text) <= most else text[:most].rstrip() + " ..."

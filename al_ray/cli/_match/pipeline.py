@@ -18,6 +18,7 @@ def run_command(options: Options) -> None:
     else:
         result = match_texts(own, open_model(options.model), out, options.cluster, Progress())
     print(*result.summary, sep="\n")
-    print(f"wrote {out / 'matches.csv'}" + (" and clusters.csv" if result.task.symmetric else ""))
+    others = ", clusters.csv" * result.task.symmetric
+    print(f"wrote {out / 'matches.csv'}{others} and matches.html")
     for line in suggestion_lines(result.record, out):
         print(line)

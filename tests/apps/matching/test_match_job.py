@@ -81,7 +81,8 @@ def test_all_pairs_above_a_cutoff_are_matches_but_for_labelled_ones(ran, monkeyp
         do(monkeypatch, f"--model {run} {tables(task, tmp_path)} --assign all --at-score {cutoff - 1e-7} "
                         f"--shards {shards} --out {tmp_path / name}")  # fmt: skip
     found = written(tmp_path / "one")
-    assert (tmp_path / "one/matches.parquet").read_bytes() == (tmp_path / "two/matches.parquet").read_bytes()
+    for name in ("matches.parquet", "matches.html"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     assert set(found) == {pair for pair, score in scores.items() if score >= cutoff and pair not in no} | yes
     assert {pair for pair, row in found.items() if row["decided_by"] == "label"} == yes
     assert all(row["score"] == pytest.approx(scores[pair], abs=1e-6) for pair, row in found.items())
@@ -159,6 +160,7 @@ def test_changed_texts_lose_their_labels_and_nothing_above_the_cutoff_is_no_erro
     shown = capsys.readouterr().out
     assert f"labels that are not used, as a text has changed since: {len(al_ray.load_run(run).labels())}" in shown
     assert "matches: 0" in shown
+    assert "No pair is a match." in (tmp_path / "out/matches.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
