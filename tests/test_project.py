@@ -196,9 +196,9 @@ def test_the_makefile_installs_with_constraints():
     assert MAKEFILE.count(": pyproject.toml constraints.txt |") == 3
 
 
-def test_ci_runs_every_kind_of_test_but_those_of_a_device_and_of_hours():
+def test_ci_runs_the_tests_but_those_of_a_device_and_of_minutes_each():
     script = ROOT / ".ci/run"
     assert os.access(script, os.X_OK)
     stages = re.findall(r"^stage (\w+)$", script.read_text(encoding="utf-8"), re.MULTILINE)
     marks = {line.partition(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
-    assert set(stages) == {"docs", "test"} | marks - {"gpu", "long"}
+    assert set(stages) == {"docs", "test"} | marks - {"gpu", "slow", "long"}

@@ -58,6 +58,8 @@ EXCEPTIONS = {
     "al_ray.oracles.cross_encoder.",
     # The options of a command of match, whose name begins it.
     "al_ray.apps.matching.model.match_command",
+    # The options of labels import, which the line names before them.
+    "al_ray.apps.matching.drift.suggestions.suggestion_lines",
     # An option of pip.
     "al_ray.runs.trackers.mlflow.INSTALL",
 }

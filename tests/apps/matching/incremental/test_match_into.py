@@ -53,7 +53,7 @@ def same_matches(one: Path, other: Path) -> None:
         assert row["decided_by"] == expected[pair]["decided_by"]
 
 
-@pytest.mark.parametrize("rule", ["--assign all --at-score", "--assign mutual"])
+@pytest.mark.parametrize("rule", ["--assign all --at-score", pytest.param("--assign mutual", marks=pytest.mark.slow)])
 def test_texts_matched_into_known_ones_are_matched_as_all_at_once(ran, monkeypatch, capsys, tmp_path, rule):
     run, task = ran
     if rule.endswith("score"):
@@ -146,7 +146,8 @@ def test_a_command_that_was_stopped_is_resumed(ran, monkeypatch, tmp_path):
 def test_what_cannot_be_added_is_refused_with_a_cure(ran, monkeypatch, capsys, tmp_path):
     run, task = ran
     new = table(tmp_path / "new.csv", dict(list(side(task, "left").items())[:3]))
-    tables = f"--left {new}" + ("" if task.symmetric else f" --right {new}")
+    other = "" if task.symmetric else f"--right {table(tmp_path / 'right.csv', side(task, 'right'))}"
+    tables = f"--left {new} {other}"
     do(monkeypatch, f"--model {run} {tables} {COLUMNS} --best 2 --assign all --out {tmp_path / 'best'}")
     do(monkeypatch, f"--model {run} {tables} --text-columns words --at-score 2 --assign all --out {tmp_path / 'rows'}")
     for line, message in (
