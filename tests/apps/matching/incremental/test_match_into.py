@@ -35,7 +35,7 @@ def side(task: Task, name: str) -> dict[str, str]:
         (task.left, task.split("train").space) if name == "left" else (task.right, task.split("train").space)
     )
     rows = space.left if name == "left" else space.right
-    return {corpus.ids[row]: corpus.texts[row] for row in rows}
+    return {str(corpus.ids[row]): str(corpus.texts[row]) for row in rows.tolist()}
 
 
 def clusters_of(out: Path) -> set[frozenset[str]]:

@@ -1,15 +1,17 @@
 """What is searched again after texts changed, and that the candidates are those of matching all at once."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from al_ray.apps.matching.incremental.growth import NEW, grow, task_of
+from al_ray.apps.matching.incremental.growth import NEW, Side, grow, task_of
 from al_ray.apps.matching.incremental.merging import merge, plan_requery
 from al_ray.apps.matching.incremental.rectangle import rectangles
 from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs
-from al_ray.core.pairs import NO_PAIRS, as_pairs
+from al_ray.core.pairs import NO_KEYS, NO_PAIRS, as_pairs
 from al_ray.core.task import Corpus, Task
 
 # A text is a number, and the score of two texts is a symmetric function of both, with ties.
@@ -26,7 +28,9 @@ def score(one: str, other: str) -> float:
     return ((int(one) + 3) * (int(other) + 3) * 7) % 11 / 10
 
 
-def found_by_loops(task: Task, lefts, rights, best: bool, no: set[tuple[int, int]]) -> ScoredPairs:
+def found_by_loops(
+    task: Task, lefts: Sequence[int], rights: Sequence[int], best: bool, no: set[tuple[int, int]]
+) -> ScoredPairs:
     """The candidates among left and right rows: all pairs of 0.5 or more, or the best one of each text."""
     every = {}
     for left in lefts:
@@ -87,10 +91,10 @@ def test_new_texts_matched_into_known_ones_are_all_texts_matched_at_once(symmetr
     every = range(len(task.left)), range(len(task.right))
     no = {tuple(pair) for pair in pairs_of(labels, task, False).tolist()}
     state = MatchState(
-        1, "task", found_by_loops(task, *every, best, no), NO_PAIRS, pairs_of(labels, task, False), np.empty(0), 0
+        1, "task", found_by_loops(task, *every, best, no), NO_PAIRS, pairs_of(labels, task, False), NO_KEYS, 0
     )
     for _ in range(2):
-        arrived = {"left": corpus(data.draw(TABLE))}
+        arrived: dict[Side, Corpus] = {"left": corpus(data.draw(TABLE))}
         if not symmetric and data.draw(st.booleans()):
             arrived["right"] = corpus(data.draw(TABLE))
         labels = data.draw(st.sampled_from([labels, data.draw(LABELS)]))
@@ -107,13 +111,13 @@ def test_new_texts_matched_into_known_ones_are_all_texts_matched_at_once(symmetr
         else:
             assert scored.pairs.tolist() == at_once.pairs.tolist()
             assert scored.scores.tolist() == at_once.scores.tolist()
-        state = MatchState(2, "task", scored, NO_PAIRS, negatives, np.empty(0), 0)
+        state = MatchState(2, "task", scored, NO_PAIRS, negatives, NO_KEYS, 0)
 
 
 def test_known_texts_without_a_change_are_not_searched_again():
     task = task_of("task", corpus({"a": "1", "b": "2"}), corpus({"x": "3"}), symmetric=False)
     found = ScoredPairs(as_pairs([0], [0]), np.array([0.9]))
-    state = MatchState(1, "task", found, NO_PAIRS, NO_PAIRS, np.empty(0), 0)
+    state = MatchState(1, "task", found, NO_PAIRS, NO_PAIRS, NO_KEYS, 0)
     grown = grow(task, {"left": corpus({"b": "2", "c": "5"})}, complete=False)
     requery = plan_requery(state, (2, 1), grown, NO_PAIRS, NO_PAIRS, best=False)
     assert (requery.left.tolist(), requery.right.tolist(), requery.kept.pairs.tolist()) == ([2], [], [[0, 0]])
@@ -122,7 +126,7 @@ def test_known_texts_without_a_change_are_not_searched_again():
 
 def test_the_texts_of_a_label_that_changed_are_searched_again():
     task = task_of("task", *[corpus({"a": "1", "b": "2", "c": "4"})] * 2, symmetric=True)
-    state = MatchState(1, "task", ScoredPairs(NO_PAIRS, np.empty(0)), NO_PAIRS, as_pairs([0], [2]), np.empty(0), 0)
+    state = MatchState(1, "task", ScoredPairs(NO_PAIRS, np.empty(0)), NO_PAIRS, as_pairs([0], [2]), NO_KEYS, 0)
     grown = grow(task, {}, complete=False)
     kept = plan_requery(state, (3, 3), grown, NO_PAIRS, as_pairs([0], [2]), best=False)
     assert not len(kept)
@@ -132,7 +136,7 @@ def test_the_texts_of_a_label_that_changed_are_searched_again():
 
 def test_texts_grow_by_hand():
     task = task_of("task", *[corpus({"a": "1", "b": "2", "c": "3"})] * 2, symmetric=True)
-    arrived = {"left": corpus({"c": "9", "a": "1", "d": "4"})}
+    arrived: dict[Side, Corpus] = {"left": corpus({"c": "9", "a": "1", "d": "4"})}
     grown = grow(task, arrived, complete=False)
     assert list(zip(grown.task.left.ids, grown.task.left.texts, strict=True)) == [
         *(("a", "1"), ("b", "2"), ("c", "9"), ("d", "4"))
