@@ -164,7 +164,11 @@ def drift_figures(record: Mapping[str, Any]) -> DriftFigures | None:
     if "drift" not in record:
         return None
     figures = (
-        DriftFigure(f"{one['name']} of {one['subject']}", one["training"], one["now"])
+        DriftFigure(_drift_name(one["name"], one["subject"]), one["training"], one["now"])
         for one in record["drift"]["figures"]
     )
     return DriftFigures(tuple(figures), tuple(record["drift"]["warnings"]))
+
+
+def _drift_name(name: str, subject: str) -> str:
+    return name if name.endswith(subject) else f"{subject}: {name}"

@@ -30,9 +30,9 @@ def facts(summary: MatchSummary) -> list[tuple[str, str]]:
         ("Cutoff", f"{lowest} ({cutoff['source']})"),
         ("Rule", f"{record['assign']}: {RULES[record['assign']]}"),
     ]
-    for name in ("precision", "recall"):
+    for name, of in (("precision", "pairs above the cutoff"), ("recall", "pairs that match")):
         if cutoff[name] is not None:
-            found.append((f"Estimated {name}", f"{estimate(cutoff[name])}, of all pairs above the cutoff"))
+            found.append((f"Estimated {name}", f"{estimate(cutoff[name])} of all {of}"))
     if summary.probability is None:
         words = "not calibrated, so a score says nothing about how often a pair matches"
     else:

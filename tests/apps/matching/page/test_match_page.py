@@ -19,6 +19,7 @@ from al_ray.apps.matching.page.summary import (
     DriftFigures,
     MatchSummary,
     best_scores,
+    drift_figures,
     summarize,
 )
 from al_ray.apps.matching.page.tables import estimate
@@ -136,15 +137,12 @@ def test_the_page_says_what_was_matched_and_how():
     assert "Pairs labelled no that are in one cluster (1 of 1)" in words
     assert page.count('class="tag link">bridge<') == 1
     assert page.count('class="tag">canonical<') == 1
-    assert "<mark>red</mark>" not in page  # "red" is in both texts of the first pair.
+    assert re.search(r"camping stove, <mark>red</mark>", page)
     assert re.search(r"<mark>blue</mark> camping stove", page)
     summary = summary_of(table(WORDS), SMALL)
-    summary = replace(summary, record={**summary.record, "cutoff": stored})
-    words = visible(matches_page(summary))
-    assert "Estimated precision91.2% (95%: 88.0 to 94.0), of all pairs above the cutoff" in words.replace(
-        "precision ", "precision"
-    )
-    assert "Estimated recall42.0%, of all pairs" in words.replace("recall ", "recall")
+    words = visible(matches_page(replace(summary, record={**summary.record, "cutoff": stored})))
+    assert "91.2% (95%: 88.0 to 94.0) of all pairs above the cutoff" in words
+    assert "42.0% of all pairs that match" in words
     assert "not calibrated" in words
 
 
@@ -231,6 +229,16 @@ def test_changes_and_drift_are_shown_when_they_are_given():
         "Cluster 4 was merged from 4, 5", "Cluster 6 is gone", "median characters 21 1,234", "Texts are longer.",
     ):  # fmt: skip
         assert text in words
+
+
+def test_figures_of_drift_are_named_by_their_texts():
+    figures = [
+        {"name": name, "subject": subject, "training": 0.5, "now": None}
+        for name, subject in (("characters", "left texts"), ("cosine of random pairs", "random pairs"))
+    ]
+    drift = drift_figures({"drift": {"figures": figures, "warnings": []}})
+    assert drift is not None
+    assert [one.name for one in drift.figures] == ["left texts: characters", "cosine of random pairs"]
 
 
 def test_the_page_of_many_matches_of_long_texts_is_of_bounded_size():
