@@ -1,8 +1,9 @@
 """Measure speed and memory, as ratios within one run to cancel a machine's noise: python -m benchmarks search
 
-A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Five have a
+A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Six have a
 method `results` and tables of their own: `simulate-audits` measures statistics, `scale` growth with the texts,
-`simulate` strategies, `adaptivity` draws a map of simulated runs, `recipes` compares trainings.
+`simulate` strategies, `adaptivity` draws a map of simulated runs, `recipes` compares trainings, `matches` measures what
+jobs.match wrote.
 """
 
 import os
@@ -20,6 +21,7 @@ from benchmarks.adapter_runs import Simulate, format_runs
 from benchmarks.adaptivity import Adaptivity, format_map
 from benchmarks.encoding import Encode
 from benchmarks.evaluating import Evaluate
+from benchmarks.match_quality import Matches, format_quality
 from benchmarks.memory import Memory
 from benchmarks.recipes import Recipes, format_rows
 from benchmarks.scaling import Scale, format_results
@@ -27,7 +29,7 @@ from benchmarks.searching import Search
 from benchmarks.simulating import SimulateAudits, format_tables
 from benchmarks.timing import Figure
 
-KINDS = Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity
+KINDS = Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches
 
 
 def main() -> None:
@@ -52,6 +54,9 @@ def main() -> None:
     elif isinstance(benchmark, Scale):
         content = benchmark.results()
         text = format_results(content)
+    elif isinstance(benchmark, Matches):
+        content = benchmark.results()
+        text = format_quality(content)
     else:
         figures = benchmark.figures()
         # The medians by name.
