@@ -15,6 +15,7 @@ in an audit by score, would be much wider: of 5 times 20 answers, all yes, the i
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil, floor
 
 import numpy as np
@@ -62,9 +63,9 @@ class BandAnswers:
 
 
 def match_bands(scores: Floats, budget: int) -> tuple[MatchBand, ...]:
-    """Return the bands of matches, and how many to draw of each: at least one, and `budget` of all if there are as many.
+    """Return the bands of matches, and how many to draw of each: at least one, and `budget` of all bands.
 
-    scores: (n,) descending, at least one. Equal scores are in one band.
+    scores: (n,) descending, at least one. Equal scores are in one band. All are drawn if there are fewer than `budget`.
     """
     total = len(scores)
     budget = min(budget, total)
@@ -75,10 +76,11 @@ def match_bands(scores: Floats, budget: int) -> tuple[MatchBand, ...]:
         if _drawn_before(end, budget, total) > _drawn_before(ends[-1], budget, total):
             ends.append(end)
     ends[-1] = total
-    cuts = zip(ends, ends[1:], strict=False)
-    drawn = [_drawn_before(stop, budget, total) - _drawn_before(start, budget, total) for start, stop in cuts]
-    cuts = zip(ends, ends[1:], drawn, strict=False)
-    return tuple(MatchBand(start, stop, count, float(scores[stop - 1])) for start, stop, count in cuts)
+    before = [_drawn_before(end, budget, total) for end in ends]
+    return tuple(
+        MatchBand(start, stop, drawn_after - drawn_before, float(scores[stop - 1]))
+        for (start, stop), (drawn_before, drawn_after) in zip(pairwise(ends), pairwise(before), strict=True)
+    )
 
 
 def _drawn_before(end: int, budget: int, total: int) -> int:
@@ -118,4 +120,6 @@ def match_precision(bands: Sequence[BandAnswers], rng: np.random.Generator) -> E
 
 def with_right(precision: Estimate, total: int, right: int) -> Estimate:
     """Return the precision of `total` matches together with `right` further ones, all of which are right."""
-    return Estimate(*((right + total * end) / (right + total) for end in (precision.value, precision.low, precision.high)))
+    return Estimate(
+        *((right + total * end) / (right + total) for end in (precision.value, precision.low, precision.high))
+    )
