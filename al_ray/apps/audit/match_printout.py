@@ -42,7 +42,7 @@ def format_match_precision(audit: LabelledMatches) -> Result:
         lines.append(f"{counts['unsure']:,} pairs are unsure and {counts['open']:,} not answered; they are not counted")
     if record.rule == "one-to-one":
         lines.append(
-            "with another cutoff --assign one-to-one may choose other pairs: the last column is of these matches"
+            "with another cutoff jobs.match --assign one-to-one may choose other pairs; the last column is of these"
         )
     content: dict[str, Any] = {
         **counts,

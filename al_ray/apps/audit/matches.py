@@ -20,9 +20,8 @@ from al_ray.oracles.people import write_sheets
 
 @dataclass(frozen=True)
 class MatchSample:
-    """The folder of an audit of matches, its record, and whether it is new."""
+    """The record of an audit of matches, and whether the audit is new."""
 
-    path: Path
     record: MatchRecord
     written: bool
 
@@ -76,7 +75,7 @@ def sample_matches(matches: Path, budget: int, seed: int, out: Path) -> MatchSam
     codes, _, drawn = folder.key()
     task, pairs = read_match_texts(matches, written.by_model[drawn.ranks])
     write_sheets(out, STEM, codes, pairs, task)
-    return MatchSample(out, folder.match_record(), not exists)
+    return MatchSample(folder.match_record(), not exists)
 
 
 def _draw(matches: WrittenMatches, options: MatchAuditOptions, folder: AuditFolder) -> None:

@@ -54,7 +54,8 @@ def read_matches(folder: Path) -> WrittenMatches:
     if names not in (MATCHES.names, [*MATCHES.names, *(name for name, _ in TEXTS)]):
         raise BadFile(f"{folder / FILE} holds {', '.join(names)}, not what this al_ray wrote; {CURE}")
     scores, cosines = (table[name].to_numpy().astype(np.float64) for name in ("score", "cosine"))
-    return WrittenMatches(folder, digest, rule, scores, cosines, np.array(table["decided_by"].to_pylist()) == "label")
+    by_label = np.array([who == "label" for who in table["decided_by"].to_pylist()], dtype=np.bool_)
+    return WrittenMatches(folder, digest, rule, scores, cosines, by_label)
 
 
 def digest_of(folder: Path) -> str:

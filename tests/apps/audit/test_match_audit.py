@@ -73,9 +73,8 @@ def test_matches_are_drawn_labelled_and_estimated_by_the_printed_commands(
     ranks = [row["rank"] for row in key]
     assert sorted(ranks) != ranks != sorted(ranks, reverse=True), "or the order would tell"
     sheet = (out / "audit.csv").read_text(encoding="utf-8-sig")
-    # The text of the folder's task, whose only field is the column of the table.
-    assert sheet.splitlines()[0] == "pair,label,left_words,right_words,left_id,right_id"
-    texts = [tuple(row[name] for name in ("left_words", "right_words")) for row in csv.DictReader(sheet.splitlines())]
+    assert sheet.splitlines()[0] == "pair,label,left_text,right_text,left_id,right_id"
+    texts = [tuple(row[name] for name in ("left_text", "right_text")) for row in csv.DictReader(sheet.splitlines())]
     assert texts == [tuple(rows[pair][f"{side}_text"] for side in ("left", "right")) for pair in drawn]
 
     before = files(out)
@@ -171,7 +170,7 @@ def test_with_one_to_one_the_last_column_is_of_these_matches(task: Task, tmp_pat
     do(monkeypatch, f"sample --matches {folder} --out {tmp_path / 'audit'}")
     fill(tmp_path / "audit", lambda _: "yes")
     do(monkeypatch, f"estimate --audit {tmp_path / 'audit'}")
-    assert "with another cutoff --assign one-to-one may choose other pairs" in capsys.readouterr().out
+    assert "with another cutoff jobs.match --assign one-to-one may choose other pairs" in capsys.readouterr().out
 
 
 def test_what_cannot_be_audited_is_refused_with_a_cure(matches: Path, task: Task, tmp_path, monkeypatch, capsys):
