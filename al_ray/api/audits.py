@@ -143,13 +143,7 @@ def estimate_audit(
     """
     by_score = bool(at_cosine or at_p or threshold_for or update_scorer)
     if AuditFolder(Path(audit)).of_matches:
-        if by_score or run is not None:
-            raise BadOption(
-                "--at-cosine, --at-p, --threshold-for, --update-scorer and --run go with audits of a model, and "
-                f"{audit} is one of matches; leave them out"
-            )
-        matches = read_labelled_matches(Path(audit), None if labels is None else Path(labels))
-        return _estimate(matches.record, *format_match_precision(matches))
+        return _estimate_matches(Path(audit), labels, by_score or run is not None)
     labelled = _read(Path(audit), None if labels is None else Path(labels), by_score)
     record, rng = labelled.record, generator(labelled.record.asked.seed, "audit-estimate")
     if not record.asked.by_score:
@@ -191,6 +185,17 @@ def _estimate(
     scorer: StoragePath | None = None,
 ) -> AuditEstimate:
     return AuditEstimate({"asked": vars(record.asked), **content}, "\n".join(lines), scorer)
+
+
+def _estimate_matches(path: Path, labels: str | Path | None, of_model: bool) -> AuditEstimate:
+    """Estimate the precision of matches; of_model: whether options are given that only an audit of a model has."""
+    if of_model:
+        raise BadOption(
+            "--at-cosine, --at-p, --threshold-for, --update-scorer and --run go with audits of a model, and "
+            f"{path} is one of matches; leave them out"
+        )
+    matches = read_labelled_matches(path, None if labels is None else Path(labels))
+    return _estimate(matches.record, *format_match_precision(matches))
 
 
 def _folder_of(run: Run, config: AuditConfig) -> Path:
