@@ -38,6 +38,8 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 # Applications that build on other applications. No other application may import one.
 AMONG_APPS = {
+    # It audits the matches that the other wrote.
+    "al_ray.apps.audit": {"al_ray.apps.matching"},
     "al_ray.apps.augmentation": {"al_ray.apps.cross_encoder", "al_ray.apps.mining"},
     "al_ray.apps.matching": {"al_ray.apps.reporting"},
     "al_ray.apps.paraphrase": {"al_ray.apps.mining", "al_ray.apps.reporting"},

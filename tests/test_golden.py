@@ -431,6 +431,7 @@ PURPOSES: dict[str, list[int]] = {
     "seed audit-*": [354180077, 546975990, 684540349],
     "seed audit-band-* #": [233579974, 270650281, 433822618],
     "seed audit-estimate": [734128801, 1351577490, 565887281],
+    "seed audit-matches-*": [460622770, 1393925702, 1805672973],
     "seed audit-order #": [1132626571, 2094434154, 1087019441],
     "seed audit-order": [595731756, 1257245618, 420602612],
     "seed audit-recalibration": [724820965, 1072581872, 1405733406],

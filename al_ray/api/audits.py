@@ -18,14 +18,16 @@ from al_ray.apps.audit.calibration import (
     format_threshold,
     parse_precision_rules,
 )
-from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, Record, band_audit, putative
+from al_ray.apps.audit.folder import STEM, AuditFolder, AuditOptions, MatchRecord, Record, band_audit, putative
+from al_ray.apps.audit.labels import read_labels
+from al_ray.apps.audit.match_printout import format_match_precision
+from al_ray.apps.audit.matches import read_labelled_matches
 from al_ray.apps.audit.options import AuditConfig
 from al_ray.apps.audit.printout import format_false_positives
 from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
 from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.labels import OPEN
+from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels, Scorer
@@ -33,7 +35,6 @@ from al_ray.metrics.audit.drawn_pairs import DrawnPairs
 from al_ray.metrics.audit.recalibration import recalibration, reliability_bins
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule
-from al_ray.oracles.answer_files import answer_paths, read_answer_files
 from al_ray.oracles.people import write_sheets
 from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.storage.uri import StoragePath, storage_path
@@ -122,10 +123,11 @@ def estimate_audit(
 ) -> AuditEstimate:
     """Estimate precision from the labels of an audit folder; calibrate the scorer of the audited round, if so asked.
 
-    labels: the sheet, or an export of Label Studio; both files of the folder by default. The others are for audits by
-    score. at_cosine, at_p: thresholds to measure at; the ends of bands and the model's boundary by default.
-    threshold_for: "precision=P", which chooses a threshold. It and update_scorer, which fits w and b to the labels,
-    write to scorer.json of the round of `run`, by default the run folder that the audit lies in.
+    The audit is one of a model or of matches (jobs.audit sample --matches). labels: the sheet, or an export of Label
+    Studio; both files of the folder by default. The others are for audits by score. at_cosine, at_p: thresholds to
+    measure at; the ends of bands and the model's boundary by default. threshold_for: "precision=P", which chooses a
+    threshold. It and update_scorer, which fits w and b to the labels, write to scorer.json of the round of `run`, by
+    default the run folder that the audit lies in.
 
     Examples:
         >>> sheet = folder / "run" / "audit-test-by-score" / "audit.csv"
@@ -135,11 +137,13 @@ def estimate_audit(
         (10, 1378)
 
     Raises:
-        WrongFolder: if the folder holds no audit.
+        WrongFolder: if the folder holds no audit, or if the matches were replaced since it was drawn.
         BadFile: if an answer cannot be read, or there is none.
         BadOption: if the labels do not determine a scorer, or the options are of another kind of audit.
     """
     by_score = bool(at_cosine or at_p or threshold_for or update_scorer)
+    if AuditFolder(Path(audit)).of_matches:
+        return _estimate_matches(Path(audit), labels, by_score or run is not None)
     labelled = _read(Path(audit), None if labels is None else Path(labels), by_score)
     record, rng = labelled.record, generator(labelled.record.asked.seed, "audit-estimate")
     if not record.asked.by_score:
@@ -175,9 +179,23 @@ class _LabelledAudit:
 
 
 def _estimate(
-    record: Record, lines: Sequence[str], content: Mapping[str, Any], scorer: StoragePath | None = None
+    record: Record | MatchRecord,
+    lines: Sequence[str],
+    content: Mapping[str, Any],
+    scorer: StoragePath | None = None,
 ) -> AuditEstimate:
     return AuditEstimate({"asked": vars(record.asked), **content}, "\n".join(lines), scorer)
+
+
+def _estimate_matches(path: Path, labels: str | Path | None, of_model: bool) -> AuditEstimate:
+    """Estimate the precision of matches; of_model: whether options are given that only an audit of a model has."""
+    if of_model:
+        raise BadOption(
+            "--at-cosine, --at-p, --threshold-for, --update-scorer and --run go with audits of a model, and "
+            f"{path} is one of matches; leave them out"
+        )
+    matches = read_labelled_matches(path, None if labels is None else Path(labels))
+    return _estimate(matches.record, *format_match_precision(matches))
 
 
 def _folder_of(run: Run, config: AuditConfig) -> Path:
@@ -208,13 +226,7 @@ def _read(path: Path, sheet: Path | None, by_score: bool) -> _LabelledAudit:
             "--at-cosine, --at-p, --threshold-for and --update-scorer go with audits by score, and "
             f"{path} is not one; leave them out"
         )
-    files = [sheet] if sheet is not None else answer_paths(path, STEM)
-    labels: Labels = read_answer_files(files, codes, ids) if codes else np.empty(0, dtype=np.uint8)
-    if codes and (labels == OPEN).all():
-        raise BadFile(
-            f"{files[0]} answers none of the {len(codes):,} pairs; fill its column label with yes, no or unsure"
-        )
-    return _LabelledAudit(path, record, pairs, labels)
+    return _LabelledAudit(path, record, pairs, read_labels(path, sheet, codes, ids))
 
 
 def _calibrate(

@@ -135,7 +135,12 @@ AUDITED = "sample --run run --near 2 --rand 1 --out audit"
 OF_AUDIT = [
     *(({}, line, words) for line, words in (
         ("", "Expected one of {sample, estimate}"),
-        ("sample", "run"),
+        ("sample", "give --run, to audit a model, or --matches, to audit what jobs.match wrote"),
+        ("sample --run run --matches audit", "give --run, to audit a model, or --matches"),
+        ("sample --matches ''", "--matches is empty"),
+        ("sample --matches nowhere", "nowhere holds no match.json; give --matches the folder that jobs.match wrote"),
+        ("sample --matches audit --top 9", "--top goes with --run; leave it out with --matches"),
+        ("sample --matches audit --budget 0", "--budget is 0; give at least 1"),
         ("sample --run ''", "--run is empty"),
         ("sample --run task", "task holds no config.json"),
         ("sample --run run --split test", "has no test pairs"),

@@ -3,6 +3,7 @@
 audit.csv, audit.json              the pairs, shuffled, for a spreadsheet and for Label Studio (oracles/people.py)
 labelled.json, project-*.json      the export of Label Studio, which the user saves here
 audit-key.parquet                  code, left, right (rows), left_id, right_id, stratum, rank, cosine
+audit-key.json                     the options and counts, written last
 audit-scores.parquet               for an audit by score: cosine, label (null for the ranked pairs, which come first)
 estimate.json                      the last result of `jobs.audit estimate`
 """
@@ -21,6 +22,7 @@ from al_ray.core.scorer import Labels, Scorer
 from al_ray.core.task import Task
 from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.audit.false_positives import FalsePositiveSample
+from al_ray.metrics.audit.match_precision import MatchBand
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.average_precision import StratumSummary
 from al_ray.runs.dev_labels import read_band_scores, write_band_scores
@@ -89,6 +91,45 @@ class Record:
         """Return the scorer, which turns cosines into scores; None for the untrained encoder."""
         return None if self.weight is None or self.bias is None else Scorer(self.weight, self.bias)
 
+    @property
+    def content(self) -> dict[str, Any]:
+        """Return the record as JSON."""
+        return {**as_dict(self), "strata": [as_dict(stratum) for stratum in self.strata]}
+
+
+@dataclass(frozen=True)
+class MatchAuditOptions:
+    """The options of an audit of matches; matches: digest of matches.parquet."""
+
+    budget: int
+    seed: int
+    matches: str
+
+
+@dataclass(frozen=True)
+class MatchRecord:
+    """The content of audit-key.json of an audit of matches.
+
+    folder: of the matches, absolute. rule: of their assignment. by_label: how many a label decided. bands: of the
+    others.
+    """
+
+    asked: MatchAuditOptions
+    folder: str
+    rule: str
+    by_label: int
+    bands: tuple[MatchBand, ...]
+
+    @property
+    def by_model(self) -> int:
+        """Return how many matches the model decided."""
+        return self.bands[-1].stop
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Return the record as JSON."""
+        return {**as_dict(self), "bands": [as_dict(band) for band in self.bands]}
+
 
 class AuditFolder:
     """Read and write the files of an audit."""
@@ -97,7 +138,14 @@ class AuditFolder:
         """Use a folder, new or with an audit in it."""
         self.path = path
 
-    def holds(self, options: AuditOptions) -> bool:
+    @property
+    def of_matches(self) -> bool:
+        """Return whether the folder holds an audit of matches."""
+        path = self.path / RECORD
+        content = read_json(path) if path.exists() else None
+        return isinstance(content, dict) and "bands" in content
+
+    def holds(self, options: AuditOptions | MatchAuditOptions) -> bool:
         """Return whether the folder holds this audit; WrongFolder for another audit, or a sheet without a record."""
         if self.path.exists() and not self.path.is_dir():
             raise WrongFolder(f"{self.path} is a file; give the --out of a folder")
@@ -107,12 +155,13 @@ class AuditFolder:
                     f"{self.path} holds a sheet and no {RECORD}; somebody may be labelling it: give another --out"
                 )
             return False
-        other = [*differences(as_dict(self.record().asked), as_dict(options))]
+        record = self.match_record() if self.of_matches else self.record()
+        other = [*differences(as_dict(record.asked), as_dict(options))]
         if other:
             raise WrongFolder(f"{self.path} is an audit with other options ({'; '.join(other)}); give another --out")
         return True
 
-    def keep(self, record: Record, pairs: DrawnPairs, scored: BandScores | None, task: Task) -> None:
+    def keep(self, record: Record | MatchRecord, pairs: DrawnPairs, scored: BandScores | None, task: Task) -> None:
         """Write a new audit, its record last."""
         left_ids, right_ids = task.ids_of(pairs.pairs)
         columns: dict[str, Any] = {
@@ -128,7 +177,7 @@ class AuditFolder:
         if scored is not None:
             write_band_scores(self.path / SCORES, scored)
         write_parquet(self.path / KEY, pa.table(columns, schema=SCHEMA))
-        write_json(self.path / RECORD, {**as_dict(record), "strata": [as_dict(stratum) for stratum in record.strata]})
+        write_json(self.path / RECORD, record.content)
 
     def record(self) -> Record:
         """Read the options and counts of the audit; WrongFolder if there are none."""
@@ -143,6 +192,23 @@ class AuditFolder:
             raise BadFile(f"{path}: {error} (restore it)") from error
         lacking = not record.asked.by_score and None in (record.threshold, record.recall, record.positives_above)
         if lacking or any(not 0 <= stratum.drawn <= stratum.above <= stratum.size for stratum in strata):
+            raise BadFile(f"{path} holds impossible counts; restore it")
+        return record
+
+    def match_record(self) -> MatchRecord:
+        """Read the options and bands of an audit of matches."""
+        path = self.path / RECORD
+        content: dict[str, Any] = read_json(path, ["asked", "bands"])
+        try:
+            bands = tuple(from_dict(MatchBand, band) for band in content["bands"])
+            record = replace(from_dict(MatchRecord, {**content, "bands": []}), bands=bands)
+        except (BadOption, TypeError) as error:
+            raise BadFile(f"{path}: {error} (restore it)") from error
+        ends = [0, *(band.stop for band in bands)]
+        if not bands or any(
+            not (start == band.start < band.stop and 0 < band.drawn <= band.size)
+            for start, band in zip(ends, bands, strict=False)
+        ):
             raise BadFile(f"{path} holds impossible counts; restore it")
         return record
 

@@ -11,6 +11,8 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 
 MOST = 1_000_000
+MATCH_BUDGET = 100
+"""Matches to draw when not given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,7 @@ class AuditConfig:
     by_score: bool = False
     """Draw from bands of score instead, which needs no known match."""
     budget: Annotated[int | None, Between(1, MOST)] = None
-    """With --by-score: total number of pairs to draw; 300 when not given."""
+    """With --by-score: total number of pairs to draw; 300 when not given. With --matches: 100."""
     top: Annotated[int | None, Between(1, 10 * MOST)] = None
     """With --by-score: number of pairs of highest score that are ranked one by one, and among which thresholds can lie;
     all others are one band. 100,000 when not given."""
@@ -57,11 +59,27 @@ class Sample(AuditConfig):
 
     UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
 
-    run: Path
-    """Run folder."""
+    run: Path | None = None
+    """Run folder, whose model is audited."""
+    matches: Path | None = None
+    """Folder that jobs.match wrote, in place of --run: draw from its matches. Goes with --budget, --seed and --out."""
     out: Path | None = None
-    """Audit folder; RUN/audit-SPLIT or RUN/audit-SPLIT-by-score when not given."""
+    """Audit folder; RUN/audit-SPLIT, RUN/audit-SPLIT-by-score or MATCHES/audit when not given."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+
+    def __post_init__(self) -> None:
+        """Validate options."""
+        if (self.run is None) == (self.matches is None):
+            raise BadOption("give --run, to audit a model, or --matches, to audit what jobs.match wrote")
+        if self.matches is None:
+            super().__post_init__()
+            return
+        check_bounds(self)
+        plain = AuditConfig()
+        names = ("split", "round", "at_recall", "near", "rand", "by_score", "top")
+        others = [name for name in names if getattr(self, name) != getattr(plain, name)]
+        if others:
+            raise BadOption(f"--{others[0].replace('_', '-')} goes with --run; leave it out with --matches")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,8 +33,12 @@ def format_sample(record: Record, out: Path, count: int, exists: bool) -> list[s
         )
     if not count:
         return [*lines, f"there is nothing to label; continue: python -m jobs.audit estimate --audit {out}"]
+    return [*lines, *format_waiting(out, count)]
+
+
+def format_waiting(out: Path, count: int) -> list[str]:
+    """Say how people label the pairs of an audit."""
     return [
-        *lines,
         f"{count:,} pairs wait for an answer",
         f"  in a spreadsheet: fill the column label of {out / STEM}.csv with yes, no or unsure; save it as CSV (UTF-8)",
         f"  or in Label Studio: import {out / STEM}.json with the interface label-studio.xml beside it, and save "

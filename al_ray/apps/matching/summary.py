@@ -1,7 +1,11 @@
 """The lines that the command prints about its matches, from match.json."""
 
+import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+from al_ray.storage.uri import StoragePath
 
 
 def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
@@ -24,6 +28,16 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
         sides = "one set" if symmetric else "two sets"
         yield f"labels that are not used, as they are not of {sides} of texts: {record['unused_labels']:,}"
     yield from _cluster_lines(record)
+
+
+def audit_command(record: Mapping[str, Any], out: StoragePath) -> str | None:
+    """Return the command that draws some of the matches for people to label.
+
+    None if the model decided none of them, or if people cannot open files there.
+    """
+    if record["matches"] == record["by_label"] or not isinstance(out, Path):
+        return None
+    return f"python -m jobs.audit sample --matches {shlex.quote(str(out))} --budget 100"
 
 
 def _cluster_lines(record: Mapping[str, Any]) -> Iterator[str]:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 from al_ray.api.audits import estimate_audit, sample_audit
 from al_ray.api.runs import load_run
-from al_ray.apps.audit.options import AuditConfig, Estimate, Sample
+from al_ray.apps.audit.match_printout import format_match_sample
+from al_ray.apps.audit.matches import sample_matches
+from al_ray.apps.audit.options import MATCH_BUDGET, AuditConfig, Estimate, Sample
 from al_ray.apps.audit.printout import format_sample
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.serialization import part
@@ -23,9 +25,21 @@ def run_command(options: Sample | Estimate) -> None:
 
 def sample(options: Sample) -> None:
     """Draw pairs, unless the folder holds this audit, and print what to do with them."""
+    if options.matches is not None:
+        _sample_matches(options.matches, options)
+        return
+    assert options.run is not None
     run, config = load_run(options.run), part(options, AuditConfig)
     audit = sample_audit(run, config, options.out, cluster=options.cluster, on_progress=Progress())
     print(*format_sample(audit.record, audit.path, audit.pairs, not audit.written), sep="\n")
+
+
+def _sample_matches(matches: Path, options: Sample) -> None:
+    """Draw some of the matches that jobs.match wrote."""
+    out = options.out or matches / "audit"
+    refuse_lost(out)
+    drawn = sample_matches(matches, options.budget or MATCH_BUDGET, options.seed, out)
+    print(*format_match_sample(drawn.record, out, not drawn.written), sep="\n")
 
 
 def estimate(options: Estimate) -> None:
