@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from al_ray.apps.matching.options import MatchOptions
-from al_ray.apps.matching.texts import table_source
+from al_ray.apps.matching.texts import read_arrived, table_source
 from al_ray.core.errors import BadOption
 
 TASK = {
@@ -47,3 +47,11 @@ def test_a_file_of_another_kind_is_not_read_by_the_format_of_the_task():
 def test_a_task_without_tables_of_texts_needs_columns():
     with pytest.raises(BadOption, match="so give the columns of the texts: --text-columns"):
         table_source(MatchOptions(left=Path("new.csv")), {}, 64)
+
+
+def test_a_text_of_100_000_characters_is_read(tmp_path):
+    (tmp_path / "new.csv").write_text(f"key,words\na,{'word ' * 20_000}\n")
+    options = MatchOptions(left=tmp_path / "new.csv")
+    arrived, _ = read_arrived(options, {"text_columns": "words", "id_column": "key"}, 64, symmetric=True)
+    # Without the last space.
+    assert len(arrived["left"].texts[0]) == 99_999
