@@ -23,6 +23,7 @@ INTO = "--into known --left t.csv"
 def write_known(here: Path, model: Model) -> None:
     """Write the texts of TABLE, and the folder of their matches (there are none) by round 1 of a run, without a Ray."""
     (here / "t.csv").write_text(TABLE)
+    (here / "more.csv").write_text("key,words\nk9,why\nk1,who\n")
     ids, texts = zip(*(line.split(",") for line in TABLE.splitlines()[1:]), strict=True)
     corpus = Corpus(ids, texts)
     task = task_of("t", corpus, corpus, symmetric=True)
@@ -74,6 +75,17 @@ OF_OPTIONS = [
     (f"{MATCH} --left nowhere.csv", "nowhere.csv cannot be read (No such file or directory)"),
     (f"{MATCH} --left judge.py", "judge.py: its extension is none of"),
     (f"{MATCH} --left run", "run: its extension is none of"),
+    (f"{MATCH} --left t.csv t.csv", "--left gives t.csv twice; give each file once"),
+    (f"{MATCH} --left t.csv more.csv", "more.csv:3: its id is 'k1', as that of t.csv:3"),
+    (f"{MATCH} --left t.csv task", "--left task is a task folder; give it alone, or tables"),
+    (f"{MATCH} --left t.csv nowhere.csv", "nowhere.csv cannot be read (No such file or directory)"),
+    (f"{INTO} more.csv", "more.csv:3: its id is 'k1', as that of t.csv:3"),
+    (f"{INTO} task", "task is a task folder; with --into give a table"),
+    (
+        "--model run --left t.csv more.csv --text-columns words --out made",
+        "--left gives 2 files, and a row number does not tell of which file it is; give the column of the ids",
+    ),
+    ("--model run --left --out made", "--left"),
     (f"{MATCH} --left task --split test", "has no test pairs"),
     (f"{MATCH} --left task --right t.csv", "--left task is a task folder, which has both sides; leave out --right"),
     (f"{MATCH} --model nowhere", "nowhere holds no config.json; give the folder of a run"),
