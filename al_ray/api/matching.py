@@ -64,8 +64,9 @@ def match(
     cluster.
 
     Examples:
+        >>> lines = ["id,text", "1,how to swim", "2,how do i swim", "3,who was the first king"]
         >>> table = folder / "questions.csv"
-        >>> written = table.write_text("id,text\\n1,how to swim\\n2,how do i swim\\n3,who was the first king\\n")
+        >>> written = table.write_text(chr(10).join(lines))
         >>> options = al_ray.MatchOptions(left=table, id_column="id", text_columns="text", at_score=-1.0)
         >>> found = al_ray.match(folder / "run", options, folder / "matches")
         >>> len(found.matches()), found.clusters()["cluster"].to_pylist()
@@ -99,7 +100,7 @@ def match_into(
 
     Examples:
         >>> new = folder / "more.csv"
-        >>> written = new.write_text("id,text\\n4,what is the way to swim\\n")
+        >>> written = new.write_text(chr(10).join(["id,text", "4,what is the way to swim"]))
         >>> grown = al_ray.match_into(folder / "matches", al_ray.MatchOptions(left=new))
         >>> len(grown.matches()), grown.record["texts"]["new"]
         (6, 1)

@@ -48,7 +48,8 @@ def paths_of(tables: "Path | Iterable[Path] | None") -> tuple[Path, ...]:
     """Return the files of a table; none for None."""
     if tables is None:
         return ()
-    return (tables,) if isinstance(tables, Path) else tuple(tables)
+    # Programs give texts, too.
+    return (Path(tables),) if isinstance(tables, str | Path) else tuple(map(Path, tables))
 
 
 FORMAT = ("format", "delimiter", "quoting", "encoding", "header")
