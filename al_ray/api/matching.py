@@ -59,7 +59,8 @@ def match(
 ) -> MatchFolder:
     """Match the texts of one table or of two by a model, and write matches and clusters into the folder `out`.
 
-    model: a run, or its folder: the model of its last complete round matches. All pairs of texts are compared. Call it
+    model: a run, or its folder: the model of its last complete round matches; or a model folder that was copied out of
+    its run (docs/match.md). All pairs of texts are compared. Call it
     again with the same arguments after a stop. Starts a local Ray, unless Ray is running or RAY_ADDRESS names a
     cluster.
 

@@ -45,6 +45,9 @@ def write_known(here: Path, model: Model) -> None:
     write_record(here / "known", {"made_from": "texts of May"})
 
 
+COPY = f"--model copy --left t.csv {COLUMNS} --out made"
+
+
 OF_OPTIONS = [
     ("", "no texts to match are given; give --left FILE"),
     ("--left t.csv --out made", "no model is given; give --model RUN"),
@@ -91,7 +94,14 @@ OF_OPTIONS = [
     (f"{MATCH} --model nowhere", "nowhere holds no config.json; give the folder of a run"),
     (f"{MATCH} --model task", "task holds no config.json; give the folder of a run"),
     (f"{MATCH} --model t.csv", "t.csv holds no config.json; give the folder of a run"),
-    (f"{MATCH} --model enc", "enc"),
+    (f"{MATCH} --model enc", "enc is an encoder, without scorer.json; give a run, or the model folder of a round"),
+    ("--model copy --left t.csv --at-boundary --out made", "so give the columns of the texts: --text-columns"),
+    (
+        f"{COPY} --at-boundary --suggest 9",
+        "copy is a copy of a model, whose training texts are not known; give --model",
+    ),
+    (f"{COPY} --at-p 0.5", "--at-p needs probabilities, and those of"),
+    (f"{COPY} --recall 0.5", "copy has no threshold for recall=0.5; choose one: jobs.evaluate --split dev"),
     (f"{MATCH} --out task", "task is a task folder or lies in one (task); give"),
     (f"{MATCH} --out task/made", "task/made is a task folder or lies in one (task); give"),
     (f"{MATCH} --out two", "two is a task folder"),
@@ -129,6 +139,15 @@ OF_TABLES = [
 ]
 TORN = parquet(key=["k0", "k1"], words=["how", "why"])[:60]
 OF_FOLDERS = [
+    ({"copy/scorer.json": "{"}, f"{COPY} --at-boundary", "copy/scorer.json cannot be read"),
+    ({"copy/model.safetensors": None}, f"{COPY} --at-boundary", "copy"),
+    ({"copy/sentence_bert_config.json": None}, f"{COPY} --at-boundary", "sentence_bert_config.json cannot be read"),
+    ({"copy/sentence_bert_config.json": "{}"}, f"{COPY} --at-boundary", "lacks max_seq_length"),
+    (
+        {"copy/vocab.json": "{}", "copy/sentence_bert_config.json": None},
+        f"{COPY} --at-boundary",
+        "copy has the encoder cnn, whose vocabulary is that of its task",
+    ),
     ({"t.parquet": TORN}, f"{MATCH} --left t.parquet", "t.parquet cannot be read as Parquet ("),
     ({"t.parquet": TORN}, f"{INTO} --left t.parquet", "t.parquet cannot be read as Parquet ("),
     ({"t.csv": "key,words\nk0,how\n"}, MATCH, "t.csv holds one text, and a pair needs two"),

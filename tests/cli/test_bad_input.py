@@ -181,6 +181,7 @@ def world(tmp_path_factory, make_task) -> Path:
         )
     audits(here)
     write_known(here, model)
+    shutil.copytree(here / "run" / "round-001" / "model", here / "copy")
     return here
 
 

@@ -157,7 +157,8 @@ def table_source(options: MatchOptions, mapping: Mapping[str, Any], max_length: 
         chosen[name] = before.get(name, getattr(plain, name)) if value is None else value
     if chosen["text_columns"] is None:
         raise BadOption(
-            "the model's task was not made of tables of texts, so give the columns of the texts: --text-columns"
+            "the model knows no columns of texts (its task was not made of tables, or it is a copy without its run), "
+            "so give the columns of the texts: --text-columns"
         )
     if options.right is None:
         chosen = {name: value for name, value in chosen.items() if not name.startswith("right_")}
