@@ -101,7 +101,7 @@ OF_OPTIONS = [
         "copy is a copy of a model, whose training texts are not known; give --model",
     ),
     (f"{COPY} --at-p 0.5", "--at-p needs probabilities, and those of"),
-    (f"{COPY} --recall 0.5", "copy has no threshold for recall=0.5; choose one: jobs.evaluate --split dev"),
+    (f"{COPY} --recall 0.5", "copy has no threshold for recall=0.5; choose one: jobs.evaluate --run RUN --split"),
     (f"{MATCH} --out task", "task is a task folder or lies in one (task); give"),
     (f"{MATCH} --out task/made", "task/made is a task folder or lies in one (task); give"),
     (f"{MATCH} --out two", "two is a task folder"),

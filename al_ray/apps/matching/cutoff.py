@@ -86,10 +86,10 @@ def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
     stored = model.thresholds.get(rule)
     if stored is None:
         there = f" (it has: {', '.join(model.thresholds)})" if model.thresholds else ""
-        where = f"--run {model.path}" if model.run is not None else "--run RUN, then copy its model again"
+        run, again = ("RUN", "; then copy the model again") if model.run is None else (model.path, "")
         raise BadOption(
-            f"{model.path} has no threshold for {rule}{there}; choose one: jobs.evaluate --split dev --threshold-for "
-            f"{rule} {where}, or jobs.audit estimate --threshold-for {rule}"
+            f"{model.path} has no threshold for {rule}{there}; choose one: jobs.evaluate --run {run} --split dev "
+            f"--threshold-for {rule}, or jobs.audit estimate --threshold-for {rule}{again}"
         )
     if stored.get("cosine") is None:
         raise BadOption(f"no threshold of {model.path} satisfies {rule}; give another, or --at-score")
