@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from al_ray.api.evaluation import compare, evaluate
     from al_ray.api.grids import run_grid
     from al_ray.api.labels import export_labels, import_labels
+    from al_ray.api.matching import MatchFolder, match, match_into
     from al_ray.api.models import PairModel, load_model
     from al_ray.api.reports import report
     from al_ray.api.runs import Run, load_run, run
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from al_ray.apps.audit.options import AuditConfig
     from al_ray.apps.cross_encoder.options import TrainConfig
     from al_ray.apps.grid.spec import Axes, GridConfig
+    from al_ray.apps.matching.options import MatchOptions
     from al_ray.core.config.cluster import ClusterConfig
     from al_ray.core.config.recipes import recipe
     from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
@@ -74,6 +76,11 @@ __all__ = (
     "report",
     "load_model",
     "PairModel",
+    # Matches and clusters of texts, by a model.
+    "MatchOptions",
+    "match",
+    "match_into",
+    "MatchFolder",
     # Audits: precision from a few labels of people.
     "AuditConfig",
     "sample_audit",
@@ -92,6 +99,8 @@ _MODULES = {
     "EvaluationConfig": "al_ray.core.config.sections",
     "GridConfig": "al_ray.apps.grid.spec",
     "LabelsAwaited": "al_ray.core.errors",
+    "MatchFolder": "al_ray.api.matching",
+    "MatchOptions": "al_ray.apps.matching.options",
     "OwnTexts": "al_ray.datasets.tables.options",
     "extension_of": "al_ray.datasets.tables.extension",
     "PairModel": "al_ray.api.models",
@@ -110,6 +119,8 @@ _MODULES = {
     "load_model": "al_ray.api.models",
     "load_run": "al_ray.api.runs",
     "load_task": "al_ray.api.tasks",
+    "match": "al_ray.api.matching",
+    "match_into": "al_ray.api.matching",
     "prepare": "al_ray.api.tasks",
     "recipe": "al_ray.core.config.recipes",
     "report": "al_ray.api.reports",

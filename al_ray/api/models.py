@@ -6,7 +6,6 @@ from typing import cast, get_args
 
 import numpy as np
 
-from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.neighbourhood import means_in
 from al_ray.core.scorer import Floats, Scorer
@@ -14,11 +13,9 @@ from al_ray.core.vectors import Vectors, dots
 from al_ray.encoders.encoder import TextEncoder, load, saved
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
-from al_ray.encoders.vocabulary import FILE as VOCABULARY
 from al_ray.runs.run_folder import bound_config, last_round
-from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model
+from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, saved_encoding
 
 
 @dataclass(frozen=True)
@@ -135,16 +132,5 @@ def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
     if (run / "state.json").exists():
         encoder = load(model, bound_config(run).encoding, folder, device)
     else:
-        encoder = saved(str(folder), _encoding_of(folder), device)
+        encoder = saved(str(folder), saved_encoding(folder), device)
     return PairModel(encoder, scorer, calibrated_on)
-
-
-def _encoding_of(folder: StoragePath) -> EncoderConfig:
-    """Return the options of a model folder that lies in no run, as far as it records them."""
-    if (folder / VOCABULARY).exists():
-        return EncoderConfig("cnn")
-    path = folder / "sentence_bert_config.json"
-    limit = read_json(path, ["max_seq_length"])["max_seq_length"]
-    if not isinstance(limit, int) or limit < 1:
-        raise BadFile(f"{path} gives {limit!r} as the longest text; restore it")
-    return EncoderConfig(str(folder), max_length=limit)

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Task
@@ -42,9 +43,16 @@ def prepare(source: TaskSource, out: str | StoragePath) -> Preparation:
     if isinstance(source, OwnTexts) and source.extend is not None and source.extend.resolve() == folder.resolve():
         raise BadOption(f"--out {out} is the task that --extend names; a task is never changed, so give another --out")
     task, report = read_source(source)
-    options = {name: str(value) if isinstance(value, Path | Uri) else value for name, value in asdict(source).items()}
+    options = {name: _as_json(value) for name, value in asdict(source).items()}
     about = {"command": f"prepare {command_of(source)}", **options, "out": str(out)}
     return Preparation(task, report, write_task(task, folder, about))
+
+
+def _as_json(option: Any) -> Any:
+    """Return the value of an option as task.json has it: paths as texts."""
+    if isinstance(option, Path | Uri):
+        return str(option)
+    return [_as_json(one) for one in option] if isinstance(option, list | tuple) else option
 
 
 def load_task(path: str | StoragePath) -> Task:

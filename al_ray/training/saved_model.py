@@ -11,9 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, WriteErrors
 from al_ray.core.labels import Model
 from al_ray.core.scorer import Scorer
+from al_ray.encoders.prompts import DOCUMENT, QUERY, StoredPrompts, read_prompts
+from al_ray.encoders.vocabulary import FILE as VOCABULARY
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
@@ -91,6 +94,22 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadFile(f"{folder / SCORER} cannot be read ({error!r}); restore it, or move {folder} away") from error
     return model if made_from is None or source == made_from else None
+
+
+def saved_encoding(folder: StoragePath) -> EncoderConfig:
+    """Return the options of a model folder that lies in no run, as far as it records them: length and prompts."""
+    path = folder / "sentence_bert_config.json"
+    # A transformer's tokenizer may have a vocabulary of this name, too.
+    if (folder / VOCABULARY).exists() and not path.exists():
+        return EncoderConfig("cnn")
+    limit = read_json(path, ["max_seq_length"])["max_seq_length"]
+    if not isinstance(limit, int) or limit < 1:
+        raise BadFile(f"{path} gives {limit!r} as the longest text; restore it")
+    stored = read_prompts(str(folder)) if isinstance(folder, Path) else StoredPrompts()
+    left, right = stored.of_side(QUERY), stored.of_side(DOCUMENT)
+    # By name: a text of one word would be taken for a name.
+    prompt_left, prompt_right = "query" if left or right else None, "document" if left != right else None
+    return EncoderConfig(str(folder), max_length=limit, prompt_left=prompt_left, prompt_right=prompt_right)
 
 
 def calibrated_scorer(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str | None]:

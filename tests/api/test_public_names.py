@@ -22,6 +22,7 @@ def test_all_names_exactly_these():
         *("Axes", "GridConfig", "run_grid", "TrainConfig", "train_bi_encoder", "train_cross_encoder"),
         *("run", "load_run", "Run", "evaluate", "compare", "report", "load_model", "PairModel"),
         *("AuditConfig", "sample_audit", "estimate_audit", "TableOptions", "export_labels", "import_labels"),
+        *("MatchOptions", "match", "match_into", "MatchFolder"),
         *("AlRayError", "LabelsAwaited"),
     }
 
@@ -51,7 +52,7 @@ def test_a_public_function_is_typed_and_says_what_it_raises(name: str):
     assert "Raises:\n" in (inspect.getdoc(function) or "")
 
 
-@pytest.mark.parametrize("kind", [al_ray.Run, al_ray.PairModel], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [al_ray.Run, al_ray.PairModel, al_ray.MatchFolder], ids=lambda kind: kind.__name__)
 def test_every_method_of_a_public_value_is_documented(kind: type):
     assert is_dataclass(kind)
     methods = {name: value for name, value in vars(kind).items() if not name.startswith("_")}

@@ -22,6 +22,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.api import audits as auditing
 from al_ray.api import evaluation as api_evaluation
 from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Record, StratumCounts
+from al_ray.apps.matching import pipeline as matching
 from al_ray.cli import (
     audit,
     augment,
@@ -29,6 +30,7 @@ from al_ray.cli import (
     evaluate,
     grid,
     labels,
+    match,
     mine,
     paraphrase,
     prepare,
@@ -76,11 +78,13 @@ from tests.cli.bad_lines import (
     WIKI,
     parquet,
 )
+from tests.cli.bad_matches import INTO, OF_MATCH, write_known
 from tests.cli.bad_models import GRID, OF_MODELS, REPRODUCE, TRAIN
 
 JOBS = {
     "audit": audit,
     "augment": augment,
+    "match": match,
     "mine": mine,
     "run": run,
     "evaluate": evaluate,
@@ -111,6 +115,7 @@ CASES = [
     *(("prepare", *case) for case in OF_PREPARE),
     *(("paraphrase", {}, line, words) for line, words in OF_PARAPHRASE),
     *((job, {}, line, words) for job, line, words in OF_REST),
+    *(("match", *case) for case in OF_MATCH),
     *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
     *OF_MODELS,
 ]
@@ -123,6 +128,7 @@ SOUND = {
     "prepare": "qqp --source p.tsv --out made",
     "augment": "--task two --labels stated --out made --encoder cnn-4 --teacher random-bert --max-length 40 --dry-run",
     "mine": "--task task --miners random bm25",
+    "match": INTO,
     "demo": "--out made --encoder random-bert --texts 100",
     "paraphrase": PARAPHRASE,
     "bench": "encode --task task --encoder random-bert --texts 4 --repeats 1",
@@ -174,6 +180,8 @@ def world(tmp_path_factory, make_task) -> Path:
             {"dev": result},
         )
     audits(here)
+    write_known(here, model)
+    shutil.copytree(here / "run" / "round-001" / "model", here / "copy")
     return here
 
 
@@ -218,7 +226,7 @@ def begins(*_: object) -> None:
 
 def no_ray(monkeypatch) -> None:
     """A job that comes as far as its Ray finds none there."""
-    for module in (whole_run, evaluation, api_evaluation, demonstration, auditing):
+    for module in (whole_run, evaluation, api_evaluation, demonstration, auditing, matching):
         monkeypatch.setattr(module, "session", lambda *_: nullcontext())
     monkeypatch.setattr(whole_run, "deploy_services", lambda *_: nullcontext(SimpleNamespace(peak_memory=dict)))
     monkeypatch.setattr(loop, "run", lambda *_: iter(()))

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXTS = "id,t,u,part\n1,one,a,train\n2,two,b,dev\n3,three,c,test\n"
 LABELS = "left,right,label\n1,2,1\n2,3,0\n"
 PAIRS = "one,two,label\nhow,why,1\nwhy,who,0\n"
+OWN = "--id-column id --text-columns t"
 SOUND = "--left t.csv --id-column id --text-columns t"
 LABELLED = f"{SOUND} --labels l.csv"
 LINES, PARQUET = "--left t.jsonl --text-columns t", "--left t.parquet --text-columns t"
@@ -127,12 +128,39 @@ def test_columns_are_separated_by_commas_or_spaces(tmp_path, monkeypatch, column
     assert read_task(Path("task")).left.texts == ("one a", "two b", "three c")
 
 
+def test_several_files_are_one_table(tmp_path, monkeypatch, capsys):
+    header, *rows = TEXTS.splitlines(keepends=True)
+    third = parquet(id=[3], t=["three"], u=["c"], part=["test"])
+    monkeypatch.chdir(put(tmp_path, a__csv=header + rows[0] + rows[1], b__csv=header + rows[2], c__parquet=third))
+    own = "--id-column id --text-columns t u --split 1,0,0"
+    here(monkeypatch, f"--left t.csv {own} --out whole")
+    here(monkeypatch, f"--left a.csv b.csv {own} --out parts")
+    here(monkeypatch, f"--left a.csv c.parquet {own} --out mixed")
+    here(monkeypatch, f"--left t.csv --right a.csv b.csv --same part {own} --out sides")
+    assert "a.csv, b.csv: 3 texts\n" in capsys.readouterr().out
+    whole, parts, mixed, sides = (read_task(tmp_path / name) for name in ("whole", "parts", "mixed", "sides"))
+    assert whole.digest == parts.digest == mixed.digest
+    assert (parts.name, sides.name) == ("a and 1 more", "t x a and 1 more")
+    assert sides.right.texts == whole.left.texts
+    assert json.loads((tmp_path / "parts/task.json").read_text())["provenance"]["left"] == ["a.csv", "b.csv"]
+    # The options of a task of several files hold for the files that extend it.
+    put(tmp_path, d__csv="id,t,u\n8,eight,h\n", e__csv="id,t,u\n9,nine,i\n")
+    here(monkeypatch, "--extend parts --left d.csv e.csv --out grown")
+    assert read_task(tmp_path / "grown").left.ids == ("1", "2", "3", "8", "9")
+
+
 # Files over the sound ones, options, what is said. Each is refused with exit code 2, in one line, and leaves nothing.
 BAD_OPTIONS = [
     ("--text-columns t", "give --left FILE (texts) or --source FILE"),
     (f"{SOUND} --source p.csv", "--left and --source exclude one another"),
     ("--right t.csv --text-columns t", "--right is without --left"),
     ("--source p.csv --right t.csv --text-columns one,two", "--right is without --left"),
+    (f"--left t.csv t.csv {OWN}", "--left gives t.csv twice; give each file once"),
+    (f"--left t.csv u.csv {OWN}", "u.csv cannot be read (No such file or directory); give the path of the table"),
+    (f"--left t.csv l.csv {OWN}", "l.csv:1 has no column 'id'; it has: 'left', 'right', 'label'"),
+    ("--left t.csv l.csv --text-columns t", "--left gives 2 files, and a row number does not tell of which file it is"),
+    (f"--left t.csv --right t.csv l.csv {OWN}", "l.csv:1 has no column 'id'"),
+    ("--left --text-columns t", "--left"),
     ("--left t.csv --id-column id", "--text-columns"),
     ("--left t.csv --text-columns ''", "--text-columns is ''; give names"),
     ("--left t.csv --text-columns t,,u", "give names separated by commas"),

@@ -49,7 +49,7 @@ def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignmen
         return _stored(next(iter(model.thresholds)), model, options)
     stored = f"several thresholds ({', '.join(model.thresholds)})" if model.thresholds else "no threshold"
     raise BadOption(
-        f"{model.run} has {stored}, and no cutoff is given: give --precision P, --recall R, --at-p P, --at-score S, "
+        f"{model.path} has {stored}, and no cutoff is given: give --precision P, --recall R, --at-p P, --at-score S, "
         "--at-boundary or --best N, or --assign mutual, which needs none; a threshold is chosen by jobs.evaluate "
         "--threshold-for precision=0.9 or by jobs.audit estimate"
     )
@@ -59,7 +59,7 @@ def _score_of(p: float, model: MatchingModel) -> float:
     """Return the score at which a calibrated model gives a probability."""
     if model.calibrated is None:
         raise BadOption(
-            f"--at-p needs probabilities, and those of {model.run} are not calibrated: label a sample of pairs "
+            f"--at-p needs probabilities, and those of {model.path} are not calibrated: label a sample of pairs "
             "(jobs.run --dev-labels, or jobs.audit sample --by-score and jobs.audit estimate --update-scorer), or give "
             "--at-score"
         )
@@ -67,7 +67,7 @@ def _score_of(p: float, model: MatchingModel) -> float:
         raise BadOption(f"--at-p is {p:g}; give a probability between 0 and 1")
     if model.calibrated.weight <= 0:
         raise BadOption(
-            f"--at-p: the probabilities of {model.run} do not rise with the score; give --at-score or --best"
+            f"--at-p: the probabilities of {model.path} do not rise with the score; give --at-score or --best"
         )
     return (log(p / (1 - p)) - model.calibrated.bias) / model.calibrated.weight
 
@@ -77,7 +77,7 @@ def _boundary_of(model: MatchingModel) -> float:
     scorer = model.calibrated or model.model.scorer
     assert scorer is not None
     if not isfinite(scorer.boundary):
-        raise BadOption(f"--at-boundary: {model.run} has no boundary ({scorer.outcome}); give --at-score or --best")
+        raise BadOption(f"--at-boundary: {model.path} has no boundary ({scorer.outcome}); give --at-score or --best")
     return scorer.boundary
 
 
@@ -86,11 +86,12 @@ def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
     stored = model.thresholds.get(rule)
     if stored is None:
         there = f" (it has: {', '.join(model.thresholds)})" if model.thresholds else ""
+        run, again = ("RUN", "; then copy the model again") if model.run is None else (model.path, "")
         raise BadOption(
-            f"{model.run} has no threshold for {rule}{there}; choose one: jobs.evaluate --run {model.run} --split dev "
-            f"--threshold-for {rule}, or jobs.audit estimate --threshold-for {rule}"
+            f"{model.path} has no threshold for {rule}{there}; choose one: jobs.evaluate --run {run} --split dev "
+            f"--threshold-for {rule}, or jobs.audit estimate --threshold-for {rule}{again}"
         )
     if stored.get("cosine") is None:
-        raise BadOption(f"no threshold of {model.run} satisfies {rule}; give another, or --at-score")
+        raise BadOption(f"no threshold of {model.path} satisfies {rule}; give another, or --at-score")
     source = f"{rule}, chosen on {stored.get('split')}"
     return Cutoff(float(stored["cosine"]), options.most, source, stored.get("precision"), stored.get("recall"))

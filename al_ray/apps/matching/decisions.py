@@ -31,13 +31,16 @@ class PairDecisions:
 def known_decisions(model: MatchingModel, task: Task, space: PairSpace) -> PairDecisions:
     """Return the last label of each pair of the run whose two ids are in the task, with the same texts.
 
-    Labels of drawn pairs of dev (--dev-labels) count too. task: of the texts to match; space: of the pairs to match.
+    Labels of drawn pairs of dev (--dev-labels) count too. A copy of a model has no labels. task: of the texts to match;
+    space: of the pairs to match.
     """
-    labelled = [model.folder.ledger.labelled()]
+    if model.run is None:
+        return PairDecisions()
+    labelled = [model.run.ledger.labelled()]
     dev = model.task.splits.get(SPLIT)
     # Without dev pairs the run has none of their labels.
     if dev is not None and dev.space.total:
-        labelled.append(model.folder.dev_labels.ledger.labelled())
+        labelled.append(model.run.dev_labels.ledger.labelled())
     known, answers = (np.concatenate([getattr(one, name) for one in labelled]) for name in ("pairs", "labels"))
     if task.symmetric != model.task.symmetric:
         return PairDecisions(unused=len(answers))

@@ -1,54 +1,57 @@
-"""The model that matches: the last model of a run, its calibrated scores, and the labels of the run."""
+"""The model that matches: that of a round of a run, with the labels of the run, or a copy outside of its run."""
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_about, read_task
 from al_ray.encoders.cnn import is_cnn
+from al_ray.encoders.encoder import saved
 from al_ray.runs.run_folder import RunFolder, bound_config, last_round
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import SCORER, calibrated_scorer
+from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, saved_encoding
+
+# Of a folder of sentence-transformers.
+MODULES = "modules.json"
 
 
 @dataclass(frozen=True)
 class MatchingModel:
-    """The model of a complete round of a run.
+    """The model of a complete round of a run, or a copy of a model outside of its run.
 
-    calibrated: the scorer whose p is a probability, None if w and b were not fitted or checked on drawn pairs.
-    thresholds: those that were chosen and stored with the model, by their rule, such as "precision=0.9".
+    path: of the run, or of the copy. calibrated: the scorer whose p is a probability, None if w and b were not fitted
+    or checked on drawn pairs. thresholds: those that were chosen and stored with the model, by their rule, such as
+    "precision=0.9". run, round: None for a copy, which has no labels, no task and no options of tables.
     """
 
-    run: StoragePath
+    path: StoragePath
     config: RunConfig
-    round: int
     model: Model
     calibrated: Scorer | None
     thresholds: Mapping[str, Mapping[str, Any]]
+    run: RunFolder | None = None
+    round: int | None = None
 
-    @cached_property
+    @property
     def task(self) -> Task:
-        """Read the task of the run."""
-        return read_task(storage_path(self.config.task))
-
-    @cached_property
-    def folder(self) -> RunFolder:
-        """Open the run folder for reading."""
-        return RunFolder(self.run, self.task)
+        """Return the task of the run."""
+        assert self.run is not None
+        return self.run.task
 
     @property
     def table_options(self) -> Mapping[str, Any]:
         """Return the options by which the tables of the task were read; {} if it was made of no tables of texts."""
-        return table_options(self.config)
+        return {} if self.run is None else table_options(self.config)
 
 
 def match_command(run: RunFolder) -> str | None:
@@ -81,28 +84,64 @@ def needs_two_sides(model: Model, config: RunConfig) -> bool:
     return bool(model.scorer is not None and model.scorer.neighbourhood) or config.prompt_right is not None
 
 
-def open_model(run: StoragePath, number: int | None = None) -> MatchingModel:
-    """Open the model of a complete round of a run, the last by default; BadOption or BadFile if it cannot match."""
+def open_model(path: StoragePath, number: int | None = None) -> MatchingModel:
+    """Open the model of a complete round of a run, the last by default; BadOption or BadFile if it cannot match.
+
+    path: of the run, of the model folder of a round, or of a copy of such a folder.
+    """
+    # A model folder of transformers holds a config.json, too.
+    if not (path / SCORER).exists():
+        if (path / MODULES).exists():
+            raise BadOption(f"{path} is an encoder, without {SCORER}; give a run, or the model folder of a round")
+        return _model_of_run(path, number)
+    run, name = path.resolve().parent.parent, path.resolve().parent.name
+    if (run / "state.json").exists() and name.startswith("round-"):
+        return _model_of_run(run, int(name.removeprefix("round-")))
+    return _copied_model(path.resolve())
+
+
+def _model_of_run(run: StoragePath, number: int | None) -> MatchingModel:
     config, last = bound_config(run), last_round(run)
     if number is not None and number > last:
         raise BadOption(f"{run} has no complete round {number}; restore it, or match all texts with another --out")
     last = last if number is None else number
     if not last:
         raise BadOption(f"{run} has no complete round, and so no model; run it first (jobs.run)")
-    if is_cnn(config.encoder):
-        raise BadOption(
-            f"{run} has the encoder {config.encoder}, whose vocabulary is that of its task; match with another"
-        )
+    _refuse_cnn(run, config.encoding)
     folder = RunFolder(run, read_task(storage_path(config.task)))
     folder.refuse_lost(last)
     model, path = folder.model(last), folder.round(last) / "model"
+    return MatchingModel(run, config, model, *_stored_scores(path, model), folder, last)
+
+
+def _copied_model(folder: StoragePath) -> MatchingModel:
+    """Open a model folder that lies in no run: maximum length and prompts are those of its files."""
+    if not isinstance(folder, Path):
+        raise BadOption(f"{folder} is a copied model on an object store; copy it to a folder, or give its run")
+    encoding = saved_encoding(folder)
+    _refuse_cnn(folder, encoding)
+    known = read_model(folder)
+    assert known is not None
+    # The stored digest is of the options of its run, which are not known here.
+    model = replace(known, digest=saved(str(folder), encoding).digest())
+    config = RunConfig(task=str(folder), **vars(encoding))
+    return MatchingModel(folder, config, model, *_stored_scores(folder, model))
+
+
+def _refuse_cnn(path: StoragePath, encoding: EncoderConfig) -> None:
+    if is_cnn(encoding.encoder):
+        raise BadOption(
+            f"{path} has the encoder {encoding.encoder}, whose vocabulary is that of its task; match with another"
+        )
+
+
+def _stored_scores(folder: StoragePath, model: Model) -> tuple[Scorer | None, Mapping[str, Mapping[str, Any]]]:
+    """Return the calibrated scorer that is stored with a model, or None, and the thresholds by their rule."""
     assert model.scorer is not None
-    scorer, calibrated_on = calibrated_scorer(path, model.scorer)
-    thresholds = read_json(path / SCORER, []).get("thresholds", [])
+    scorer, calibrated_on = calibrated_scorer(folder, model.scorer)
+    thresholds = read_json(folder / SCORER, []).get("thresholds", [])
     try:
         by_rule = {str(one["rule"]): one for one in thresholds}
     except (KeyError, TypeError) as error:
-        raise BadFile(f"{path / SCORER}: the field thresholds is not a list of thresholds; restore it") from error
-    opened = MatchingModel(run, config, last, model, None if calibrated_on is None else scorer, by_rule)
-    vars(opened)["task"], vars(opened)["folder"] = folder.task, folder
-    return opened
+        raise BadFile(f"{folder / SCORER}: the field thresholds is not a list of thresholds; restore it") from error
+    return None if calibrated_on is None else scorer, by_rule

@@ -1,12 +1,11 @@
 """Options of the command match."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.errors import BadOption
-from al_ray.datasets.tables.format_options import ColumnNames
+from al_ray.datasets.tables.format_options import ColumnNames, TablePaths
 from al_ray.datasets.tables.reader import Format
 from al_ray.datasets.tsv import BadRows
 
@@ -20,10 +19,11 @@ MOST_MATCHES = 1_000_000_000
 class MatchOptions:
     """Which texts are matched, above which score, and which of the pairs above it are matches."""
 
-    left: Path | None = None
-    """Table of texts, or a task folder. Alone: its texts are matched with each other."""
-    right: Path | None = None
-    """Table of the texts to match with those of --left."""
+    left: TablePaths | None = None
+    """Table of texts (a file, or several with the same columns), or a task folder. Alone: its texts are matched with
+    each other."""
+    right: TablePaths | None = None
+    """Table of the texts to match with those of --left: a file, or several."""
     complete: bool = False
     """With --into: the tables are complete, so known texts whose ids are not in them are removed."""
     split: Literal["train", "dev", "test"] | None = None

@@ -84,8 +84,8 @@ class Matching:
 
 
 def model_record(model: MatchingModel) -> dict[str, Any]:
-    """Return which model matched."""
-    return {"run": str(model.run), "round": model.round, "digest": model.model.digest}
+    """Return which model matched; the round of a copy is None."""
+    return {"run": str(model.path), "round": model.round, "digest": model.model.digest}
 
 
 @dataclass(frozen=True)

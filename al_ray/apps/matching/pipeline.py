@@ -72,7 +72,13 @@ def match_texts(
     The model's run decides the encoder, its maximum length and prompts. All pairs of texts are compared. Rerun the same
     command after a stop; matches of other texts or of another model are not replaced.
     """
-    refuse_inside(out, storage_path(model.config.task))
+    if model.run is not None:
+        refuse_inside(out, storage_path(model.config.task))
+    elif options.suggest is not None:
+        raise BadOption(
+            f"--suggest prefers texts unlike training, and {model.path} is a copy of a model, whose training texts are "
+            "not known; give --model RUN, or leave out --suggest"
+        )
     task, report = read_texts(options, model)
     split = task.split(options.split or "train")
     made_from = input_digest([model.model.digest, task.digest, split.name])
@@ -230,10 +236,11 @@ def _model_of(state: MatchState, out: StoragePath) -> MatchingModel:
     """Open the model by which the known texts were matched."""
     about = state.about["model"]
     model = open_model(storage_path(about["run"]), about["round"])
+    of_round = "" if about["round"] is None else f"of round {about['round']} of "
     if model.model.digest != about["digest"]:
         raise BadOption(
-            f"the model of round {about['round']} of {about['run']} is not the one by which {out} was matched; match "
-            "all texts with it: give another --out"
+            f"the model {of_round}{about['run']} is not the one by which {out} was matched; match all texts with it: "
+            "give another --out"
         )
     if model.model.scorer is not None and model.model.scorer.neighbourhood:
         raise BadOption(
@@ -253,10 +260,11 @@ def _refuse_one_side(model: MatchingModel) -> None:
     """Raise BadOption for a model that can only match two sets of texts."""
     if model.model.scorer is not None and model.model.scorer.neighbourhood:
         raise BadOption(
-            f"the scores of {model.run} compare left texts with right ones (jobs.run --scoring.neighbourhood), so it "
+            f"the scores of {model.path} compare left texts with right ones (jobs.run --scoring.neighbourhood), so it "
             "matches two sides; give --right"
         )
     if model.config.prompt_right is not None:
         raise BadOption(
-            f"{model.run} has a prompt for right texts (jobs.run --prompt-right), so it matches two sides; give --right"
+            f"{model.path} has a prompt for right texts (jobs.run --prompt-right), so it matches two sides; give "
+            "--right"
         )

@@ -16,6 +16,8 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
         yield f"{sides} ({texts}), {record['pairs']:,} pairs; those of new and changed texts were compared"
     else:
         yield f"{sides}, {record['pairs']:,} pairs, all of them compared"
+    if record["model"]["round"] is None:
+        yield f"labels and drift are left out, as {record['model']['run']} is a copy of a model, without its run"
     cutoff = record["cutoff"]
     yield f"cutoff: {cutoff['source']}" + ("" if cutoff["score"] is None else f", score {cutoff['score']:.4f}")
     by_label = f", {record['by_label']:,} of them by their labels" if record["by_label"] else ""

@@ -10,7 +10,8 @@ from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Corpus, Task
-from al_ray.datasets.tables.format_options import FORMAT, TableOptions, inherited_format
+from al_ray.datasets.tables.columns import name_files
+from al_ray.datasets.tables.format_options import FORMAT, TableOptions, TablePaths, inherited_format, paths_of
 from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.tables.to_task import read_corpus, read_own
 from al_ray.datasets.task_folder import read_task, write_task
@@ -26,14 +27,17 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
 
     BadOption for options that go with a table, given a task folder, or the other way round.
     """
-    if options.left is not None and _holds_task(options.left):
+    folder = _task_of(options)
+    if folder is not None:
         if options.right is not None:
-            raise BadOption(f"--left {options.left} is a task folder, which has both sides; leave out --right")
-        return read_task(options.left), Report()
+            raise BadOption(f"--left {folder} is a task folder, which has both sides; leave out --right")
+        return read_task(folder), Report()
     if options.left is None:
         raise BadOption("--right is without --left; give both, or --left alone")
     if options.split is not None:
-        raise BadOption(f"--split goes with a task folder, and --left {options.left} is none; leave it out")
+        raise BadOption(
+            f"--split goes with a task folder, and --left {name_files(paths_of(options.left))} is none; leave it out"
+        )
     # Without dev and test: all texts are matched.
     return read_own(table_source(options, model.table_options, model.config.max_length), (1.0, 0.0, 0.0))
 
@@ -47,19 +51,19 @@ def read_arrived(
     """
     if symmetric and (options.left is None or options.right is not None):
         raise BadOption("--into holds matches within one table; give the new texts as --left, without --right")
-    for path in (options.left, options.right):
-        if path is not None and _holds_task(path):
+    for path in (*paths_of(options.left), *paths_of(options.right)):
+        if _holds_task(path):
             raise BadOption(f"{path} is a task folder; with --into give a table")
     if options.split is not None:
         raise BadOption("--split goes with a task folder, and --into takes tables; leave it out")
     one = replace(options, left=options.left or options.right)
     columns = table_source(one, mapping, max_length)
     arrived, report = dict[Side, Corpus](), Report()
-    given: dict[Side, Path | None] = {"left": options.left, "right": options.right}
-    for side, path in given.items():
-        if path is None:
+    given: dict[Side, TablePaths | None] = {"left": options.left, "right": options.right}
+    for side, tables in given.items():
+        if tables is None:
             continue
-        source = replace(columns, left=path, right=None, right_text_columns=None, right_id_column=None)
+        source = replace(columns, left=tables, right=None, right_text_columns=None, right_id_column=None)
         if side == "right":
             source = replace(
                 source, text_columns=columns.right_text_columns or columns.text_columns,
@@ -73,7 +77,9 @@ def read_arrived(
 def table_record(options: MatchOptions, model: MatchingModel) -> dict[str, Any]:
     """Return the options by which the tables were read, for tables of new texts to come."""
     source = table_source(options, model.table_options, model.config.max_length)
-    return {name: getattr(source, name) for name in (*MAPPING, *FORMAT)} | {"left": str(options.left)}
+    return {name: getattr(source, name) for name in (*MAPPING, *FORMAT)} | {
+        "left": [str(path) for path in paths_of(options.left)]
+    }
 
 
 def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
@@ -101,16 +107,30 @@ def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
 
 def task_folder(options: MatchOptions, task: Task, out: StoragePath) -> StoragePath:
     """Return the folder of the task; that of tables is written into `out`, under a name of its own."""
-    if options.left is not None and _holds_task(options.left):
-        return options.left
+    known = _task_of(options)
+    if known is not None:
+        return known
     folder = out / f"task-{task.digest[:12]}"
-    write_task(task, folder, {"command": "match", "left": str(options.left), "right": str(options.right)})
+    files = {
+        side: [str(path) for path in paths_of(tables)]
+        for side, tables in (("left", options.left), ("right", options.right))
+    }
+    write_task(task, folder, {"command": "match", **files})
     return folder
 
 
 def is_task(options: MatchOptions) -> bool:
     """Return whether the texts are those of a task folder."""
-    return options.left is not None and _holds_task(options.left)
+    return _task_of(options) is not None
+
+
+def _task_of(options: MatchOptions) -> Path | None:
+    """Return the task folder that is given instead of a table, None for a table; BadOption for one among files."""
+    files = paths_of(options.left)
+    folder = next(filter(_holds_task, files), None)
+    if folder is not None and len(files) > 1:
+        raise BadOption(f"--left {folder} is a task folder; give it alone, or tables")
+    return folder
 
 
 def _holds_task(path: Path) -> bool:
@@ -131,13 +151,14 @@ def table_source(options: MatchOptions, mapping: Mapping[str, Any], max_length: 
         name: mapping.get(name) if value is None and "right" not in name else value for name, value in chosen.items()
     }
     assert options.left is not None
-    plain, before = TableOptions(), inherited_format(mapping, [options.left])
+    plain, before = TableOptions(), inherited_format(mapping, paths_of(options.left))
     for name in FORMAT:
         value = getattr(options, name)
         chosen[name] = before.get(name, getattr(plain, name)) if value is None else value
     if chosen["text_columns"] is None:
         raise BadOption(
-            "the model's task was not made of tables of texts, so give the columns of the texts: --text-columns"
+            "the model knows no columns of texts (its task was not made of tables, or it is a copy without its run), "
+            "so give the columns of the texts: --text-columns"
         )
     if options.right is None:
         chosen = {name: value for name, value in chosen.items() if not name.startswith("right_")}

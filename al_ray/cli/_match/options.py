@@ -18,7 +18,8 @@ class Options(MatchOptions):
     UNUSED: ClassVar[tuple[str, ...]] = ("cluster.checkpoint_seconds",)
 
     model: PathOrUri | None = None
-    """Run folder, whose last complete round has the model. Not with --into."""
+    """Run folder, whose last complete round has the model; or a model folder that was copied out of its run, which
+    needs --text-columns and knows no labels and no training texts. Not with --into."""
     out: PathOrUri | None = None
     """Folder of the matches. Rerun the same command after a stop."""
     into: PathOrUri | None = None

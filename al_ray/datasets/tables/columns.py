@@ -23,27 +23,43 @@ Cells: TypeAlias = pa.LargeStringArray
 compute: Any = pyarrow.compute
 # Maximum number of columns, and of characters of a cell, in an error line.
 SHOWN, WIDEST = 12, 40
+# The line of a row of a Parquet file that was read beside files of lines.
+NO_LINE = -1
+# Maximum number of files that a message names.
+NAMED = 3
 
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows of a file, with some of its columns.
+    """Rows of a file, or of several, with some of the columns.
 
     cells: column -> (n,) texts, null where a cell is empty; or lengths of texts. numbers: (n,) row numbers in the file,
-    from 0, bad rows included. lines: (n,) the line on which each row begins, from 1; None for Parquet.
+    from 0, bad rows included. lines: (n,) the line on which each row begins, from 1; None for Parquet. If there are
+    several files: others are those after the first, file_of (n,) is the number of each row's file, and lines has
+    NO_LINE for a row of Parquet.
     """
 
     path: Path
     cells: dict[str, Cells]
     numbers: Rows
     lines: Rows | None
+    others: tuple[Path, ...] = ()
+    file_of: Rows | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)
 
+    @property
+    def name(self) -> str:
+        """Return the files in words, for messages on the whole table."""
+        return name_files((self.path, *self.others))
+
     def place(self, row: int) -> str:
         """Return FILE:LINE of a row; FILE:row NUMBER for Parquet."""
-        return f"{self.path}:{self.lines[row]}" if self.lines is not None else f"{self.path}:row {self.numbers[row]}"
+        path = self.path if self.file_of is None else (self.path, *self.others)[self.file_of[row]]
+        if self.lines is None or self.lines[row] == NO_LINE:
+            return f"{path}:row {self.numbers[row]}"
+        return f"{path}:{self.lines[row]}"
 
     def with_cells(self, **cells: Cells) -> "TableRows":
         """Return the same rows with other columns."""
@@ -54,14 +70,15 @@ class TableRows:
         if mask.all():
             return self
         cells = {name: column.filter(pa.array(mask)) for name, column in self.cells.items()}
-        return TableRows(self.path, cells, self.numbers[mask], None if self.lines is None else self.lines[mask])
+        lines, file_of = (None if rows is None else rows[mask] for rows in (self.lines, self.file_of))
+        return TableRows(self.path, cells, self.numbers[mask], lines, self.others, file_of)
 
     def reject(self, bad: Mask, reason: Callable[[int], str], faults: BadRowLog) -> "TableRows":
         """Return the rows that are not `bad`; BadFile if all are. reason: row -> what is wrong with it."""
         for row in np.flatnonzero(bad).tolist():
             faults.add(self.place(row), reason(row))
         if len(bad) and bad.all():
-            raise BadFile(f"{self.path}: every row is bad, such as {self.place(0)}: {reason(0)}; mend the rows")
+            raise BadFile(f"{self.name}: every row is bad, such as {self.place(0)}: {reason(0)}; mend the rows")
         return self.filter(~bad)
 
     def join_columns(self, columns: Sequence[str]) -> Cells:
@@ -72,6 +89,27 @@ class TableRows:
             both = compute.binary_join_element_wise(whole, self.cells[name], pa.scalar(" ", pa.large_string()))
             whole = compute.coalesce(both, whole, self.cells[name])
         return whole
+
+
+def name_files(paths: Sequence[Path]) -> str:
+    """Return the names of files, separated by commas; the first one and their number if they are many."""
+    if len(paths) > NAMED:
+        return f"{paths[0]} and {len(paths) - 1} other files"
+    return ", ".join(map(str, paths))
+
+
+def join_rows(parts: Sequence[TableRows]) -> TableRows:
+    """Return the rows of files with the same cells, one file after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return TableRows(
+        parts[0].path,
+        {name: pa.concat_arrays([one.cells[name] for one in parts]) for name in parts[0].cells},
+        np.concatenate([one.numbers for one in parts]),
+        np.concatenate([np.full(len(one), NO_LINE) if one.lines is None else one.lines for one in parts]),
+        tuple(one.path for one in parts[1:]),
+        np.repeat(np.arange(len(parts)), [len(one) for one in parts]),
+    )
 
 
 def check_columns(place: str, columns: Sequence[str], there: Sequence[str], hint: str = "") -> None:

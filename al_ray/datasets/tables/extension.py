@@ -21,7 +21,7 @@ from al_ray.datasets.pair_rules import read_values
 from al_ray.datasets.splitting import whole_space
 from al_ray.datasets.strings import as_array
 from al_ray.datasets.tables.columns import TableRows, compute
-from al_ray.datasets.tables.format_options import inherited_format
+from al_ray.datasets.tables.format_options import inherited_format, paths_of
 from al_ray.datasets.tables.groups import describe_groups, pair_rule, stored_cells
 from al_ray.datasets.tables.label_tables import read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
@@ -55,10 +55,15 @@ class GrownSide:
     read: tuple[str, ...] = ()
 
 
-def extension_of(task: str | StoragePath, left: str | Path | None = None, right: str | Path | None = None) -> OwnTexts:
+Table = str | Path | Sequence[str | Path] | None
+
+
+def extension_of(task: str | StoragePath, left: Table = None, right: Table = None) -> OwnTexts:
     """Return the options that extend a task by the rows of tables, which are read as those of the task were.
 
     `al_ray.prepare` makes the new task of them; to change an option use `dataclasses.replace`.
+
+    left, right: a file, or several.
 
     Examples:
         >>> may, june = folder / "may.jsonl", folder / "june.jsonl"
@@ -78,9 +83,15 @@ def extension_of(task: str | StoragePath, left: str | Path | None = None, right:
     mapping = _mapping(folder)
     known = {one.name for one in fields(OwnTexts)}
     options = {name: mapping[name] for name in INHERITED if name in mapping and name in known}
-    tables = [None if path is None else Path(path) for path in (left, right)]
-    form = inherited_format(mapping, [path for path in tables if path is not None])
+    tables = [_table(side) for side in (left, right)]
+    form = inherited_format(mapping, [path for side in tables for path in paths_of(side)])
     return OwnTexts(**options, **form, left=tables[0], right=tables[1], extend=folder)
+
+
+def _table(files: Table) -> Path | tuple[Path, ...] | None:
+    if files is None or isinstance(files, str | Path):
+        return None if files is None else Path(files)
+    return tuple(map(Path, files))
 
 
 def _mapping(task: StoragePath) -> dict[str, Any]:
@@ -171,7 +182,7 @@ def _grow(options: OwnTexts, before: Task, side: Side, rule: PairRule | None, fa
         name: pa.concat_arrays([cell, sheet.cells[name].cast(cell.type)]).take(pa.array(take))
         for name, cell in stored.cells.items()
     }
-    merged = TableRows(table, cells, np.arange(len(take)), None)
+    merged = TableRows(Path(sheet.name), cells, np.arange(len(take)), None)
     counts = f"  new: {fresh.sum():,}, changed: {changed.sum():,}, as before: {len(known) - changed.sum():,}"
     read = (*describe_texts(side_texts(sheet, columns), options.max_length), counts)
     new, changed = (np.concatenate([old, np.full(fresh.sum(), one)]) for old, one in ((new, True), (changed, False)))

@@ -1,6 +1,6 @@
 """Options for the file format of a user's tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,34 @@ ColumnNames = Annotated[
     ),
 ]
 """Names of columns, separated by commas; on a command line also by spaces."""
+
+
+def _table_paths(words: Sequence[str]) -> "Path | tuple[Path, ...]":
+    """Return the files of one side of a task, from the words of a command line."""
+    if not words:
+        raise ValueError("no file is given")
+    return Path(words[0]) if len(words) == 1 else tuple(map(Path, words))
+
+
+TablePaths = Annotated[
+    Path | tuple[Path, ...],
+    PrimitiveConstructorSpec(
+        nargs="*",
+        metavar="FILE [FILE ...]",
+        instance_from_str=_table_paths,
+        is_instance=lambda value: isinstance(value, Path | tuple),
+        str_from_instance=lambda value: [str(path) for path in paths_of(value)],
+    ),
+]
+"""A table of texts: one file, or several with the same columns that are read one after the other."""
+
+
+def paths_of(tables: "Path | Iterable[Path] | None") -> tuple[Path, ...]:
+    """Return the files of a table; none for None."""
+    if tables is None:
+        return ()
+    # Programs give texts, too.
+    return (Path(tables),) if isinstance(tables, str | Path) else tuple(map(Path, tables))
 
 
 FORMAT = ("format", "delimiter", "quoting", "encoding", "header")
@@ -58,6 +86,8 @@ def inherited_format(mapping: Mapping[str, Any], tables: Iterable[Path]) -> dict
 
     mapping: options of prepare pairs. A delimiter of CSV files says nothing about a Parquet file.
     """
-    kinds = {Path(str(mapping[side])).suffix for side in ("left", "right") if mapping.get(side) is not None}
+    # A side of several files is a list of them.
+    known = [mapping[side] for side in ("left", "right") if mapping.get(side) is not None]
+    kinds = {Path(str(path)).suffix for side in known for path in (side if isinstance(side, list | tuple) else [side])}
     same_kind = kinds and {path.suffix for path in tables} <= kinds
     return {name: mapping[name] for name in FORMAT if name in mapping} if same_kind else {}

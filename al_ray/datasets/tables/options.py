@@ -1,13 +1,13 @@
 """Options for a user's own tables, and the check of their combinations."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from al_ray.core.errors import BadOption
 from al_ray.core.task import LabelsAre
-from al_ray.datasets.tables.format_options import ColumnNames, TableOptions
+from al_ray.datasets.tables.format_options import ColumnNames, TableOptions, TablePaths, paths_of
 from al_ray.storage.uri import StoragePath
 
 LABEL_COLUMNS = "left,right,label"
@@ -21,10 +21,11 @@ class OwnTexts(TableOptions):
     text_columns: ColumnNames
     """Text columns, separated by commas or spaces; their texts are joined by a space. With --source those of the first
     text, then as many of the second: t1,t2."""
-    left: Path | None = None
-    """Table of texts. Without --right the task pairs all of its texts with each other, unordered."""
-    right: Path | None = None
-    """Table of the texts to pair with those of --left."""
+    left: TablePaths | None = None
+    """Table of texts: a file, or several with the same columns. Without --right the task pairs all of its texts with
+    each other, unordered."""
+    right: TablePaths | None = None
+    """Table of the texts to pair with those of --left: a file, or several."""
     id_column: str | None = None
     """Column of the ids, of any type; the row number from 0 when not given."""
     right_text_columns: ColumnNames | None = None
@@ -123,7 +124,11 @@ class OwnTexts(TableOptions):
         self.columns_of_rule()
 
     def _check_files(self) -> None:
-        files = [path for path in (self.left, self.right, self.labels, self.source) if path is not None]
+        sides = {"--left": (self.left, self.id_column), "--right": (self.right, self.right_id_column or self.id_column)}
+        for side, (tables, ids) in sides.items():
+            _check_several(side, paths_of(tables), ids)
+        others = [path for path in (self.labels, self.source) if path is not None]
+        files = [*paths_of(self.left), *paths_of(self.right), *others]
         formats = {self.reading.format_of(path) for path in files}
         if not formats & {"csv", "tsv"} and (self.delimiter or self.quoting == "none" or not self.header):
             raise BadOption(
@@ -140,6 +145,18 @@ class OwnTexts(TableOptions):
     def columns_of_labels(self) -> tuple[str, ...]:
         """Return two columns of ids, and that of the label if there is one."""
         return label_column_names("--label-columns", self.label_columns or LABEL_COLUMNS)
+
+
+def _check_several(side: str, files: Sequence[Path], id_column: str | None) -> None:
+    """Raise BadOption for several files that give no ids, or for a file that is given twice."""
+    twice = next((path for number, path in enumerate(files) if path in files[:number]), None)
+    if twice is not None:
+        raise BadOption(f"{side} gives {twice} twice; give each file once")
+    if len(files) > 1 and id_column is None:
+        raise BadOption(
+            f"{side} gives {len(files):,} files, and a row number does not tell of which file it is; give the column "
+            "of the ids: --id-column"
+        )
 
 
 def label_column_names(option: str, columns: str) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def require_texts(sheet: TableRows, cell: str, columns: Sequence[str], faults: B
     where = " + ".join(map(repr, columns))
     empty = as_mask(compute.is_null(sheet.cells[cell]))
     if empty.all():
-        raise BadFile(f"{sheet.path}: every text (column {where}) is empty; name other columns")
+        raise BadFile(f"{sheet.name}: every text (column {where}) is empty; name other columns")
     sheet = sheet.reject(empty, lambda _: f"its text (column {where}) is empty", faults)
     letters = compute.utf8_length(sheet.cells[cell]).to_numpy()
     return sheet.reject(

@@ -12,7 +12,8 @@ from al_ray.core.labels import UNSURE, YES
 from al_ray.core.pairs import Pairs, PairSpace, Rows, as_pairs
 from al_ray.core.task import SPLITS, Corpus, Task
 from al_ray.datasets.splitting import Numbers, Shares, whole_space
-from al_ray.datasets.tables.columns import TableRows, as_mask, compute
+from al_ray.datasets.tables.columns import TableRows, as_mask, compute, join_rows, name_files
+from al_ray.datasets.tables.format_options import TablePaths, paths_of
 from al_ray.datasets.tables.groups import describe_groups, group_cells, pair_rule, refuse_nothing, require_groups
 from al_ray.datasets.tables.label_tables import LabelTable, label_rows, read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
@@ -47,22 +48,26 @@ def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
     """
     options.check()
     faults = BadRowLog(options.bad_rows, OR_SKIP)
-    tables = [path for path in (options.left, options.right, options.source) if path is not None]
-    take = _collections if options.left is not None else _labelled_pairs
-    texts = take(options, tables[0], faults)
+    tables = [paths_of(side) for side in (options.left, options.right, options.source) if side is not None]
+    texts = _labelled_pairs(options, faults) if options.left is None else _collections(options, faults)
     symmetric = texts.left is texts.right
     if symmetric and len(texts.left) < 2:
-        raise BadFile(f"{tables[0]} holds one text, and a pair needs two; give more")
+        raise BadFile(f"{name_files(tables[0])} holds one text, and a pair needs two; give more")
     every = whole_space(len(texts.left), len(texts.right), symmetric)
     space = replace(every, rule=texts.rule)
     refuse_nothing(space)
     split_of = deal_splits(space, texts.known, shares, options.seed) if texts.split_of is None else texts.split_of
     left = texts.left.corpus()
     right = left if symmetric else texts.right.corpus()
-    name = " x ".join(path.stem for path in tables)
+    name = " x ".join(_name(paths) for paths in tables)
     task, settled = build_task(name, left, right, texts.known, split_of, space, options.closure)
     read = (*texts.read, *describe_groups(space, every.total))
     return task, Report(tuple(faults.skipped), {**texts.known.settled, **settled}, read)
+
+
+def _name(files: Sequence[Path]) -> str:
+    """Return the name of a side: that of its file, or of the first one and how many more there are."""
+    return files[0].stem + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
 def read_corpus(options: OwnTexts) -> tuple[Corpus, Report]:
@@ -75,10 +80,11 @@ def read_corpus(options: OwnTexts) -> tuple[Corpus, Report]:
     return texts.corpus(), Report(tuple(faults.skipped), {}, tuple(describe_texts(texts, options.max_length)))
 
 
-def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTables:
+def _collections(options: OwnTexts, faults: BadRowLog) -> ParsedTables:
     """Read one or two tables of texts, and the table of labels."""
+    assert options.left is not None
     columns, conditions = column_names("--text-columns", options.text_columns), options.columns_of_rule()
-    sheet, split_of = read_collection(options, path, options.id_column, columns, faults), None
+    sheet, split_of = read_collection(options, options.left, options.id_column, columns, faults), None
     if options.split_column is not None:
         sheet, split_of = read_splits(sheet, options.split_column, faults)
     left, rule = side_texts(sheet, columns), pair_rule(conditions, sheet, sheet)
@@ -106,31 +112,34 @@ def _collections(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTabl
 
 
 def read_collection(
-    options: OwnTexts, path: Path, id_column: str | None, columns: Sequence[str], faults: BadRowLog
+    options: OwnTexts, tables: TablePaths, id_column: str | None, columns: Sequence[str], faults: BadRowLog
 ) -> TableRows:
     """Read a table of texts: cells `id`, each once, `text`, its `measure_cells`, and `split` if --left has one.
 
-    Also its `group_cells`, if only some pairs can match.
+    Also its `group_cells`, if only some pairs can match. Several files are read one after the other.
     """
-    split, conditions = options.split_column if path == options.left else None, options.columns_of_rule()
+    split, conditions = options.split_column if tables == options.left else None, options.columns_of_rule()
     names = [*columns, *(name for name in (id_column, split) if name is not None), *sum(conditions.values(), ())]
-    sheet = read_table(path, names, options.reading, faults)
-    numbers = pa.array(sheet.numbers).cast(pa.large_string())
-    cells = {
-        "id": numbers if id_column is None else as_ids(sheet.cells[id_column]),
-        "text": sheet.join_columns(columns),
-        **measure_cells(sheet, columns),
-        **group_cells(sheet, conditions),
-        **({} if split is None else {"split": sheet.cells[split]}),
-    }
-    sheet = require_ids(require_texts(sheet.with_cells(**cells), "text", columns, faults), id_column, faults)
+    parts = list[TableRows]()
+    for path in paths_of(tables):
+        part = read_table(path, names, options.reading, faults)
+        numbers = pa.array(part.numbers).cast(pa.large_string())
+        cells = {
+            "id": numbers if id_column is None else as_ids(part.cells[id_column]),
+            "text": part.join_columns(columns),
+            **measure_cells(part, columns),
+            **group_cells(part, conditions),
+            **({} if split is None else {"split": part.cells[split]}),
+        }
+        parts.append(part.with_cells(**cells))
+    sheet = require_ids(require_texts(join_rows(parts), "text", columns, faults), id_column, faults)
     return require_groups(sheet, conditions, faults)
 
 
 def side_texts(sheet: TableRows, columns: Sequence[str]) -> SideTexts:
     """Return the texts of a table that `read_collection` read from these columns."""
     own = fields(columns, field_lengths(sheet, columns))
-    return SideTexts(str(sheet.path), sheet.cells["id"], sheet.cells["text"], own)
+    return SideTexts(sheet.name, sheet.cells["id"], sheet.cells["text"], own)
 
 
 def decided_pairs(table: LabelTable, space: PairSpace) -> PairLabels:
@@ -145,8 +154,10 @@ def decided_pairs(table: LabelTable, space: PairSpace) -> PairLabels:
     return PairLabels(table.pairs[order], table.labels[order] == YES, settled)
 
 
-def _labelled_pairs(options: OwnTexts, path: Path, faults: BadRowLog) -> ParsedTables:
+def _labelled_pairs(options: OwnTexts, faults: BadRowLog) -> ParsedTables:
     """Read one table with two texts in each row."""
+    path = options.source
+    assert path is not None
     columns = column_names("--text-columns", options.text_columns)
     halves = {"one": columns[: len(columns) // 2], "other": columns[len(columns) // 2 :]}
     others = {"label": options.label_column, "split": options.split_column}

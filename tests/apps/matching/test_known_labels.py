@@ -12,8 +12,9 @@ def test_a_run_without_dev_pairs_has_labels(make_task, tmp_path):
     whole = make_task(True)
     task = sealed("all train", True, whole.left, whole.right, {"train": whole.split("train")})
     model = open_model(run_folder(tmp_path, task))
+    assert model.run is not None
     task = read_task(tmp_path / "task")
     found = known_decisions(model, task, task.split("train").space)
-    labelled = model.folder.ledger.labelled()
+    labelled = model.run.ledger.labelled()
     assert len(found.yes) + len(found.no) == len(labelled.pairs) == 20
     assert np.array_equal(found.no, np.sort(task.split("train").space.keys(labelled.pairs[labelled.labels == 0])))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from al_ray.apps.matching.options import MatchOptions
-from al_ray.apps.matching.texts import table_source
+from al_ray.apps.matching.texts import read_arrived, table_source
 from al_ray.core.errors import BadOption
 
 TASK = {
@@ -47,3 +47,28 @@ def test_a_file_of_another_kind_is_not_read_by_the_format_of_the_task():
 def test_a_task_without_tables_of_texts_needs_columns():
     with pytest.raises(BadOption, match="so give the columns of the texts: --text-columns"):
         table_source(MatchOptions(left=Path("new.csv")), {}, 64)
+
+
+def test_several_files_are_read_by_the_format_of_the_task_if_all_are_of_its_kind():
+    several = MatchOptions(left=(Path("may.csv"), Path("june.csv")))
+    assert table_source(several, TASK, 64).left == several.left
+    assert table_source(several, TASK, 64).delimiter == ";"
+    assert table_source(several, TASK | {"left": ["a.csv", "b.csv"]}, 64).delimiter == ";"
+    mixed = MatchOptions(left=(Path("may.csv"), Path("june.parquet")))
+    assert table_source(mixed, TASK, 64).delimiter is None
+
+
+def test_several_files_that_arrive_are_one_side(tmp_path):
+    for name, rows in (("may", "a,one\n"), ("june", "b,two\n")):
+        (tmp_path / f"{name}.csv").write_text(f"key,words\n{rows}")
+    options = MatchOptions(left=(tmp_path / "may.csv", tmp_path / "june.csv"))
+    arrived, _ = read_arrived(options, {"text_columns": "words", "id_column": "key"}, 64, symmetric=True)
+    assert (arrived["left"].ids, arrived["left"].texts) == (("a", "b"), ("one", "two"))
+
+
+def test_a_text_of_100_000_characters_is_read(tmp_path):
+    (tmp_path / "new.csv").write_text(f"key,words\na,{'word ' * 20_000}\n")
+    options = MatchOptions(left=tmp_path / "new.csv")
+    arrived, _ = read_arrived(options, {"text_columns": "words", "id_column": "key"}, 64, symmetric=True)
+    # Without the last space.
+    assert len(arrived["left"].texts[0]) == 99_999

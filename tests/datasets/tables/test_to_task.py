@@ -6,6 +6,7 @@ import decimal
 import json
 import tempfile
 import uuid
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -72,6 +73,24 @@ PATHS = ("left", "right", "labels", "source")
 
 def products(folder, form="csv", rows=PRODUCTS):
     return {"left": write(folder / f"items.{form}", NAMES, rows), "id_column": "sku"}
+
+
+@pytest.mark.parametrize("forms", [("csv", "tsv"), ("jsonl", "parquet"), ("parquet", "csv"), ("csv", "csv", "csv")])
+def test_a_fault_of_several_files_names_its_file_and_line(tmp_path, forms):
+    rows = [[(f"{n}-A1", "Shoe", "Lopez"), (f"{n}-B7", "Coat", None)] for n in range(len(forms))]
+    files = [write(tmp_path / f"{n}.{form}", NAMES, own) for n, (form, own) in enumerate(zip(forms, rows, strict=True))]
+    options = OwnTexts(left=tuple(files), id_column="sku", text_columns="title,brand")
+    assert read_own(options, ALL_TRAIN)[0].left.ids == tuple(row[0] for own in rows for row in own)
+    last = len(forms) - 1
+    write(files[last], NAMES, [*rows[last], (f"{last - 1}-B7", "Hat", None), ("X", "", None)])
+    # Rows of Parquet count from 0, lines from 1, after a header or none.
+    first = {"csv": 2, "tsv": 2, "jsonl": 1, "parquet": 0}
+    place = [f"{file}:{'row ' * (form == 'parquet')}" for file, form in zip(files, forms, strict=True)]
+    twice, empty = (f"{place[last]}{first[forms[last]] + row}" for row in (2, 3))
+    before = f"{place[last - 1]}{first[forms[last - 1]] + 1}"
+    _, report = read_own(replace(options, bad_rows="skip"), ALL_TRAIN)
+    assert [skip.place for skip in report.skipped] == [empty, twice]
+    assert report.skipped[1].reason == f"its id is '{last - 1}-B7', as that of {before}"
 
 
 def pairs(task, split="train"):

@@ -27,7 +27,8 @@ class DriftRequest:
 def report_drift(out: StoragePath, pool: ShardedPool, split: Split, request: DriftRequest) -> dict[str, Any]:
     """Measure drift, write suggestions, and return their parts of match.json, as far as the options ask for them."""
     options, model = request.options, request.model
-    if not options.drift:
+    # The training texts of a copied model are not known.
+    if not options.drift or model.run is None:
         return {}
     drift = measure_drift(pool, model, split)
     record: dict[str, Any] = {"drift": drift.record}

@@ -1,7 +1,7 @@
 """Pairs of the texts to match that are worth labelling next."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 from typing import Any
@@ -137,7 +137,7 @@ def _are_of_run(task: Task, model: MatchingModel, pairs: Pairs) -> bool:
     return bool(model.task.split("train").space.holds(rows).all())
 
 
-def suggestion_lines(record: dict[str, Any], out: StoragePath) -> Iterator[str]:
+def suggestion_lines(record: Mapping[str, Any], out: StoragePath) -> Iterator[str]:
     """Yield what the command prints of the suggested pairs in match.json: how many, and how their labels are used."""
     if "suggested" not in record:
         return

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task
@@ -27,7 +27,11 @@ from al_ray.storage.files import read_json, read_parquet, write_json, write_parq
 from al_ray.storage.uri import StoragePath
 
 STATE = "state.json"
-PAIRS = pa.schema([("left", pa.int64()), ("right", pa.int64())])
+PAIRS = (("left", pa.int64()), ("right", pa.int64()))
+CANDIDATES, LABELS = pa.schema([*PAIRS, ("score", pa.float64())]), pa.schema([*PAIRS, ("yes", pa.bool_())])
+CLUSTERS = pa.schema([("cluster", pa.int64())])
+# What the field about of state.json has at least.
+ABOUT = ("model", "rules", "table")
 
 
 @dataclass(frozen=True)
@@ -59,18 +63,27 @@ class MatchState:
 
 
 def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
-    """Read the state of a match folder and its task; BadOption if it has none."""
+    """Read the state of a match folder and its task; BadOption if it has none, BadFile if it is damaged."""
+    if (folder / "config.json").exists() or (folder / "task.json").exists():
+        raise BadOption(f"--into {folder} is a run or a task; give the folder of matches (made with --out)")
     if not (folder / STATE).exists():
         raise BadOption(
             f"--into {folder} holds no matches of tables to which new texts can be added; match the known ones first, "
             "with --out"
         )
     about = read_json(folder / STATE, ["number", "task", "next_cluster", "about"])
+    lacks = [name for name in ABOUT if not isinstance(about["about"], dict) or name not in about["about"]]
+    if lacks:
+        raise BadFile(
+            f"{folder / STATE} lacks {', '.join(lacks)} of its field about; restore it, or match all texts again with "
+            "another --out"
+        )
     inner = folder / _name(about["number"])
-    found, labels = read_parquet(inner / "candidates.parquet"), read_parquet(inner / "labels.parquet")
+    found = read_parquet(inner / "candidates.parquet", CANDIDATES)
+    labels = read_parquet(inner / "labels.parquet", LABELS)
     yes, pairs = labels["yes"].to_numpy(), _pairs(labels)
-    clusters = read_parquet(inner / "clusters.parquet")["cluster"].to_numpy().astype(np.int64)
-    scores = found["score"].to_numpy().astype(np.float64)
+    clusters = read_parquet(inner / "clusters.parquet", CLUSTERS)["cluster"].to_numpy()
+    scores = found["score"].to_numpy()
     state = MatchState(
         about["number"], about["task"], ScoredPairs(_pairs(found), scores), pairs[yes], pairs[~yes], clusters,
         about["next_cluster"], about["about"],
@@ -81,10 +94,10 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
 def write_state(folder: StoragePath, state: MatchState) -> None:
     """Write a state; it holds from the moment when state.json is replaced."""
     inner = folder / _name(state.number)
-    write_parquet(inner / "candidates.parquet", _table(state.candidates.pairs, score=state.candidates.scores))
+    write_parquet(inner / "candidates.parquet", _table(CANDIDATES, state.candidates.pairs, state.candidates.scores))
     yes = np.arange(len(state.yes) + len(state.no)) < len(state.yes)
-    write_parquet(inner / "labels.parquet", _table(np.concatenate([state.yes, state.no]), yes=yes))
-    write_parquet(inner / "clusters.parquet", pa.table({"cluster": state.clusters}))
+    write_parquet(inner / "labels.parquet", _table(LABELS, np.concatenate([state.yes, state.no]), yes))
+    write_parquet(inner / "clusters.parquet", pa.table({"cluster": state.clusters}).cast(CLUSTERS))
     write_json(
         folder / STATE,
         {"number": state.number, "task": state.task, "next_cluster": state.next_cluster, "about": dict(state.about)},
@@ -107,8 +120,9 @@ def _name(number: int) -> str:
     return f"state-{number:04}"
 
 
-def _table(pairs: Pairs, **columns: np.ndarray) -> pa.Table:
-    return pa.table({"left": pairs[:, 0], "right": pairs[:, 1], **columns})
+def _table(schema: pa.Schema, pairs: Pairs, values: np.ndarray) -> pa.Table:
+    columns = pairs[:, 0], pairs[:, 1], values
+    return pa.table(dict(zip(schema.names, columns, strict=True))).cast(schema)
 
 
 def _pairs(table: pa.Table) -> Pairs:

@@ -1,0 +1,119 @@
+"""Match texts by a trained model: the matches, and the clusters of one table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from al_ray.api.runs import CLUSTER, Run
+from al_ray.apps.matching import pipeline
+from al_ray.apps.matching.model import open_model
+from al_ray.apps.matching.options import MatchOptions
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.progress import OnProgress, no_progress
+from al_ray.runs.place import refuse_lost
+from al_ray.storage.files import read_parquet
+from al_ray.storage.uri import StoragePath, storage_path
+
+
+@dataclass(frozen=True)
+class MatchFolder:
+    """A folder of matches: its files are described in docs/match.md.
+
+    record: the content of match.json: the model, the cutoff, counts and drift. summary: the lines that the command
+    prints about the matches.
+    """
+
+    path: StoragePath
+    record: Mapping[str, Any]
+    summary: tuple[str, ...]
+
+    def matches(self) -> pa.Table:
+        """Return the matches, the best first, one row each.
+
+        Columns: left_id, right_id, score, cosine, probability (null if the model is not calibrated), rank, decided_by
+        ("model" or "label"), and left_text and right_text unless the options leave texts out.
+        """
+        return read_parquet(self.path / "matches.parquet")
+
+    def clusters(self) -> pa.Table:
+        """Return the cluster of each text of one table: id, cluster and canonical, the id that stands for the cluster.
+
+        Raises:
+            BadOption: if two tables were matched.
+        """
+        if "clusters" not in self.record:
+            raise BadOption(f"{self.path} has matches between two tables, and clusters are of one table")
+        return read_parquet(self.path / "clusters.parquet")
+
+
+def match(
+    model: Run | str | StoragePath,
+    options: MatchOptions,
+    out: str | StoragePath,
+    *,
+    cluster: ClusterConfig = CLUSTER,
+    on_progress: OnProgress = no_progress,
+) -> MatchFolder:
+    """Match the texts of one table or of two by a model, and write matches and clusters into the folder `out`.
+
+    model: a run, or its folder: the model of its last complete round matches; or a model folder that was copied out of
+    its run (docs/match.md). All pairs of texts are compared. Call it
+    again with the same arguments after a stop. Starts a local Ray, unless Ray is running or RAY_ADDRESS names a
+    cluster.
+
+    Examples:
+        >>> lines = ["id,text", "1,how to swim", "2,how do i swim", "3,who was the first king"]
+        >>> table = folder / "questions.csv"
+        >>> written = table.write_text(chr(10).join(lines))
+        >>> options = al_ray.MatchOptions(left=table, id_column="id", text_columns="text", at_score=-1.0)
+        >>> found = al_ray.match(folder / "run", options, folder / "matches")
+        >>> len(found.matches()), found.clusters()["cluster"].to_pylist()
+        (3, [0, 0, 0])
+
+    Raises:
+        BadOption: if options do not fit together, to the model or to the texts; the message names the cure.
+        BadFile: if a table or a file of the model cannot be read; the message names the row.
+        WrongFolder: if `out` holds matches of another model or of other texts, or something else.
+    """
+    if options.complete:
+        raise BadOption("complete is for match_into; leave it out")
+    folder = storage_path(str(out))
+    refuse_lost(folder)
+    opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)))
+    return _written(folder, pipeline.match_texts(options, opened, folder, cluster, on_progress))
+
+
+def match_into(
+    folder: str | StoragePath,
+    options: MatchOptions,
+    *,
+    cluster: ClusterConfig = CLUSTER,
+    on_progress: OnProgress = no_progress,
+) -> MatchFolder:
+    """Match new texts with those of a folder of matches and with each other, and replace the files of the folder.
+
+    The model and the rules are those of the matches that are there. Texts with a known id replace the known ones; with
+    `options.complete` known texts that are not in the tables are removed. Known texts are not encoded again. Starts a
+    local Ray if there is something new, unless Ray is running or RAY_ADDRESS names a cluster.
+
+    Examples:
+        >>> new = folder / "more.csv"
+        >>> written = new.write_text(chr(10).join(["id,text", "4,what is the way to swim"]))
+        >>> grown = al_ray.match_into(folder / "matches", al_ray.MatchOptions(left=new))
+        >>> len(grown.matches()), grown.record["texts"]["new"]
+        (6, 1)
+
+    Raises:
+        BadOption: if the folder holds no matches of tables with ids, or options do not fit to them.
+        BadFile: if a table or a file of the folder cannot be read; the message names the row.
+    """
+    known = storage_path(str(folder))
+    refuse_lost(known)
+    return _written(known, pipeline.match_into(options, known, cluster, on_progress))
+
+
+def _written(folder: StoragePath, result: pipeline.MatchResult) -> MatchFolder:
+    return MatchFolder(folder, result.record, tuple(result.summary))
