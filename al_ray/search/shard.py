@@ -17,7 +17,7 @@ import torch
 from al_ray.core.chunks import batches_of, vector_chunks
 from al_ray.core.labels import Model
 from al_ray.core.pair_rule import PairRule
-from al_ray.core.pairs import Keys, Pairs, Rows, is_in
+from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, Vectors, paired_scores
 from al_ray.datasets.pair_rules import read_rule
@@ -28,6 +28,8 @@ from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.counting import count_block, score_pairs
 from al_ray.search.faiss_index import NONE, Bytes, sample_size, set_threads, train_index
 from al_ray.search.flat_index import exact_neighbors, index_of
+from al_ray.search.join.forbidden_pairs import ForbiddenPairs
+from al_ray.search.join.partner_counts import count_partners
 from al_ray.search.kmeans import CellSums, Centroids, Ints, sum_by_cell
 from al_ray.search.knn_merge import PairIndex
 from al_ray.search.knn_rounds import Portion, portion_of_nearest
@@ -205,6 +207,13 @@ class PoolShard:
         """
         held = self._part(model, part)
         return count_block(queries, held, hidden, request, model.scorer, self._rule, self.spec.device)
+
+    def count_partners(
+        self, model: Model, part: str, queries: Block, score: float, space: PairSpace, excluded: Keys
+    ) -> Rows:
+        """How many (b,) of the shard's texts have at least a score with each query. See ForbiddenPairs.of."""
+        forbidden = ForbiddenPairs.of(space, excluded, self._rule)
+        return count_partners(queries, self._part(model, part), score, forbidden, self.spec.device)
 
     def keys_here(self, model: Model, part: str, keys: Keys, width: int) -> Keys:
         """(n,) keys of pairs, made with `width` -> those whose right text is here, in their order."""

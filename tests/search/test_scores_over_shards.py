@@ -77,6 +77,10 @@ def test_each_stage_takes_the_scores_of_a_slow_twin(local_ray, place, tmp_path):
                 wanted = np.lexsort((keys[left], order.cost(scores[left])))[:40]
                 assert found.keys.tolist() == keys[left][wanted].tolist()
                 assert found.cosines.tolist() == scores[left][wanted].tolist()
+        rows, cutoff = split.space.left[::2], float(np.sort(scores)[-60])
+        above = keys[(scores >= cutoff) & ~np.isin(keys, keys[::3])] // split.space.width
+        counts = PoolSearch(pool, split).count_partners(model, rows, cutoff, keys[::3])
+        assert counts.tolist() == [int((above == row).sum()) for row in rows]
         request = request_counts(split, pool.scores(model, split, split.positives))
         negatives = ~np.isin(keys, split.positive_keys)
         counted = pool.count_negatives(model, split, request)

@@ -104,7 +104,7 @@ def test_the_same_pairs_whatever_the_shards_blocks_and_vectors(local_ray, place,
 
 
 def test_pairs_above_a_cutoff_and_best_partners_are_those_of_a_sort_whatever_the_shards(local_ray, place, tmp_path):
-    found = list[tuple[list[int], list[dict[int, int]]]]()
+    found = list[tuple[list[int], list[int], list[dict[int, int]]]]()
     for shards, block in ((1, 1024), (3, 7)):
         with pool_of(asked(place, kind="exact", block=block), shards, tmp_path / str(shards)) as pool:
             split, model = pool.task.split("train"), pool.untrained()
@@ -116,6 +116,11 @@ def test_pairs_above_a_cutoff_and_best_partners_are_those_of_a_sort_whatever_the
             cutoff = float(np.sort(scores)[-50])
             above = search.least_of_each(model, [Query(HIGHEST, 10_000, excluded, -cutoff)])[0]
             assert sorted(above.keys.tolist()) == keys[scores >= cutoff].tolist()
+            some, ends = split.space.left[::3], pairs[scores >= cutoff]
+            counts = search.count_partners(model, some, cutoff, excluded)
+            sides = ends if pool.task.symmetric else ends[:, :1]
+            assert counts.tolist() == [int((sides == row).sum()) for row in some]
+            assert counts.sum() > 0
             best = [
                 dict(zip(side.rows.tolist(), side.partners.tolist(), strict=True))
                 for side in search.best_of_each(model, excluded)
@@ -128,7 +133,7 @@ def test_pairs_above_a_cutoff_and_best_partners_are_those_of_a_sort_whatever_the
                 order = np.lexsort((partners, -every, rows))
                 texts, first = np.unique(rows[order], return_index=True)
                 assert side == dict(zip(texts.tolist(), partners[order][first].tolist(), strict=True))
-            found.append((above.keys.tolist(), best))
+            found.append((above.keys.tolist(), counts.tolist(), best))
     assert found[0] == found[1]
 
 

@@ -12,20 +12,23 @@ vectors/                             vectors of the texts, by digest
 task-DIGEST/, pool/                  the texts as a task, and their token ids
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 
 from al_ray.apps.matching.clusters.ids import ClusterIds
 from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task, strings_at
-from al_ray.storage.files import in_one_step, read_json, write_json, write_parquet, write_text
+from al_ray.storage.files import in_one_step, make_table, read_json, write_json, write_text
 from al_ray.storage.uri import StoragePath
 
 RECORD, PAGE = "match.json", "matches.html"
@@ -37,7 +40,9 @@ MATCHES = pa.schema(
 )
 TEXTS = (("left_text", pa.string()), ("right_text", pa.string()))
 CLUSTERS = pa.schema([("id", pa.string()), ("cluster", pa.int64()), ("canonical", pa.string())])
+DEDUPLICATED = pa.schema([("id", pa.string()), ("text", pa.string())])
 CHANGES = ("change", "cluster", "clusters")
+CHUNK = 250_000  # Rows of a table that are in memory at a time.
 
 
 @dataclass(frozen=True)
@@ -69,24 +74,34 @@ def refuse_other(folder: StoragePath, made_from: str) -> None:
 
 def write_matches(folder: StoragePath, matches: Matches, task: Task, texts: bool) -> None:
     """Write matches.parquet and matches.csv."""
-    count = len(matches)
-    probabilities = pa.nulls(count, pa.float64()) if matches.probabilities is None else matches.probabilities
-    decided = np.where(matches.by_label, "label", "model")
-    columns = [*task.ids_of(matches.pairs), matches.scores, matches.cosines, probabilities, np.arange(1, count + 1)]
-    schema = MATCHES
-    columns.append(pa.array(decided.tolist(), pa.string()))
-    if texts:
-        schema, columns = pa.schema([*MATCHES, *TEXTS]), [*columns, *task.texts_of(matches.pairs)]
-    _write_both(folder / "matches", pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema))
+    schema = pa.schema([*MATCHES, *TEXTS]) if texts else MATCHES
+
+    def columns(here: slice) -> list[Any]:
+        pairs, given = matches.pairs[here], matches.probabilities
+        probabilities = pa.nulls(len(pairs), pa.float64()) if given is None else given[here]
+        ranks = np.arange(here.start + 1, here.start + len(pairs) + 1)
+        decided = pa.array(np.where(matches.by_label[here], "label", "model").tolist(), pa.string())
+        own = [*task.ids_of(pairs), matches.scores[here], matches.cosines[here], probabilities, ranks, decided]
+        return [*own, *task.texts_of(pairs)] if texts else own
+
+    _write_both(folder / "matches", schema, _tables(schema, len(matches), columns))
 
 
 def write_clusters(folder: StoragePath, task: Task, rows: Rows, clusters: Rows, canonical: Rows) -> None:
     """Write the clusters of texts: rows (n,), their clusters (n,), and the row (n,) of each one's canonical text."""
-    columns = strings_at(task.left.ids, rows), clusters, strings_at(task.left.ids, canonical)
-    _write_both(folder / "clusters", pa.table(dict(zip(CLUSTERS.names, columns, strict=True)), schema=CLUSTERS))
+    ids, texts = task.left.ids, task.left.texts
+
+    def of_clusters(here: slice) -> list[Any]:
+        return [strings_at(ids, rows[here]), clusters[here], strings_at(ids, canonical[here])]
+
+    _write_both(folder / "clusters", CLUSTERS, _tables(CLUSTERS, len(rows), of_clusters))
     own = rows[rows == canonical]
-    columns = strings_at(task.left.ids, own), strings_at(task.left.texts, own)
-    _write_csv(folder / "deduplicated.csv", pa.table({"id": columns[0], "text": columns[1]}))
+
+    def of_texts(here: slice) -> list[Any]:
+        return [strings_at(ids, own[here]), strings_at(texts, own[here])]
+
+    tables = _tables(DEDUPLICATED, len(own), of_texts)
+    in_one_step(folder / "deduplicated.csv", lambda aside: _write_tables(tables, DEDUPLICATED, aside))
 
 
 def write_changes(folder: StoragePath, ids: ClusterIds) -> None:
@@ -118,13 +133,37 @@ def write_record(folder: StoragePath, content: dict[str, Any]) -> None:
     write_json(folder / RECORD, content)
 
 
-def _write_both(path: StoragePath, table: pa.Table) -> None:
-    write_parquet(path.parent / f"{path.name}.parquet", table)
-    _write_csv(path.parent / f"{path.name}.csv", table)
+def _tables(schema: pa.Schema, count: int, columns: Callable[[slice], list[Any]]) -> Iterator[pa.Table]:
+    """Yield a table of `count` rows in parts of CHUNK. columns: the rows of a part -> its columns."""
+    for start in range(0, count, CHUNK):
+        yield make_table(schema, columns(slice(start, min(start + CHUNK, count))))
+
+
+def _write_both(path: StoragePath, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    """Write a table that comes in parts as PATH.parquet and PATH.csv: both are complete before either is replaced."""
+    parquet, csv = (path.parent / f"{path.name}.{kind}" for kind in ("parquet", "csv"))
+
+    def write(aside: Path) -> None:
+        in_one_step(csv, lambda csv_aside: _write_tables(tables, schema, csv_aside, aside))
+
+    in_one_step(parquet, write)
+
+
+def _write_tables(tables: Iterable[pa.Table], schema: pa.Schema, csv: Path, parquet: Path | None = None) -> None:
+    """Write a table that comes in parts as CSV, and as Parquet if a path is given; one part is in memory at a time."""
+    with ExitStack() as stack:
+        writers: list[Any] = [stack.enter_context(pa_csv.CSVWriter(stack.enter_context(csv.open("wb")), schema))]
+        if parquet is not None:
+            # An open file, because pyarrow rejects names that are not UTF-8.
+            file = stack.enter_context(parquet.open("wb"))
+            writers.append(stack.enter_context(pq.ParquetWriter(file, schema, write_page_checksum=True)))
+        for table in tables:
+            for writer in writers:
+                writer.write_table(table)
 
 
 def _write_csv(path: StoragePath, table: pa.Table) -> None:
-    in_one_step(path, lambda aside: pa_csv.write_csv(table, aside))
+    in_one_step(path, lambda aside: _write_tables([table], table.schema, aside))
 
 
 def cluster_sizes(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -58,7 +58,8 @@ class MatchOptions:
     best: Annotated[int | None, CUTOFF, Between(1, MOST_MATCHES)] = None
     """Match the N pairs with the highest scores."""
     most: Annotated[int, Between(1, MOST_MATCHES)] = 10_000_000
-    """Error if more pairs than these are above the cutoff, before anything is written."""
+    """Error if more pairs than these are above the cutoff, before anything is written. If an estimate from 1,000 texts
+    says so, before these pairs are searched."""
     texts: bool = True
     """Write the texts of the pairs, too."""
     drift: bool = True

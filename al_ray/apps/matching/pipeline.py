@@ -94,7 +94,7 @@ def match_texts(
         place = task_folder(options, task, out)
         config = replace(_exact(model.config), task=str(place))
         with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
-            candidates = find_candidates(pool, split, model.model, cutoff, rule, decisions)
+            candidates = find_candidates(pool, split, model.model, cutoff, rule, decisions, model.config.seed)
             pairs = split.space.pairs(candidates.keys)
             kept = matching.assigned(pairs, candidates.cosines)
             cosines = cosines_of(pool, split, model.model, Candidates(candidates.keys[kept], candidates.cosines[kept]))

@@ -1,5 +1,6 @@
 """Find the pairs that may be matches, on the shards of a pool: all above a cutoff, or the best of every text."""
 
+import logging
 from dataclasses import replace
 from math import inf
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
+from al_ray.apps.matching.estimate import draw_texts, estimate_pairs
 from al_ray.apps.matching.options import Assignment
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, Query
@@ -17,21 +19,30 @@ from al_ray.core.pairs import as_pairs, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split
 
+logger = logging.getLogger(__name__)
+CURE = "give a higher cutoff, --best N, or a higher --most; nothing was written"
+
 
 def find_candidates(
-    pool: ShardedPool, split: Split, model: Model, cutoff: Cutoff, assign: Assignment, decisions: PairDecisions
+    pool: ShardedPool,
+    split: Split,
+    model: Model,
+    cutoff: Cutoff,
+    assign: Assignment,
+    decisions: PairDecisions,
+    seed: int,
 ) -> Candidates:
     """Return the pairs among which matches are assigned, with their scores, by key.
 
     They are the pairs labelled yes, and of the others, without those labelled no: all pairs with at least the score of
     the cutoff, or, for the assignments `best` and `mutual`, the best pair of every text. BadOption if there are more
-    than the cutoff allows.
+    than the cutoff allows; before the search, if an estimate from a sample of texts, drawn by the seed, says so.
     """
     search = PoolSearch(pool, split, config=replace(pool.search, kind="exact", ordered_pairs=False))
     if assign in ("best", "mutual"):
         found = _best(search, split, model, decisions)
     else:
-        found = _above(search, model, cutoff, decisions)
+        found = _above(search, model, cutoff, decisions, seed)
     by_people = decisions.yes[~is_in(decisions.yes, np.sort(found.keys))]
     scores = pool.scores(model, split, split.space.pairs(by_people))
     return found.joined(Candidates(by_people, scores))
@@ -44,17 +55,31 @@ def cosines_of(pool: ShardedPool, split: Split, model: Model, candidates: Candid
     return pool.scores(replace(model, scorer=None), split, split.space.pairs(candidates.keys))
 
 
-def _above(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions) -> Candidates:
+def _above(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions, seed: int) -> Candidates:
     """Return all pairs with at least the score of the cutoff."""
+    if cutoff.score > -inf:
+        _refuse_too_many(search, model, cutoff, decisions, seed)
     # One more than allowed tells that there are too many; --best N asks for N.
     count = cutoff.count + (cutoff.score > -inf)
     found = search.least_of_each(model, [Query(HIGHEST, count, decisions.no, -cutoff.score)])[0]
     if len(found) > cutoff.count:
-        raise BadOption(
-            f"more than {cutoff.count:,} pairs have a score of {cutoff.score:.4g} or more ({cutoff.source}); give a "
-            "higher cutoff, --best N, or a higher --most; nothing was written"
-        )
+        raise BadOption(f"more than {cutoff.count:,} pairs {_above_it(cutoff)}; {CURE}")
     return found
+
+
+def _refuse_too_many(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions, seed: int) -> None:
+    """Log how many pairs have at least the score of the cutoff. BadOption if these are surely more than it allows."""
+    space = search.split.space
+    counts = search.count_partners(model, draw_texts(space.left, seed), cutoff.score, decisions.no)
+    estimate = estimate_pairs(counts, len(space.left), space.symmetric, seed)
+    number = estimate.describe("texts" if space.symmetric else "left texts")
+    if estimate.low > cutoff.count:
+        raise BadOption(f"{number} {_above_it(cutoff)}, more than --most {cutoff.count:,}; {CURE}")
+    logger.info("%s %s", number, _above_it(cutoff))
+
+
+def _above_it(cutoff: Cutoff) -> str:
+    return f"have a score of {cutoff.score:.4g} or more ({cutoff.source})"
 
 
 def _best(search: PoolSearch, split: Split, model: Model, decisions: PairDecisions) -> Candidates:

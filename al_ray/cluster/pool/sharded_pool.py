@@ -17,14 +17,16 @@ from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
 from al_ray.core.neighbourhood import NEIGHBOURS, NearestMeans
-from al_ray.core.pairs import NO_KEYS, Pairs, PairSpace
+from al_ray.core.pairs import NO_KEYS, Pairs, PairSpace, Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
+from al_ray.core.vectors import Block
 from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, SampleWeights
 from al_ray.metrics.strata import Stratum
 from al_ray.search.knn_merge import KnnRequest
+from al_ray.search.merge import join_blocks
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,13 @@ class ShardedPool:
 
     def _key(self, model: Model, split: Split) -> tuple[str, str, str]:
         return model.digest, self.parts[split.name, "left"], self.parts[split.name, "right"]
+
+    def left_block(self, model: Model, split: Split, rows: Rows) -> Block:
+        """Return left texts of a split with their vectors, and what is subtracted from their cosines. rows: sorted."""
+        self.embed(model, [split.name])
+        part, asked, offsets = self.parts[split.name, "left"], ray.put(rows), self._offsets_of(model, split)
+        block = join_blocks(get_results([shard.vectors_of.remote(model, part, asked) for shard in self.shards]))
+        return block if offsets is None else replace(block, offsets=get_results(offsets).of(block.rows))
 
     def count_negatives(self, model: Model, split: Split, request: CountRequest) -> NegativeCounts:
         """Count every negative of a split."""

@@ -17,7 +17,7 @@ from al_ray.core.candidates import HIGHEST, MARGIN, NO_CANDIDATES, BestCandidate
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
-from al_ray.core.pairs import NO_KEYS, Keys, PairSpace
+from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, is_in
 from al_ray.core.task import Split, Task
 from al_ray.search.faiss_index import is_plain
 from al_ray.search.join.best_of_each import BestPartners, join_partners
@@ -154,6 +154,19 @@ class PoolSearch:
         if task.symmetric:
             return left, left
         return left, join_partners([part[1] for part in parts], len(task.right))
+
+    def count_partners(self, model: Model, rows: Rows, score: float, excluded: Keys) -> Rows:
+        """(n,) sorted left rows -> (n,) how many pairs with a right text have at least a score, by exact products.
+
+        excluded: sorted keys of pairs that do not count. In a symmetric task all other texts are the right ones.
+        """
+        space = _keys_of(self.split.space)
+        pairs = space.pairs(excluded)
+        near = is_in(pairs[:, 0], rows) | (is_in(pairs[:, 1], rows) & space.symmetric)
+        queries = ray.put(self.pool.left_block(model, self.split, rows))
+        arguments = model, self.right, queries, score, space, ray.put(excluded[near])
+        counts = get_results([shard.count_partners.remote(*arguments) for shard in self.pool.shards])
+        return np.sum(counts, axis=0)
 
     def _of_all(self, model: Model, queries: Sequence[Query], excluded: list[Any]) -> list[list[Candidates]]:
         """What each shard finds for each query among all pairs. excluded: references of sorted keys for each query."""

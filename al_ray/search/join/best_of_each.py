@@ -13,10 +13,11 @@ import numpy.typing as npt
 import torch
 
 from al_ray.core.pair_rule import PairRule
-from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, Rows, is_in
+from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Block, paired_scores
-from al_ray.search.join.exact_join import TILE, UNIT, rough_cosines
+from al_ray.search.join.exact_join import TILE, rough_cosines, single_error
+from al_ray.search.join.forbidden_pairs import ForbiddenPairs
 from al_ray.search.merge import reachable_block
 from al_ray.search.vector_files import single
 
@@ -77,7 +78,7 @@ class BestOfEach:
         space: how keys are made; its rows are not used. texts: left texts of the task. excluded: sorted keys of pairs
         that are no partners. rule: which pairs can match, None for all.
         """
-        self.space, self.excluded = space, self._excluded_pairs(space, excluded)
+        self.space, self.forbidden = space, ForbiddenPairs.of(space, excluded, rule)
         self.device, self.rule = torch.device(device), rule
         self._left = PartnerTable(texts)
         self._right = self._left if space.symmetric else PartnerTable(space.width)
@@ -89,7 +90,7 @@ class BestOfEach:
         if not len(left.rows) or not len(right.rows):
             return
         ours, theirs = (single(block.vectors).to(self.device) for block in (left, right))
-        error = UNIT**2 * ours.shape[1] * 2.0**-24 + (0.0 if left.offsets is None else 2.0**-23)
+        error = single_error(left)
         for top in range(0, len(left.rows), TILE[0]):
             for start in range(0, len(right.rows), TILE[1]):
                 up, across = np.s_[top : top + TILE[0]], np.s_[start : start + TILE[1]]
@@ -97,7 +98,7 @@ class BestOfEach:
                 if left.offsets is not None:
                     tile -= left.offsets[up, None].astype(np.float32)
                 rows, columns = left.rows[up], right.rows[across]
-                self._forbid(tile, rows, columns)
+                self.forbidden.hide(tile, rows, columns)
                 at, by = best_cells(tile, self._left.scores[rows], self._right.scores[columns], error)
                 scores = left.scores(at + top, paired_scores(left.vectors, at + top, right.vectors, by + start))
                 self._left.add(rows[at], columns[by], scores)
@@ -107,25 +108,6 @@ class BestOfEach:
         """Return the best partners of the left and of the right texts that were seen; a symmetric task has one kind."""
         left = self._left.result()
         return left, left if self.space.symmetric else self._right.result()
-
-    @staticmethod
-    def _excluded_pairs(space: PairSpace, keys: Keys) -> Pairs:
-        """Return excluded pairs (n, 2), in both orders if the task is symmetric, by left row."""
-        pairs = space.pairs(keys)
-        both = np.concatenate([pairs, pairs[:, ::-1]]) if space.symmetric else pairs
-        return both[np.argsort(both[:, 0], kind="stable")]
-
-    def _forbid(self, tile: npt.NDArray[np.float32], rows: Rows, columns: Rows) -> None:
-        """Set the scores of pairs to -inf that are no pairs of the task, cannot match, or are excluded."""
-        if self.space.symmetric:
-            _, at, by = np.intersect1d(rows, columns, assume_unique=True, return_indices=True)
-            tile[at, by] = -np.inf
-        if self.rule is not None:
-            tile[~self.rule.table(rows, columns)] = -np.inf
-        first, last = np.searchsorted(self.excluded[:, 0], [rows[0], rows[-1] + 1])
-        near = self.excluded[first:last]
-        near = near[is_in(near[:, 0], rows) & is_in(near[:, 1], columns)]
-        tile[np.searchsorted(rows, near[:, 0]), np.searchsorted(columns, near[:, 1])] = -np.inf
 
 
 def best_cells(

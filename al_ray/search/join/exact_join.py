@@ -192,6 +192,12 @@ def rough_cosines(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return product(left.float(), right.float())
 
 
+def single_error(left: Block) -> float:
+    """How far a score from float32 products of left texts may be from the true one."""
+    # An offset is at most 1, and its difference from a cosine is rounded to float32.
+    return UNIT**2 * left.vectors.shape[1] * 2.0**-24 + (0.0 if left.offsets is None else 2.0**-23)
+
+
 def rough_error(width: int) -> float:
     """How far a rough cosine of vectors of 16 bits (d,) may be from the true one of the same vectors."""
     return UNIT**2 * width * 2.0**-22

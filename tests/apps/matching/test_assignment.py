@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from al_ray.apps.matching import assignment
 from al_ray.apps.matching.assignment import BY_MODEL, OFFSET, SAID_NO, SAID_YES, CandidateEdges, assign
+from al_ray.core.errors import BadOption
 
 RULES = ("all", "best", "mutual", "one-to-one")
 DECISIONS = st.sampled_from([BY_MODEL] * 8 + [SAID_YES, SAID_NO])
@@ -143,6 +144,23 @@ def test_the_lowest_score_replaces_a_cutoff_of_minus_infinity():
 def test_a_cycle_of_five_equal_edges_has_two_matches_one_to_one():
     edges = edges_of([(0, 1, 0.5), (1, 2, 0.5), (2, 3, 0.5), (3, 4, 0.5), (0, 4, 0.5)], symmetric=True)
     assert len(matches(edges, "one-to-one", 0.0)) == 2
+
+
+def test_a_large_component_with_an_odd_cycle_is_refused_one_to_one_and_no_other():
+    # Rows 0 to 4 make a cycle of five equal edges: five texts times five edges are 25. Rows 5 to 10 make one of six.
+    odd = [(0, 1, 0.5), (1, 2, 0.5), (2, 3, 0.5), (3, 4, 0.5), (0, 4, 0.5)]
+    even = [(5, 6, 0.5), (6, 7, 0.5), (7, 8, 0.5), (8, 9, 0.5), (9, 10, 0.5), (5, 10, 0.5)]
+    edges = edges_of([*even, *odd], symmetric=True)
+    with patch.object(assignment, "MOST_STEPS", 25):
+        assert len(matches(edges, "one-to-one", 0.0)) == 5
+    with patch.object(assignment, "MOST_STEPS", 24):
+        with pytest.raises(
+            BadOption, match=r"5 texts are connected by 5 pairs above the cutoff.*higher cutoff, or --as"
+        ):
+            assign(edges, "one-to-one", 0.0)
+        assert len(matches(edges_of(even, symmetric=True), "one-to-one", 0.0)) == 3
+        # The cure.
+        assert matches(edges, "mutual", 0.0) == [(0, 1), (5, 6)]
 
 
 @pytest.mark.parametrize("rule", RULES)

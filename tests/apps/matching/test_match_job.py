@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import al_ray
+from al_ray.apps.matching import search
+from al_ray.apps.matching.estimate import PairEstimate
 from al_ray.cli import match
 from al_ray.cli._shared import entry
 from al_ray.core.task import Task
@@ -89,6 +91,31 @@ def test_all_pairs_above_a_cutoff_are_matches_but_for_labelled_ones(ran, monkeyp
     assert {row["probability"] for row in found.values()} == {None}
     record = json.loads((tmp_path / "one/match.json").read_text())
     assert (record["matches"], record["by_label"], record["labelled_no"]) == (len(found), len(yes), len(no))
+
+
+def test_the_number_of_pairs_is_estimated_before_the_search_and_too_many_are_refused(
+    ran, monkeypatch, capsys, caplog, tmp_path
+):
+    run, task = ran
+    scores, no = scores_by_loops(run, task), labelled(run, "no")
+    cutoff = sorted(scores.values())[-30] - 1e-7
+    number = sum(score >= cutoff and pair not in no for pair, score in scores.items())
+    line = f"--model {run} {tables(task, tmp_path)} --assign all --at-score {cutoff} --out {tmp_path / 'out'}"
+    said = rf"have a score of {cutoff:.4g} or more \(--at-score {cutoff:g}\)"
+    with caplog.at_level("INFO"):
+        do(monkeypatch, line)
+    assert re.search(f"{number} pairs {said}", caplog.text)
+    assert re.search(f"{number} pairs {said}, more than --most {number - 1}; give a higher cutoff, --best N, or a "
+                     "higher --most", refused(monkeypatch, capsys, f"{line}2 --most {number - 1}"))  # fmt: skip
+    assert not list(tmp_path.glob("out2/match*"))
+    # An estimate leaves it open whether there are too many: the search decides.
+    monkeypatch.setattr(search, "estimate_pairs", lambda *_: PairEstimate(40, 20, 60, 2, 50))
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        message = refused(monkeypatch, capsys, f"{line}3 --most {number - 1}")
+    texts = "texts" if task.symmetric else "left texts"
+    assert f"about 40 pairs (95%: 20 to 60; estimated from 2 of 50 {texts}, drawn at random)" in caplog.text
+    assert re.search(f"more than {number - 1} pairs {said}", message)
 
 
 def test_mutual_best_matches_need_no_cutoff(ran, monkeypatch, tmp_path):
@@ -171,7 +198,10 @@ def test_changed_texts_lose_their_labels_and_nothing_above_the_cutoff_is_no_erro
         ("--assign all", r"has no threshold, and no cutoff is given.*--assign mutual"),
         ("--at-score 0.5 --best 3", r"--at-score and --best are two cutoffs"),
         ("--assign mutual --best 3", r"--best N takes the N pairs of all"),
-        ("--at-score -1 --assign all --most 3", r"more than 3 pairs have a score of -1 or more.*nothing was written"),
+        (
+            "--at-score -1 --assign all --most 3",
+            r"[\d,]+ pairs have a score of -1 or more \(--at-score -1\), more than --most 3; .*nothing was written",
+        ),
         ("--best 3 --split dev", r"--split goes with a task folder, and --left .* is none"),
         ("--at-score 3", r"--at-score is 3.0; give at most 2"),
         ("--text-columns nothing --best 3", r"has no column 'nothing'"),

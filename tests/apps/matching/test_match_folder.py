@@ -1,0 +1,106 @@
+"""Tables of a match folder, written in parts: the same as in one, and the old ones stay if a part fails."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from al_ray.apps.matching import folder
+from al_ray.apps.matching.folder import CLUSTERS, MATCHES, TEXTS, Matches, write_clusters, write_matches
+from al_ray.core.task import Corpus, Task
+from al_ray.storage.uri import StoragePath, Uri, storage_path
+from tests.storage.s3 import Server, served
+
+COUNT = 23
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with served() as started:
+        yield started
+
+
+@pytest.fixture(params=["path", "uri"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> StoragePath:
+    if request.param == "path":
+        return tmp_path / "out"
+    found = storage_path(request.getfixturevalue("server").uri(tmp_path.name))
+    assert isinstance(found, Uri)
+    return found / "out"
+
+
+def made() -> tuple[Task, Matches]:
+    rng = np.random.default_rng(0)
+    texts = tuple('a, "b"\nc' if row % 5 == 0 else "" if row % 3 == 0 else f"text {row}" for row in range(30))
+    corpus = Corpus(tuple(f"id {row}" for row in range(30)), texts)
+    scores = np.sort(rng.random(COUNT))[::-1].copy()
+    pairs, by_label = rng.integers(0, 30, (COUNT, 2)), rng.random(COUNT) < 0.5
+    return Task("task", True, corpus, corpus, {}, "digest"), Matches(pairs, scores, scores / 2, scores / 3, by_label)
+
+
+def one_table(task: Task, matches: Matches) -> pa.Table:
+    decided = ["label" if by_label else "model" for by_label in matches.by_label]
+    columns = [
+        *task.ids_of(matches.pairs), matches.scores, matches.cosines, matches.probabilities,
+        np.arange(1, len(matches) + 1), decided, *task.texts_of(matches.pairs),
+    ]  # fmt: skip
+    schema = pa.schema([*MATCHES, *TEXTS])
+    return pa.table(dict(zip(schema.names, columns, strict=True)), schema=schema)
+
+
+def as_csv(table: pa.Table, path: Path) -> bytes:
+    pa_csv.write_csv(table, path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("size", [7, COUNT, 250_000])
+def test_tables_written_in_parts_are_those_written_at_once(place, tmp_path, monkeypatch, size):
+    monkeypatch.setattr(folder, "CHUNK", size)
+    task, matches = made()
+    whole = one_table(task, matches)
+    write_matches(place, matches, task, texts=True)
+    with (place / "matches.parquet").open("rb") as file:
+        read = pq.ParquetFile(file)
+        assert read.num_row_groups == -(-COUNT // size)
+        assert read.read().equals(whole)
+    assert (place / "matches.csv").read_bytes() == as_csv(whole, tmp_path / "whole.csv")
+
+
+def test_clusters_and_their_texts_are_complete_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "CHUNK", 7)
+    (task, _), rows = made(), np.arange(2, 25)
+    # Clusters of two texts, of which the first stands for both.
+    canonical = rows - rows % 2
+    write_clusters(tmp_path, task, rows, rows // 2, canonical)
+    columns = [[f"id {row}" for row in rows], rows // 2, [f"id {row}" for row in canonical]]
+    clusters = pa.table(dict(zip(CLUSTERS.names, columns, strict=True)), schema=CLUSTERS)
+    assert pq.read_table(tmp_path / "clusters.parquet").equals(clusters)
+    assert (tmp_path / "clusters.csv").read_bytes() == as_csv(clusters, tmp_path / "whole.csv")
+    kept = {"id": [f"id {row}" for row in range(2, 25, 2)], "text": list(task.left.texts[2:25:2])}
+    assert (tmp_path / "deduplicated.csv").read_bytes() == as_csv(pa.table(kept), tmp_path / "whole.csv")
+
+
+def test_no_match_gives_tables_of_columns_alone(tmp_path):
+    task, _ = made()
+    none = np.empty(0)
+    write_matches(tmp_path, Matches(np.empty((0, 2), dtype=np.int64), none, none, None, none), task, texts=False)
+    assert pq.read_table(tmp_path / "matches.parquet").equals(MATCHES.empty_table())
+    assert (tmp_path / "matches.csv").read_text() == ",".join(f'"{name}"' for name in MATCHES.names) + "\n"
+
+
+def test_both_tables_stay_as_they_were_if_a_later_part_cannot_be_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "CHUNK", 7)
+    task, matches = made()
+    write_matches(tmp_path, matches, task, texts=True)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    # The last row of the pairs names a text that is not there.
+    wrong = replace(matches, pairs=np.concatenate([matches.pairs[:-1], [[0, 99]]]))
+    with pytest.raises(IndexError):
+        write_matches(tmp_path, wrong, task, texts=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert set(before) == {"matches.parquet", "matches.csv"}
