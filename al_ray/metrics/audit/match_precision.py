@@ -72,7 +72,7 @@ def match_bands(scores: Floats, budget: int) -> tuple[MatchBand, ...]:
     number = max(1, min(MOST_BANDS, budget // LEAST_IN_BAND, total // LEAST_IN_BAND))
     ends = [0]
     for band in range(1, number + 1):
-        end = int(np.searchsorted(-scores, -scores[total * band // number - 1], side="right"))
+        end = int(np.searchsorted(-scores, -float(scores[total * band // number - 1]), side="right"))
         if _drawn_before(end, budget, total) > _drawn_before(ends[-1], budget, total):
             ends.append(end)
     ends[-1] = total
