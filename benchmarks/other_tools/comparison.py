@@ -86,13 +86,14 @@ class Trial:
         """Yield tool and rule, matches and seconds of each way that is not known."""
         if not (self.folder / "truth.csv").exists():
             self._write_tables()
-        learning = self._learn()
-        for tool, options in self._al_ray().items():
+        learning = self._timed("labels", self._buying())
+        for tool, (run, *options) in self._al_ray().items():
             if tool not in known:
-                out = self.folder / tool.replace(" ", "-")
-                command = [sys.executable, "-m", "jobs.match", "--model", "run", *self._sides(), *options, "--out", out]
-                seconds = self._call([str(word) for word in command])
-                yield tool, self._matches_of(out, tool), learning + seconds
+                more = self._timed("tuned", self._tuning()) if run == "tuned" else 0.0
+                out = tool.replace(" ", "-")
+                command = ["-m", "jobs.match", "--model", run, *self._sides(), *options, "--out", out]
+                seconds = self._call([sys.executable, *command])
+                yield tool, self._matches_of(self.folder / out, tool), learning + more + seconds
         for tool, command in self._others().items():
             if tool not in known:
                 out = self.folder / f"{tool.replace(' ', '-')}.csv"
@@ -127,30 +128,48 @@ class Trial:
             matches = tables.matches
         write_csv(self.folder / "truth.csv", PAIR, [dict(zip(PAIR, pair, strict=True)) for pair in matches])
 
-    def _learn(self) -> float:
-        """Let al_ray choose pairs, label them by the truth, train, and write labels.csv; return the seconds."""
-        timed = self.folder / "seconds.txt"
-        if timed.exists():
-            return float(timed.read_text())
+    def _timed(self, name: str, commands: list[str]) -> float:
+        """Run jobs once; return their seconds, which are kept for the next call of this or a later process."""
+        path = self.folder / f"seconds-{name}.txt"
+        if not path.exists():
+            path.write_text(str(sum(self._call([sys.executable, "-m", *words.split()]) for words in commands)))
+        return float(path.read_text())
+
+    def _buying(self) -> list[str]:
+        """The jobs by which al_ray chooses pairs, has them labelled by the truth, trains, and writes labels.csv."""
         columns = "title,brand" if self.one_table else "title,brand,price"
-        rounds = self.options.rounds - self.one_table
         prepare = f"--id-column id --text-columns {columns} --labels truth.csv --label-columns left_id,right_id"
-        run = f"--task task --out run --oracle simulated --seed {self.seed} --max-length {self.options.max_length}"
-        batches = f"--rounds {rounds} --first-batch {self.options.batch} --growth 1"
-        commands = (
+        batches = f"--rounds {self.options.rounds - self.one_table} --first-batch {self.options.batch} --growth 1"
+        return [
             f"jobs.prepare pairs {' '.join(self._sides())} {prepare} --labels-are complete --split 1,0,0 --out task",
-            f"jobs.run {run} {batches} --evaluation.splits",
+            f"jobs.run --task task --out run --oracle simulated {batches} {self._common()}",
             "jobs.labels export --run run --every-column --out labels.csv",
-        )
-        seconds = sum(self._call([sys.executable, "-m", *command.split()]) for command in commands)
-        timed.write_text(str(seconds))
-        return seconds
+        ]
+
+    def _tuning(self) -> list[str]:
+        """The jobs that train on the same labels by the other recipe."""
+        return [
+            "jobs.labels import --run tuned --task task --labels run",
+            f"jobs.run --task task --out tuned --oracle simulated --recipe tuned --rounds 1 {self._common()}",
+        ]
+
+    def _common(self) -> str:
+        return f"--seed {self.seed} --max-length {self.options.max_length} --evaluation.splits"
 
     def _al_ray(self) -> dict[str, list[str]]:
-        """The rules of jobs.match; the first is its default, or has the one option that it needs."""
+        """The run and the rule of jobs.match; the first is its default, or has the one option that it needs."""
         if self.one_table:
-            return {"al_ray at boundary": ["--at-boundary"], "al_ray at boundary, clusters": ["--at-boundary"]}
-        return {"al_ray mutual": [], "al_ray mutual at boundary": ["--assign", "mutual", "--at-boundary"]}
+            return {
+                "al_ray at boundary": ["run", "--at-boundary"],
+                "al_ray clusters": ["run", "--at-boundary"],
+                "al_ray tuned at boundary": ["tuned", "--at-boundary"],
+            }
+        return {
+            "al_ray mutual": ["run"],
+            "al_ray mutual at boundary": ["run", "--assign", "mutual", "--at-boundary"],
+            "al_ray tuned mutual": ["tuned"],
+            "al_ray tuned mutual at boundary": ["tuned", "--assign", "mutual", "--at-boundary"],
+        }
 
     def _others(self) -> dict[str, list[str]]:
         """The commands of the other tools, without what all of them are given."""
