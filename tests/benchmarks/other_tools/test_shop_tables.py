@@ -32,6 +32,27 @@ def test_half_of_the_rows_match_one_to_one_and_ids_do_not_tell_which():
     assert sum(left[1:] == right[1:] for left, right in tables.matches) < 5
 
 
+def described(title: str) -> tuple[str | None, ...]:
+    """The line, and the first spellings of kind and colour; None for what is missing or mistyped."""
+    line = next((line for line in LINES if line in title), None)
+    spellings = [names for names, _ in KINDS], COLOURS
+    return line, *(
+        next((names[0] for names in group if any(map(title.__contains__, names))), None) for group in spellings
+    )
+
+
+def test_rows_without_a_match_are_other_products():
+    tables = shop_tables(400, 0)
+    ours, theirs = (
+        {described(row["title"]) for row in table if row["id"] not in {pair[side] for pair in tables.matches}}
+        for side, table in enumerate((tables.ours, tables.theirs))
+    )
+    whole = {description for description in theirs if None not in description}
+    assert len(whole) > 50
+    # Products of one line, kind and colour can differ in size.
+    assert len(whole & ours) < len(whole) / 10
+
+
 def test_prices_of_a_match_differ_by_at_most_five_percent_and_lines_agree_but_for_typos():
     tables = shop_tables(200, 1)
     ours, theirs = ({row["id"]: row for row in table} for table in (tables.ours, tables.theirs))
