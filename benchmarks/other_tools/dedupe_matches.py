@@ -1,6 +1,6 @@
 """Match one table or two with dedupe, in its own environment: PYTHON benchmarks/other_tools/dedupe_matches.py --help
 
-Needs Python with dedupe alone, and nothing of al_ray. It learns from --labels, or with --ask N from N pairs that it
+Needs Python with dedupe alone, and nothing of al_ray. It learns from --labels, and with --ask N from N pairs that it
 chooses itself, answered by --truth. Comparisons are those of dedupe's example of two shops, with the brand beside them.
 """
 
@@ -29,12 +29,13 @@ def main() -> None:
     fields = variables_of([row for table in tables for row in table.values()])
     # Without processes of its own: with them a seed would not decide the result.
     matcher = (dedupe.Dedupe if len(tables) == 1 else dedupe.RecordLink)(fields, num_cores=0, in_memory=True)
+    if options.labels is not None:
+        # Before the preparation, as of a training file: later, dedupe refuses records that its sample lacks.
+        matcher.mark_pairs(labelled(tables, options.labels))
     matcher.prepare_training(*tables)
     if options.ask:
         truth = read_pairs(options.truth)
         ask(matcher, {pair for left, right in truth for pair in ((left, right), (right, left))}, options.ask)
-    else:
-        matcher.mark_pairs(labelled(tables, options.labels))
     matcher.train()
     write_pairs(options.out, matched(matcher, tables))
 
@@ -47,7 +48,7 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--right", type=Path, help="the other table; without it, --left is matched with itself")
     parser.add_argument("--labels", type=Path, help="CSV with left_id, right_id and answer (yes or no)")
-    parser.add_argument("--ask", type=int, default=0, help="learn from as many pairs that dedupe chooses")
+    parser.add_argument("--ask", type=int, default=0, help="learn also from as many pairs that dedupe chooses")
     parser.add_argument("--truth", type=Path, help="CSV with left_id and right_id of all matches, for --ask")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True, help="CSV of matches: left_id, right_id")
