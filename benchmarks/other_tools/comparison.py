@@ -172,21 +172,33 @@ class Trial:
         }
 
     def _others(self) -> dict[str, list[str]]:
-        """The commands of the other tools, without what all of them are given."""
+        """The commands of the other tools, without what all of them are given.
+
+        After the thresholds of their documentation come others, as the labelled pairs are no random sample, and so the
+        probabilities that are learned of them are wrong.
+        """
         commands: dict[str, list[str]] = {}
         count, labels = str(len(read_pairs(self.folder / "labels.csv", self.one_table))), ["--labels", "labels.csv"]
         if self.options.dedupe is not None:
             program = [str(self.options.dedupe), str(PROGRAMS / "dedupe_matches.py")]
             commands["dedupe same labels"] = [*program, *labels]
-            commands["dedupe own labels"] = [*program, "--ask", count, "--truth", "truth.csv"]
+            commands["dedupe own labels"] = own = [*program, "--ask", count, "--truth", "truth.csv"]
+            commands["dedupe same labels at 0.9"] = [*program, *labels, "--threshold", "0.9"]
+            commands["dedupe own labels at 0.1"] = [*own, "--threshold", "0.1"]
         if self.options.splink is not None:
             matches = str(len(read_pairs(self.folder / "truth.csv", self.one_table)))
             program = [str(self.options.splink), str(PROGRAMS / "splink_matches.py"), "--matches", matches]
             commands["Splink same labels"] = [*program, *labels]
             commands["Splink no labels"] = program
-            if not self.one_table:
-                commands["Splink same labels, one-to-one"] = [*program, *labels, "--one-to-one"]
-                commands["Splink no labels, one-to-one"] = [*program, "--one-to-one"]
+            rule = [] if self.one_table else ["--one-to-one"]
+            for threshold in (("0.95",) if rule else ()) + ("0.5", "0.2"):
+                last = [*rule, "--threshold", threshold]
+                commands[f"Splink same labels{', one-to-one' if rule else ''} at {threshold}"] = [
+                    *program,
+                    *labels,
+                    *last,
+                ]
+                commands[f"Splink no labels{', one-to-one' if rule else ''} at {threshold}"] = [*program, *last]
         return commands
 
     def _matches_of(self, out: Path, tool: str) -> PairSet:

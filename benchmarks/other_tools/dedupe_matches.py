@@ -20,7 +20,7 @@ Pair = tuple[str, str]
 
 
 def main() -> None:
-    """Learn, match at dedupe's default threshold of 0.5, and write the pairs."""
+    """Learn, match, and write the pairs."""
     options = parse_options()
     # dedupe draws from the global generators; see GLOBAL_CHANCE in tests/test_architecture.py.
     random.seed(options.seed)
@@ -37,7 +37,7 @@ def main() -> None:
         truth = read_pairs(options.truth)
         ask(matcher, {pair for left, right in truth for pair in ((left, right), (right, left))}, options.ask)
     matcher.train()
-    write_pairs(options.out, matched(matcher, tables))
+    write_pairs(options.out, matched(matcher, tables, options.threshold))
 
 
 def parse_options() -> argparse.Namespace:
@@ -50,6 +50,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--labels", type=Path, help="CSV with left_id, right_id and answer (yes or no)")
     parser.add_argument("--ask", type=int, default=0, help="learn also from as many pairs that dedupe chooses")
     parser.add_argument("--truth", type=Path, help="CSV with left_id and right_id of all matches, for --ask")
+    parser.add_argument("--threshold", type=float, default=0.5, help="least probability; dedupe's own default is 0.5")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True, help="CSV of matches: left_id, right_id")
     return parser.parse_args()
@@ -97,13 +98,13 @@ def ask(matcher: Any, truth: set[Pair], count: int) -> None:
         matcher.mark_pairs({"match": [], "distinct": []} | {answer: [pair]})
 
 
-def matched(matcher: Any, tables: Sequence[dict[str, Record]]) -> list[Pair]:
+def matched(matcher: Any, tables: Sequence[dict[str, Record]], threshold: float) -> list[Pair]:
     """Return matched pairs: one to one for two tables, all pairs of a cluster for one."""
     if len(tables) == 2:
-        return [(str(left), str(right)) for (left, right), _ in matcher.join(*tables)]
+        return [(str(left), str(right)) for (left, right), _ in matcher.join(*tables, threshold=threshold)]
     return [
         (str(ids[place]), str(other))
-        for ids, _ in matcher.partition(tables[0])
+        for ids, _ in matcher.partition(tables[0], threshold)
         for place in range(len(ids))
         for other in ids[place + 1 :]
     ]

@@ -19,7 +19,7 @@ import splink.comparison_library as cl  # pyright: ignore[reportMissingImports]
 from splink import DuckDBAPI, Linker, SettingsCreator, block_on  # pyright: ignore[reportMissingImports]
 
 THRESHOLD = 0.95
-"""The match probability at which Splink's README makes clusters."""
+"""The default: the match probability at which Splink's README makes clusters."""
 NAMES = "ours", "theirs"
 Pair = tuple[str, str]
 
@@ -41,8 +41,7 @@ def main() -> None:
     else:
         linker.table_management.register_table(matches_in(options.labels), "labels", overwrite=True)
         linker.training.estimate_m_from_pairwise_labels("labels")
-    predictions = linker.inference.predict(threshold_match_probability=THRESHOLD)
-    write_pairs(options.out, clustered(linker, predictions, options.one_to_one))
+    write_pairs(options.out, clustered(linker, options.threshold, options.one_to_one))
 
 
 def parse_options() -> argparse.Namespace:
@@ -55,6 +54,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--labels", type=Path, help="CSV with left_id, right_id and answer (yes or no)")
     parser.add_argument("--matches", type=int, required=True, help="number of matches, from which the prior follows")
     parser.add_argument("--one-to-one", action="store_true", help="clusters of one row of each table at most")
+    parser.add_argument("--threshold", type=float, default=THRESHOLD, help="least match probability")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True, help="CSV of matches: left_id, right_id")
     return parser.parse_args()
@@ -123,14 +123,15 @@ def matches_in(path: Path) -> Any:
     )
 
 
-def clustered(linker: Any, predictions: Any, one_to_one: bool) -> list[Pair]:
-    """Return all pairs of a cluster at THRESHOLD; of two tables those with a row of each."""
+def clustered(linker: Any, threshold: float, one_to_one: bool) -> list[Pair]:
+    """Return all pairs of a cluster at a threshold; of two tables those with a row of each."""
+    predictions = linker.inference.predict(threshold_match_probability=threshold)
     if one_to_one:
         clusters = linker.clustering.cluster_using_single_best_links(
-            predictions, duplicate_free_datasets=list(NAMES), threshold_match_probability=THRESHOLD
+            predictions, duplicate_free_datasets=list(NAMES), threshold_match_probability=threshold
         )
     else:
-        clusters = linker.clustering.cluster_pairwise_predictions_at_threshold(predictions, THRESHOLD)
+        clusters = linker.clustering.cluster_pairwise_predictions_at_threshold(predictions, threshold)
     members: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for row in clusters.as_pandas_dataframe().to_dict("records"):
         members[row["cluster_id"]].append((row.get("source_dataset", ""), row["unique_id"]))
