@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from al_ray.apps.matching.clusters.quality import b_cubed, pairwise_f1
 from al_ray.core.errors import BadOption
@@ -13,7 +12,7 @@ from al_ray.core.pairs import Rows, as_pairs, is_in
 from al_ray.core.task import Corpus, Split, Task
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
-from al_ray.storage.files import read_json
+from al_ray.storage.files import read_json, read_parquet
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Matches:
         if record["task_digest"] != task.digest:
             raise BadOption(f"{self.matches} has matches of another task than {self.task}; give that task")
         split = task.measurable(record["split"])
-        found = pq.read_table(self.matches / "matches.parquet", columns=["left_id", "right_id"])
+        found = read_parquet(self.matches / "matches.parquet")
         pairs = as_pairs(
             _rows(task.left, found["left_id"].to_pylist()), _rows(task.right, found["right_id"].to_pylist())
         )
@@ -49,7 +48,7 @@ class Matches:
 
     def _of_clusters(self, task: Task, split: Split) -> dict[str, dict[str, float]]:
         """Compare the clusters with the components of the positives."""
-        table = pq.read_table(self.matches / "clusters.parquet", columns=["id", "cluster"])
+        table = read_parquet(self.matches / "clusters.parquet")
         predicted = table["cluster"].to_numpy()
         true = components(len(task.left), split.positives)[_rows(task.left, table["id"].to_pylist())]
         both = {"clusters, pairwise": pairwise_f1(predicted, true), "clusters, B-cubed": b_cubed(predicted, true)}
