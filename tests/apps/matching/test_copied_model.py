@@ -21,7 +21,7 @@ from tests.apps.matching.test_match_job import do, scores_by_loops, tables, writ
 
 @pytest.fixture(scope="module", params=[True, False], ids=["one table", "two tables"])
 def ran(request, make_task, tmp_path_factory) -> tuple[Path, Task]:
-    task = make_task(request.param, clusters=6, members=3)
+    task = make_task(request.param, clusters=12, members=4)
     return run_folder(tmp_path_factory.mktemp("ran"), task), task
 
 
