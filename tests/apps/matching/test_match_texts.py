@@ -53,7 +53,7 @@ def test_several_files_are_read_by_the_format_of_the_task_if_all_are_of_its_kind
     several = MatchOptions(left=(Path("may.csv"), Path("june.csv")))
     assert table_source(several, TASK, 64).left == several.left
     assert table_source(several, TASK, 64).delimiter == ";"
-    assert table_source(several, TASK | {"left": ["a.csv", "b.csv"]}, 64).delimiter == ";"
+    assert table_source(several, TASK | {"left": ["a.csv", "b.csv"], "right": None}, 64).delimiter == ";"
     mixed = MatchOptions(left=(Path("may.csv"), Path("june.parquet")))
     assert table_source(mixed, TASK, 64).delimiter is None
 
