@@ -180,6 +180,11 @@ def refuse_prompts(config: EncoderConfig, symmetric: bool) -> None:
         Encoder.refuse_prompts(config)
 
 
+def with_left_prompt(config: EncoderConfig) -> EncoderConfig:
+    """Return options by which right texts have the prompt of left ones, as the texts of a symmetric task have."""
+    return config if is_cnn(config.encoder) else Encoder.with_left_prompt(config)
+
+
 def refuse_frozen_layers(config: EncoderConfig, layers: FrozenLayers) -> None:
     """Raise BadOption for more --training.frozen-layers than the encoder has, if its config can be read here."""
     if not layers or layers == "half":

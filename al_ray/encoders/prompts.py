@@ -30,6 +30,12 @@ class StoredPrompts:
             return next((self.texts[name] for name in names if self.texts.get(name)), "")
         return self.texts.get(self.default or "", "")
 
+    def name_of_left(self) -> str | None:
+        """Return the value of --prompt-left that gives the left prompt; None if it is that of right texts, too."""
+        if self.of_side(QUERY) == self.of_side(DOCUMENT):
+            return None
+        return next((name for name in QUERY if self.texts.get(name)), "")
+
     def named(self, value: str, option: str, encoder: str) -> str:
         """Return the text of an option: that of the name, or the value itself if it is more than a word."""
         if value in self.texts or not re.fullmatch(r"[\w-]+", value):

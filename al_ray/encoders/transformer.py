@@ -9,6 +9,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +94,17 @@ class Encoder:
     @staticmethod
     def refuse_prompts(config: EncoderConfig) -> None:
         """Raise BadOption for the name of a prompt that the folder lacks, if the folder can be read here."""
-        folder, stored = folder_of(config.encoder), StoredPrompts()
-        try:
-            if folder != RANDOM_BERT and read_file(folder, "modules.json") is not None:
-                stored = read_prompts(folder)
-        except (OSError, ValueError):
-            return
-        Prompts.of(config, stored)
+        stored = _stored_prompts(config.encoder)
+        if stored is not None:
+            Prompts.of(config, stored)
+
+    @staticmethod
+    def with_left_prompt(config: EncoderConfig) -> EncoderConfig:
+        """Return options by which right texts have the prompt of left ones, as the texts of a symmetric task have."""
+        name = config.prompt_left
+        if name is None:
+            name = (_stored_prompts(config.encoder) or StoredPrompts()).name_of_left()
+        return replace(config, prompt_left=name, prompt_right=name)
 
     @staticmethod
     def base(config: EncoderConfig, device: str = "cpu") -> "Encoder":
@@ -239,6 +244,16 @@ def rules_digest(tokenizer: Any, max_length: int) -> str:
     """Return the digest of what decides token ids: a tokenizer that was not called yet, and the maximum length."""
     rules = tokenizer.backend_tokenizer.to_str() if tokenizer.is_fast else repr(tokenizer)
     return hashlib.sha256(f"{rules} {max_length}".encode()).hexdigest()
+
+
+def _stored_prompts(encoder: str) -> StoredPrompts | None:
+    """Return the prompts of an encoder's folder; None if it cannot be read here."""
+    folder = folder_of(encoder)
+    try:
+        has_folder = folder != RANDOM_BERT and read_file(folder, "modules.json") is not None
+        return read_prompts(folder) if has_folder else StoredPrompts()
+    except (OSError, ValueError):
+        return None
 
 
 def _load_folder(folder: str, layers: int | None) -> tuple[tuple[Any, Any], Modules, StoredPrompts]:

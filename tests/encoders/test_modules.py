@@ -157,6 +157,8 @@ def test_each_side_has_the_prompt_of_the_folder(make):
         ({"query": "Q ", "document": "D ", "passage": "P "}, "query", ("Q ", "D ")),
         ({"sts": "S ", "other": "O "}, "sts", ("S ", "S ")),
         ({"sts": "S ", "other": "O "}, None, ("", "")),
+        ({"query": "", "document": "D "}, None, ("", "D ")),
+        ({"query": "word", "document": "D "}, "query", ("word", "D ")),
     ],
 )
 def test_the_default_prompts_are_those_named_query_and_document_and_else_the_default_one(
@@ -166,12 +168,16 @@ def test_the_default_prompts_are_those_named_query_and_document_and_else_the_def
     encoder = Encoder.base(config)
     assert (encoder.prompts.left, encoder.prompts.right) == expected
     assert encoder.sided == (expected[0] != expected[1])
+    one = Encoder.base(Encoder.with_left_prompt(config))
+    assert (one.prompts.left, one.prompts.right) == (expected[0], expected[0])
 
 
 def test_prompts_are_given_by_name_or_as_a_text(make):
     model, config = make(Pooling(WIDTH, "mean"), prompts={**E5, "sts": "similar: "})
     named = Encoder.base(replace(config, prompt_left="sts", prompt_right=""))
     assert (named.prompts.left, named.prompts.right) == ("similar: ", "")
+    one = Encoder.base(Encoder.with_left_prompt(named.config))
+    assert (one.prompts.left, one.prompts.right) == ("similar: ", "similar: ")
     written = Encoder.base(replace(config, prompt_left="similar: ", prompt_right="of a ship: "))
     assert vectors_of(written) == pytest.approx(theirs(model, prompt_name="sts"), abs=1e-5)
     assert vectors_of(written, side="right") == pytest.approx(theirs(model, prompt="of a ship: "), abs=1e-5)

@@ -19,6 +19,7 @@ from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Corpus, Task, strings_at
 from al_ray.datasets.task_folder import write_task
+from al_ray.encoders.encoder import with_left_prompt
 from al_ray.storage.uri import StoragePath
 
 
@@ -43,7 +44,6 @@ class RectangleSearch:
     ) -> None:
         """folder: for files of the work; known: of vectors. config: of the model; its task is not used."""
         self.cluster, self.model, self.folder, self.known = cluster, model, folder, known
-        # Both sides are texts of one set then, and have its prompt.
         self.config = config
 
     def find(
@@ -57,7 +57,9 @@ class RectangleSearch:
         write_task(inner, place, {"command": "match", "part": "texts that are searched again"})
         config = replace(self.config, task=str(place))
         if task.symmetric:
-            config = replace(config, prompt_right=config.prompt_left)
+            # Both sides are texts of one set, and have its prompt.
+            prompts = with_left_prompt(config.encoding)
+            config = replace(config, prompt_left=prompts.prompt_left, prompt_right=prompts.prompt_right)
 
         def keys(pairs: Pairs) -> Rows:
             both = np.concatenate([pairs, pairs[:, ::-1]]) if task.symmetric else pairs
