@@ -26,7 +26,7 @@ from al_ray.apps.matching.incremental.state import (
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model_record, write_outcome
-from al_ray.apps.matching.search import cosines_of, find_candidates
+from al_ray.apps.matching.search import CURE, cosines_of, find_candidates
 from al_ray.apps.matching.summary import summary_lines
 from al_ray.apps.matching.texts import is_task, read_arrived, read_texts, refuse_unlike, table_record, task_folder
 from al_ray.cluster.services import deploy_pool
@@ -165,8 +165,7 @@ def _search_again(
     scored = merge(requery.kept, *found)
     if len(scored.scores) > matching.cutoff.count:
         raise BadOption(
-            f"more than {matching.cutoff.count:,} pairs are above the cutoff ({matching.cutoff.source}); give a higher "
-            "--most; nothing was written"
+            f"more than {matching.cutoff.count:,} pairs are above the cutoff ({matching.cutoff.source}); {CURE}"
         )
     return scored
 

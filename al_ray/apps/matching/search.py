@@ -20,7 +20,8 @@ from al_ray.core.scorer import Floats
 from al_ray.core.task import Split
 
 logger = logging.getLogger(__name__)
-CURE = "give a higher cutoff, --best N, or a higher --most; nothing was written"
+# Also of --into, which keeps the cutoff of the matches that are there.
+CURE = "give a higher --most, or match all texts with a higher cutoff or --best N; nothing was written"
 
 
 def find_candidates(
