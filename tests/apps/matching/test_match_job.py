@@ -105,8 +105,9 @@ def test_the_number_of_pairs_is_estimated_before_the_search_and_too_many_are_ref
     with caplog.at_level("INFO"):
         do(monkeypatch, line)
     assert re.search(f"{number} pairs {said}", caplog.text)
-    assert re.search(f"{number} pairs {said}, more than --most {number - 1}; give a higher --most, or match all "
-                     "texts with a higher cutoff or --best N", refused(monkeypatch, capsys, f"{line}2 --most {number - 1}"))  # fmt: skip
+    error = refused(monkeypatch, capsys, f"{line}2 --most {number - 1}")
+    cure = "give a higher --most, or match all texts with a higher cutoff or --best N"
+    assert re.search(f"{number} pairs {said}, more than --most {number - 1}; {cure}", error)
     assert not list(tmp_path.glob("out2/match*"))
     # An estimate leaves it open whether there are too many: the search decides.
     monkeypatch.setattr(search, "estimate_pairs", lambda *_: PairEstimate(40, 20, 60, 2, 50))
