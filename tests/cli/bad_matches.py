@@ -67,6 +67,10 @@ OF_OPTIONS = [
     (f"{MATCH} --best {HUGE}", "--best is 9"),
     (f"{MATCH} --best 2.5", "best"),
     (f"{MATCH} --most 0", "--most is 0; give at least 1"),
+    (f"{MATCH} --search.kind auto", "invalid choice 'auto'"),
+    (f"{MATCH} --search.nprobe 3", "--search.nprobe go with --search.kind knn; add it"),
+    (f"{MATCH} --search.kind knn --search.neighbours 0", "--search.neighbours is 0; give at least 1"),
+    (f"{MATCH} --search.kind knn --search.index ''", "--search.index is empty; give an index"),
     (f"{MATCH} --suggest 0", "--suggest is 0; give at least 1"),
     (f"{MATCH} --suggest 9 --no-drift", "--suggest prefers texts unlike training"),
     (f"{MATCH} --split dev", "--split goes with a task folder, and --left t.csv is none"),
@@ -117,6 +121,7 @@ OF_OPTIONS = [
     (f"{INTO} --left task", "task is a task folder; with --into give a table"),
     (f"{INTO} --best 3", "--best: --into matches by the rules of the matches that are there"),
     (f"{INTO} --assign all", "--assign: --into matches by the rules of the matches that are there"),
+    (f"{INTO} --search.kind knn", "--search.kind knn goes with --out"),
     (f"{INTO} --suggest 3", "--suggest goes with --out"),
     (f"{INTO} --text-columns nothing", "t.csv:1 has no column 'nothing'; it has: 'key', 'words'"),
 ]

@@ -1,6 +1,6 @@
 """Options of the command match."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from al_ray.core.config.bounds import Between, Group, check_bounds
@@ -13,6 +13,29 @@ Assignment = Literal["all", "best", "mutual", "one-to-one"]
 Clustering = Literal["components", "average"]
 CUTOFF, TABLE = Group("cutoff"), Group("table")
 MOST_MATCHES = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class MatchSearchConfig:
+    """The search for pairs that may match."""
+
+    kind: Literal["exact", "knn"] = "exact"
+    """exact: compare all pairs. knn: compare every left text with its nearest right texts alone, found by a Faiss
+    index. For millions of texts; not with --into."""
+    neighbours: Annotated[int, Between(1, 1_000_000)] = 100
+    """Right texts with which each left text is compared by knn."""
+    index: str = "Flat"
+    """Index of knn: a Faiss index-factory string. Flat finds all of the nearest; IVF1000,Flat is quicker and misses
+    some. Which share it finds is measured on 256 texts and written to match.json."""
+    nprobe: Annotated[int, Between(1, 1_000_000)] = 10
+    """Cells of an IVF index that are searched for each left text."""
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for an empty name, or for an index that exact search does not use."""
+        if not self.index:
+            raise BadOption("--search.index is empty; give an index, such as Flat")
+        if self.kind == "exact" and (self.neighbours, self.index, self.nprobe) != (100, "Flat", 10):
+            raise BadOption("--search.neighbours, --search.index and --search.nprobe go with --search.kind knn; add it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +80,8 @@ class MatchOptions:
     """Match at the threshold that evaluate --threshold-for recall=R stored with the model."""
     best: Annotated[int | None, CUTOFF, Between(1, MOST_MATCHES)] = None
     """Match the N pairs with the highest scores."""
+    search: MatchSearchConfig = field(default_factory=MatchSearchConfig)
+    """Which pairs are compared."""
     most: Annotated[int, Between(1, MOST_MATCHES)] = 10_000_000
     """Error if more pairs than these are above the cutoff, before anything is written. If an estimate from 1,000 texts
     says so, before these pairs are searched."""

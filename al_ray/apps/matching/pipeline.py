@@ -21,12 +21,13 @@ from al_ray.apps.matching.incremental.state import (
     ScoredPairs,
     read_state,
     remove_older,
+    remove_state,
     write_state,
 )
 from al_ray.apps.matching.model import MatchingModel, open_model
-from al_ray.apps.matching.options import MatchOptions
+from al_ray.apps.matching.options import MatchOptions, MatchSearchConfig
 from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model_record, write_outcome
-from al_ray.apps.matching.search import CURE, cosines_of, find_candidates
+from al_ray.apps.matching.search import CURE, cosines_of, find_candidates, refuse_search
 from al_ray.apps.matching.summary import summary_lines
 from al_ray.apps.matching.texts import is_task, read_arrived, read_texts, refuse_unlike, table_record, task_folder
 from al_ray.cluster.services import deploy_pool
@@ -85,6 +86,7 @@ def match_texts(
     refuse_other(out, made_from)
     rule = choose_assignment(options, task.symmetric)
     cutoff = choose_cutoff(options, model, rule)
+    refuse_search(options.search, model.model, task, split, rule)
     if task.symmetric:
         _refuse_one_side(model)
     decisions = known_decisions(model, task, split.space)
@@ -92,9 +94,10 @@ def match_texts(
     with locked(out) as out, session(cluster_config):
         refuse_other(out, made_from)
         place = task_folder(options, task, out)
-        config = replace(_exact(model.config), task=str(place))
+        config = replace(_searched(model.config, options.search), task=str(place))
         with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
-            candidates = find_candidates(pool, split, model.model, cutoff, rule, decisions, model.config.seed)
+            found = find_candidates(pool, split, model.model, cutoff, rule, decisions, model.config.seed)
+            candidates = found.candidates
             pairs = split.space.pairs(candidates.keys)
             kept = matching.assigned(pairs, candidates.cosines)
             cosines = cosines_of(pool, split, model.model, Candidates(candidates.keys[kept], candidates.cosines[kept]))
@@ -102,11 +105,14 @@ def match_texts(
         matches = matching.matches(pairs[kept], candidates.cosines[kept], cosines)
         clustered = cluster_texts(matching, matches) if task.symmetric else None
         scored = ScoredPairs(pairs, candidates.cosines)
-        if not is_task(options):
+        if is_task(options) or options.search.kind == "knn":
+            remove_state(out)
+        else:
             about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
             ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
             write_state(out, MatchState(1, place.name, scored, *_labelled(matching), ids, following, about))
-        record = write_outcome(out, Outcome(matching, matches, scored, clustered, {"made_from": made_from} | drift))
+        added = {"made_from": made_from, "search": asdict(options.search) | {"recall": found.recall}} | drift
+        record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
     return MatchResult(task, matches, record, report)
 
 
@@ -158,7 +164,7 @@ def _search_again(
     parts = rectangles(grown.task, requery)
     if parts:
         with session(cluster):
-            config, model = _exact(matching.model.config), matching.model.model
+            config, model = _searched(matching.model.config, MatchSearchConfig()), matching.model.model
             search = RectangleSearch(config, cluster, model, out / "work", out / "vectors")
             rules = matching.cutoff, matching.rule, matching.decisions
             found = [search.find(grown.task, rows, *rules, watch) for rows in parts]
@@ -249,9 +255,9 @@ def _model_of(state: MatchState, out: StoragePath) -> MatchingModel:
     return model
 
 
-def _exact(config: RunConfig) -> RunConfig:
-    """Return the options of the pool: all pairs are compared, also where the run searched by an approximate index."""
-    search = replace(config.search, kind="exact", index="Flat")
+def _searched(config: RunConfig, options: MatchSearchConfig) -> RunConfig:
+    """Return the options of the pool, searched as the options of matching say, however the run searched."""
+    search = replace(config.search, **asdict(options))
     return replace(config, search=search, evaluation=replace(EvaluationConfig(), splits=()), scoring=ScoringConfig(0.0))
 
 

@@ -1,7 +1,7 @@
 """Find the pairs that may be matches, on the shards of a pool: all above a cutoff, or the best of every text."""
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.estimate import draw_texts, estimate_pairs
-from al_ray.apps.matching.options import Assignment
+from al_ray.apps.matching.options import Assignment, MatchSearchConfig
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, Query
 from al_ray.core.candidates import HIGHEST, Candidates
@@ -17,11 +17,48 @@ from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import as_pairs, is_in
 from al_ray.core.scorer import Floats
-from al_ray.core.task import Split
+from al_ray.core.task import Split, Task
+from al_ray.search.kmeans import shared_cells
 
 logger = logging.getLogger(__name__)
 # Also of --into, which keeps the cutoff of the matches that are there.
 CURE = "give a higher --most, or match all texts with a higher cutoff or --best N; nothing was written"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The pairs among which matches are assigned, with their scores, by key.
+
+    recall: the share of the nearest right texts that the index finds, on a sample of left texts; None if all pairs were
+    compared.
+    """
+
+    candidates: Candidates
+    recall: float | None = None
+
+
+def refuse_search(config: MatchSearchConfig, model: Model, task: Task, split: Split, rule: Assignment) -> None:
+    """Raise BadOption, before any text is encoded, for a search by neighbours that cannot give what is asked for."""
+    if config.kind == "exact":
+        return
+    if model.scorer is not None and model.scorer.neighbourhood and config.index != "Flat":
+        raise BadOption(
+            f"--search.index {config.index} misses neighbours, on which the scores of this model depend (jobs.run "
+            "--scoring.neighbourhood); give --search.index Flat"
+        )
+    if rule == "mutual" and not task.symmetric:
+        raise BadOption(
+            "--assign mutual of two tables needs the best left text of every right text, which --search.kind knn does "
+            "not look for; give --assign best or one-to-one, or leave out --search.kind"
+        )
+    if task.rule is not None and config.index != "Flat":
+        raise BadOption(
+            f"--search.index {config.index} cannot leave out the pairs that cannot match ({task.rule.describe()}); "
+            "give --search.index Flat"
+        )
+    cells, texts = shared_cells(config.index), len(split.space.right)
+    if cells > texts:
+        raise BadOption(f"--search.index {config.index} has more cells than the {texts:,} right texts; try Flat")
 
 
 def find_candidates(
@@ -32,21 +69,23 @@ def find_candidates(
     assign: Assignment,
     decisions: PairDecisions,
     seed: int,
-) -> Candidates:
-    """Return the pairs among which matches are assigned, with their scores, by key.
+) -> Found:
+    """Find the pairs among which matches are assigned.
 
     They are the pairs labelled yes, and of the others, without those labelled no: all pairs with at least the score of
     the cutoff, or, for the assignments `best` and `mutual`, the best pair of every text. BadOption if there are more
-    than the cutoff allows; before the search, if an estimate from a sample of texts, drawn by the seed, says so.
+    than the cutoff allows; before the search, if an estimate from a sample of texts, drawn by the seed, says so. If
+    the pool is searched by neighbours, only the pairs of each left text with its nearest right texts count.
     """
-    search = PoolSearch(pool, split, config=replace(pool.search, kind="exact", ordered_pairs=False))
+    recalls = list[float]()
+    search = PoolSearch(pool, split, recalls.append, replace(pool.search, ordered_pairs=False))
     if assign in ("best", "mutual"):
-        found = _best(search, split, model, decisions)
+        found = (_best if search.config.kind == "exact" else _nearest)(search, model, decisions)
     else:
         found = _above(search, model, cutoff, decisions, seed)
     by_people = decisions.yes[~is_in(decisions.yes, np.sort(found.keys))]
     scores = pool.scores(model, split, split.space.pairs(by_people))
-    return found.joined(Candidates(by_people, scores))
+    return Found(found.joined(Candidates(by_people, scores)), recalls[-1] if recalls else None)
 
 
 def cosines_of(pool: ShardedPool, split: Split, model: Model, candidates: Candidates) -> Floats:
@@ -58,7 +97,7 @@ def cosines_of(pool: ShardedPool, split: Split, model: Model, candidates: Candid
 
 def _above(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions, seed: int) -> Candidates:
     """Return all pairs with at least the score of the cutoff."""
-    if cutoff.score > -inf:
+    if cutoff.score > -inf and search.config.kind == "exact":
         _refuse_too_many(search, model, cutoff, decisions, seed)
     # One more than allowed tells that there are too many; --best N asks for N.
     count = cutoff.count + (cutoff.score > -inf)
@@ -83,9 +122,15 @@ def _above_it(cutoff: Cutoff) -> str:
     return f"have a score of {cutoff.score:.4g} or more ({cutoff.source})"
 
 
-def _best(search: PoolSearch, split: Split, model: Model, decisions: PairDecisions) -> Candidates:
+def _nearest(search: PoolSearch, model: Model, decisions: PairDecisions) -> Candidates:
+    """Return all pairs of a left text with its nearest right texts, without those labelled no."""
+    count = len(search.split.space.left) * search.config.neighbours
+    return search.least(model, HIGHEST, count, decisions.no)
+
+
+def _best(search: PoolSearch, model: Model, decisions: PairDecisions) -> Candidates:
     """Return the best pair of every text, also of those with a yes: without these a second best would look like one."""
-    space = split.space
+    space = search.split.space
     left, right = search.best_of_each(model, decisions.no)
     pairs = [as_pairs(left.rows, left.partners)]
     scores = [left.scores]

@@ -15,7 +15,7 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
         texts = ", ".join(f"{count:,} {name}" for name, count in record["texts"].items())
         yield f"{sides} ({texts}), {record['pairs']:,} pairs; those of new and changed texts were compared"
     else:
-        yield f"{sides}, {record['pairs']:,} pairs, all of them compared"
+        yield f"{sides}, {record['pairs']:,} pairs; {compared(record)}"
     if record["model"]["round"] is None:
         yield f"labels and drift are left out, as {record['model']['run']} is a copy of a model, without its run"
     cutoff = record["cutoff"]
@@ -30,6 +30,19 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
         sides = "one set" if symmetric else "two sets"
         yield f"labels that are not used, as they are not of {sides} of texts: {record['unused_labels']:,}"
     yield from _cluster_lines(record)
+
+
+def compared(record: Mapping[str, Any]) -> str:
+    """Return which of the pairs were compared, and what share of the nearest an index finds."""
+    # Those of earlier versions and of --into compared all.
+    search = record.get("search", {"kind": "exact"})
+    if search["kind"] == "exact":
+        return "all of them were compared"
+    index = f"{search['index']}" + (f", nprobe {search['nprobe']}" if search["index"].startswith("IVF") else "")
+    return (
+        f"each text was compared with its {search['neighbours']:,} nearest alone ({index}), of which the index finds "
+        f"{100 * search['recall']:.1f}% (measured on 256 texts)"
+    )
 
 
 def audit_command(record: Mapping[str, Any], out: StoragePath) -> str | None:

@@ -91,6 +91,8 @@ def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
             f"{given[0]}: --into matches by the rules of the matches that are there (match.json); leave it out, or "
             "match all texts again with another --out"
         )
+    if options.search.kind != "exact":
+        raise BadOption("--search.kind knn goes with --out; --into compares all pairs of new texts, so leave it out")
     if options.suggest is not None:
         raise BadOption("--suggest goes with --out, where all texts are compared; leave it out")
     if about["rules"]["cutoff"]["source"].startswith("--best"):

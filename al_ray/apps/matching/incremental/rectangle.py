@@ -74,7 +74,7 @@ class RectangleSearch:
             no = np.concatenate([no, as_pairs(left, left)])
         asked = PairDecisions(keys(space.pairs(decisions.yes)), keys(no))
         with deploy_pool(config, self.cluster, inner, self.folder, watch, known=self.known) as pool:
-            found = find_candidates(pool, split, self.model, cutoff, rule, asked, config.seed)
+            found = find_candidates(pool, split, self.model, cutoff, rule, asked, config.seed).candidates
         pairs = split.space.pairs(found.keys)
         pairs = as_pairs(left[pairs[:, 0]], right[pairs[:, 1]])
         return ScoredPairs(np.sort(pairs, axis=1) if task.symmetric else pairs, found.cosines)

@@ -69,7 +69,7 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     if not (folder / STATE).exists():
         raise BadOption(
             f"--into {folder} holds no matches of tables to which new texts can be added; match the known ones first, "
-            "with --out"
+            "with --out and without --search.kind knn"
         )
     about = read_json(folder / STATE, ["number", "task", "next_cluster", "about"])
     lacks = [name for name in ABOUT if not isinstance(about["about"], dict) or name not in about["about"]]
@@ -102,6 +102,11 @@ def write_state(folder: StoragePath, state: MatchState) -> None:
         folder / STATE,
         {"number": state.number, "task": state.task, "next_cluster": state.next_cluster, "about": dict(state.about)},
     )
+
+
+def remove_state(folder: StoragePath) -> None:
+    """Remove the state of earlier matches, so that no new texts are added to what is now other matches."""
+    (folder / STATE).unlink(missing_ok=True)
 
 
 def remove_older(folder: StoragePath, state: MatchState) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from al_ray.apps.matching.page.bands import Band
 from al_ray.apps.matching.page.clusters import SizeGroup
 from al_ray.apps.matching.page.summary import DriftFigures, MatchSummary, ShownBand
+from al_ray.apps.matching.summary import compared
 from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, percent
 
 RULES = {
@@ -28,6 +29,7 @@ def facts(summary: MatchSummary) -> list[tuple[str, str]]:
     found = [
         ("Model", f"{model['run']}, round {model['round']}"),
         ("Cutoff", f"{lowest} ({cutoff['source']})"),
+        ("Search", compared(record)),
         ("Rule", f"{record['assign']}: {RULES[record['assign']]}"),
     ]
     for name, of in (("precision", "pairs above the cutoff"), ("recall", "pairs that match")):
