@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from al_ray.cluster.pool.sharded_retriever import RECALL_QUERIES
 from al_ray.storage.uri import StoragePath
 
 
@@ -38,10 +39,13 @@ def compared(record: Mapping[str, Any]) -> str:
     search = record.get("search", {"kind": "exact"})
     if search["kind"] == "exact":
         return "all of them were compared"
-    index = f"{search['index']}" + (f", nprobe {search['nprobe']}" if search["index"].startswith("IVF") else "")
+    nearest = f"each text was compared with its {search['neighbours']:,} nearest alone"
+    if search["index"] == "Flat":
+        return nearest
+    probed = f", nprobe {search['nprobe']}" if search["index"].startswith("IVF") else ""
     return (
-        f"each text was compared with its {search['neighbours']:,} nearest alone ({index}), of which the index finds "
-        f"{100 * search['recall']:.1f}% (measured on 256 texts)"
+        f"{nearest}; the index ({search['index']}{probed}) finds {100 * search['recall']:.1f}% of these (measured on "
+        f"{min(RECALL_QUERIES, record['left']):,} texts)"
     )
 
 
