@@ -7,7 +7,8 @@ import os
 import shutil
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock
@@ -41,6 +42,19 @@ def fetched(folder: StoragePath) -> Path:
                 _download(folder, copy)
             os.utime(copy)
     return copy
+
+
+@contextmanager
+def local_file(path: StoragePath) -> Iterator[Path]:
+    """Yield a local file of the same content: the file itself, or a copy of an object, which ends with the context."""
+    if isinstance(path, Path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
+        copy = Path(folder) / path.name
+        with WriteErrors(copy):
+            path.get(copy)
+        yield copy
 
 
 def _download(folder: Uri, copy: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, cast
 
@@ -49,6 +49,16 @@ class Uri:
     def name(self) -> str:
         """Return the last part of the path."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def stem(self) -> str:
+        """Return the name without its extension."""
+        return PurePosixPath(self.name).stem
+
+    @property
+    def suffix(self) -> str:
+        """Return the extension of the name, with its dot."""
+        return PurePosixPath(self.name).suffix
 
     @property
     def parent(self) -> "Uri":

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from al_ray.apps.matching.incremental.growth import Side
@@ -126,7 +125,7 @@ def is_task(options: MatchOptions) -> bool:
     return _task_of(options) is not None
 
 
-def _task_of(options: MatchOptions) -> Path | None:
+def _task_of(options: MatchOptions) -> StoragePath | None:
     """Return the task folder that is given instead of a table, None for a table; BadOption for one among files."""
     files = paths_of(options.left)
     folder = next(filter(_holds_task, files), None)
@@ -135,7 +134,7 @@ def _task_of(options: MatchOptions) -> Path | None:
     return folder
 
 
-def _holds_task(path: Path) -> bool:
+def _holds_task(path: StoragePath) -> bool:
     return (path / "task.json").is_file()
 
 

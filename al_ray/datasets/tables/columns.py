@@ -6,7 +6,6 @@ empty or NaN.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Mask, Rows
 from al_ray.datasets.tsv import BadRowLog
+from al_ray.storage.uri import StoragePath
 
 Cells: TypeAlias = pa.LargeStringArray
 # Arrow creates these functions at import, where type checkers cannot see them.
@@ -39,11 +39,11 @@ class TableRows:
     NO_LINE for a row of Parquet.
     """
 
-    path: Path
+    path: StoragePath
     cells: dict[str, Cells]
     numbers: Rows
     lines: Rows | None
-    others: tuple[Path, ...] = ()
+    others: tuple[StoragePath, ...] = ()
     file_of: Rows | None = None
 
     def __len__(self) -> int:
@@ -91,7 +91,7 @@ class TableRows:
         return whole
 
 
-def name_files(paths: Sequence[Path]) -> str:
+def name_files(paths: Sequence[StoragePath]) -> str:
     """Return the names of files, separated by commas; the first one and their number if they are many."""
     if len(paths) > NAMED:
         return f"{paths[0]} and {len(paths) - 1} other files"

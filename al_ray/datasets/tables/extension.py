@@ -55,7 +55,7 @@ class GrownSide:
     read: tuple[str, ...] = ()
 
 
-Table = str | Path | Sequence[str | Path] | None
+Table = str | StoragePath | Sequence[str | StoragePath] | None
 
 
 def extension_of(task: str | StoragePath, left: Table = None, right: Table = None) -> OwnTexts:
@@ -88,10 +88,9 @@ def extension_of(task: str | StoragePath, left: Table = None, right: Table = Non
     return OwnTexts(**options, **form, left=tables[0], right=tables[1], extend=folder)
 
 
-def _table(files: Table) -> Path | tuple[Path, ...] | None:
-    if files is None or isinstance(files, str | Path):
-        return None if files is None else Path(files)
-    return tuple(map(Path, files))
+def _table(files: Table) -> StoragePath | tuple[StoragePath, ...] | None:
+    paths = paths_of(files)
+    return paths[0] if len(paths) == 1 else paths or None
 
 
 def _mapping(task: StoragePath) -> dict[str, Any]:

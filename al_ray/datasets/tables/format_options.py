@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.datasets.tables.reader import Format, TableFormat
 from al_ray.datasets.tsv import BadRows
+from al_ray.storage.uri import StoragePath, storage_path
 
 ColumnNames = Annotated[
     str,
@@ -24,32 +24,32 @@ ColumnNames = Annotated[
 """Names of columns, separated by commas; on a command line also by spaces."""
 
 
-def _table_paths(words: Sequence[str]) -> "Path | tuple[Path, ...]":
+def _table_paths(words: Sequence[str]) -> "StoragePath | tuple[StoragePath, ...]":
     """Return the files of one side of a task, from the words of a command line."""
     if not words:
         raise ValueError("no file is given")
-    return Path(words[0]) if len(words) == 1 else tuple(map(Path, words))
+    paths = paths_of(words)
+    return paths[0] if len(paths) == 1 else paths
 
 
 TablePaths = Annotated[
-    Path | tuple[Path, ...],
+    StoragePath | tuple[StoragePath, ...],
     PrimitiveConstructorSpec(
         nargs="*",
-        metavar="FILE [FILE ...]",
+        metavar="FILE|URI [FILE|URI ...]",
         instance_from_str=_table_paths,
-        is_instance=lambda value: isinstance(value, Path | tuple),
+        is_instance=lambda value: isinstance(value, StoragePath | tuple),
         str_from_instance=lambda value: [str(path) for path in paths_of(value)],
     ),
 ]
-"""A table of texts: one file, or several with the same columns that are read one after the other."""
+"""A table of texts: a file or an object of a store, or several with the same columns, read one after the other."""
 
 
-def paths_of(tables: "Path | Iterable[Path] | None") -> tuple[Path, ...]:
-    """Return the files of a table; none for None."""
+def paths_of(tables: "str | StoragePath | Iterable[str | StoragePath] | None") -> tuple[StoragePath, ...]:
+    """Return the files of a table; none for None. A text with :// is a URI."""
     if tables is None:
         return ()
-    # Programs give texts, too.
-    return (Path(tables),) if isinstance(tables, str | Path) else tuple(map(Path, tables))
+    return tuple(storage_path(str(one)) for one in ([tables] if isinstance(tables, str | StoragePath) else tables))
 
 
 FORMAT = ("format", "delimiter", "quoting", "encoding", "header")
@@ -81,13 +81,13 @@ class TableOptions:
         return TableFormat(self.format, delimiter, self.quoting, self.encoding, self.header)
 
 
-def inherited_format(mapping: Mapping[str, Any], tables: Iterable[Path]) -> dict[str, Any]:
+def inherited_format(mapping: Mapping[str, Any], tables: Iterable[StoragePath]) -> dict[str, Any]:
     """Return the options of the format by which a task was read, for new tables of the same kind; {} for another kind.
 
     mapping: options of prepare pairs. A delimiter of CSV files says nothing about a Parquet file.
     """
     # A side of several files is a list of them.
     known = [mapping[side] for side in ("left", "right") if mapping.get(side) is not None]
-    kinds = {Path(str(path)).suffix for side in known for path in (side if isinstance(side, list | tuple) else [side])}
+    kinds = {path.suffix for side in known for path in paths_of(side)}
     same_kind = kinds and {path.suffix for path in tables} <= kinds
     return {name: mapping[name] for name in FORMAT if name in mapping} if same_kind else {}

@@ -147,7 +147,7 @@ class OwnTexts(TableOptions):
         return label_column_names("--label-columns", self.label_columns or LABEL_COLUMNS)
 
 
-def _check_several(side: str, files: Sequence[Path], id_column: str | None) -> None:
+def _check_several(side: str, files: Sequence[StoragePath], id_column: str | None) -> None:
     """Raise BadOption for several files that give no ids, or for a file that is given twice."""
     twice = next((path for number, path in enumerate(files) if path in files[:number]), None)
     if twice is not None:

@@ -8,8 +8,8 @@ import codecs
 import csv
 import json
 import sys
-import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,11 +17,13 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.datasets.tables.columns import Cells, TableRows, check_columns, concatenate, trim_cells
+from al_ray.datasets.tables.parquet_reader import read_parquet_table
 from al_ray.datasets.tsv import BadRowLog
+from al_ray.storage.download import local_file
+from al_ray.storage.uri import StoragePath
 
 Format = Literal["auto", "csv", "tsv", "jsonl", "parquet"]
 FORMATS: dict[str, Format] = {
@@ -72,7 +74,7 @@ class TableFormat:
         """Return the advice to change an option, unless the format is fixed."""
         return "" if self.fixed else option
 
-    def format_of(self, path: Path) -> Format:
+    def format_of(self, path: StoragePath) -> Format:
         """Return the format of a file, by its extension unless it is given."""
         form = FORMATS.get(path.suffix.lower()) if self.format == "auto" else self.format
         if form is None:
@@ -81,19 +83,24 @@ class TableFormat:
         return form
 
 
-def read_table(path: Path, columns: Sequence[str], reading: TableFormat, faults: BadRowLog) -> TableRows:
-    """Read columns of a file; a row that cannot be read goes to `faults`."""
+def read_table(path: StoragePath, columns: Sequence[str], reading: TableFormat, faults: BadRowLog) -> TableRows:
+    """Read columns of a file or an object; a row that cannot be read goes to `faults`."""
     form = reading.format_of(path)
     _check_kind(path, form, reading)
     names, skipped = list(dict.fromkeys(columns)), len(faults.skipped)
-    sheet = _parquet(path, names, reading) if form == "parquet" else _lines(path, names, form, reading, faults)
+    with local_file(path) as local:
+        if form == "parquet":
+            sheet = read_parquet_table(path, local, names, reading.naming)
+        else:
+            with _opened(path, local, form, reading) as file:
+                sheet = _lines(path, file, names, form, reading, faults)
     if not len(sheet):
         readable = " that can be read" if len(faults.skipped) > skipped else ""
         raise BadFile(f"{path} holds no row{readable}; is it the right file, and whole?")
     return sheet
 
 
-def _check_kind(path: Path, form: Format, reading: TableFormat) -> None:
+def _check_kind(path: StoragePath, form: Format, reading: TableFormat) -> None:
     """BadFile for a folder, an empty file, or one whose first bytes are those of another kind."""
     if path.is_dir():
         raise BadFile(f"{path} is a folder; give one file")
@@ -110,34 +117,42 @@ def _check_kind(path: Path, form: Format, reading: TableFormat) -> None:
             raise BadFile(f"{path} is {kind}, not {form.upper()}; {reading.advice(cure) or 'save it as CSV (UTF-8)'}")
 
 
-def _lines(path: Path, columns: list[str], form: Format, reading: TableFormat, faults: BadRowLog) -> TableRows:
+def _lines(
+    path: StoragePath, file: TextIO, columns: list[str], form: Format, reading: TableFormat, faults: BadRowLog
+) -> TableRows:
     """Read a file of lines in blocks, so that few Python strings are in memory at a time.
 
     A byte that cannot be decoded becomes a lone surrogate, which Arrow refuses; only then is its row searched for.
     """
     parts: list[list[Cells]] = [[] for _ in columns]
     places = [np.empty((0, 2), dtype=np.int64)]
+    rows = (_json_rows if form == "jsonl" else _delimited_rows)(file, path, columns, reading, faults)
+    while block := list(islice(rows, ROWS_AT_ONCE)):
+        try:
+            cells = _cells(block, len(columns))
+        except UnicodeEncodeError:
+            block = [row for row in block if _decoded(path, row, reading, faults)]
+            cells = _cells(block, len(columns))
+        for part, column in zip(parts, cells, strict=True):
+            part.append(trim_cells(column))
+        places.append(np.array([row[:2] for row in block], dtype=np.int64).reshape(-1, 2))
+    numbers, lines = np.concatenate(places).T
+    return TableRows(path, {name: concatenate(part) for name, part in zip(columns, parts, strict=True)}, numbers, lines)
+
+
+@contextmanager
+def _opened(path: StoragePath, local: Path, form: Format, reading: TableFormat) -> Iterator[TextIO]:
+    """Open a local copy of a file of lines; errors name the file."""
     # With newline="" the csv module sees line breaks as they are; elsewhere only LF ends a line.
     newline = "" if form != "jsonl" and reading.quoting == "standard" else "\n"
     try:
-        with path.open(encoding=reading.codec, errors="surrogateescape", newline=newline) as file:
-            rows = (_json_rows if form == "jsonl" else _delimited_rows)(file, path, columns, reading, faults)
-            while block := list(islice(rows, ROWS_AT_ONCE)):
-                try:
-                    cells = _cells(block, len(columns))
-                except UnicodeEncodeError:
-                    block = [row for row in block if _decoded(path, row, reading, faults)]
-                    cells = _cells(block, len(columns))
-                for part, column in zip(parts, cells, strict=True):
-                    part.append(trim_cells(column))
-                places.append(np.array([row[:2] for row in block], dtype=np.int64).reshape(-1, 2))
+        with local.open(encoding=reading.codec, errors="surrogateescape", newline=newline) as file:
+            yield file
     except UnicodeError as error:
         hint = reading.advice("give its --encoding, or ")
         raise BadFile(f"{path} is not {reading.encoding} ({error}); {hint}mend it") from error
     except OSError as error:
         raise BadFile(f"{path} cannot be read ({error.strerror})") from error
-    numbers, lines = np.concatenate(places).T
-    return TableRows(path, {name: concatenate(part) for name, part in zip(columns, parts, strict=True)}, numbers, lines)
 
 
 Row = tuple[int, int, list[str | None]]
@@ -147,7 +162,7 @@ def _cells(block: list[Row], columns: int) -> list[Cells]:
     return [pa.array([row[2][at] for row in block], pa.large_string()) for at in range(columns)]
 
 
-def _decoded(path: Path, row: Row, reading: TableFormat, faults: BadRowLog) -> bool:
+def _decoded(path: StoragePath, row: Row, reading: TableFormat, faults: BadRowLog) -> bool:
     try:
         "".join(cell or "" for cell in row[2]).encode()
     except UnicodeEncodeError:
@@ -158,7 +173,7 @@ def _decoded(path: Path, row: Row, reading: TableFormat, faults: BadRowLog) -> b
 
 
 def _delimited_rows(
-    file: TextIO, path: Path, columns: list[str], reading: TableFormat, faults: BadRowLog
+    file: TextIO, path: StoragePath, columns: list[str], reading: TableFormat, faults: BadRowLog
 ) -> Iterator[Row]:
     """Yield the rows of a CSV or TSV file, without blank lines."""
     delimiter = reading.delimiter or DELIMITERS[reading.format_of(path)]
@@ -182,7 +197,7 @@ def _delimited_rows(
 Record = tuple[int, list[str], str]
 
 
-def _quoted(file: TextIO, path: Path, delimiter: str, reading: TableFormat) -> Iterator[Record]:
+def _quoted(file: TextIO, path: StoragePath, delimiter: str, reading: TableFormat) -> Iterator[Record]:
     """Yield (line, cells, fault) of each record with standard quoting."""
     csv.field_size_limit(sys.maxsize)
     records = csv.reader(file, delimiter=delimiter, strict=True)
@@ -210,7 +225,7 @@ def _bare(file: TextIO, delimiter: str) -> Iterator[Record]:
             yield line, text.split(delimiter), ""
 
 
-def _positions(path: Path, line: int, first: list[str], columns: list[str], reading: TableFormat) -> list[int]:
+def _positions(path: StoragePath, line: int, first: list[str], columns: list[str], reading: TableFormat) -> list[int]:
     """Return the positions of the columns in a row: by the header, or by number if there is none."""
     if not reading.header:
         for name in columns:
@@ -228,7 +243,9 @@ def _positions(path: Path, line: int, first: list[str], columns: list[str], read
     return [header.index(name) for name in columns]
 
 
-def _json_rows(file: TextIO, path: Path, columns: list[str], reading: TableFormat, faults: BadRowLog) -> Iterator[Row]:
+def _json_rows(
+    file: TextIO, path: StoragePath, columns: list[str], reading: TableFormat, faults: BadRowLog
+) -> Iterator[Row]:
     """Yield the rows of a file with a JSON object in each line; a missing name is an empty cell."""
     number, seen = 0, dict[str, None]()
     for line, text in enumerate(file, start=1):
@@ -264,37 +281,3 @@ def _json_cell(name: str, value: Any) -> str | None:
     if isinstance(value, int | float):
         return None if value != value else repr(value)
     raise ValueError(f"its {name!r} is a {type(value).__name__}, not text")
-
-
-def _parquet(path: Path, columns: list[str], reading: TableFormat) -> TableRows:
-    try:
-        file = pq.ParquetFile(path)
-        check_columns(str(path), columns, file.schema_arrow.names, reading.naming)
-        table = file.read(columns=columns)
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise BadFile(f"{path} cannot be read as Parquet ({reason}); is it whole, and of that format?") from error
-    cells = {name: trim_cells(concatenate(_as_text(path, name, table[name]).chunks)) for name in columns}
-    return TableRows(path, cells, np.arange(table.num_rows, dtype=np.int64), None)
-
-
-def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert a column of scalars of any type to text; BadFile for lists and the like."""
-    kind = column.type
-    if isinstance(kind, pa.UuidType):
-        texts = [None if value is None else str(uuid.UUID(str(value))) for value in column.to_pylist()]
-        return pa.chunked_array([pa.array(texts, pa.large_string())])
-    if pa.types.is_floating(kind):
-        values = column.to_numpy()
-        # NumPy writes numbers as Python does; Arrow writes 12.0 as 12. A null has become NaN.
-        return pa.chunked_array([pa.array(values.astype(str), pa.large_string(), mask=np.isnan(values))])
-    if pa.types.is_dictionary(kind):
-        return _as_text(path, name, column.cast(kind.value_type))
-    try:
-        texts = column.cast(pa.large_string())
-        # Text columns of foreign files may hold bytes that are not UTF-8.
-        texts.validate(full=True)
-    except pa.ArrowException as error:
-        cure = "name a column of texts, numbers or ids"
-        raise BadFile(f"{path}: column {name!r} of type {kind} cannot be read as text; {cure}") from error
-    return texts

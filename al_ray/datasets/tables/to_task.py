@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +37,7 @@ from al_ray.datasets.tables.texts import (
     require_texts,
 )
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
+from al_ray.storage.uri import StoragePath
 
 
 def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
@@ -65,7 +65,7 @@ def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
     return task, Report(tuple(faults.skipped), {**texts.known.settled, **settled}, read)
 
 
-def _name(files: Sequence[Path]) -> str:
+def _name(files: Sequence[StoragePath]) -> str:
     """Return the name of a side: that of its file, or of the first one and how many more there are."""
     return files[0].stem + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
