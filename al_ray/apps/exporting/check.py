@@ -75,6 +75,7 @@ def measure_differences(encoder: Encoder, exported: OnnxEncoder, texts: CheckTex
     for side, given in texts.sides.items():
         some = [*given, _long(given, encoder.config.max_length)]
         tokens = encoder.tokenise(some, side)
+        watch("encode by torch", 0, len(some))
         by_torch = embed_rows(encoder, tokens, np.arange(len(some)))
         pairs.append((by_torch, exported.encode(some, side, watch=watch)))
         alone = [some[0], some[-1]]
@@ -96,7 +97,7 @@ def _long(texts: Sequence[str], tokens: int) -> str:
 
 
 def _made_texts(encoder: Encoder) -> list[str]:
-    """Return TEXTS texts of words of the vocabulary, of 1 word up to more than the maximum length.
+    """Return TEXTS texts of words of the vocabulary, of 1 word up to about the maximum length.
 
     Without chance: each text takes the next words, in steps that are no divisor of the vocabulary's size.
     """
@@ -105,7 +106,8 @@ def _made_texts(encoder: Encoder) -> list[str]:
     words = sorted(
         {name.lstrip("#\u2581\u0120") for name in encoder.tokenizer.get_vocab() if name not in special} - {""}
     )
-    longest = encoder.config.max_length + 2
+    # A word is one or a few tokens.
+    longest = max(2, encoder.config.max_length // 2)
     lengths = [1 + number * 7 % longest for number in range(TEXTS)]
     starts = np.concatenate([[0], np.cumsum(lengths)]).tolist()
     return [

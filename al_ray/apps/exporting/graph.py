@@ -64,6 +64,15 @@ def write_graph(encoder: Encoder, path: Path) -> int:
     except torch.onnx.OnnxExporterError as error:
         reason = str(error).strip().splitlines()[0]
         raise BadOption(f"torch cannot export {encoder.config.encoder} as an ONNX graph ({reason}); {OTHER}") from error
+    return _without_traces(path)
+
+
+def _without_traces(path: Path) -> int:
+    """Remove the traces of the Python code, with paths of this machine, from each node; return the opset."""
     # By name, because the package belongs to an extra.
-    written = import_module("onnx").load(str(path), load_external_data=False)
-    return next(one.version for one in written.opset_import if not one.domain)
+    onnx = import_module("onnx")
+    model = onnx.load(str(path), load_external_data=False)
+    for part in (model.graph, *model.graph.node, *model.graph.value_info, *model.functions):
+        part.ClearField("metadata_props")
+    onnx.save(model, str(path))
+    return next(one.version for one in model.opset_import if not one.domain)
