@@ -20,7 +20,7 @@ OF_OPTIONS = [
     (f"{EXPORT} --out run", "run is there and is no export (it has no export.json); choose another --out"),
     (f"{EXPORT} --out task", "task is there and is no export (it has no export.json); choose another --out"),
     (f"{EXPORT} --out l.csv", "l.csv is there and is no export"),
-    (f"{EXPORT} --out l.csv/made", "l.csv/made"),
+    (f"{COPY} --out l.csv/made", "l.csv/made"),
     (f"{EXPORT} --out run/round-001/model/made", "lies in the model folder"),
     (f"{EXPORT} --out s3://bucket/made", "--out s3://bucket/made is on an object store; give a local folder"),
     ("--model copy --format onnx --int8 --out made", "--int8 is measured on dev, and"),

@@ -10,6 +10,7 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from al_ray.apps.exporting.facts import Facts, RunFacts
 from al_ray.apps.exporting.options import FOLDER
 from al_ray.core.errors import BadFile
+from al_ray.encoders.prompts import Prompts
 
 UNKNOWN = "not known"
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -79,11 +80,10 @@ def _section(title: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _of_vectors(record: Mapping[str, Any]) -> Iterator[str]:
-    left, right = record["prompts"]["left"], record["prompts"]["right"]
     yield f"- Dimensions: {record['dimension']}, unit length; the cosine is the inner product."
     yield f"- Maximum length: {record['max_length']} tokens; longer texts are truncated."
     yield f"- Pooling: {record['pooling']}."
-    yield f"- Prompts: {left!r} before left texts, {right!r} before right texts."
+    yield f"- Prompts: {Prompts(**record['prompts']).description}."
     if "check" in record:
         check = record["check"]
         yield (

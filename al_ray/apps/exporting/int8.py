@@ -51,7 +51,8 @@ def quantize(graph: Path, out: Path) -> None:
     with quiet(), TemporaryDirectory(prefix="al_ray-") as folder:
         prepared = Path(folder) / graph.name
         shapes.quant_pre_process(str(graph), str(prepared), skip_symbolic_shape=True)
-        tools.quantize_dynamic(str(prepared), str(out), weight_type=tools.QuantType.QInt8)
+        # One scale for each output of a layer: with one for all, vectors are several times as far from those of fp32.
+        tools.quantize_dynamic(str(prepared), str(out), per_channel=True, weight_type=tools.QuantType.QInt8)
 
 
 def measure_cost(

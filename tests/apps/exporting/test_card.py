@@ -72,6 +72,23 @@ def test_a_card_has_the_figures_of_the_run_and_metadata_of_the_hub(run, tmp_path
         assert line in card.content.splitlines(), line
 
 
+def test_an_estimate_from_dev_labels_stands_where_dev_was_not_counted(make_task, tmp_path):
+    run = run_folder(tmp_path / "root", make_task(True, clusters=12))
+    figure = {"value": 0.5, "low": 0.4, "high": 0.6}
+    content = {
+        "round": 1, "labels": 60, "known": 0, "ranked": 1000, "average_precision_of_ranked": figure,
+        "average_precision": figure, "precision_at_boundary": None, "recall_of_ranked_at_boundary": None,
+        "recall_at_boundary": None,
+    }  # fmt: skip
+    write_json(run / "dev-labels/round-001/estimate.json", content)
+    card = ModelCard.load(al_ray.export_model(run, PLAIN, tmp_path / "out").path / "README.md")
+    expected = "estimated from 60 labels of drawn pairs: 50.0% (95%: 40.0% to 60.0%)."
+    assert f"- Among the 1,000 pairs of highest score, {expected}" in card.text.splitlines()
+    assert "not measured on dev" not in card.text
+    assert card.data.eval_results is None
+    assert "- Prompts: no prompt before all texts." in card.text.splitlines()
+
+
 def test_a_copied_model_says_what_is_not_known(run, tmp_path):
     copy = shutil.copytree(run / "round-001/model", tmp_path / "copy")
     out = al_ray.export_model(copy, al_ray.ExportOptions(format="sentence-transformers"), tmp_path / "out").path
