@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from huggingface_hub import ModelCard
+from huggingface_hub import ModelCard, ModelCardData
 
 import al_ray
 from al_ray.apps.exporting.facts import count_labels, encoder_licence, source_in_words
@@ -43,14 +43,22 @@ def run(make_task, tmp_path: Path) -> Path:
     return run
 
 
+def load(path: Path) -> tuple[ModelCard, ModelCardData]:
+    """A card and its metadata, as the hub reads them."""
+    card = ModelCard.load(path)
+    assert isinstance(card.data, ModelCardData)
+    return card, card.data
+
+
 def test_a_card_has_the_figures_of_the_run_and_metadata_of_the_hub(run, tmp_path):
     out = al_ray.export_model(run, PLAIN, tmp_path / "out").path
-    card = ModelCard.load(out / "README.md")
-    data = card.data.to_dict()
+    card, metadata = load(out / "README.md")
+    data = metadata.to_dict()
     assert (data["license"], data["library_name"]) == ("apache-2.0", "sentence-transformers")
-    assert (data["pipeline_tag"], card.data.model_name) == ("sentence-similarity", "run, round 1")
+    assert (data["pipeline_tag"], metadata.model_name) == ("sentence-similarity", "run, round 1")
     assert "base_model" not in data
-    (result,) = card.data.eval_results
+    assert metadata.eval_results is not None
+    (result,) = metadata.eval_results
     assert (result.metric_type, result.metric_value, result.dataset_split) == ("average_precision", 0.412, "dev")
     for line in (
         f"al-ray export --model {run} --format sentence-transformers --licence apache-2.0 --out {tmp_path / 'out'}",
@@ -81,19 +89,19 @@ def test_an_estimate_from_dev_labels_stands_where_dev_was_not_counted(make_task,
         "recall_at_boundary": None,
     }  # fmt: skip
     write_json(run / "dev-labels/round-001/estimate.json", content)
-    card = ModelCard.load(al_ray.export_model(run, PLAIN, tmp_path / "out").path / "README.md")
+    card, metadata = load(al_ray.export_model(run, PLAIN, tmp_path / "out").path / "README.md")
     expected = "estimated from 60 labels of drawn pairs: 50.0% (95%: 40.0% to 60.0%)."
     assert f"- Among the 1,000 pairs of highest score, {expected}" in card.text.splitlines()
     assert "not measured on dev" not in card.text
-    assert card.data.eval_results is None
+    assert metadata.eval_results is None
     assert "- Prompts: no prompt before all texts." in card.text.splitlines()
 
 
 def test_a_copied_model_says_what_is_not_known(run, tmp_path):
     copy = shutil.copytree(run / "round-001/model", tmp_path / "copy")
     out = al_ray.export_model(copy, al_ray.ExportOptions(format="sentence-transformers"), tmp_path / "out").path
-    card = ModelCard.load(out / "README.md")
-    assert not {"license", "base_model", "model-index"} & set(card.data.to_dict())
+    card, metadata = load(out / "README.md")
+    assert not {"license", "base_model", "model-index"} & set(metadata.to_dict())
     for line in (
         "Task, texts and splits: not known (the model was exported from a copy outside of its run).",
         "Number and source of the labels: not known.",
