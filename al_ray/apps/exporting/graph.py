@@ -62,7 +62,8 @@ def write_graph(encoder: Encoder, path: Path) -> int:
                 **options,
             )  # fmt: skip
     except torch.onnx.OnnxExporterError as error:
-        reason = str(error).strip().splitlines()[0]
+        # Its own message is advice to developers of the exporter.
+        reason = str(error.__cause__ or error).strip().splitlines()[0]
         raise BadOption(f"torch cannot export {encoder.config.encoder} as an ONNX graph ({reason}); {OTHER}") from error
     return _without_traces(path)
 

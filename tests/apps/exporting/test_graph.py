@@ -48,8 +48,12 @@ def test_first_token_and_dense_layers_and_weights_beside_the_graph(tmp_path, mon
 
 
 def test_last_token_and_linear_layers_of_onednn(tmp_path, monkeypatch):
-    monkeypatch.setattr(products, "prefers_onednn", lambda: True)
+    monkeypatch.setattr(products, "prefers_onednn", products.has_onednn)
+    # The small layers of tests are for torch otherwise.
+    monkeypatch.setattr(products, "LEAST", 0)
     encoder = encoder_with(Pooling("lasttoken"), Prompts())
+    if not products.has_onednn():
+        pytest.skip("torch has no oneDNN here")
     assert any(type(part) is OneDnnLinear for part in encoder.transformer.modules())
     compare(encoder, tmp_path)
     # The encoder is as it was.
@@ -80,5 +84,5 @@ def test_what_torch_cannot_export_is_refused_by_the_reason(tmp_path):
         def forward(self, vectors: torch.Tensor) -> torch.Tensor:
             return vectors * (2 if bool(vectors.sum() > 0) else 1)
 
-    with pytest.raises(BadOption, match="torch cannot export random-bert as an ONNX graph"):
+    with pytest.raises(BadOption, match=r"torch cannot export random-bert as an ONNX graph \(.*data-dependent"):
         write_graph(encoder_with(Pooling(), Prompts(), Numbers()), tmp_path / "model.onnx")
