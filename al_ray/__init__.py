@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from al_ray.active_learning.config import RunConfig
     from al_ray.api.audits import estimate_audit, sample_audit
     from al_ray.api.evaluation import compare, evaluate
+    from al_ray.api.exporting import ExportFolder, export_model
     from al_ray.api.grids import run_grid
     from al_ray.api.labels import export_labels, import_labels
     from al_ray.api.matching import MatchFolder, match, match_into
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from al_ray.api.training import train_bi_encoder, train_cross_encoder
     from al_ray.apps.audit.options import AuditConfig
     from al_ray.apps.cross_encoder.options import TrainConfig
+    from al_ray.apps.exporting.options import ExportOptions
     from al_ray.apps.grid.spec import Axes, GridConfig
     from al_ray.apps.matching.options import MatchOptions
     from al_ray.core.config.cluster import ClusterConfig
@@ -81,6 +83,10 @@ __all__ = (
     "match",
     "match_into",
     "MatchFolder",
+    # A model for other programs.
+    "ExportOptions",
+    "export_model",
+    "ExportFolder",
     # Audits: precision from a few labels of people.
     "AuditConfig",
     "sample_audit",
@@ -97,6 +103,8 @@ _MODULES = {
     "Axes": "al_ray.apps.grid.spec",
     "ClusterConfig": "al_ray.core.config.cluster",
     "EvaluationConfig": "al_ray.core.config.sections",
+    "ExportFolder": "al_ray.api.exporting",
+    "ExportOptions": "al_ray.apps.exporting.options",
     "GridConfig": "al_ray.apps.grid.spec",
     "LabelsAwaited": "al_ray.core.errors",
     "MatchFolder": "al_ray.api.matching",
@@ -115,6 +123,7 @@ _MODULES = {
     "estimate_audit": "al_ray.api.audits",
     "evaluate": "al_ray.api.evaluation",
     "export_labels": "al_ray.api.labels",
+    "export_model": "al_ray.api.exporting",
     "import_labels": "al_ray.api.labels",
     "load_model": "al_ray.api.models",
     "load_run": "al_ray.api.runs",

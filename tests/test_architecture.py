@@ -27,9 +27,9 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("al_ray.oracles",),
     ("al_ray.cluster",),
     (
-        *("al_ray.apps.audit", "al_ray.apps.augmentation", "al_ray.apps.cross_encoder", "al_ray.apps.grid"),
-        *("al_ray.apps.matching", "al_ray.apps.mining", "al_ray.apps.paraphrase", "al_ray.apps.planning"),
-        *("al_ray.apps.reporting", "al_ray.apps.reproduction"),
+        *("al_ray.apps.audit", "al_ray.apps.augmentation", "al_ray.apps.cross_encoder", "al_ray.apps.exporting"),
+        *("al_ray.apps.grid", "al_ray.apps.matching", "al_ray.apps.mining", "al_ray.apps.paraphrase"),
+        *("al_ray.apps.planning", "al_ray.apps.reporting", "al_ray.apps.reproduction"),
     ),
     ("al_ray.api",),
     ("al_ray.cli",),
@@ -41,6 +41,8 @@ AMONG_APPS = {
     # It audits the matches that the other wrote.
     "al_ray.apps.audit": {"al_ray.apps.matching"},
     "al_ray.apps.augmentation": {"al_ray.apps.cross_encoder", "al_ray.apps.mining"},
+    # It opens models as the other does.
+    "al_ray.apps.exporting": {"al_ray.apps.matching", "al_ray.apps.reporting"},
     "al_ray.apps.matching": {"al_ray.apps.reporting"},
     "al_ray.apps.paraphrase": {"al_ray.apps.mining", "al_ray.apps.reporting"},
     "al_ray.apps.grid": {"al_ray.apps.reporting"},
@@ -58,6 +60,7 @@ HOMES = {
     "jinja2": {"al_ray.apps.reporting"},
     "botocore": {"al_ray.storage.conditional"},
     "markupsafe": {"al_ray.apps.reporting"},
+    **{package: {"al_ray.apps.exporting"} for package in ("onnx", "onnxruntime", "onnxscript")},
     "pyarrow": {
         *("al_ray.storage", "al_ray.datasets", "al_ray.runs", "al_ray.apps.audit.folder"),
         *("al_ray.apps.augmentation.folder", "al_ray.apps.cross_encoder.folder", "al_ray.apps.paraphrase.folder"),

@@ -44,6 +44,15 @@ def use_onednn(network: torch.nn.Module) -> None:
             part.__class__ = OneDnnLinear
 
 
+def use_torch(network: Any) -> None:
+    """Undo `use_onednn` and `use_float32_attention`: a graph can be made of torch's own operators alone."""
+    for part in network.modules():
+        if type(part) is OneDnnLinear:
+            part.__class__ = torch.nn.Linear  # pyright: ignore[reportAttributeAccessIssue] (its base has the same fields)
+    if network.config._attn_implementation == ATTENTION:
+        network.set_attn_implementation("sdpa")
+
+
 class OneDnnLinear(torch.nn.Linear):
     """A linear layer with the same weights and names; of bf16, or on a GPU, torch takes the product itself."""
 

@@ -21,7 +21,7 @@ FUNCTIONS = [
     al_ray.compare,
 ]
 FUNCTIONS += [al_ray.export_labels, al_ray.import_labels, al_ray.sample_audit, al_ray.estimate_audit]
-FUNCTIONS += [al_ray.match, al_ray.match_into]
+FUNCTIONS += [al_ray.match, al_ray.match_into, al_ray.export_model]
 FUNCTIONS += [al_ray.report, al_ray.load_model, al_ray.run_grid, al_ray.train_bi_encoder, al_ray.train_cross_encoder]
 
 

@@ -23,6 +23,7 @@ def test_all_names_exactly_these():
         *("run", "load_run", "Run", "evaluate", "compare", "report", "load_model", "PairModel"),
         *("AuditConfig", "sample_audit", "estimate_audit", "TableOptions", "export_labels", "import_labels"),
         *("MatchOptions", "match", "match_into", "MatchFolder"),
+        *("ExportOptions", "export_model", "ExportFolder"),
         *("AlRayError", "LabelsAwaited"),
     }
 

@@ -28,6 +28,7 @@ from al_ray.cli import (
     augment,
     demo,
     evaluate,
+    export,
     grid,
     labels,
     match,
@@ -58,6 +59,7 @@ from al_ray.runs.run_folder import RunFolder, opened
 from al_ray.training.saved_model import write_model
 from benchmarks import __main__ as bench
 from tests.cli.bad_cases import OF_RUN, RUN, SCORES
+from tests.cli.bad_exports import COPY, OF_EXPORT
 from tests.cli.bad_lines import (
     DAMAGED_JUDGED,
     DAMAGED_SCORES,
@@ -84,6 +86,7 @@ from tests.cli.bad_models import GRID, OF_MODELS, REPRODUCE, TRAIN
 JOBS = {
     "audit": audit,
     "augment": augment,
+    "export": export,
     "match": match,
     "mine": mine,
     "run": run,
@@ -116,6 +119,7 @@ CASES = [
     *(("paraphrase", {}, line, words) for line, words in OF_PARAPHRASE),
     *((job, {}, line, words) for job, line, words in OF_REST),
     *(("match", *case) for case in OF_MATCH),
+    *(("export", *case) for case in OF_EXPORT),
     *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
     *OF_MODELS,
 ]
@@ -129,6 +133,7 @@ SOUND = {
     "augment": "--task two --labels stated --out made --encoder cnn-4 --teacher random-bert --max-length 40 --dry-run",
     "mine": "--task task --miners random bm25",
     "match": INTO,
+    "export": COPY,
     "demo": "--out made --encoder random-bert --texts 100",
     "paraphrase": PARAPHRASE,
     "bench": "encode --task task --encoder random-bert --texts 4 --repeats 1",
@@ -180,6 +185,7 @@ def world(tmp_path_factory, make_task) -> Path:
             {"dev": result},
         )
     audits(here)
+    (here / "exported").mkdir()
     write_known(here, model)
     shutil.copytree(here / "run" / "round-001" / "model", here / "copy")
     return here

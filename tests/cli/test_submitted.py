@@ -20,6 +20,7 @@ LINES = {
     "augment": "--gold stsb:none",
     "demo": "",
     "evaluate": "--run none",
+    "export": "--model none --format onnx",
     "grid": "--task none",
     "labels export": "--run none",
     "match": "--model none --left none",

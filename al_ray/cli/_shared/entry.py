@@ -27,7 +27,7 @@ COMMANDS = Path(__file__).parents[1]
 """The folder of the commands: each is a module NAME.py with a function `main`."""
 PATHS = {
     *("--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"),
-    *("--rerank", "--like", "--questions", "--constants", "--into", "--extend", "--model", "--matches"),
+    *("--rerank", "--like", "--questions", "--constants", "--into", "--extend", "--model", "--matches", "--texts"),
 }
 """Options that take a path: an empty one is an error."""
 PathOrUri = Annotated[

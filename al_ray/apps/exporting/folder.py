@@ -1,0 +1,44 @@
+"""The folder of an export.
+
+export.json              format, model, and how its vectors are made; the command replaces a folder only if it has this
+scorer.json              w and b of the scorer, a of the neighbourhood score, thresholds, calibration
+README.md                the model card
+model.onnx               --format onnx: the graph, from token ids to vectors (model.onnx.data: weights beyond 1 GiB)
+tokenizer.json           --format onnx: the tokenizer, with truncation and padding
+model-int8.onnx          --int8: the same graph with int8 weights
+model.safetensors, ...   --format sentence-transformers: the model folder
+"""
+
+from pathlib import Path
+from typing import Any
+
+from al_ray.core.errors import BadOption, WrongFolder
+from al_ray.storage.files import read_json
+from al_ray.storage.uri import StoragePath
+
+RECORD, CARD, GRAPH, INT8 = "export.json", "README.md", "model.onnx", "model-int8.onnx"
+NEEDED = ("format", "digest", "made_from")
+
+
+def local_folder(out: StoragePath) -> Path:
+    """Return the folder of an export; BadOption for an object store."""
+    if not isinstance(out, Path):
+        raise BadOption(f"--out {out} is on an object store; give a local folder, and copy it there")
+    return out
+
+
+def read_export(out: Path, digest: str, kind: str) -> dict[str, Any] | None:
+    """Return export.json of an earlier export of the same model and format, None if the folder is empty or absent.
+
+    WrongFolder if the folder holds something else.
+    """
+    if not (out / RECORD).exists():
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise WrongFolder(f"{out} is there and is no export (it has no {RECORD}); choose another --out")
+        return None
+    record = read_json(out / RECORD, NEEDED)
+    if record["digest"] != digest:
+        raise WrongFolder(f"{out} holds an export of another model; choose another --out")
+    if record["format"] != kind:
+        raise WrongFolder(f"{out} holds an export with --format {record['format']}; choose another --out")
+    return record

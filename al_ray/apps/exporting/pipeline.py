@@ -1,0 +1,179 @@
+"""From a model to a folder that other programs load: with its scorer, a record and a model card."""
+
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from al_ray.apps.exporting.card import make_card
+from al_ray.apps.exporting.check import Differences, measure_differences, read_check_texts
+from al_ray.apps.exporting.facts import Facts, read_facts
+from al_ray.apps.exporting.folder import CARD, GRAPH, INT8, RECORD, local_folder, read_export
+from al_ray.apps.exporting.graph import INPUTS, OUTPUT, write_graph
+from al_ray.apps.exporting.int8 import dev_split, measure_cost, quantize
+from al_ray.apps.exporting.options import FOLDER, ExportOptions
+from al_ray.apps.exporting.session import OnnxEncoder, refuse_missing_packages, write_tokenizer
+from al_ray.apps.matching.model import MatchingModel
+from al_ray.core.errors import WrongFolder
+from al_ray.core.progress import OnProgress
+from al_ray.core.task import Split
+from al_ray.encoders.encoder import refuse_other_weights
+from al_ray.encoders.transformer import Encoder
+from al_ray.storage.atomic_folder import whole
+from al_ray.storage.download import fetched
+from al_ray.storage.files import write_json
+from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.training.saved_model import SCORER, input_digest
+
+FORMAT_VERSION = 1  # Of export.json and of the files beside it.
+ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime", "tokenizers", "torch", "transformers")
+FOLDER_PACKAGES = ("sentence-transformers", "torch", "transformers")
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """An export: export.json as a value, and whether it was there before. Both formats have it."""
+
+    path: Path
+    record: Mapping[str, Any]
+    unchanged: bool = False
+
+    @property
+    def summary(self) -> Iterator[str]:
+        """Yield the lines that the command prints."""
+        record = self.record
+        yield f"model: {record['model']}, digest {record['digest'][:12]}, as {record['format']}"
+        if "check" in record:
+            check = record["check"]
+            yield (
+                f"largest difference from torch on {check['texts']:,} texts ({check['source']}): "
+                f"{check['largest_component']:.2g} in a component, {check['largest_cosine']:.2g} in a cosine"
+            )
+        if "int8" in record:
+            cost = record["int8"]
+            by_fp32, by_int8 = (cost[f"average_precision_{name}"] for name in ("fp32", "int8"))
+            yield (
+                f"AP on dev, every one of {cost['pairs']:,} pairs counted: fp32 {100 * by_fp32:.2f}%, int8 "
+                f"{100 * by_int8:.2f}%, a difference of {100 * (by_int8 - by_fp32):+.2f} points; "
+                f"{cost['bytes'] / record['bytes']:.0%} of the size"
+            )
+        if self.unchanged:
+            yield f"{self.path} already holds this export"
+
+
+def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch: OnProgress) -> ExportResult:
+    """Export a model into a folder, atomically; the same export again changes nothing.
+
+    An export of the same model and format with other options, thresholds or versions is replaced.
+    """
+    if options.format != FOLDER:
+        refuse_missing_packages()
+    folder, facts = local_folder(out), read_facts(model)
+    earlier = read_export(folder, facts.digest, options.format)
+    made_from = _made_from(options, facts)
+    if earlier is not None and earlier["made_from"] == made_from:
+        return ExportResult(folder, earlier, unchanged=True)
+    source = fetched(storage_path(model.model.path)).resolve()
+    if source in (folder.resolve(), *folder.resolve().parents):
+        raise WrongFolder(f"{folder} lies in the model folder {source}; choose another --out")
+    split = dev_split(model) if options.int8 else None
+    encoder = _load(model)
+    record = _about(options, model, facts, encoder) | {"made_from": made_from}
+    command = _command(options, model, out)
+    with whole(folder) as aside:
+        if options.format == FOLDER:
+            shutil.copytree(source, aside, dirs_exist_ok=True)
+        else:
+            record |= _write_onnx(options, model, encoder, split, aside, watch)
+            shutil.copyfile(source / SCORER, aside / SCORER)
+        make_card(facts, record, command).save(aside / CARD)
+        write_json(aside / RECORD, record)
+    return ExportResult(folder, record)
+
+
+def _load(model: MatchingModel) -> Encoder:
+    """Load the encoder of a model, which computes in fp32; BadFile if its weights are not those of the run."""
+    encoder = Encoder.saved(model.model.path, model.config.encoding)
+    refuse_other_weights(model.model, encoder.digest())
+    encoder.config = replace(encoder.config, arithmetic="fp32")
+    return encoder
+
+
+def _made_from(options: ExportOptions, facts: Facts) -> str:
+    """Return the digest of all that decides an export."""
+    packages = FOLDER_PACKAGES if options.format == FOLDER else ONNX_PACKAGES
+    texts = None if options.texts is None else str(options.texts)
+    asked = {**asdict(options), "texts": texts}
+    return input_digest([FORMAT_VERSION, asked, facts.as_dict(), {name: version(name) for name in packages}])
+
+
+def _about(options: ExportOptions, model: MatchingModel, facts: Facts, encoder: Encoder) -> dict[str, Any]:
+    """Return what export.json says of both formats."""
+    packages = FOLDER_PACKAGES if options.format == FOLDER else ONNX_PACKAGES
+    return {
+        "format": options.format,
+        "version": FORMAT_VERSION,
+        "model": str(model.path),
+        "round": model.round,
+        "digest": facts.digest,
+        "dimension": encoder.dimension,
+        "max_length": encoder.config.max_length,
+        "pooling": encoder.modules.description,
+        "prompts": {"left": encoder.prompts.left, "right": encoder.prompts.right},
+        "licence": options.licence,
+        "versions": {name: version(name) for name in packages},
+    }
+
+
+def _write_onnx(
+    options: ExportOptions, model: MatchingModel, encoder: Encoder, split: Split | None, aside: Path, watch: OnProgress
+) -> dict[str, Any]:
+    """Write graphs and tokenizer, and check them; return what export.json says of them."""
+    texts, threads = read_check_texts(options.texts, model, encoder), encoder.config.threads
+    watch("export the graph", 0, 1)
+    write_tokenizer(encoder, aside)
+    opset = write_graph(encoder, aside / GRAPH)
+    watch("export the graph", 1, 1)
+    exported = OnnxEncoder(aside / GRAPH, encoder.prompts, threads)
+    differences = measure_differences(encoder, exported, texts, watch)
+    differences.refuse(str(model.path))
+    about: dict[str, Any] = {
+        "graph": GRAPH,
+        "inputs": list(INPUTS),
+        "output": OUTPUT,
+        "opset": opset,
+        "bytes": _bytes(aside, GRAPH),
+        "check": _check_record(differences),
+    }
+    if split is not None:
+        watch("quantise the graph", 0, 1)
+        quantize(aside / GRAPH, aside / INT8)
+        graphs = {"fp32": exported, "int8": OnnxEncoder(aside / INT8, encoder.prompts, threads)}
+        about["int8"] = {"graph": INT8, "bytes": _bytes(aside, INT8)} | measure_cost(model, split, graphs, watch)
+    return about
+
+
+def _check_record(differences: Differences) -> dict[str, Any]:
+    return {
+        "texts": differences.texts,
+        "source": differences.source,
+        "largest_component": differences.component,
+        "largest_cosine": differences.cosine,
+    }
+
+
+def _bytes(folder: Path, graph: str) -> int:
+    """Return the size of a graph with its weights."""
+    return sum(path.stat().st_size for path in folder.glob(f"{graph}*"))
+
+
+def _command(options: ExportOptions, model: MatchingModel, out: StoragePath) -> str:
+    """Return the command that makes this export."""
+    words = ["al-ray", "export", "--model", str(model.path), "--format", options.format]
+    words += ["--int8"] * options.int8
+    words += [] if options.texts is None else ["--texts", str(options.texts)]
+    words += [] if options.licence is None else ["--licence", options.licence]
+    return shlex.join([*words, "--out", str(out)])

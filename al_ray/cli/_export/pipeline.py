@@ -1,0 +1,14 @@
+"""Export a model; print what was checked and where it is."""
+
+from al_ray.api.exporting import export_model
+from al_ray.apps.exporting.options import ExportOptions
+from al_ray.cli._export.options import Options
+from al_ray.cli._shared.progress import Progress
+from al_ray.core.config.serialization import part
+
+
+def run_command(options: Options) -> None:
+    """Export and print."""
+    written = export_model(options.model, part(options, ExportOptions), options.out, on_progress=Progress())
+    print(*written.summary, sep="\n")
+    print(f"wrote {written.path}; what the model is and is not: {written.path / 'README.md'}")
