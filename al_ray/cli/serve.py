@@ -1,0 +1,15 @@
+"""Match texts over HTTP by a trained model: python -m jobs.serve --model RUN --known FILE --store DIR
+
+The known texts change by PUT and DELETE, each on disk before it is acknowledged (docs/serve.md)
+"""
+
+from al_ray.cli._serve.options import Options
+from al_ray.cli._shared.entry import parse_options
+
+
+def main() -> None:
+    """Parse the options, serve and print where."""
+    options = parse_options(Options, "serve", "Match texts over HTTP by a trained model, on Ray Serve.")
+    from al_ray.cli._serve.pipeline import run_command
+
+    run_command(options)
