@@ -9,6 +9,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 def _visible(text: str) -> str:
     if not text.strip():
         raise ValueError("is empty; give a text with a visible character")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("has half of a character (a lone surrogate); send UTF-8")
     return text
 
 

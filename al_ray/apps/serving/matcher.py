@@ -83,7 +83,8 @@ class Matcher:
         }  # fmt: skip
         score = None if self.cutoff.score == -inf else self.cutoff.score
         return {
-            "model": self.digest, "weights": self.model.model.digest, "path": str(self.model.path), "round": self.model.round,
+            "model": self.digest, "weights": self.model.model.digest,
+            "path": str(self.model.path), "round": self.model.round,
             "cutoff": {"score": score, "source": self.cutoff.source}, "calibrated": self.model.calibrated is not None,
             "texts": len(self.catalogue), "sequence": self.number, "search": search,
         }  # fmt: skip

@@ -59,7 +59,8 @@ class ModelName:
     @staticmethod
     def of(model: MatchingModel) -> "ModelName":
         """Return the name of a model, by which it is opened again, also when the run has more rounds."""
-        return ModelName(str(model.path), model.round)
+        # Where a link leads to now: later it may lead to another run.
+        return ModelName(str(model.path.resolve()), model.round)
 
 
 @dataclass(frozen=True)
