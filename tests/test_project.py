@@ -71,7 +71,7 @@ def installed_with(requirements: list[str]) -> dict[str, str]:
 
 def test_what_is_installed_is_what_is_pinned():
     """Local version tags such as +cpu aside."""
-    installed = installed_with([*MAIN, *EXTRAS["demo"], *EXTRAS["test"], *EXTRAS["dev"]])
+    installed = installed_with([*MAIN, *EXTRAS["demo"], *EXTRAS["serve"], *EXTRAS["test"], *EXTRAS["dev"]])
     assert len(installed) > 50, "the walk went nowhere"
     # The CUDA packages of a CUDA build of torch are pinned by torch itself (see the head of constraints.txt).
     pinned = {name: version for name, version in installed.items() if not re.match(r"nvidia-|cuda-|triton", name)}
@@ -128,7 +128,10 @@ def imported(*folders: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("folders", "extras"),
-    [(("al_ray", "jobs"), ("cpu", "gpu", "demo")), (("al_ray", "benchmarks", "tests"), ("cpu", "gpu", "demo", "test"))],
+    [
+        (("al_ray", "jobs"), ("cpu", "gpu", "demo", "serve")),
+        (("al_ray", "benchmarks", "tests"), ("cpu", "gpu", "demo", "serve", "test")),
+    ],
     ids=["to-run", "to-test"],
 )
 def test_what_is_imported_is_declared(folders: tuple[str, ...], extras: tuple[str, ...]):

@@ -37,6 +37,7 @@ from al_ray.cli import (
     report,
     reproduce,
     run,
+    serve,
     train,
 )
 from al_ray.cli._demo import pipeline as demonstration
@@ -80,6 +81,7 @@ from tests.cli.bad_lines import (
 )
 from tests.cli.bad_matches import INTO, OF_MATCH, write_known
 from tests.cli.bad_models import GRID, OF_MODELS, REPRODUCE, TRAIN
+from tests.cli.bad_serving import OF_SERVE, SERVE, write_store
 
 JOBS = {
     "audit": audit,
@@ -96,6 +98,7 @@ JOBS = {
     "reproduce": reproduce,
     "grid": grid,
     "report": report,
+    "serve": serve,
     "paraphrase": paraphrase,
 }
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,6 +119,7 @@ CASES = [
     *(("paraphrase", {}, line, words) for line, words in OF_PARAPHRASE),
     *((job, {}, line, words) for job, line, words in OF_REST),
     *(("match", *case) for case in OF_MATCH),
+    *(("serve", *case) for case in OF_SERVE),
     *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
     *OF_MODELS,
 ]
@@ -129,6 +133,7 @@ SOUND = {
     "augment": "--task two --labels stated --out made --encoder cnn-4 --teacher random-bert --max-length 40 --dry-run",
     "mine": "--task task --miners random bm25",
     "match": INTO,
+    "serve": SERVE,
     "demo": "--out made --encoder random-bert --texts 100",
     "paraphrase": PARAPHRASE,
     "bench": "encode --task task --encoder random-bert --texts 4 --repeats 1",
@@ -181,6 +186,7 @@ def world(tmp_path_factory, make_task) -> Path:
         )
     audits(here)
     write_known(here, model)
+    write_store(here)
     shutil.copytree(here / "run" / "round-001" / "model", here / "copy")
     return here
 
