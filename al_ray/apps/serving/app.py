@@ -12,9 +12,8 @@ the new one, and each batch is answered by one of them.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import fields
-from pathlib import Path
-from typing import Any
+from dataclasses import MISSING, fields
+from typing import Any, get_type_hints
 
 from fastapi import FastAPI
 from pydantic import TypeAdapter, ValidationError
@@ -24,7 +23,6 @@ from ray.serve import Application
 from ray.serve.handle import DeploymentHandle
 
 from al_ray.apps.matching.model import open_model
-from al_ray.apps.serving.bodies import describe_errors
 from al_ray.apps.serving.http_api import NotReady, NotStored, make_api
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.matcher import Matcher, Question
@@ -261,14 +259,20 @@ def build(arguments: dict[str, Any]) -> Application:
 
 def options_of(arguments: Mapping[str, Any]) -> ServeOptions:
     """Return the options that the arguments of a config file give; BadOption with the name of a wrong one."""
-    unknown = sorted(set(arguments) - {one.name for one in fields(ServeOptions)})
+    hints = get_type_hints(ServeOptions, include_extras=True)
+    unknown = sorted(set(arguments) - set(hints))
     if unknown:
         raise BadOption(f"args: {unknown[0]} is no option of jobs.serve; see jobs.serve --help")
-    content: dict[str, Any] = {
-        name: storage_path(str(value)) if name in PATHS else value for name, value in arguments.items()
-    }
-    content |= {name: Path(str(content[name])) for name in ("store", "token_file") if name in content}
-    try:
-        return TypeAdapter(ServeOptions, config={"arbitrary_types_allowed": True}).validate_python(content)
-    except ValidationError as error:
-        raise BadOption(f"args: {describe_errors(error.errors())}") from error
+    required = [one.name for one in fields(ServeOptions) if one.default is MISSING]
+    missing = [name for name in required if name not in arguments]
+    if missing:
+        raise BadOption(f"args: {missing[0]} is not given; give {', '.join(required)}")
+    content = dict[str, Any]()
+    for name, value in arguments.items():
+        given = storage_path(value) if name in PATHS and isinstance(value, str) else value
+        adapter = TypeAdapter[Any](hints[name], config={"arbitrary_types_allowed": True})
+        try:
+            content[name] = adapter.validate_python(given)
+        except ValidationError as error:
+            raise BadOption(f"args: {name}: {error.errors()[0]['msg']}") from error
+    return ServeOptions(**content)
