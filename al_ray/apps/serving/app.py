@@ -55,6 +55,11 @@ class WriterReplica:
         self._store = StoreWriter(options.store, PATIENCE)
         self._store.use_model(ModelName.of(model))
 
+    async def check_health(self) -> None:
+        """Raise an error if this writer writes no more; Ray Serve then starts another one."""
+        if self._store.broken:
+            raise BadFile(self._store.broken)
+
     async def number(self) -> int:
         """Return the number of the last change."""
         return self._store.number

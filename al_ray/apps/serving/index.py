@@ -43,10 +43,10 @@ class KnownIndex:
 
 
 def open_index(folder: Path, model: str, vectors: Vectors, factory: str, nprobe: int) -> KnownIndex:
-    """Read the index of these unit vectors (n, d) from a folder, or make it there.
+    """Read the index of these unit vectors (n, d) from a folder, or make it there, in place of an earlier one.
 
-    model: digest of the model, which with the vectors and the factory string names the file. BadOption if Faiss refuses
-    the factory string.
+    model: digest of the model, which with the vectors and the factory string names the file. The folder is for the
+    indexes of one model. BadOption if Faiss refuses the factory string.
     """
     if factory == "auto":
         # Cells of about sqrt(n) / 4 texts.
@@ -59,6 +59,10 @@ def open_index(folder: Path, model: str, vectors: Vectors, factory: str, nprobe:
     else:
         index = DistanceIndex.build(vectors, factory, np.arange(len(vectors)))
         in_one_step(path, index.write)
+        # Whoever uses an earlier index has it in memory.
+        for other in folder.iterdir():
+            if other.suffix in (".faiss", ".json") and not other.name.startswith(path.stem):
+                other.unlink(missing_ok=True)
     index.set_nprobe(nprobe)
     about = path.with_suffix(f".recall-{nprobe}.json")
     if not about.exists():

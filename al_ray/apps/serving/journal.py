@@ -8,6 +8,7 @@ agree with its checksum is damage, and an error.
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -88,7 +89,8 @@ class JournalWriter:
         except OSError as error:
             # Whether a failed sync has reached the disk is unknown, so this process does not write again.
             self.broken = f"{self.path} cannot be written ({error.strerror}); make room, and start again"
-            os.ftruncate(self._file, self.offset)
+            with suppress(OSError):
+                os.ftruncate(self._file, self.offset)
             raise BadFile(self.broken) from error
         self.number, self.offset = change.number, self.offset + len(line)
         return change

@@ -178,7 +178,8 @@ class Matcher:
             index = None
             if len(texts) > self.options.exact_texts:
                 search = self.options.index, self.options.nprobe
-                index = open_index(store / "index", self.model.model.digest, vectors, *search)
+                folder = store / "index" / self.model.model.digest[:16]
+                index = open_index(folder, self.model.model.digest, vectors, *search)
         catalogue = Catalogue(vectors, index)
         catalogue.add_first(ids, [known.cluster for known in self.texts.values()])
         return catalogue

@@ -18,7 +18,7 @@ from al_ray.apps.serving.app import NAME, PATIENCE, make_application
 from al_ray.apps.serving.known import read_known, refuse_one_set
 from al_ray.apps.serving.matcher import cutoff_of
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.store import ModelName, StoreWriter, Texts, make_store, read_source, read_store
+from al_ray.apps.serving.store import ModelName, Source, StoreWriter, Texts, make_store, read_source, read_store
 from al_ray.apps.serving.token import LOOPBACK, token_digest
 from al_ray.cluster.session import refuse_unshared, session
 from al_ray.core.config.cluster import ClusterConfig
@@ -31,9 +31,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be loaded: the model, the known texts, and whether a store is there already."""
+    """What would be loaded: the model, the known texts and their source, and whether the store must still be made."""
 
     model: MatchingModel
+    source: Source
     texts: Texts
     sequence: int
     is_new: bool
@@ -67,7 +68,7 @@ def plan(options: ServeOptions) -> Plan:
             not options.store.is_dir() or any(path.name != ".lock" for path in options.store.iterdir())
         ):
             raise WrongFolder(f"{options.store} is no store and not empty; give --store a folder of its own")
-        return Plan(model, texts, 0, True)
+        return Plan(model, source, texts, 0, True)
     if there.digest != source.digest:
         raise WrongFolder(
             f"{options.store} was made from other texts ({there.known}) than {options.known} has now; give another "
@@ -75,7 +76,7 @@ def plan(options: ServeOptions) -> Plan:
         )
     refuse_one_set(model, there.symmetric)
     content = read_store(options.store)
-    return Plan(model, content.texts, content.reader.number, False)
+    return Plan(model, there, content.texts, content.reader.number, False)
 
 
 def run_server(options: ServeOptions, host: str, port: int, token: str | None) -> Iterator[str]:
@@ -85,7 +86,8 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     """
     planned = plan(options)
     _refuse_used(host, port)
-    make_store(options.store, *read_known(options, planned.model))
+    if planned.is_new:
+        make_store(options.store, planned.source, planned.texts)
     # Refuse a store that another process writes, before Ray starts.
     with locked(options.store):
         pass

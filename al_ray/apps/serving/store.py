@@ -12,6 +12,7 @@ so a process that is killed leaves the old table or the new one.
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,7 @@ from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.storage.files import in_one_step, read_json, write_json
 from al_ray.storage.lock import locked
 
+logger = logging.getLogger(__name__)
 ABOUT, CHANGES, MODEL = "store.json", "changes.log", "model.json"
 CURE = "restore it, or make another --store"
 EVERY = 1_000
@@ -167,6 +169,11 @@ class StoreWriter:
         """Return the number of the last change."""
         return self._journal.number
 
+    @property
+    def broken(self) -> str:
+        """Return why this writer writes no more, "" if it does; another one can begin in its place."""
+        return self._journal.broken
+
     def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
         """Add texts, or replace those with a known id; they are on disk when this returns. Return the counts."""
         new = sum(one not in self.texts for one, _ in texts)
@@ -203,7 +210,11 @@ class StoreWriter:
         if put or removed:
             apply(self.texts, self._journal.append(put, removed))
             if self.number - self._table >= EVERY:
-                self.write_table()
+                try:
+                    self.write_table()
+                except BadFile as error:
+                    # The change itself is on disk.
+                    logger.warning("the table of all known texts was not written: %s", error)
 
 
 def _about(folder: Path) -> tuple[Source, Snapshot]:

@@ -94,7 +94,10 @@ def test_an_index_is_made_once_and_its_recall_is_measured(tmp_path: Path):
     again = open_index(tmp_path, "model", vectors, "IVF100,Flat", 1)
     assert again.recall == poor.recall
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("*.faiss")} == files
-    open_index(tmp_path, "another model", vectors, "IVF100,Flat", 1)
-    assert len(list(tmp_path.glob("*.faiss"))) == 2
+    # Other texts: the earlier index goes.
+    open_index(tmp_path, "model", vectors[1:], "IVF100,Flat", 1)
+    assert len(list(tmp_path.glob("*.faiss"))) == 1
+    assert not files.keys() & {path.name for path in tmp_path.iterdir()}
+    assert len(list(tmp_path.glob("*.json"))) == 1
     with pytest.raises(BadOption, match="try Flat"):
         open_index(tmp_path, "model", vectors, "Nonsense", 1)

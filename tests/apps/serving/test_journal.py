@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from al_ray.apps.serving import store as module
 from al_ray.apps.serving.journal import Change, JournalReader, JournalWriter
 from al_ray.apps.serving.store import (
     ABOUT,
@@ -176,11 +177,27 @@ def test_a_change_that_cannot_be_written_is_not_made(tmp_path, monkeypatch):
         store.put([("d", "two")])
     monkeypatch.undo()
     # Whether that sync reached the disk is unknown: only a new writer writes again.
+    assert "changes.log cannot be written" in store.broken
     with pytest.raises(BadFile, match="start again"):
         store.put([("d", "two")])
     store.close()
     assert (tmp_path / "store" / CHANGES).read_bytes() == before
     assert set(read_store(tmp_path / "store").texts) == {"a", "b", "c"}
+
+
+def test_a_change_is_made_even_if_the_table_after_it_cannot_be_written(tmp_path, monkeypatch, caplog):
+    store = StoreWriter(make(tmp_path / "store"))
+
+    def full(*_: object) -> None:
+        raise BadFile("no room")
+
+    monkeypatch.setattr(module, "EVERY", 1)
+    monkeypatch.setattr(module, "in_one_step", full)
+    assert store.put([("c", "one")])["added"] == 1
+    assert "the table of all known texts was not written: no room" in caplog.text
+    monkeypatch.undo()
+    store.close()
+    assert "c" in read_store(tmp_path / "store").texts
 
 
 def test_a_text_that_is_put_unchanged_keeps_its_cluster():

@@ -141,8 +141,8 @@ def test_a_broken_service_is_told(spoil, said):
 
 def test_what_ray_does_not_know_is_refused_by_its_schema():
     config = read("serve-config.yaml")
-    application(config)["route_prefix"] = "matches"
-    with pytest.raises(ValidationError, match="route_prefix"):
+    config["http_options"]["port"] = "many"
+    with pytest.raises(ValidationError, match=r"http_options.port"):
         complaints(config)
 
 
