@@ -29,7 +29,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         *("al_ray.apps.audit", "al_ray.apps.augmentation", "al_ray.apps.cross_encoder", "al_ray.apps.exporting"),
         *("al_ray.apps.grid", "al_ray.apps.matching", "al_ray.apps.mining", "al_ray.apps.paraphrase"),
-        *("al_ray.apps.planning", "al_ray.apps.reporting", "al_ray.apps.reproduction"),
+        *("al_ray.apps.planning", "al_ray.apps.reporting", "al_ray.apps.reproduction", "al_ray.apps.serving"),
     ),
     ("al_ray.api",),
     ("al_ray.cli",),
@@ -46,13 +46,21 @@ AMONG_APPS = {
     "al_ray.apps.matching": {"al_ray.apps.reporting"},
     "al_ray.apps.paraphrase": {"al_ray.apps.mining", "al_ray.apps.reporting"},
     "al_ray.apps.grid": {"al_ray.apps.reporting"},
+    "al_ray.apps.serving": {"al_ray.apps.matching"},
     "al_ray.apps.reproduction": {"al_ray.apps.cross_encoder", "al_ray.apps.grid", "al_ray.apps.reporting"},
 }
 # Rooms that only compute: numpy and the standard library less WORLD.
 PURE = ("al_ray.core", "al_ray.metrics", "al_ray.active_learning")
 # Packages with a home, and the rooms or modules that are it. What is not named here may be imported outside PURE.
 HOMES = {
-    "ray": {"al_ray.cluster", "al_ray.apps.grid", "al_ray.apps.paraphrase.sharded_index"},
+    "ray": {
+        *("al_ray.cluster", "al_ray.apps.grid", "al_ray.apps.paraphrase.sharded_index"),
+        *("al_ray.apps.serving.app", "al_ray.apps.serving.server"),
+    },
+    "fastapi": {"al_ray.apps.serving.app", "al_ray.apps.serving.http_api"},
+    "starlette": {"al_ray.apps.serving"},
+    "pydantic": {"al_ray.apps.serving"},
+    "prometheus_client": {"al_ray.apps.serving.gate"},
     "faiss": {"al_ray.search.faiss_index"},
     "bm25s": {"al_ray.apps.mining.lexical"},
     "sklearn": {"al_ray.apps.mining.lexical"},

@@ -71,7 +71,7 @@ def installed_with(requirements: list[str]) -> dict[str, str]:
 
 def test_what_is_installed_is_what_is_pinned():
     """Local version tags such as +cpu aside."""
-    installed = installed_with([*MAIN, *EXTRAS["demo"], *EXTRAS["onnx"], *EXTRAS["test"], *EXTRAS["dev"]])
+    installed = installed_with([*MAIN, *EXTRAS["demo"], *EXTRAS["onnx", "serve"], *EXTRAS["test"], *EXTRAS["dev"]])
     assert len(installed) > 50, "the walk went nowhere"
     # The CUDA packages of a CUDA build of torch are pinned by torch itself (see the head of constraints.txt).
     pinned = {name: version for name, version in installed.items() if not re.match(r"nvidia-|cuda-|triton", name)}
@@ -129,8 +129,8 @@ def imported(*folders: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("folders", "extras"),
     [
-        (("al_ray", "jobs"), ("cpu", "gpu", "demo", "onnx")),
-        (("al_ray", "benchmarks", "tests"), ("cpu", "gpu", "demo", "onnx", "test")),
+        (("al_ray", "jobs"), ("cpu", "gpu", "demo", "onnx", "serve")),
+        (("al_ray", "benchmarks", "tests"), ("cpu", "gpu", "demo", "onnx", "serve", "test")),
     ],
     ids=["to-run", "to-test"],
 )

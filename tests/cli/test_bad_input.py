@@ -38,6 +38,7 @@ from al_ray.cli import (
     report,
     reproduce,
     run,
+    serve,
     train,
 )
 from al_ray.cli._demo import pipeline as demonstration
@@ -82,6 +83,7 @@ from tests.cli.bad_lines import (
 )
 from tests.cli.bad_matches import INTO, OF_MATCH, write_known
 from tests.cli.bad_models import GRID, OF_MODELS, REPRODUCE, TRAIN
+from tests.cli.bad_serving import OF_SERVE, SERVE, write_store
 
 JOBS = {
     "audit": audit,
@@ -99,6 +101,7 @@ JOBS = {
     "reproduce": reproduce,
     "grid": grid,
     "report": report,
+    "serve": serve,
     "paraphrase": paraphrase,
 }
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,6 +123,7 @@ CASES = [
     *((job, {}, line, words) for job, line, words in OF_REST),
     *(("match", *case) for case in OF_MATCH),
     *(("export", *case) for case in OF_EXPORT),
+    *(("serve", *case) for case in OF_SERVE),
     *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
     *OF_MODELS,
 ]
@@ -134,6 +138,7 @@ SOUND = {
     "mine": "--task task --miners random bm25",
     "match": INTO,
     "export": COPY,
+    "serve": SERVE,
     "demo": "--out made --encoder random-bert --texts 100",
     "paraphrase": PARAPHRASE,
     "bench": "encode --task task --encoder random-bert --texts 4 --repeats 1",
@@ -187,6 +192,7 @@ def world(tmp_path_factory, make_task) -> Path:
     audits(here)
     (here / "exported").mkdir()
     write_known(here, model)
+    write_store(here)
     shutil.copytree(here / "run" / "round-001" / "model", here / "copy")
     return here
 

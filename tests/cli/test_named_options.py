@@ -38,6 +38,8 @@ COMPOSED = {
     "plan": ("prepare",),
     # It reads tables as those of the model's task were read.
     "match": ("prepare",),
+    # Likewise.
+    "serve": ("prepare", "match"),
 }
 # Modules and definitions whose texts are right in commands that lack an option that they name.
 EXCEPTIONS = {

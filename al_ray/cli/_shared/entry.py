@@ -28,6 +28,7 @@ COMMANDS = Path(__file__).parents[1]
 PATHS = {
     *("--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"),
     *("--rerank", "--like", "--questions", "--constants", "--into", "--extend", "--model", "--matches", "--texts"),
+    *("--known", "--store", "--token-file"),
 }
 """Options that take a path: an empty one is an error."""
 PathOrUri = Annotated[

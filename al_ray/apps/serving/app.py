@@ -1,0 +1,283 @@
+"""The application on Ray Serve: an interface for HTTP, replicas that match, and the one process that writes.
+
+Api        FastAPI; it holds nothing that another replica would miss
+Matcher    the model and all known texts; it follows the store before each batch, so it knows what was acknowledged
+Writer     one replica, which alone writes the store
+
+Each process loads what it needs from disk, so one that was killed answers as before when Ray Serve has replaced it.
+The store names the model, too. A replica that finds another one there answers with the old model until it has loaded
+the new one, and each batch is answered by one of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any, get_type_hints
+
+from fastapi import FastAPI
+from pydantic import TypeAdapter, ValidationError
+from ray import serve
+from ray.exceptions import RayActorError
+from ray.serve import Application
+from ray.serve.handle import DeploymentHandle
+
+from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving.http_api import NotReady, NotStored, make_api
+from al_ray.apps.serving.known import read_known
+from al_ray.apps.serving.matcher import Matcher, Question
+from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.store import ModelName, StoreWriter, make_store, read_model_name, read_source
+from al_ray.apps.serving.token import VARIABLE, read_token, token_digest
+from al_ray.core.errors import AlRayError, BadFile, BadOption
+from al_ray.storage.uri import storage_path
+
+logger = logging.getLogger(__name__)
+NAME = "al_ray"
+"""The name of the application."""
+PATIENCE = 60.0
+"""Seconds that a new writer waits for the end of the one before it."""
+TRIES = 10
+"""Times that a call is made whose replica dies."""
+FIRST = 2.0
+"""Seconds that a request waits for the first answer of a replica, before it is refused as too early."""
+PATHS = ("model", "known")
+
+
+class WriterReplica:
+    """The one process that changes the store."""
+
+    def __init__(self, options: ServeOptions) -> None:
+        """Open the store; make it of --known if it is not there yet. Its model is that of the options from now on."""
+        model = open_model(options.model)
+        if read_source(options.store) is None:
+            make_store(options.store, *read_known(options, model))
+        self._store = StoreWriter(options.store, PATIENCE)
+        self._store.use_model(ModelName.of(model))
+
+    async def check_health(self) -> None:
+        """Raise an error if this writer writes no more; Ray Serve then starts another one."""
+        if self._store.broken:
+            raise BadFile(self._store.broken)
+
+    async def number(self) -> int:
+        """Return the number of the last change."""
+        return self._store.number
+
+    async def use_model(self, model: ModelName) -> None:
+        """Name another model in the store, which the replicas then load."""
+        self._store.use_model(model)
+
+    async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+        """Put texts by id; see StoreWriter."""
+        return {**self._store.put(texts), "sequence": self._store.number}
+
+    async def remove(self, ids: Sequence[str]) -> dict[str, int]:
+        """Remove texts; see StoreWriter."""
+        return {**self._store.remove(ids), "sequence": self._store.number}
+
+    async def write_table(self) -> dict[str, Any]:
+        """Write all known texts as a table."""
+        path = self._store.write_table()
+        return {"sequence": self._store.number, "path": str(path), "texts": len(self._store.texts)}
+
+
+class MatcherReplica:
+    """A model and all known texts; a new model is loaded before the old one goes."""
+
+    def __init__(self, options: ServeOptions, writer: DeploymentHandle) -> None:
+        """Load nothing yet: Ray Serve calls `reconfigure` before the first request."""
+        self._options, self._writer = options, writer
+        self._matcher: Matcher | None = None
+        self._name: ModelName | None = None
+        self._loading: asyncio.Task[None] | None = None
+        self._problem = ""
+        batched: Any = self.match
+        batched.set_max_batch_size(options.batch)
+        batched.set_batch_wait_timeout_s(options.batch_wait)
+
+    async def reconfigure(self, config: Mapping[str, Any]) -> None:
+        """Load the model that the store names, and the known texts."""
+        if self._matcher is None:
+            # The store is there when its writer is.
+            await self._writer.number.remote()
+            self._name = read_model_name(self._options.store)
+            self._matcher = await asyncio.to_thread(self._load, self._name)
+
+    async def check_health(self) -> None:
+        """Look for a new model. Raise an error if this replica can follow the store no more: it is then replaced."""
+        if self._matcher is not None and self._matcher.failed:
+            raise BadFile(f"the changes of {self._options.store} could not be taken over")
+        self._follow_model()
+
+    @serve.batch
+    async def match(self, questions: list[Question]) -> list[dict[str, Any]]:
+        """Answer questions together, all by the same model."""
+        self._follow_model()
+        assert self._matcher is not None
+        return await asyncio.to_thread(self._matcher.answer, questions)
+
+    async def about(self) -> dict[str, Any]:
+        """Return the model and the known texts. problem: why the last new model was not loaded, or null."""
+        self._follow_model()
+        assert self._matcher is not None
+        loading = self._loading is not None and not self._loading.done()
+        return {**self._matcher.about(), "loading": loading, "problem": self._problem or None}
+
+    def _follow_model(self) -> None:
+        """Begin to load the model that the store names, if that is another one and none is being loaded."""
+        if self._matcher is None or (self._loading is not None and not self._loading.done()):
+            return
+        name = read_model_name(self._options.store)
+        if name != self._name:
+            self._name = name
+            self._loading = asyncio.create_task(self._replace(name))
+
+    async def _replace(self, name: ModelName) -> None:
+        try:
+            self._matcher = await asyncio.to_thread(self._load, name)
+            self._problem = ""
+        except (AlRayError, OSError) as error:
+            self._problem = str(error)
+            logger.error("the new model is not loaded, and the old one answers on: %s", error)
+
+    def _load(self, name: ModelName) -> Matcher:
+        model = open_model(storage_path(name.path), name.round)
+        return Matcher(self._options, model, "cuda:0" if self._options.gpus_per_replica else "cpu")
+
+
+class ServeService:
+    """Calls the replicas of Matcher and Writer for the HTTP interface.
+
+    A call whose replica dies is made again. That is safe: matching changes nothing, and a change that is made twice
+    gives what it gives once.
+    """
+
+    def __init__(self, matcher: DeploymentHandle, writer: DeploymentHandle) -> None:
+        """Call nothing yet."""
+        self._matcher, self._writer = matcher, writer
+        self._first: asyncio.Task[Any] | None = None
+        self._loaded = False
+
+    async def about(self) -> dict[str, Any]:
+        """Return what a replica says of itself; NotReady before the first one is loaded."""
+        await self._refuse_early()
+        return await _called(self._matcher.about.remote)
+
+    async def match(self, question: Question) -> dict[str, Any]:
+        """Return the answer of a replica; NotReady before the first one is loaded."""
+        await self._refuse_early()
+        return await _called(self._matcher.match.remote, question)
+
+    async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+        """Have the writer put texts."""
+        return await self._stored(self._writer.put.remote, texts)
+
+    async def remove(self, ids: Sequence[str]) -> dict[str, int]:
+        """Have the writer remove texts."""
+        return await self._stored(self._writer.remove.remote, ids)
+
+    async def write_table(self) -> dict[str, Any]:
+        """Have the writer write a table."""
+        return await self._stored(self._writer.write_table.remote)
+
+    async def _stored(self, call: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+        try:
+            return await _called(call, *arguments)
+        except BadFile as error:
+            # Ray wraps the error of another process.
+            raise NotStored(str(getattr(error, "cause", error))) from error
+
+    async def _refuse_early(self) -> None:
+        if self._loaded:
+            return
+        if self._first is None or (self._first.done() and self._first.exception() is not None):
+            self._first = asyncio.ensure_future(_called(self._matcher.about.remote))
+        await asyncio.wait([self._first], timeout=FIRST)
+        self._loaded = self._first.done() and self._first.exception() is None
+        if not self._loaded:
+            raise NotReady("the model and the known texts are being loaded; send the request again later")
+
+
+async def _called(call: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    """Return the answer of a replica; the call is made again if its replica dies."""
+    for _ in range(TRIES - 1):
+        try:
+            return await call(*arguments)
+        except RayActorError as error:
+            logger.warning("a replica has died, and its request is sent to another: %s", error)
+    return await call(*arguments)
+
+
+class ApiReplica:
+    """The HTTP interface in a replica of Ray Serve."""
+
+    def __init__(
+        self, options: ServeOptions, digest: str | None, matcher: DeploymentHandle, writer: DeploymentHandle
+    ) -> None:
+        """digest: of the token."""
+        self._options, self._digest = options, digest
+        self._service = ServeService(matcher, writer)
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        return make_api(self._service, self._options, self._digest)
+
+
+def make_application(options: ServeOptions, digest: str | None) -> Application:
+    """Return the application for Ray Serve. digest: of the token."""
+    resources = {"num_cpus": options.cpus_per_replica, "num_gpus": options.gpus_per_replica}
+    many: dict[str, Any] = {"num_replicas": options.replicas}
+    if options.most_replicas is not None:
+        scale = {"min_replicas": options.replicas, "max_replicas": options.most_replicas}
+        many = {"autoscaling_config": {**scale, "target_ongoing_requests": options.batch}}
+    shared = {"num_cpus": 0}
+    writer = _deployment(WriterReplica, "Writer", ray_actor_options=shared).bind(options)
+    matcher = _deployment(
+        MatcherReplica, "Matcher", ray_actor_options=resources, max_ongoing_requests=2 * options.batch,
+        user_config={"store": str(options.store)}, **many,
+    ).bind(options, writer)  # fmt: skip
+    waiting = options.most_waiting + 100
+    api = _deployment(serve.ingress()(ApiReplica), "Api", ray_actor_options=shared, max_ongoing_requests=waiting)
+    return api.bind(options, digest, matcher, writer)
+
+
+def _deployment(kind: type, name: str, **settings: Any) -> serve.Deployment:
+    """Return a class as a deployment of Ray Serve."""
+    made: Any = serve.deployment(name=name, **settings)(kind)
+    return made
+
+
+def build(arguments: dict[str, Any]) -> Application:
+    """Return the application of a config file of Serve: `import_path: al_ray.apps.serving.app:build`.
+
+    arguments: options of the command serve by their names with underscores, and `open: true` where no token is wanted.
+    The token comes from token_file, or from AL_RAY_TOKEN of the nodes. BadOption for what is no option.
+    """
+    given = dict(arguments)
+    is_open = given.pop("open", False)
+    options = options_of(given)
+    token = read_token(options.token_file)
+    if token is None and is_open is not True:
+        raise BadOption(f"there is no token; give the argument token_file, set {VARIABLE}, or give open: true")
+    return make_application(options, token_digest(token))
+
+
+def options_of(arguments: Mapping[str, Any]) -> ServeOptions:
+    """Return the options that the arguments of a config file give; BadOption with the name of a wrong one."""
+    hints = get_type_hints(ServeOptions, include_extras=True)
+    unknown = sorted(set(arguments) - set(hints))
+    if unknown:
+        raise BadOption(f"args: {unknown[0]} is no option of jobs.serve; see jobs.serve --help")
+    required = [one.name for one in fields(ServeOptions) if one.default is MISSING]
+    missing = [name for name in required if name not in arguments]
+    if missing:
+        raise BadOption(f"args: {missing[0]} is not given; give {', '.join(required)}")
+    content = dict[str, Any]()
+    for name, value in arguments.items():
+        given = storage_path(value) if name in PATHS and isinstance(value, str) else value
+        adapter = TypeAdapter[Any](hints[name], config={"arbitrary_types_allowed": True})
+        try:
+            content[name] = adapter.validate_python(given)
+        except ValidationError as error:
+            raise BadOption(f"args: {name}: {error.errors()[0]['msg']}") from error
+    return ServeOptions(**content)

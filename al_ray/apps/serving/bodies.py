@@ -1,0 +1,131 @@
+"""The bodies of requests and of answers, and in words what is wrong with a body, with its place."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def _visible(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty; give a text with a visible character")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError("has half of a character (a lone surrogate); send UTF-8")
+    return text
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Text = Annotated[str, AfterValidator(_visible)]
+
+
+class Body(BaseModel):
+    """A body whose fields have the types that are named, and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class MatchBody(Body):
+    """Texts to match with the known ones."""
+
+    texts: Annotated[
+        list[Text], Field(min_length=1), BeforeValidator(_as_list, json_schema_input_type=list[str] | str)
+    ] = Field(description="One text, or a list of texts.", examples=[["how do i swim"]])
+    limit: int | None = Field(None, ge=1, description="Matches of each text at most; default and bound: --limit.")
+    at_least: int = Field(0, ge=0, description="Answer only with this change included: a sequence that PUT returned.")
+
+
+class KnownBody(Body):
+    """A known text with its id."""
+
+    id: Text
+    text: Text
+
+
+class PutBody(Body):
+    """Texts to add, or to put in the place of those with the same ids."""
+
+    texts: list[KnownBody] = Field(min_length=1)
+
+
+class DeleteBody(Body):
+    """Ids of texts to remove."""
+
+    ids: list[Text] = Field(min_length=1)
+
+
+class Match(BaseModel):
+    """A known text that matches. probability: null if the model is not calibrated. cluster: null if there is none."""
+
+    id: str
+    score: float
+    probability: float | None
+    cluster: int | None
+
+
+class Answer(BaseModel):
+    """Of each text its matches, the best first; all by one model and the known texts after change `sequence`."""
+
+    model: str = Field(description="Digest of the weights, the scorer and the cutoff.")
+    sequence: int
+    results: list[list[Match]]
+
+
+class PutAnswer(BaseModel):
+    """Counts of texts that are on disk now. sequence: of the last change."""
+
+    sequence: int
+    added: int
+    changed: int
+    same: int
+
+
+class DeleteAnswer(BaseModel):
+    """Counts of ids whose texts were removed, and of those that were not there. sequence: of the last change."""
+
+    sequence: int
+    removed: int
+    unknown: int
+
+
+class TableAnswer(BaseModel):
+    """The table of all known texts that was written, for jobs.match --left. sequence: the last change in it."""
+
+    sequence: int
+    path: str
+    texts: int
+
+
+class Problem(BaseModel):
+    """What is wrong, and where."""
+
+    error: str
+
+
+def place_of(location: Sequence[Any]) -> str:
+    """Return the place of an error in a body: ("body", "texts", 3, "id") -> "texts[3].id"."""
+    place = ""
+    for part in location[1:] if location[:1] in (("body",), ["body"]) else location:
+        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else str(part)
+    return place
+
+
+def describe_errors(errors: Sequence[Mapping[str, Any]]) -> str:
+    """Return the first error of a body in words, with its place, and how many more there are."""
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return f"body: no JSON ({first.get('ctx', {}).get('error', 'invalid')}) at character {first['loc'][-1]}"
+    said = str(first["msg"]).removeprefix("Value error, ")
+    more = f" (and {len(errors) - 1:,} more errors)" if len(errors) > 1 else ""
+    return f"{place_of(first['loc']) or 'body'}: {said}{more}"
+
+
+def repeated(values: Sequence[str], name: str) -> str | None:
+    """Return what is wrong if a value is given twice, with its place; None if none is."""
+    first = dict[str, int]()
+    for place, value in enumerate(values):
+        if first.setdefault(value, place) != place:
+            return f"{name.format(place)}: {value[:100]!r} is also {name.format(first[value])}; give each id once"
+    return None

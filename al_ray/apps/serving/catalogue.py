@@ -1,0 +1,124 @@
+"""The known texts in memory: ids, clusters and vectors, with texts that came later, and the nearest of a query."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from al_ray.apps.serving.index import KnownIndex
+from al_ray.core.pairs import Rows
+from al_ray.core.scorer import Floats
+from al_ray.core.vectors import Vectors, paired_scores
+
+QUERIES, COLUMNS = 64, 65_536  # Queries and known texts of a product.
+MARGIN = 4e-6
+"""Products in float32 within this of the last one that is taken are computed again in float64."""
+SPARE = 64
+"""Rows that are asked of an index beyond the number that is sought, as some of them may have been removed."""
+
+
+class Nearest(NamedTuple):
+    """The nearest known texts of a query, the best first, equally near ones by id: rows (k,) and cosines (k,)."""
+
+    rows: Rows
+    cosines: Floats
+
+
+class Catalogue:
+    """Known texts by id. A text that is replaced or removed leaves a row that is searched no more."""
+
+    def __init__(self, vectors: Vectors, index: KnownIndex | None = None) -> None:
+        """(n, d) unit vectors of the rows that `add` will name first. index: of all of these."""
+        self.ids, self.clusters, self.row_of = list[str](), list[int | None](), dict[str, int]()
+        self._vectors, self._alive = vectors, np.zeros(len(vectors), dtype=np.bool_)
+        self.index = index
+        self._removed = 0
+
+    def __len__(self) -> int:
+        """Return the number of present texts."""
+        return len(self.row_of)
+
+    @property
+    def beside(self) -> int:
+        """Return the number of rows that are compared one by one, as no index has them."""
+        return len(self.ids) - (0 if self.index is None else self.index.size)
+
+    @property
+    def vectors(self) -> Vectors:
+        """Return the vectors (rows, d) of all rows, present or not."""
+        return self._vectors[: len(self.ids)]
+
+    def add_first(self, ids: Sequence[str], clusters: Sequence[int | None]) -> None:
+        """Name the texts whose vectors the catalogue was made with."""
+        assert not self.ids
+        assert len(ids) == len(self._vectors)
+        self.ids, self.clusters = list(ids), list(clusters)
+        self.row_of = {one: row for row, one in enumerate(self.ids)}
+        self._alive[:] = True
+
+    def put(self, ids: Sequence[str], vectors: Vectors) -> None:
+        """Add texts with unit vectors (n, d), in place of those with the same ids; they are in no cluster."""
+        self.remove(ids)
+        start, stop = len(self.ids), len(self.ids) + len(ids)
+        if stop > len(self._vectors):
+            room = max(stop, 2 * len(self._vectors), 1024) - len(self._vectors)
+            self._vectors = np.concatenate([self._vectors, np.zeros((room, vectors.shape[1]), self._vectors.dtype)])
+            self._alive = np.concatenate([self._alive, np.zeros(room, dtype=np.bool_)])
+        self._vectors[start:stop], self._alive[start:stop] = vectors, True
+        self.ids.extend(ids)
+        self.clusters.extend([None] * len(ids))
+        self.row_of.update(zip(ids, range(start, stop), strict=True))
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove texts; ids that are not there change nothing."""
+        for one in ids:
+            row = self.row_of.pop(one, None)
+            if row is not None:
+                self._alive[row] = False
+                self._removed += self.index is not None and row < self.index.size
+
+    def nearest(self, queries: Vectors, count: int) -> list[Nearest]:
+        """(q, d) unit vectors -> of each the `count` known texts with the highest cosines, or all if there are fewer.
+
+        Cosines are sums in float64. Without an index all present texts are compared. With one, those that it finds, and
+        all that came after it was made.
+        """
+        answers = list[Nearest]()
+        for start in range(0, len(queries), QUERIES):
+            block = queries[start : start + QUERIES]
+            candidates = [[] for _ in block] if self.index is None else self._indexed(self.index, block, count)
+            first = 0 if self.index is None else self.index.size
+            for row in range(first, len(self.ids), COLUMNS):
+                self._compare(block, count, row, candidates)
+            pairs = zip(block, candidates, strict=True)
+            answers += [self._ordered(query, rows, count) for query, rows in pairs]
+        return answers
+
+    def _compare(self, block: Vectors, count: int, start: int, candidates: list[list[Rows]]) -> None:
+        """Add to the candidates of each query those of the next COLUMNS rows that may be among the nearest."""
+        rows = start + np.flatnonzero(self._alive[start : min(start + COLUMNS, len(self.ids))])
+        if not len(rows):
+            return
+        known = self._vectors[rows].astype(np.float32, copy=False)
+        products = block.astype(np.float32, copy=False) @ known.T
+        last = max(0, len(rows) - count)
+        least = np.partition(products, last, axis=1)[:, last] - MARGIN
+        for own, bound, found in zip(products, least, candidates, strict=True):
+            found.append(rows[own >= bound])
+
+    def _indexed(self, index: KnownIndex, block: Vectors, count: int) -> list[list[Rows]]:
+        """Return the rows that the index finds for each query. Where too many were removed, it is asked for more."""
+        asked, sought = count + SPARE, min(count, index.size - self._removed)
+        while True:
+            found = index.candidates(block, min(asked, index.size))
+            kept = [rows[(rows >= 0) & self._alive[rows]] for rows in found]
+            if asked >= index.size + SPARE or not self._removed or min(map(len, kept)) >= sought:
+                return [[rows] for rows in kept]
+            # An index of cells may not reach as many: then it ends with all that it has.
+            asked *= 4
+
+    def _ordered(self, query: Vectors, candidates: list[Rows], count: int) -> Nearest:
+        rows = np.concatenate([np.empty(0, dtype=np.int64), *candidates]).astype(np.int64)
+        cosines = paired_scores(query[None], np.zeros(len(rows), dtype=np.int64), self._vectors, rows)
+        order = sorted(range(len(rows)), key=lambda place: (-cosines[place], self.ids[rows[place]]))[:count]
+        return Nearest(rows[order], cosines[order])

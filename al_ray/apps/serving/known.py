@@ -1,0 +1,86 @@
+"""Read --known: a table, a task folder, or a folder of matches with its clusters."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from al_ray.apps.matching.folder import RECORD
+from al_ray.apps.matching.incremental.state import STATE, read_state
+from al_ray.apps.matching.model import MatchingModel, needs_two_sides
+from al_ray.apps.matching.texts import table_source
+from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.store import KnownText, Source, Texts, texts_digest
+from al_ray.core.errors import BadOption
+from al_ray.core.task import Corpus, Task
+from al_ray.datasets.tables.to_task import read_corpus
+from al_ray.datasets.task_folder import read_task
+
+
+def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Texts]:
+    """Return the known texts by id, and what they were read from.
+
+    Known texts are right texts: those of a table are read by the columns of the right table of the model's task, if it
+    has two sides; of a task and of matches between two tables the right texts are taken. BadOption or BadFile for what
+    is none of these, or for a model that cannot match it.
+    """
+    known = options.known
+    if (known / "task.json").is_file():
+        symmetric, texts = _of_task(read_task(known), None)
+    elif (known / STATE).is_file():
+        state, task = read_state(known)
+        symmetric, texts = _of_task(task, state.clusters.tolist() if task.symmetric else None)
+    elif (known / RECORD).is_file():
+        raise BadOption(
+            f"--known {known} has matches of a task folder, without their texts; give --known the task folder"
+        )
+    else:
+        symmetric = not needs_two_sides(model.model, model.config) and (model.run is None or model.task.symmetric)
+        texts = _texts(_table(options, model, symmetric), None)
+    refuse_one_set(model, symmetric)
+    return Source(str(known), texts_digest(texts), symmetric), texts
+
+
+def refuse_one_set(model: MatchingModel, symmetric: bool) -> None:
+    """Raise BadOption for a model that can only match two sets of texts, if the known texts are one set's."""
+    if symmetric and needs_two_sides(model.model, model.config):
+        raise BadOption(
+            f"{model.path} compares left texts with right ones (jobs.run --scoring.neighbourhood or --prompt-right), "
+            "and the known texts are of one set; give --known the right texts as a table"
+        )
+
+
+def _of_task(task: Task, clusters: list[int] | None) -> tuple[bool, Texts]:
+    if task.rule is not None:
+        raise BadOption(
+            "the task of --known has pairs that cannot match (jobs.prepare pairs --same or --different), which a "
+            "request cannot tell; match them by jobs.match"
+        )
+    return task.symmetric, _texts(task.right, clusters)
+
+
+def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corpus:
+    if not isinstance(options.known, Path):
+        raise BadOption(f"--known {options.known} is a table on an object store; copy it to a file")
+    if options.known.is_dir():
+        raise BadOption(
+            f"--known {options.known} is a folder without a task or matches of tables; give a table, a task folder, or "
+            "a folder that jobs.match wrote"
+        )
+    own = options.for_matching() if symmetric else options.for_matching(right=options.known)
+    source = table_source(own, model.table_options, model.config.max_length)
+    if source.same is not None or source.different is not None:
+        raise BadOption(
+            f"{model.path} matches under conditions (jobs.prepare pairs --same or --different), which a request cannot "
+            "tell; match by jobs.match"
+        )
+    if not symmetric:
+        source = replace(
+            source, right=None, right_text_columns=None, right_id_column=None,
+            text_columns=source.right_text_columns or source.text_columns,
+            id_column=source.right_id_column or source.id_column,
+        )  # fmt: skip
+    return read_corpus(source)[0]
+
+
+def _texts(corpus: Corpus, clusters: list[int] | None) -> Texts:
+    rows = zip(corpus.ids, corpus.texts, clusters or [None] * len(corpus), strict=True)
+    return {one: KnownText(text, cluster) for one, text, cluster in rows}

@@ -1,0 +1,208 @@
+"""Matches of texts among the known ones of a store, by one model: encode, search, score; and follow the store."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from al_ray.apps.matching.cutoff import Cutoff, choose_cutoff
+from al_ray.apps.matching.model import MatchingModel
+from al_ray.apps.serving.catalogue import Catalogue, Nearest
+from al_ray.apps.serving.index import open_index
+from al_ray.apps.serving.journal import Change
+from al_ray.apps.serving.known import refuse_one_set
+from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.store import KnownText, apply, read_store
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest
+from al_ray.core.scorer import Floats
+from al_ray.core.vectors import Vectors
+from al_ray.encoders.encoder import TextEncoder, embed_rows, load, saved
+from al_ray.encoders.prompts import Side
+from al_ray.encoders.tokens import batches
+from al_ray.search.faiss_index import set_threads
+from al_ray.search.known_vectors import KnownVectors, embed_unknown
+from al_ray.search.vector_files import NUMBERS
+from al_ray.storage.lock import locked
+from al_ray.training.saved_model import input_digest
+
+CHUNK = 50_000
+"""Texts that are encoded between two writes of their vectors."""
+FOREVER = -1.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """Texts of one request. limit: matches of each at most. at_least: the change that must have been seen."""
+
+    texts: tuple[str, ...]
+    limit: int
+    at_least: int = 0
+
+
+class Matcher:
+    """The known texts of a store under one model. Not for two threads at a time."""
+
+    def __init__(self, options: ServeOptions, model: MatchingModel, device: str = "cpu") -> None:
+        """Load the encoder and the known texts; those without a vector on disk are encoded."""
+        torch.set_num_threads(options.cpus_per_replica)
+        set_threads(options.cpus_per_replica)
+        self.options, self.model, self.failed = options, model, False
+        self.cutoff = cutoff_of(options, model)
+        content = read_store(options.store)
+        self.symmetric = content.source.symmetric
+        refuse_one_set(model, self.symmetric)
+        self.encoder = _encoder(model, self.symmetric, device)
+        self._dtype = NUMBERS[model.config.vectors]
+        self.texts, self._reader = content.texts, content.reader
+        self.catalogue = self._catalogue(options.store)
+
+    @property
+    def number(self) -> int:
+        """Return the number of the last change that this matcher has seen."""
+        return self._reader.number
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the digest of all that decides an answer beside the known texts: weights, scorer and cutoff."""
+        scorers = [None if one is None else asdict(one) for one in (self.model.model.scorer, self.model.calibrated)]
+        return input_digest([self.model.model.digest, *scorers, self.cutoff.score])
+
+    def about(self) -> dict[str, Any]:
+        """Return the model, the cutoff, the number of texts, and how they are searched, as JSON."""
+        index = self.catalogue.index
+        search: dict[str, Any] = {"kind": "exact"} if index is None else {
+            "kind": "index", "index": index.factory, "nprobe": index.nprobe, "recall": index.recall,
+            "indexed": index.size, "compared": self.catalogue.beside,
+        }  # fmt: skip
+        score = None if self.cutoff.score == -inf else self.cutoff.score
+        return {
+            "model": self.digest, "weights": self.model.model.digest,
+            "path": str(self.model.path), "round": self.model.round,
+            "cutoff": {"score": score, "source": self.cutoff.source}, "calibrated": self.model.calibrated is not None,
+            "texts": len(self.catalogue), "sequence": self.number, "search": search,
+        }  # fmt: skip
+
+    def follow(self) -> None:
+        """Take over the changes of the store since the last call.
+
+        After an error this matcher is of no more use, because it may have taken a part of the changes.
+        """
+        if self.failed:
+            raise BadFile(f"the changes of {self.options.store} could not be taken over; this replica starts again")
+        complete = False
+        try:
+            for change in self._reader.read_new():
+                self._take(change)
+            complete = True
+        finally:
+            self.failed = not complete
+
+    def answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+        """Return the answers of questions, as JSON: all under the same model and the same known texts.
+
+        Each has the digest of the model, the number of the last change that was seen, and `results`: of each text a
+        list of matches (id, score, probability, cluster), the best first, equal scores by id. Where that change is
+        before `at_least` of the question, `results` is None.
+        """
+        self.follow()
+        late = [question.at_least > self.number for question in questions]
+        texts = [text for question in questions for text in question.texts]
+        most = max((question.limit for question in questions), default=0)
+        matches = iter(self._matches(texts, most) if len(texts) and not all(late) else [])
+        answers = list[dict[str, Any]]()
+        for question, is_late in zip(questions, late, strict=True):
+            own = [next(matches, [])[: question.limit] for _ in question.texts]
+            results = None if is_late else own
+            answers.append({"model": self.digest, "sequence": self.number, "results": results})
+        return answers
+
+    def _matches(self, texts: Sequence[str], limit: int) -> list[list[dict[str, Any]]]:
+        scorer = self.model.model.scorer
+        weight = 0.0 if scorer is None else scorer.neighbourhood
+        count = max(limit, NEIGHBOURS) if weight else limit
+        return [self._shown(near, weight, limit) for near in self.catalogue.nearest(self._embed(texts, "left"), count)]
+
+    def _shown(self, near: Nearest, weight: float, limit: int) -> list[dict[str, Any]]:
+        """Return the matches of one text, as JSON."""
+        scores: Floats = near.cosines
+        if weight and len(scores):
+            mean = mean_of_nearest(near.cosines, np.zeros(len(near.cosines), dtype=np.int64), 1)[0]
+            scores = near.cosines - weight * mean
+        scores = scores[:limit]
+        scores = scores[scores >= self.cutoff.score]
+        given = self.model.calibrated
+        probabilities = [None] * len(scores) if given is None else given.probability(scores).tolist()
+        rows = near.rows[: len(scores)].tolist()
+        return [
+            {"id": self.catalogue.ids[row], "score": score, "probability": p, "cluster": self.catalogue.clusters[row]}
+            for row, score, p in zip(rows, scores.tolist(), probabilities, strict=True)
+        ]
+
+    def _take(self, change: Change) -> None:
+        fresh = {one: text for one, text in change.put if self.texts.get(one, KnownText("")).text != text}
+        if fresh:
+            self.catalogue.put(list(fresh), self._embed(list(fresh.values()), self._side))
+        self.catalogue.remove(change.removed)
+        apply(self.texts, change)
+
+    @property
+    def _side(self) -> Side:
+        return "left" if self.symmetric else "right"
+
+    def _embed(self, texts: Sequence[str], side: Side) -> Vectors:
+        tokens = self.encoder.tokenise(list(texts), side)
+        return embed_rows(self.encoder, tokens, np.arange(len(tokens))).astype(self._dtype)
+
+    def _catalogue(self, store: Path) -> Catalogue:
+        """Return the catalogue of the present texts, whose vectors are on disk afterwards."""
+        ids, texts = list(self.texts), [known.text for known in self.texts.values()]
+        vectors: Vectors = np.empty((len(texts), self.encoder.dimension), dtype=self._dtype)
+        folder = store / "vectors" / f"{self.model.model.digest[:16]}-{self._side}"
+        # One replica encodes, and the others wait for what it writes.
+        with locked(folder, FOREVER):
+            known = KnownVectors(folder, self._dtype)
+            for start in range(0, len(texts), CHUNK):
+                known.refresh()
+                part = self.encoder.tokenise(texts[start : start + CHUNK], self._side)
+                own = batches(part, np.arange(len(part)), self.encoder.config.encoder_batch)
+                for _ in embed_unknown(known, self.encoder, part, own, vectors[start : start + CHUNK]):
+                    pass
+                known.add(uuid.uuid4().hex, part, vectors[start : start + CHUNK])
+            index = None
+            if len(texts) > self.options.exact_texts:
+                search = self.options.index, self.options.nprobe
+                folder = store / "index" / self.model.model.digest[:16]
+                index = open_index(folder, self.model.model.digest, vectors, *search)
+        catalogue = Catalogue(vectors, index)
+        catalogue.add_first(ids, [known.cluster for known in self.texts.values()])
+        return catalogue
+
+
+def cutoff_of(options: ServeOptions, model: MatchingModel) -> Cutoff:
+    """Return the cutoff that the options give; without one the one threshold that is stored with the model, or none."""
+    given = any(value is not None and value is not False for value in options.cutoffs.values())
+    if not given and not model.thresholds:
+        return Cutoff(-inf, 0, "none")
+    if not given and len(model.thresholds) > 1:
+        raise BadOption(
+            f"{model.path} has several thresholds ({', '.join(model.thresholds)}); give --precision P or --recall R, "
+            "or --at-score -2 for no cutoff"
+        )
+    return choose_cutoff(options.for_matching(), model, "all")
+
+
+def _encoder(model: MatchingModel, symmetric: bool, device: str) -> TextEncoder:
+    if model.run is None:
+        encoder = saved(model.model.path, model.config.encoding, device)
+    else:
+        encoder = load(model.model, model.config.encoding, model.path, device)
+    if symmetric:
+        encoder.use_left_prompt()
+    return encoder

@@ -1,0 +1,157 @@
+"""Start the application on Ray Serve, print where it is, put a new model in on SIGHUP, and stop it on SIGTERM."""
+
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any
+
+from ray import serve
+from ray.serve.config import ProxyLocation
+
+from al_ray.apps.matching.model import MatchingModel, open_model
+from al_ray.apps.serving.app import NAME, PATIENCE, make_application
+from al_ray.apps.serving.known import read_known, refuse_one_set
+from al_ray.apps.serving.matcher import cutoff_of
+from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.store import ModelName, Source, StoreWriter, Texts, make_store, read_source, read_store
+from al_ray.apps.serving.token import LOOPBACK, token_digest
+from al_ray.cluster.session import refuse_unshared, session
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.errors import AlRayError, BadOption, WrongFolder
+from al_ray.storage.lock import locked
+
+logger = logging.getLogger(__name__)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be loaded: the model, the known texts and their source, and whether the store must still be made."""
+
+    model: MatchingModel
+    source: Source
+    texts: Texts
+    sequence: int
+    is_new: bool
+
+    def lines(self, options: ServeOptions) -> Iterator[str]:
+        """Yield what would be loaded, in words."""
+        name = self.model.path if self.model.round is None else f"{self.model.path}, round {self.model.round}"
+        yield f"model: {name}, digest {self.model.model.digest[:16]}"
+        cutoff = cutoff_of(options, self.model)
+        yield f"cutoff: {cutoff.source}" + (f", score {cutoff.score:.4f}" if cutoff.count else "")
+        where = f"from {options.known}" if self.is_new else f"in {options.store} after change {self.sequence:,}"
+        characters = sum(len(known.text) for known in self.texts.values())
+        yield f"known texts: {len(self.texts):,} {where}, {characters / 1e6:,.1f} million characters"
+        exact = len(self.texts) <= options.exact_texts
+        yield "search: " + ("exact" if exact else f"by the Faiss index {options.index}; GET /model says its recall")
+
+
+def plan(options: ServeOptions) -> Plan:
+    """Check the model, the known texts and the store, and return what would be loaded; nothing is written.
+
+    WrongFolder if the store was made from other texts than those of --known.
+    """
+    model = open_model(options.model)
+    source, texts = read_known(options, model)
+    cutoff_of(options, model)
+    if not texts:
+        raise BadOption(f"--known {options.known} has no texts; give a table with one at least")
+    there = read_source(options.store)
+    if there is None:
+        if options.store.exists() and (
+            not options.store.is_dir() or any(path.name != ".lock" for path in options.store.iterdir())
+        ):
+            raise WrongFolder(f"{options.store} is no store and not empty; give --store a folder of its own")
+        return Plan(model, source, texts, 0, True)
+    if there.digest != source.digest:
+        raise WrongFolder(
+            f"{options.store} was made from other texts ({there.known}) than {options.known} has now; give another "
+            "--store, or put the changes into the store by PUT /texts"
+        )
+    refuse_one_set(model, there.symmetric)
+    content = read_store(options.store)
+    return Plan(model, there, content.texts, content.reader.number, False)
+
+
+def run_server(options: ServeOptions, host: str, port: int, token: str | None) -> Iterator[str]:
+    """Serve until SIGTERM or SIGINT; yield lines about what happens: the address when it is ready, each new model.
+
+    On SIGHUP the model of --model is put in anew: the last round of the run, or what a link leads to now.
+    """
+    planned = plan(options)
+    _refuse_used(host, port)
+    if planned.is_new:
+        make_store(options.store, planned.source, planned.texts)
+    # Refuse a store that another process writes, before Ray starts.
+    with locked(options.store):
+        pass
+    yield from planned.lines(options)
+    replicas = options.most_replicas or options.replicas
+    cluster = ClusterConfig(
+        shards=replicas, cpus_per_shard=options.cpus_per_replica, gpus_per_shard=options.gpus_per_replica,
+        shared_storage=options.shared_storage,
+    )  # fmt: skip
+    with session(cluster):
+        refuse_unshared([options.store, options.model], cluster)
+        location = ProxyLocation.HeadOnly if host in LOOPBACK else ProxyLocation.EveryNode
+        logs: dict[str, Any] = {"log_level": "WARNING", "enable_access_log": False}
+        logging.getLogger("ray.serve").setLevel(logging.WARNING)
+        serve.start(proxy_location=location, http_options={"host": host, "port": port}, logging_config=logs)
+        try:
+            application = make_application(options, token_digest(token))
+            serve.run(application, name=NAME, route_prefix="/", logging_config=logs)
+            # Now: Ray has handlers of its own while it starts.
+            with _signals() as received:
+                yield f"ready: http://{host}:{port} (documentation of the interface: /docs)"
+                while received.get() == signal.SIGHUP:
+                    yield _new_model(options)
+        finally:
+            serve.shutdown()
+    # All changes in one table: the next start reads it faster.
+    StoreWriter(options.store, PATIENCE).close()
+    yield f"stopped; the known texts are in {options.store}"
+
+
+def _new_model(options: ServeOptions) -> str:
+    """Name in the store the model that --model leads to now; return what happened."""
+    try:
+        model = open_model(options.model)
+        cutoff_of(options, model)
+        refuse_one_set(model, read_store(options.store).source.symmetric)
+    except AlRayError as error:
+        return f"the model stays as it is: {error}"
+    serve.get_deployment_handle("Writer", NAME).use_model.remote(ModelName.of(model)).result()
+    return f"new model: digest {model.model.digest[:16]}; the old one answers until the new one is loaded"
+
+
+@contextmanager
+def _signals() -> Iterator["SimpleQueue[int]"]:
+    """Yield a queue of the signals that arrive from now on."""
+    received = SimpleQueue[int]()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.put(number)
+
+    before = {number: signal.signal(number, note) for number in SIGNALS}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _refuse_used(host: str, port: int) -> None:
+    """Raise BadOption if a port cannot be listened on."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+    except OSError as error:
+        raise BadOption(f"--host {host} --port {port} cannot be listened on ({error.strerror}); give others") from error

@@ -1,0 +1,254 @@
+"""The folder of the known texts as they change.
+
+store.json          what the texts were made from; the name of the newest table, its digest, and the change it includes
+texts-N.jsonl       all texts after change N, one JSON object a line: id, text, cluster (null for none)
+changes.log         every change since the beginning (journal.py)
+model.json          the model that answers
+vectors/, index/    what replicas have made of the texts: vectors and indexes by the digest of the model
+
+The present texts are those of the newest table, and the changes after it. store.json is replaced last and in one step,
+so a process that is killed leaves the old table or the new one.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from al_ray.apps.matching.model import MatchingModel
+from al_ray.apps.serving.journal import Change, JournalReader, JournalWriter
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.storage.files import in_one_step, read_json, write_json
+from al_ray.storage.lock import locked
+
+logger = logging.getLogger(__name__)
+ABOUT, CHANGES, MODEL = "store.json", "changes.log", "model.json"
+CURE = "restore it, or make another --store"
+EVERY = 1_000
+"""Changes after which a new table is written."""
+
+
+class KnownText(NamedTuple):
+    """A known text, and the cluster that it is in; None if it is in none, or came later."""
+
+    text: str
+    cluster: int | None = None
+
+
+Texts = dict[str, KnownText]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the texts of a store were made from: the path of --known, its digest, and whether both sides are one set."""
+
+    known: str
+    digest: str
+    symmetric: bool
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """A model: the path of its run and the round, or of a copy of a model, without a round."""
+
+    path: str
+    round: int | None
+
+    @staticmethod
+    def of(model: MatchingModel) -> "ModelName":
+        """Return the name of a model, by which it is opened again, also when the run has more rounds."""
+        # Where a link leads to now: later it may lead to another run.
+        return ModelName(str(model.path.resolve()), model.round)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Where the newest table is, and what it includes. offset: in changes.log, of the end of change `number`."""
+
+    table: str
+    digest: str
+    number: int
+    offset: int
+
+
+@dataclass
+class StoreContent:
+    """The texts of a store by id, after change `reader.number`. table: digest of the table that was read."""
+
+    source: Source
+    snapshot: Snapshot
+    texts: Texts
+    reader: JournalReader
+    changes: list[Change] = field(default_factory=list)
+
+
+def apply(texts: Texts, change: Change) -> None:
+    """Make a change to texts, in place. A text that is put again unchanged keeps its cluster."""
+    for one, text in change.put:
+        known = texts.get(one)
+        if known is None or known.text != text:
+            texts[one] = KnownText(text)
+    for one in change.removed:
+        texts.pop(one, None)
+
+
+def texts_digest(texts: Mapping[str, KnownText]) -> str:
+    """Return the digest of texts with their ids and clusters, in their order."""
+    content = hashlib.sha256()
+    for line in _lines(texts):
+        content.update(line)
+    return content.hexdigest()
+
+
+def make_store(folder: Path, source: Source, texts: Texts) -> None:
+    """Make a store of known texts, unless the folder is one."""
+    with locked(folder):
+        if (folder / ABOUT).exists():
+            return
+        if any(path.name != ".lock" for path in folder.iterdir()):
+            raise WrongFolder(f"{folder} is no store and not empty; give --store a folder of its own")
+        JournalWriter(folder / CHANGES, 0, 0).close()
+        _write_table(folder, source, texts, 0, 0)
+
+
+def read_source(folder: Path) -> Source | None:
+    """Return what the texts of a store were made from; None if the folder is no store."""
+    if not (folder / ABOUT).exists():
+        return None
+    return _about(folder)[0]
+
+
+def read_model_name(folder: Path) -> ModelName:
+    """Return the model that a store names."""
+    content = read_json(folder / MODEL, ["path", "round"], CURE)
+    return ModelName(content["path"], content["round"])
+
+
+def read_store(folder: Path) -> StoreContent:
+    """Read the present texts of a store, while a writer may change it; BadFile if it is damaged."""
+    source, snapshot = _about(folder)
+    try:
+        content = (folder / snapshot.table).read_bytes()
+    except FileNotFoundError:
+        # A newer table has replaced it in between.
+        source, snapshot = _about(folder)
+        content = _bytes(folder / snapshot.table)
+    if hashlib.sha256(content).hexdigest() != snapshot.digest:
+        raise BadFile(f"{folder / snapshot.table} is not as it was written; {CURE}")
+    rows = map(json.loads, content.splitlines())
+    texts = {row["id"]: KnownText(row["text"], row["cluster"]) for row in rows}
+    reader = JournalReader(folder / CHANGES, snapshot.number, snapshot.offset)
+    changes = reader.read_new()
+    for change in changes:
+        apply(texts, change)
+    return StoreContent(source, snapshot, texts, reader, changes)
+
+
+class StoreWriter:
+    """The one process that changes a store: it has the lock until it is closed."""
+
+    def __init__(self, folder: Path, patience: float = 0.0) -> None:
+        """Open a store that was made before; FolderInUse if another process writes it for `patience` seconds."""
+        if not (folder / ABOUT).exists():
+            raise BadOption(f"{folder} holds no {ABOUT}; make the store: jobs.serve --known FILE --store {folder}")
+        self.folder, self._stack = folder, ExitStack()
+        self._stack.enter_context(locked(folder, patience))
+        content = read_store(folder)
+        self.source, self.texts = content.source, content.texts
+        self._table = content.snapshot.number
+        self._journal = JournalWriter(folder / CHANGES, content.reader.number, content.reader.offset)
+        if self.number > self._table:
+            self.write_table()
+
+    @property
+    def number(self) -> int:
+        """Return the number of the last change."""
+        return self._journal.number
+
+    @property
+    def broken(self) -> str:
+        """Return why this writer writes no more, "" if it does; another one can begin in its place."""
+        return self._journal.broken
+
+    def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+        """Add texts, or replace those with a known id; they are on disk when this returns. Return the counts."""
+        new = sum(one not in self.texts for one, _ in texts)
+        fresh = [(one, text) for one, text in texts if one not in self.texts or self.texts[one].text != text]
+        self._change(fresh, ())
+        return {"added": new, "changed": len(fresh) - new, "same": len(texts) - len(fresh)}
+
+    def remove(self, ids: Sequence[str]) -> dict[str, int]:
+        """Remove texts; it is on disk when this returns. Return how many were there, and how many were not."""
+        there = [one for one in ids if one in self.texts]
+        self._change((), there)
+        return {"removed": len(there), "unknown": len(ids) - len(there)}
+
+    def write_table(self) -> Path:
+        """Write all texts as a table, and remove older tables; return its path."""
+        snapshot = _write_table(self.folder, self.source, self.texts, self.number, self._journal.offset)
+        self._table = self.number
+        for path in self.folder.glob("texts-*.jsonl"):
+            if path.name != snapshot.table:
+                path.unlink(missing_ok=True)
+        return self.folder / snapshot.table
+
+    def use_model(self, model: ModelName) -> None:
+        """Name the model that answers from now on."""
+        if not (self.folder / MODEL).exists() or read_model_name(self.folder) != model:
+            write_json(self.folder / MODEL, asdict(model))
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self._journal.close()
+        self._stack.close()
+
+    def _change(self, put: Sequence[tuple[str, str]], removed: Sequence[str]) -> None:
+        if put or removed:
+            apply(self.texts, self._journal.append(put, removed))
+            if self.number - self._table >= EVERY:
+                try:
+                    self.write_table()
+                except BadFile as error:
+                    # The change itself is on disk.
+                    logger.warning("the table of all known texts was not written: %s", error)
+
+
+def _about(folder: Path) -> tuple[Source, Snapshot]:
+    content = read_json(folder / ABOUT, ["source", "snapshot"], CURE)
+    try:
+        return Source(**content["source"]), Snapshot(**content["snapshot"])
+    except TypeError as error:
+        raise BadFile(f"{folder / ABOUT} is not what this al_ray wrote ({error}); {CURE}") from error
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read ({error.strerror}); {CURE}") from error
+
+
+def _write_table(folder: Path, source: Source, texts: Texts, number: int, offset: int) -> Snapshot:
+    name, content = f"texts-{number}.jsonl", hashlib.sha256()
+
+    def write(aside: Path) -> None:
+        with aside.open("wb") as file:
+            for line in _lines(texts):
+                content.update(line)
+                file.write(line)
+
+    in_one_step(folder / name, write)
+    snapshot = Snapshot(name, content.hexdigest(), number, offset)
+    about: dict[str, Any] = {"source": asdict(source), "snapshot": asdict(snapshot)}
+    write_json(folder / ABOUT, about)
+    return snapshot
+
+
+def _lines(texts: Mapping[str, KnownText]) -> Iterable[bytes]:
+    for one, known in texts.items():
+        # Escaped: other line ends than \n, which some readers of JSON lines take for one, are then in no line.
+        yield json.dumps({"id": one, "text": known.text, "cluster": known.cluster}).encode() + b"\n"
