@@ -71,7 +71,8 @@ def installed_with(requirements: list[str]) -> dict[str, str]:
 
 def test_what_is_installed_is_what_is_pinned():
     """Local version tags such as +cpu aside."""
-    installed = installed_with([*MAIN, *EXTRAS["demo"], *EXTRAS["onnx", "serve"], *EXTRAS["test"], *EXTRAS["dev"]])
+    extras = "demo", "onnx", "serve", "test", "dev"
+    installed = installed_with([*MAIN, *(requirement for name in extras for requirement in EXTRAS[name])])
     assert len(installed) > 50, "the walk went nowhere"
     # The CUDA packages of a CUDA build of torch are pinned by torch itself (see the head of constraints.txt).
     pinned = {name: version for name, version in installed.items() if not re.match(r"nvidia-|cuda-|triton", name)}
