@@ -26,7 +26,7 @@ from al_ray.training.saved_model import write_model
 from tests.apps.audit.test_audit_job import run_folder
 from tests.apps.serving.serving_process import ServingProcess
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.long]
 TOKEN = "0123456789abcdef"
 QUERIES = ("abcd", "just a text", "xyz 12")
 
