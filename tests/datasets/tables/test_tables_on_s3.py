@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,9 +41,10 @@ def both(server: Server, tmp_path: Path) -> tuple[Path, str]:
     return tmp_path, tmp_path.name
 
 
-def source(*files: Path | str, **more: object) -> OwnTexts:
+def source(*files: Path | str, **more: Any) -> OwnTexts:
     left = paths_of(files)
-    return OwnTexts(left=left if len(left) > 1 else left[0], text_columns="words", id_column="key", **more)
+    tables = left if len(files) > 1 else left[0]
+    return OwnTexts(left=tables, text_columns="words", id_column="key", **more)
 
 
 @pytest.mark.parametrize("names", [["t.csv"], ["t.jsonl"], ["t.parquet"], ["t.csv", "t.jsonl", "t.parquet"]])
