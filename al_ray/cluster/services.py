@@ -192,9 +192,9 @@ def _refuse_beyond_gpus(config: RunConfig, task: Task) -> None:
     pool, near, scored = _uses_index(config, task)
     if pool and search.neighbours > most:
         raise BadOption(
-            f"Faiss on a GPU gives {most:,} neighbours at most, and the run searches {search.neighbours:,}: leave out "
-            "--gpus-per-shard, or make a run with fewer (jobs.run --search.neighbours), with jobs.run --search.index "
-            "Flat, which has no such limit, or with exact search (--search.kind exact)"
+            f"Faiss on a GPU gives {most:,} neighbours at most, and {search.neighbours:,} are searched: leave out "
+            "--gpus-per-shard, or give jobs.run (or jobs.match) fewer --search.neighbours, --search.index Flat, which "
+            "has no such limit, or --search.kind exact"
         )
     if near and config.evaluation.near_neighbours > most:
         raise BadOption(
@@ -204,8 +204,8 @@ def _refuse_beyond_gpus(config: RunConfig, task: Task) -> None:
         )
     if (pool or near or scored) and "IVF" in search.index and search.nprobe > GPU_NEIGHBOURS:
         raise BadOption(
-            f"Faiss on a GPU searches {GPU_NEIGHBOURS:,} cells at most for a query, and jobs.run --search.nprobe is "
-            f"{search.nprobe:,}: leave out --gpus-per-shard, or make a run with fewer"
+            f"Faiss on a GPU searches {GPU_NEIGHBOURS:,} cells at most for a query, and jobs.run (or jobs.match) "
+            f"--search.nprobe is {search.nprobe:,}: leave out --gpus-per-shard, or give a lower one"
         )
 
 

@@ -148,7 +148,7 @@ class Task:
         """
         split = self.with_positives(name)
         if self.labels_are == "partial":
-            other = "let people or a program label (jobs.run --oracle file)"
+            other = "let people or a program label (jobs.run --oracle file, or --oracle module:function)"
             if name != "train":
                 sample = "jobs.run --dev-labels, " * (name == "dev") + "jobs.audit sample --by-score"
                 other = f"label a sample ({sample}), or {UNMEASURED}"
@@ -164,7 +164,8 @@ class Task:
         split = self.split(name)
         if not len(split.positives):
             cure = (
-                "; prepare the task with labels, or let people or a program label (jobs.run --oracle file)"
+                "; prepare the task with labels, or let people or a program label (jobs.run --oracle file, or --oracle "
+                "module:function)"
                 if name == "train"
                 else f" to measure by; name another split, or {UNMEASURED}"
             )

@@ -66,12 +66,12 @@ def in_one_step(path: StoragePath, write: Callable[[Path], Any], new: bool = Fal
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             write(aside)
-            _sync(aside)
+            sync(aside)
             os.replace(aside, path)
         finally:
             aside.unlink(missing_ok=True)
         # Sync the folder too: otherwise a power cut could lose the file's name, and with it labels that were paid for.
-        _sync(path.parent)
+        sync(path.parent)
 
 
 def refuse_folder(option: str, path: StoragePath) -> None:
@@ -80,7 +80,8 @@ def refuse_folder(option: str, path: StoragePath) -> None:
         raise BadOption(f"{option} {path} is a folder; give the name of a file in it")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Sync a file, or the names in a folder, to disk."""
     written = os.open(path, os.O_RDONLY)
     try:
         os.fsync(written)

@@ -18,7 +18,7 @@ def test_a_split_without_pairs_may_be_left_out_of_what_is_measured(task):
 @pytest.mark.parametrize(
     ("name", "cure"),
     [
-        ("train", "prepare the task with labels, or let people or a program label (jobs.run --oracle file)"),
+        ("train", "or let people or a program label (jobs.run --oracle file, or --oracle module:function)"),
         ("dev", "name another split, or run without a measurement (jobs.run --evaluation.splits without a name)"),
     ],
 )

@@ -186,7 +186,7 @@ def test_an_index_is_measured_and_a_bad_one_told_of(local_ray, place, tmp_path, 
 @pytest.mark.parametrize(
     ("search", "evaluation", "message"),
     [
-        ({"neighbours": 2040, "index": "IVF8,Flat"}, {}, "2,039 neighbours at most, and the run searches 2,040"),
+        ({"neighbours": 2040, "index": "IVF8,Flat"}, {}, "2,039 neighbours at most, and 2,040 are searched"),
         (
             {"kind": "exact", "index": "IVF8,Flat"},
             {"mode": "estimate", "near_neighbours": 2040},

@@ -7,7 +7,9 @@ from typing import Any
 
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
+from al_ray.apps.exporting.check import describe_check
 from al_ray.apps.exporting.facts import Facts, RunFacts
+from al_ray.apps.exporting.int8 import describe_cost
 from al_ray.apps.exporting.options import FOLDER
 from al_ray.core.errors import BadFile
 from al_ray.encoders.prompts import Prompts
@@ -85,12 +87,8 @@ def _of_vectors(record: Mapping[str, Any]) -> Iterator[str]:
     yield f"- Pooling: {record['pooling']}."
     yield f"- Prompts: {Prompts(**record['prompts']).description}."
     if "check" in record:
-        check = record["check"]
-        yield (
-            f"- The ONNX graph (opset {record['opset']}) was compared with torch on {check['texts']:,} texts "
-            f"({check['source']}): the largest difference is {check['largest_component']:.2g} in a component and "
-            f"{check['largest_cosine']:.2g} in a cosine."
-        )
+        check = describe_check(record["check"])
+        yield f"- Largest difference of the ONNX graph (opset {record['opset']}) from torch on {check}."
 
 
 def _of_data(run: RunFacts | None) -> Iterator[str]:
@@ -141,12 +139,7 @@ def _of_precision(run: RunFacts | None, record: Mapping[str, Any]) -> Iterator[s
             f"drawn pairs: {_percent(ap.value)} (95%: {_percent(ap.low)} to {_percent(ap.high)})."
         )
     if "int8" in record:
-        cost = record["int8"]
-        by_fp32, by_int8 = (cost[f"average_precision_{name}"] for name in ("fp32", "int8"))
-        yield (
-            f"- ONNX graphs, every one of {cost['pairs']:,} pairs counted: fp32 {_percent(by_fp32)}, int8 "
-            f"{_percent(by_int8)}, a difference of {100 * (by_int8 - by_fp32):+.2f} points."
-        )
+        yield f"- ONNX graphs, {describe_cost(record['int8'])}."
 
 
 def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:

@@ -1,8 +1,9 @@
 """Whether a graph gives the vectors of torch: on texts of the run, on a text that is truncated, and on single texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -48,11 +49,27 @@ class Differences:
                 f"{self.cosine:.2g} in a cosine, more than {LIMIT:g}; give --format sentence-transformers"
             )
 
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return what export.json says of the check."""
+        return {
+            "texts": self.texts, "source": self.source,
+            "largest_component": self.component, "largest_cosine": self.cosine,
+        }  # fmt: skip
+
+
+def describe_check(check: Mapping[str, Any]) -> str:
+    """Return in words what export.json says of the check."""
+    return (
+        f"{check['texts']:,} texts ({check['source']}): {check['largest_component']:.2g} in a component, "
+        f"{check['largest_cosine']:.2g} in a cosine"
+    )
+
 
 def read_check_texts(file: Path | None, model: MatchingModel, encoder: Encoder) -> CheckTexts:
     """Return the texts to compare: of the file, else train texts of the run, else made of the encoder's vocabulary."""
     if file is not None:
-        return CheckTexts({"left": _read_lines(file)}, f"of {file}")
+        return CheckTexts({"left": read_lines(file)}, f"of {file}")
     if model.run is None:
         return CheckTexts({"left": _made_texts(encoder)}, "made of the vocabulary")
     task, space = model.task, model.task.split("train").space
@@ -116,7 +133,7 @@ def _made_texts(encoder: Encoder) -> list[str]:
     ]
 
 
-def _read_lines(file: Path) -> list[str]:
+def read_lines(file: Path) -> list[str]:
     """Return the first TEXTS lines of a file that are not empty."""
     try:
         lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]

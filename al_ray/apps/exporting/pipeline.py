@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from al_ray.apps.exporting.card import make_card
-from al_ray.apps.exporting.check import Differences, measure_differences, read_check_texts
+from al_ray.apps.exporting.check import describe_check, measure_differences, read_check_texts, read_lines
 from al_ray.apps.exporting.facts import Facts, read_facts
 from al_ray.apps.exporting.folder import CARD, GRAPH, INT8, RECORD, local_folder, read_export
 from al_ray.apps.exporting.graph import INPUTS, OUTPUT, write_graph
-from al_ray.apps.exporting.int8 import dev_split, measure_cost, quantize
+from al_ray.apps.exporting.int8 import describe_cost, dev_split, measure_cost, quantize
 from al_ray.apps.exporting.options import FOLDER, ExportOptions
 from al_ray.apps.exporting.session import OnnxEncoder, refuse_missing_packages, write_tokenizer
 from al_ray.apps.matching.model import MatchingModel
@@ -47,19 +47,10 @@ class ExportResult:
         record = self.record
         yield f"model: {record['model']}, digest {record['digest'][:12]}, as {record['format']}"
         if "check" in record:
-            check = record["check"]
-            yield (
-                f"largest difference from torch on {check['texts']:,} texts ({check['source']}): "
-                f"{check['largest_component']:.2g} in a component, {check['largest_cosine']:.2g} in a cosine"
-            )
+            yield f"largest difference from torch on {describe_check(record['check'])}"
         if "int8" in record:
             cost = record["int8"]
-            by_fp32, by_int8 = (cost[f"average_precision_{name}"] for name in ("fp32", "int8"))
-            yield (
-                f"AP on dev, every one of {cost['pairs']:,} pairs counted: fp32 {100 * by_fp32:.2f}%, int8 "
-                f"{100 * by_int8:.2f}%, a difference of {100 * (by_int8 - by_fp32):+.2f} points; "
-                f"{cost['bytes'] / record['bytes']:.0%} of the size"
-            )
+            yield f"AP on dev, {describe_cost(cost)}; {cost['bytes'] / record['bytes']:.0%} of the size"
         if self.unchanged:
             yield f"{self.path} already holds this export"
 
@@ -73,7 +64,7 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
         refuse_missing_packages()
     folder, facts = local_folder(out), read_facts(model)
     earlier = read_export(folder, facts.digest, options.format)
-    made_from = _made_from(options, facts)
+    made_from = export_digest(options, facts)
     if earlier is not None and earlier["made_from"] == made_from:
         return ExportResult(folder, earlier, unchanged=True)
     source = fetched(storage_path(model.model.path)).resolve()
@@ -102,12 +93,12 @@ def _load(model: MatchingModel) -> Encoder:
     return encoder
 
 
-def _made_from(options: ExportOptions, facts: Facts) -> str:
+def export_digest(options: ExportOptions, facts: Facts) -> str:
     """Return the digest of all that decides an export."""
     packages = FOLDER_PACKAGES if options.format == FOLDER else ONNX_PACKAGES
-    texts = None if options.texts is None else str(options.texts)
-    asked = {**asdict(options), "texts": texts}
-    return input_digest([FORMAT_VERSION, asked, facts.as_dict(), {name: version(name) for name in packages}])
+    texts = None if options.texts is None else read_lines(options.texts)
+    given, versions = {**asdict(options), "texts": texts}, {name: version(name) for name in packages}
+    return input_digest([FORMAT_VERSION, given, facts.as_dict(), versions])
 
 
 def _about(options: ExportOptions, model: MatchingModel, facts: Facts, encoder: Encoder) -> dict[str, Any]:
@@ -146,7 +137,7 @@ def _write_onnx(
         "output": OUTPUT,
         "opset": opset,
         "bytes": _bytes(aside, GRAPH),
-        "check": _check_record(differences),
+        "check": differences.record,
     }
     if split is not None:
         watch("quantise the graph", 0, 1)
@@ -154,15 +145,6 @@ def _write_onnx(
         graphs = {"fp32": exported, "int8": OnnxEncoder(aside / INT8, encoder.prompts, threads)}
         about["int8"] = {"graph": INT8, "bytes": _bytes(aside, INT8)} | measure_cost(model, split, graphs, watch)
     return about
-
-
-def _check_record(differences: Differences) -> dict[str, Any]:
-    return {
-        "texts": differences.texts,
-        "source": differences.source,
-        "largest_component": differences.component,
-        "largest_cosine": differences.cosine,
-    }
 
 
 def _bytes(folder: Path, graph: str) -> int:

@@ -1,6 +1,6 @@
 """Options of the command match."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from al_ray.core.config.bounds import Between, Group, check_bounds
@@ -23,7 +23,8 @@ class MatchSearchConfig:
     """exact: compare all pairs. knn: compare every left text with its nearest right texts alone, found by a Faiss
     index. For millions of texts; not with --into."""
     neighbours: Annotated[int, Between(1, 1_000_000)] = 100
-    """Right texts with which each left text is compared by knn."""
+    """Right texts with which each left text is compared by knn. --assign best and mutual look for as many as can
+    decide: 1, and as many more as a text has pairs labelled no."""
     index: str = "Flat"
     """Index of knn: a Faiss index-factory string. Flat finds all of the nearest; IVF1000,Flat is quicker and misses
     some. Which share it finds is measured on 256 texts and written to match.json."""
@@ -34,12 +35,44 @@ class MatchSearchConfig:
         """Raise BadOption for an empty name, or for an index that exact search does not use."""
         if not self.index:
             raise BadOption("--search.index is empty; give an index, such as Flat")
-        if self.kind == "exact" and (self.neighbours, self.index, self.nprobe) != (100, "Flat", 10):
+        if self.kind == "exact" and replace(self, kind="knn") != MatchSearchConfig("knn"):
             raise BadOption("--search.neighbours, --search.index and --search.nprobe go with --search.kind knn; add it")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatchOptions:
+class CutoffOptions:
+    """The lowest score of a match: one of several ways to give it, or none."""
+
+    at_score: Annotated[float | None, CUTOFF, Between(-2, 2)] = None
+    """Lowest score of a match: the cosine, or with --scoring.neighbourhood the cosine less what that
+    subtracts."""
+    at_p: Annotated[float | None, CUTOFF, Between(0, 1)] = None
+    """Lowest probability of a match, of a model whose probabilities were calibrated (docs/audit.md)."""
+    at_boundary: Annotated[bool, CUTOFF] = False
+    """Match at or above the model's boundary: the score at which p is 1/2. Without calibration p is no probability."""
+    precision: Annotated[float | None, CUTOFF, Between(0, 1)] = None
+    """Match at the threshold that evaluate --threshold-for precision=P (or audit estimate) stored with the model."""
+    recall: Annotated[float | None, CUTOFF, Between(0, 1)] = None
+    """Match at the threshold that evaluate --threshold-for recall=R stored with the model."""
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for a value out of bounds, or for more than one cutoff."""
+        check_bounds(self)
+        given = [name for name, value in self.cutoffs.items() if value is not None and value is not False]
+        if len(given) > 1:
+            raise BadOption(f"{' and '.join(given)} are two cutoffs; give one of them")
+
+    @property
+    def cutoffs(self) -> dict[str, float | None]:
+        """Return the options that give a cutoff, by their names on the command line."""
+        return {
+            "--at-score": self.at_score, "--at-p": self.at_p, "--at-boundary": self.at_boundary,
+            "--precision": self.precision, "--recall": self.recall,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchOptions(CutoffOptions):
     """Which texts are matched, above which score, and which of the pairs above it are matches."""
 
     left: TablePaths | None = None
@@ -66,18 +99,6 @@ class MatchOptions:
     clusters: Clustering | None = None
     """Of one collection: how matches make clusters. components: texts that a chain of matches connects; average:
     average linkage, which does not join by chains. Default: components."""
-    at_score: Annotated[float | None, CUTOFF, Between(-2, 2)] = None
-    """Match pairs with at least this score: the cosine, or with --scoring.neighbourhood the cosine less what that
-    subtracts."""
-    at_p: Annotated[float | None, CUTOFF, Between(0, 1)] = None
-    """Match pairs with at least this probability, of a model whose probabilities were calibrated (docs/audit.md)."""
-    at_boundary: Annotated[bool, CUTOFF] = False
-    """Match pairs at or above the model's boundary, where its score is 1/2. Without calibration that is no
-    probability."""
-    precision: Annotated[float | None, CUTOFF, Between(0, 1)] = None
-    """Match at the threshold that evaluate --threshold-for precision=P (or audit estimate) stored with the model."""
-    recall: Annotated[float | None, CUTOFF, Between(0, 1)] = None
-    """Match at the threshold that evaluate --threshold-for recall=R stored with the model."""
     best: Annotated[int | None, CUTOFF, Between(1, MOST_MATCHES)] = None
     """Match the N pairs with the highest scores."""
     search: MatchSearchConfig = field(default_factory=MatchSearchConfig)
@@ -108,10 +129,7 @@ class MatchOptions:
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or for more than one cutoff."""
-        check_bounds(self)
-        given = [name for name, value in self.cutoffs.items() if value is not None and value is not False]
-        if len(given) > 1:
-            raise BadOption(f"{' and '.join(given)} are two cutoffs; give one of them")
+        super().__post_init__()
         if self.left is None and self.right is None:
             raise BadOption("no texts to match are given; give --left FILE")
         if self.suggest is not None and not self.drift:
@@ -131,7 +149,4 @@ class MatchOptions:
     @property
     def cutoffs(self) -> dict[str, float | None]:
         """Return the options that give a cutoff, by their names on the command line."""
-        return {
-            "--at-score": self.at_score, "--at-p": self.at_p, "--at-boundary": self.at_boundary,
-            "--precision": self.precision, "--recall": self.recall, "--best": self.best,
-        }  # fmt: skip
+        return {**super().cutoffs, "--best": self.best}

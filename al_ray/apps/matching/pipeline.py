@@ -111,7 +111,7 @@ def match_texts(
             about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
             ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
             write_state(out, MatchState(1, place.name, scored, *_labelled(matching), ids, following, about))
-        added = {"made_from": made_from, "search": asdict(options.search) | {"recall": found.recall}} | drift
+        added = {"made_from": made_from, "search": found.search} | drift
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
     return MatchResult(task, matches, record, report)
 

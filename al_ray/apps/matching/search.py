@@ -1,8 +1,10 @@
 """Find the pairs that may be matches, on the shards of a pool: all above a cutoff, or the best of every text."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +13,11 @@ from al_ray.apps.matching.decisions import PairDecisions
 from al_ray.apps.matching.estimate import draw_texts, estimate_pairs
 from al_ray.apps.matching.options import Assignment, MatchSearchConfig
 from al_ray.cluster.pool.sharded_pool import ShardedPool
-from al_ray.cluster.pool.sharded_retriever import PoolSearch, Query
+from al_ray.cluster.pool.sharded_retriever import RECALL_QUERIES, PoolSearch, Query
 from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
-from al_ray.core.pairs import as_pairs, is_in
+from al_ray.core.pairs import PairSpace, as_pairs, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
 from al_ray.search.kmeans import shared_cells
@@ -26,15 +28,15 @@ CURE = "give a higher --most, or match all texts with a higher cutoff or --best 
 
 
 @dataclass(frozen=True)
-class Found:
-    """The pairs among which matches are assigned, with their scores, by key.
+class FoundPairs:
+    """The pairs among which matches are assigned, with their scores, by key; and how they were looked for.
 
-    recall: the share of the nearest right texts that the index finds, on a sample of left texts; None if all pairs were
-    compared.
+    search: as match.json has it: kind, and of a search by neighbours also their number, the index with its nprobe, and
+    the recall: the share of these neighbours that the index finds, of a sample of `recall_texts` left texts.
     """
 
     candidates: Candidates
-    recall: float | None = None
+    search: Mapping[str, Any]
 
 
 def refuse_search(config: MatchSearchConfig, model: Model, task: Task, split: Split, rule: Assignment) -> None:
@@ -69,7 +71,7 @@ def find_candidates(
     assign: Assignment,
     decisions: PairDecisions,
     seed: int,
-) -> Found:
+) -> FoundPairs:
     """Find the pairs among which matches are assigned.
 
     They are the pairs labelled yes, and of the others, without those labelled no: all pairs with at least the score of
@@ -77,15 +79,29 @@ def find_candidates(
     than the cutoff allows; before the search, if an estimate from a sample of texts, drawn by the seed, says so. If
     the pool is searched by neighbours, only the pairs of each left text with its nearest right texts count.
     """
-    recalls = list[float]()
-    search = PoolSearch(pool, split, recalls.append, replace(pool.search, ordered_pairs=False))
-    if assign in ("best", "mutual"):
-        found = (_best if search.config.kind == "exact" else _nearest)(search, model, decisions)
+    recalls, config = list[float](), replace(pool.search, ordered_pairs=False)
+    of_each = assign in ("best", "mutual")
+    if of_each:
+        config = replace(config, neighbours=min(config.neighbours, 1 + _most_refused(split.space, decisions)))
+    search = PoolSearch(pool, split, recalls.append, config)
+    if of_each:
+        found = (_best if config.kind == "exact" else _nearest)(search, model, decisions)
     else:
         found = _above(search, model, cutoff, decisions, seed)
     by_people = decisions.yes[~is_in(decisions.yes, np.sort(found.keys))]
     scores = pool.scores(model, split, split.space.pairs(by_people))
-    return Found(found.joined(Candidates(by_people, scores)), recalls[-1] if recalls else None)
+    record: dict[str, Any] = {"kind": config.kind}
+    if config.kind == "knn":
+        record |= {"neighbours": config.neighbours, "index": config.index, "nprobe": config.nprobe}
+        record |= {"recall": recalls[-1], "recall_texts": min(RECALL_QUERIES, len(split.space.left))}
+    return FoundPairs(found.joined(Candidates(by_people, scores)), record)
+
+
+def _most_refused(space: PairSpace, decisions: PairDecisions) -> int:
+    """Return the most pairs of one left text that were labelled no: of its nearest so many may be left out."""
+    pairs = space.pairs(decisions.no)
+    texts = pairs.ravel() if space.symmetric else pairs[:, 0]
+    return int(np.unique(texts, return_counts=True)[1].max(initial=0))
 
 
 def cosines_of(pool: ShardedPool, split: Split, model: Model, candidates: Candidates) -> Floats:

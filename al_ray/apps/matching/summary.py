@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from al_ray.cluster.pool.sharded_retriever import RECALL_QUERIES
 from al_ray.storage.uri import StoragePath
 
 
@@ -39,13 +38,14 @@ def compared(record: Mapping[str, Any]) -> str:
     search = record.get("search", {"kind": "exact"})
     if search["kind"] == "exact":
         return "all of them were compared"
-    nearest = f"each text was compared with its {search['neighbours']:,} nearest alone"
+    nearest = "nearest" if search["neighbours"] == 1 else f"{search['neighbours']:,} nearest"
+    compared_with = f"each text was compared with its {nearest} alone"
     if search["index"] == "Flat":
-        return nearest
+        return compared_with
     probed = f", nprobe {search['nprobe']}" if search["index"].startswith("IVF") else ""
     return (
-        f"{nearest}; the index ({search['index']}{probed}) finds {100 * search['recall']:.1f}% of these (measured on "
-        f"{min(RECALL_QUERIES, record['left']):,} texts)"
+        f"{compared_with}; the index ({search['index']}{probed}) finds {100 * search['recall']:.1f}% of these "
+        f"(measured on {search['recall_texts']:,} texts)"
     )
 
 

@@ -6,13 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from al_ray.apps.serving.index import KnownIndex
+from al_ray.core.candidates import margin
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Vectors, paired_scores
 
 QUERIES, COLUMNS = 64, 65_536  # Queries and known texts of a product.
-MARGIN = 4e-6
-"""Products in float32 within this of the last one that is taken are computed again in float64."""
 SPARE = 64
 """Rows that are asked of an index beyond the number that is sought, as some of them may have been removed."""
 
@@ -102,7 +101,8 @@ class Catalogue:
         known = self._vectors[rows].astype(np.float32, copy=False)
         products = block.astype(np.float32, copy=False) @ known.T
         last = max(0, len(rows) - count)
-        least = np.partition(products, last, axis=1)[:, last] - MARGIN
+        # Products in float32 this near the last one that is taken are computed again in float64.
+        least = np.partition(products, last, axis=1)[:, last] - 2 * margin(block.shape[1])
         for own, bound, found in zip(products, least, candidates, strict=True):
             found.append(rows[own >= bound])
 

@@ -11,6 +11,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.rng import generator
 from al_ray.core.vectors import Block, Vectors
 from al_ray.search.faiss_index import DistanceIndex, exact_nearest
+from al_ray.search.merge import recall
 from al_ray.storage.files import in_one_step, read_json, write_json
 
 SAMPLE, NEIGHBOURS = 200, 10
@@ -79,5 +80,4 @@ def measure_recall(index: DistanceIndex, vectors: Vectors) -> float:
     truth = exact_nearest(Block(np.arange(len(vectors)), vectors), queries, count, "l2")[0]
     found = index.nearest(queries, count)[0]
     # The first is the text itself. A text as near as the last one that is sought counts as found.
-    within = (found[:, 1:] <= truth[:, -1:] + CLOSE).sum(axis=1)
-    return float(np.minimum(within, count - 1).sum() / ((count - 1) * len(rows)))
+    return recall(-found[:, 1:], -truth[:, 1:], CLOSE)

@@ -14,6 +14,7 @@ from pathlib import Path
 from zlib import crc32
 
 from al_ray.core.errors import BadFile
+from al_ray.storage.files import sync
 
 CURE = "restore the file from a copy, or make another --store"
 
@@ -36,27 +37,34 @@ class JournalReader:
     def __init__(self, path: Path, number: int = 0, offset: int = 0) -> None:
         """number: of the last change before byte `offset`, where reading begins."""
         self.path, self.number, self.offset = path, number, offset
+        self._last = b""
 
     def read_new(self) -> list[Change]:
         """Return the complete changes since the last call; BadFile if one is damaged or the file is gone.
 
-        After an error nothing counts as read.
+        After an error nothing counts as read. A change that was read before its writer failed to sync it, and took it
+        back, is an error, too: what was read last is compared with what is there now.
         """
         try:
             with self.path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size < self.offset:
                     raise BadFile(f"{self.path} has {size:,} bytes and had {self.offset:,}; {CURE}")
-                file.seek(self.offset)
+                file.seek(self.offset - len(self._last))
                 content = file.read()
         except OSError as error:
             raise BadFile(f"{self.path} cannot be read ({error.strerror}); {CURE}") from error
+        if not content.startswith(self._last):
+            raise BadFile(f"{self.path}: change {self.number:,} is another one than before; {CURE}")
         changes, offset = list[Change](), self.offset
         # Not splitlines(), which takes other bytes for the end of a line, too.
-        for line in content.split(b"\n")[:-1]:
+        lines = content[len(self._last) :].split(b"\n")[:-1]
+        for line in lines:
             changes.append(_parsed(line, self.number + len(changes) + 1, f"{self.path}, byte {offset:,}"))
             offset += len(line) + 1
         self.number, self.offset = self.number + len(changes), offset
+        if lines:
+            self._last = lines[-1] + b"\n"
         return changes
 
 
@@ -71,7 +79,7 @@ class JournalWriter:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             os.ftruncate(self._file, offset)
             os.fsync(self._file)
-            sync_folder(path.parent)
+            sync(path.parent)
         except OSError as error:
             raise BadFile(f"{path} cannot be written ({error.strerror}); make room, or give another --store") from error
 
@@ -98,15 +106,6 @@ class JournalWriter:
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync a folder to disk, so that a new name in it survives a power cut."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _line(change: Change) -> bytes:

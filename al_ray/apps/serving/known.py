@@ -1,7 +1,6 @@
 """Read --known: a table, a task folder, or a folder of matches with its clusters."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from al_ray.apps.matching.folder import RECORD
 from al_ray.apps.matching.incremental.state import STATE, read_state
@@ -30,7 +29,8 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
         symmetric, texts = _of_task(task, state.clusters.tolist() if task.symmetric else None)
     elif (known / RECORD).is_file():
         raise BadOption(
-            f"--known {known} has matches of a task folder, without their texts; give --known the task folder"
+            f"--known {known} has matches and not their texts, because it was made of a task folder or with "
+            "--search.kind knn; give --known that task folder, or the table"
         )
     else:
         symmetric = not needs_two_sides(model.model, model.config) and (model.run is None or model.task.symmetric)
@@ -58,8 +58,6 @@ def _of_task(task: Task, clusters: list[int] | None) -> tuple[bool, Texts]:
 
 
 def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corpus:
-    if not isinstance(options.known, Path):
-        raise BadOption(f"--known {options.known} is a table on an object store; copy it to a file")
     if options.known.is_dir():
         raise BadOption(
             f"--known {options.known} is a folder without a task or matches of tables; give a table, a task folder, or "

@@ -1,11 +1,11 @@
 """Options of the command serve, which are also the arguments of the application in a config file of Serve."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from al_ray.apps.matching.options import CUTOFF, TABLE, MatchOptions
-from al_ray.core.config.bounds import Between, Group, check_bounds
+from al_ray.apps.matching.options import TABLE, CutoffOptions, MatchOptions
+from al_ray.core.config.bounds import Between, Group
 from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.format_options import ColumnNames
 from al_ray.datasets.tables.reader import Format
@@ -15,7 +15,7 @@ LIMITS, RESOURCES = Group("limits"), Group("replicas")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions:
+class ServeOptions(CutoffOptions):
     """Which texts are matched by which model, what one request may ask for, and on how many replicas."""
 
     model: StoragePath
@@ -26,18 +26,8 @@ class ServeOptions:
     store: Path
     """Folder of the known texts as they change: each change is on disk before it is acknowledged."""
     limit: Annotated[int, Between(1, 10_000)] = 10
-    """Matches of a text at most, the best first. A request may ask for fewer."""
-    at_score: Annotated[float | None, CUTOFF, Between(-2, 2)] = None
-    """Answer matches with at least this score: the cosine, or with --scoring.neighbourhood the cosine less what that
-    subtracts. Without a cutoff: the one threshold that is stored with the model, or none."""
-    at_p: Annotated[float | None, CUTOFF, Between(0, 1)] = None
-    """Answer matches with at least this probability, of a model whose probabilities were calibrated (docs/audit.md)."""
-    at_boundary: Annotated[bool, CUTOFF] = False
-    """Answer matches at or above the model's boundary, where its score is 1/2."""
-    precision: Annotated[float | None, CUTOFF, Between(0, 1)] = None
-    """Answer matches at the threshold that evaluate --threshold-for precision=P stored with the model."""
-    recall: Annotated[float | None, CUTOFF, Between(0, 1)] = None
-    """Answer matches at the threshold that evaluate --threshold-for recall=R stored with the model."""
+    """Matches of a text at most, the best first. A request may ask for fewer. Without a cutoff the lowest score is the
+    one threshold that is stored with the model, or none."""
     exact_texts: Annotated[int, Between(0, 100_000_000)] = 200_000
     """Known texts up to which all are compared with each text of a request; more are searched by a Faiss index."""
     index: str = "auto"
@@ -78,24 +68,13 @@ class ServeOptions:
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or for options that exclude one another."""
-        check_bounds(self)
-        given = [name for name, value in self.cutoffs.items() if value is not None and value is not False]
-        if len(given) > 1:
-            raise BadOption(f"{' and '.join(given)} are two cutoffs; give one of them")
+        super().__post_init__()
         if self.most_replicas is not None and self.most_replicas < self.replicas:
             raise BadOption(
                 f"--most-replicas is {self.most_replicas} and --replicas {self.replicas}; give as many or more"
             )
 
-    @property
-    def cutoffs(self) -> dict[str, float | None]:
-        """Return the options that give a cutoff, by their names on the command line."""
-        return {
-            "--at-score": self.at_score, "--at-p": self.at_p, "--at-boundary": self.at_boundary,
-            "--precision": self.precision, "--recall": self.recall,
-        }  # fmt: skip
-
     def for_matching(self, **more: Any) -> MatchOptions:
         """Return the same cutoff and table as options of the command match."""
-        names = ("at_score", "at_p", "at_boundary", "precision", "recall", "text_columns", "id_column", "format")
-        return MatchOptions(left=Path(str(self.known)), **{name: getattr(self, name) for name in names} | more)
+        names = *(one.name for one in fields(CutoffOptions)), "text_columns", "id_column", "format"
+        return MatchOptions(left=self.known, **{name: getattr(self, name) for name in names} | more)

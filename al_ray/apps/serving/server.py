@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any
@@ -18,7 +19,16 @@ from al_ray.apps.serving.app import NAME, PATIENCE, make_application
 from al_ray.apps.serving.known import read_known, refuse_one_set
 from al_ray.apps.serving.matcher import cutoff_of
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.store import ModelName, Source, StoreWriter, Texts, make_store, read_source, read_store
+from al_ray.apps.serving.store import (
+    ModelName,
+    Source,
+    StoreWriter,
+    Texts,
+    make_store,
+    read_source,
+    read_store,
+    refuse_other_folder,
+)
 from al_ray.apps.serving.token import LOOPBACK, token_digest
 from al_ray.cluster.session import refuse_unshared, session
 from al_ray.core.config.cluster import ClusterConfig
@@ -44,7 +54,7 @@ class Plan:
         name = self.model.path if self.model.round is None else f"{self.model.path}, round {self.model.round}"
         yield f"model: {name}, digest {self.model.model.digest[:16]}"
         cutoff = cutoff_of(options, self.model)
-        yield f"cutoff: {cutoff.source}" + (f", score {cutoff.score:.4f}" if cutoff.count else "")
+        yield f"cutoff: {cutoff.source}" + (f", score {cutoff.score:.4f}" if cutoff.score > -inf else "")
         where = f"from {options.known}" if self.is_new else f"in {options.store} after change {self.sequence:,}"
         characters = sum(len(known.text) for known in self.texts.values())
         yield f"known texts: {len(self.texts):,} {where}, {characters / 1e6:,.1f} million characters"
@@ -64,10 +74,7 @@ def plan(options: ServeOptions) -> Plan:
         raise BadOption(f"--known {options.known} has no texts; give a table with one at least")
     there = read_source(options.store)
     if there is None:
-        if options.store.exists() and (
-            not options.store.is_dir() or any(path.name != ".lock" for path in options.store.iterdir())
-        ):
-            raise WrongFolder(f"{options.store} is no store and not empty; give --store a folder of its own")
+        refuse_other_folder(options.store)
         return Plan(model, source, texts, 0, True)
     if there.digest != source.digest:
         raise WrongFolder(

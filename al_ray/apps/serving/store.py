@@ -26,7 +26,7 @@ from al_ray.storage.files import in_one_step, read_json, write_json
 from al_ray.storage.lock import locked
 
 logger = logging.getLogger(__name__)
-ABOUT, CHANGES, MODEL = "store.json", "changes.log", "model.json"
+ABOUT, CHANGES, MODEL, FIRST_TABLE = "store.json", "changes.log", "model.json", "texts-0.jsonl"
 CURE = "restore it, or make another --store"
 EVERY = 1_000
 """Changes after which a new table is written."""
@@ -109,10 +109,26 @@ def make_store(folder: Path, source: Source, texts: Texts) -> None:
     with locked(folder):
         if (folder / ABOUT).exists():
             return
-        if any(path.name != ".lock" for path in folder.iterdir()):
-            raise WrongFolder(f"{folder} is no store and not empty; give --store a folder of its own")
+        refuse_other_folder(folder)
         JournalWriter(folder / CHANGES, 0, 0).close()
         _write_table(folder, source, texts, 0, 0)
+
+
+def refuse_other_folder(folder: Path) -> None:
+    """Raise WrongFolder if a folder has files that are not those of a store whose making was stopped."""
+    if not folder.exists():
+        return
+    if not folder.is_dir() or any(_is_foreign(path) for path in folder.iterdir()):
+        raise WrongFolder(f"{folder} is no store and not empty; give --store a folder of its own")
+
+
+def _is_foreign(path: Path) -> bool:
+    if path.name == CHANGES:
+        # A log with changes is of a store whose store.json was lost.
+        return path.stat().st_size > 0
+    # Files are written under a name with a dot before it, and renamed.
+    own = path.name.startswith((f".{FIRST_TABLE}.", f".{ABOUT}."))
+    return not (own or path.name in (".lock", FIRST_TABLE))
 
 
 def read_source(folder: Path) -> Source | None:

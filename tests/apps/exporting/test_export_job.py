@@ -12,6 +12,9 @@ from sentence_transformers import SentenceTransformer
 
 import al_ray
 from al_ray.apps.exporting import check, session
+from al_ray.apps.exporting.facts import Facts
+from al_ray.apps.exporting.options import ExportOptions
+from al_ray.apps.exporting.pipeline import export_digest
 from al_ray.apps.exporting.session import BATCH, OnnxEncoder
 from al_ray.cli import export
 from al_ray.cli._shared import entry
@@ -178,6 +181,15 @@ def test_texts_are_those_of_the_file(tmp_path, ran):
     ]
     assert texts[0] == ["how to swim", "who is king"]
     assert len(texts[1]) == 1000
+
+
+def test_other_texts_under_the_same_name_make_another_export(tmp_path):
+    file, facts = tmp_path / "texts.txt", Facts("digest", {})
+    options, digests = ExportOptions(format="onnx", texts=file), list[str]()
+    for content in ("how to swim\n", "who is king\n", "how to swim\n\n"):
+        file.write_text(content, encoding="utf-8")
+        digests.append(export_digest(options, facts))
+    assert digests[0] == digests[2] != digests[1]
 
 
 def test_texts_of_the_train_split_are_at_most_a_thousand_of_both_sides(make_task):

@@ -1,6 +1,7 @@
 """jobs.match --search.kind knn on a real Ray: against a sort of all pairs, against exact search, and its recall."""
 
 import json
+from collections import Counter
 
 from al_ray.core.task import Task
 from tests.apps.matching.test_match_job import do, labelled, ran, refused, scores_by_loops, tables, written
@@ -37,18 +38,21 @@ def test_with_as_many_neighbours_as_texts_the_matches_are_those_of_exact_search(
         do(monkeypatch, f"{line} --out {tmp_path / f'{name}-exact'}")
         do(monkeypatch, f"{line} {KNN} 1000 --out {tmp_path / f'{name}-knn'}")
         assert list(written(tmp_path / f"{name}-knn").items()) == list(written(tmp_path / f"{name}-exact").items())
+    refused_pairs = labelled(run, "no")
+    most = max(Counter(text for pair in refused_pairs for text in (pair if task.symmetric else pair[:1])).values())
+    assert json.loads((tmp_path / "best-knn/match.json").read_text())["search"]["neighbours"] == 1 + most
 
 
 def test_the_recall_of_an_index_is_measured_and_said(ran, monkeypatch, capsys, tmp_path):
     run, task = ran
-    line = f"--model {run} {tables(task, tmp_path)} --assign best {KNN} 5 --search.index IVF8,Flat --search.nprobe 1"
-    do(monkeypatch, f"{line} --out {tmp_path / 'out'}")
+    line = f"--model {run} {tables(task, tmp_path)} --assign all --at-score -2 {KNN} 5"
+    do(monkeypatch, f"{line} --search.index IVF8,Flat --search.nprobe 1 --out {tmp_path / 'out'}")
     search = json.loads((tmp_path / "out/match.json").read_text())["search"]
+    texts = len(task.split("train").space.left)
     assert search | {"recall": 0} == {
-        "kind": "knn", "neighbours": 5, "index": "IVF8,Flat", "nprobe": 1, "recall": 0,
+        "kind": "knn", "neighbours": 5, "index": "IVF8,Flat", "nprobe": 1, "recall": 0, "recall_texts": texts,
     }  # fmt: skip
     assert 0.2 < search["recall"] < 1
-    texts = len(task.split("train").space.left)
     share = f"(IVF8,Flat, nprobe 1) finds {100 * search['recall']:.1f}% of these (measured on {texts} texts)"
     assert share in capsys.readouterr().out
 

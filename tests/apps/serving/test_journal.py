@@ -154,6 +154,45 @@ def test_a_store_is_not_made_where_something_else_is(tmp_path):
         make_store(tmp_path, SOURCE, FIRST)
 
 
+@pytest.mark.parametrize("left", ["log", "part of a table", "table", "part of store.json"])
+def test_a_store_whose_making_was_stopped_is_made_by_the_same_command(tmp_path, left):
+    made = make(tmp_path / "whole")
+    folder = tmp_path / "store"
+    folder.mkdir()
+    (folder / CHANGES).touch()
+    if left != "log":
+        half = (made / "texts-0.jsonl").read_bytes()[:9]
+        (folder / (".texts-0.jsonl.77" if left == "part of a table" else "texts-0.jsonl")).write_bytes(half)
+    if left == "part of store.json":
+        (folder / f".{ABOUT}.77").write_text("{")
+    make(folder)
+    assert read_store(folder).texts == FIRST
+
+
+def test_a_log_with_changes_and_without_its_store_is_kept(tmp_path):
+    store = StoreWriter(make(tmp_path / "store"))
+    store.put([("c", "one")])
+    store.close()
+    (tmp_path / "store" / ABOUT).unlink()
+    with pytest.raises(WrongFolder, match="is no store and not empty"):
+        make(tmp_path / "store")
+    assert b"one" in (tmp_path / "store" / CHANGES).read_bytes()
+
+
+def test_a_reader_notices_that_a_change_was_taken_back_and_another_stands_there(tmp_path):
+    writer, reader = JournalWriter(tmp_path / "log", 0, 0), JournalReader(tmp_path / "log")
+    end = writer.offset
+    writer.append([("a", "x")], ())
+    reader.read_new()
+    writer.close()
+    # As after a failed sync: the next writer begins where the last acknowledged change ends.
+    writer = JournalWriter(tmp_path / "log", 0, end)
+    writer.append([("a", "y")], ())
+    with pytest.raises(BadFile, match="change 1 is another one than before"):
+        reader.read_new()
+    writer.close()
+
+
 def test_a_damaged_table_or_store_is_an_error(tmp_path):
     folder = make(tmp_path / "store")
     (folder / "texts-0.jsonl").write_text('{"id": "a", "text": "other", "cluster": null}\n')

@@ -17,8 +17,10 @@ from al_ray.apps.serving.server import plan, run_server
 from al_ray.apps.serving.store import ModelName, StoreWriter
 from al_ray.apps.serving.token import is_token, read_token, refuse_open, token_digest
 from al_ray.core.errors import BadFile, BadOption, FolderInUse, WrongFolder
+from al_ray.storage.uri import storage_path
 from tests.apps.audit.test_audit_job import run_folder
 from tests.apps.serving.test_serve_killed import other_model
+from tests.storage.s3 import served
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,15 @@ def test_a_plan_says_what_would_be_loaded_and_writes_nothing(options):
     writer.put([("c", "who")])
     writer.close()
     assert list(plan(options).lines(options))[2].startswith(f"known texts: 3 in {options.store} after change 1,")
+
+
+def test_a_table_on_an_object_store_is_known_as_its_file_is(options):
+    with served() as server:
+        with server.store.open_output_stream(f"{server.bucket}/k.csv") as file:
+            file.write(Path(str(options.known)).read_bytes())
+        there = plan(replace(options, known=storage_path(server.uri("k.csv"))))
+    here = plan(options)
+    assert (there.texts, there.source.digest) == (here.texts, here.source.digest)
 
 
 def test_other_known_texts_than_those_of_the_store_are_refused(options):
