@@ -190,7 +190,7 @@ DIGESTS: dict[str, Any] = {
         '{"made_from": {"model": "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"}, "found": 1}',
         "7af0c28bee42f0331d0619ce866499999fe67ac3083012fb29373960689b6ce1",
     ],
-    "grid": "cbc8f448f873",
+    "grid": "752b2ede4de9",
     "cells": [
         {
             "name": "uncertainty-s1-cnn-b100",
@@ -378,7 +378,7 @@ OPTIONS: dict[str, str] = {
         "call_timeout": 120.0, "release_actors": false, "cost_per_pair": null, "max_cost": null}
     """,
     "stop": """
-        {"labels": null, "hours": null, "patience": null, "gain": null}
+        {"labels": null, "hours": null, "patience": null, "gain": null, "match_share": null}
     """,
     "grid": """
         {"concurrent": null, "failures": 2, "mlflow": null, "wandb": null}

@@ -10,7 +10,9 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.bounds import Between, Lifted, check_bounds
 from al_ray.core.errors import BadOption
-from al_ray.metrics.round_comparison import GAIN
+from al_ray.metrics.average_precision import Estimate
+from al_ray.metrics.round_comparison import AGREEMENT, GAIN
+from al_ray.metrics.shares import share_estimate
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,10 @@ class StopConfig:
     the round before: when the 95% interval of the change, by a bootstrap over queries of the same split as for
     patience, lies between -gain and gain. A small split has wide intervals, and they do not tell of the sampling of
     pairs. none lifts an earlier limit."""
+    match_share: Annotated[float | Lifted | None, Between(0.0001, 1)] = None
+    """End after a round whose labels are matches less often than this (0.02: 1 in 50): when the 95% interval of their
+    share lies below it, and the models of this round and of the one before agree on 95% of the labelled pairs or more.
+    Pairs labelled unsure are left out. none lifts an earlier limit."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds."""
@@ -47,6 +53,26 @@ class StopConfig:
 
 
 NEVER = StopConfig()
+SETTLED = 0.95
+"""Share of the labelled pairs on which the models of two rounds agree, from which few matches mean that few are left.
+
+Before that, a round without matches can be one whose pairs teach the model what is no match (docs/labels.md).
+"""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit that a run has reached: the field of StopConfig, its value, and what reached it, in words."""
+
+    name: str
+    value: float
+    reason: str
+
+    @property
+    def by_option(self) -> str:
+        """The limit with the option of jobs.run that sets it."""
+        value = self.value if isinstance(self.value, int) else f"{self.value:g}"
+        return f"--stop.{self.name.replace('_', '-')} {value}: {self.reason}"
 
 
 def end_reason(config: RunConfig, stop: StopConfig, metrics: Sequence[Mapping[str, Any]]) -> str | None:
@@ -56,32 +82,83 @@ def end_reason(config: RunConfig, stop: StopConfig, metrics: Sequence[Mapping[st
         return None
     limit = limit_reached(stop, metrics)
     if limit is not None:
-        other = "lower" if limit.startswith("--stop.gain") else "higher"
-        return f"stopped after {rounds} by {limit}; to resume, rerun the command with a {other} value, or none"
+        other = "lower" if limit.name in ("gain", "match_share") else "higher"
+        return (
+            f"stopped after {rounds} by {limit.by_option}; to resume, rerun the command with a {other} value, or none"
+        )
     reason = f"no unlabelled candidate is left after {rounds}: the run ends below its budget"
     if config.search.kind == "exact" or not STRATEGIES[config.strategy].searches:
         return reason
     return f"{reason} (its candidates are the {config.search.neighbours} nearest of each text: --search.neighbours)"
 
 
-def limit_reached(config: StopConfig, metrics: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the limit that the complete rounds (lines of metrics.jsonl) have reached, in words; None for none."""
+def limit_reached(config: StopConfig, metrics: Sequence[Mapping[str, Any]]) -> Limit | None:
+    """Return the limit that the complete rounds (lines of metrics.jsonl) have reached; None for none."""
     if not metrics:
         return None
     labels, hours = metrics[-1]["labels"], sum(sum(line["seconds"].values()) for line in metrics) / 3600
     if isinstance(config.labels, int) and labels >= config.labels:
-        return f"--stop.labels {config.labels}: the run has {labels:,}"
+        return Limit("labels", config.labels, f"the run has {labels:,}")
     if isinstance(config.hours, int | float) and hours >= config.hours:
-        return f"--stop.hours {config.hours:g}: the rounds took {hours:.2f}"
+        return Limit("hours", float(config.hours), f"the rounds took {hours:.2f}")
     # argmax is the first of equal values: a round that is only as good does not reset patience.
     best = int(np.argmax([line["average_precision"] or 0.0 for line in metrics]))
     waited = len(metrics) - 1 - best
     if isinstance(config.patience, int) and waited >= config.patience:
-        return f"--stop.patience {config.patience}: average precision has not improved since round {best + 1}"
-    change = metrics[-1].get(GAIN)
-    if isinstance(config.gain, int | float) and change is not None:
-        value, low, high = change["value"], change["low"], change["high"]
-        if -config.gain < low and high < config.gain:
-            points = f"{100 * value:+.1f} points (95%: {100 * low:+.1f} to {100 * high:+.1f})"
-            return f"--stop.gain {config.gain:g}: average precision changed by {points} since the round before"
+        return Limit("patience", config.patience, f"average precision has not improved since round {best + 1}")
+    return _settled(config, metrics)
+
+
+def _settled(config: StopConfig, metrics: Sequence[Mapping[str, Any]]) -> Limit | None:
+    """Return the limit on what the last round changed or found that it has reached; None for none."""
+    change, share = metrics[-1].get(GAIN), share_of_matches(metrics)
+    if isinstance(config.gain, int | float) and change is not None and is_small(change, config.gain):
+        reason = f"average precision changed by {points(change)} since the round before"
+        return Limit("gain", float(config.gain), reason)
+    least = config.match_share
+    if isinstance(least, int | float) and share is not None and share.high < least and is_stable(metrics):
+        return Limit("match_share", float(least), found(metrics))
     return None
+
+
+def is_small(change: Mapping[str, float], gain: float) -> bool:
+    """Return whether the 95% interval of a change of average precision lies between -gain and gain."""
+    return -gain < change["low"] and change["high"] < gain
+
+
+def points(change: Mapping[str, float]) -> str:
+    """Format a change of average precision in points, with its interval."""
+    value, low, high = (f"{100 * change[end]:+.1f}" for end in ("value", "low", "high"))
+    return f"{value} points (95%: {low} to {high})"
+
+
+def batch_of(metrics: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
+    """Return the matches and the decided labels of the last round; None if it has no such label.
+
+    None too for a round of an earlier version, which does not say how many of its pairs are labelled unsure.
+    """
+    last, unsure = metrics[-1], metrics[-1].get("batch_unsure")
+    if unsure is None:
+        return None
+    decided = last["labels"] - (metrics[-2]["labels"] if len(metrics) > 1 else 0) - unsure
+    return (last["batch_positives"], decided) if decided > 0 else None
+
+
+def share_of_matches(metrics: Sequence[Mapping[str, Any]]) -> Estimate | None:
+    """Return the share of matches among the decided labels of the last round; None if it has none."""
+    batch = batch_of(metrics)
+    return None if batch is None else share_estimate(*batch)
+
+
+def is_stable(metrics: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the models of the last two rounds are known to agree on SETTLED of the labelled pairs or more."""
+    agreement = metrics[-1].get(AGREEMENT)
+    return agreement is not None and agreement >= SETTLED
+
+
+def found(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Format how many labels of the last round are matches, for a round that has decided labels."""
+    batch = batch_of(metrics)
+    assert batch is not None
+    share = share_estimate(*batch)
+    return f"{batch[0]:,} of the last {batch[1]:,} labels are matches (95%: {share.low:.1%} to {share.high:.1%})"

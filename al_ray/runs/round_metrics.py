@@ -24,13 +24,14 @@ from al_ray.storage.pair_cosines import read_fitted
 
 
 def figures_of(state: State) -> dict[str, int]:
-    """Return the number of a round, and how many labels and positives there are, and positives of its batch."""
+    """Return the number of a round, how many labels and positives there are, and positives and unsure of its batch."""
     labels = state.labelled.labels[state.labelled.rounds == state.round]
     return {
         "round": state.round,
         "labels": len(state.labelled),
         "positives": state.labelled.positives,
         "batch_positives": int((labels == YES).sum()),
+        "batch_unsure": int((labels == UNSURE).sum()),
     }
 
 

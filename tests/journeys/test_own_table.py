@@ -98,7 +98,8 @@ def test_status_counts_the_answers_of_the_person(journey):
         of_round = [60, counts["yes"], counts["no"], counts["unsure"], 0]
         chosen_by = "seed" if number == 1 else "uncertainty"
         assert line.split() == [str(number), chosen_by, *map(str, of_round), "file", "0"]
-    assert lines[-1] == "corrections: 0; complete rounds: 4; cost: 0"
+    assert lines[5] == "corrections: 0; complete rounds: 4; cost: 0"
+    assert lines[6].startswith(("label on, because ", "enough, because "))
     assert sum(answers.count("unsure") for answers in journey.answers) == 1
     yes = np.cumsum([answers.count("yes") for answers in journey.answers]).tolist()
     last = journey.printed["end"].splitlines()

@@ -103,6 +103,7 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
         "labels": 10,
         "positives": 4,
         "batch_positives": 2,
+        "batch_unsure": 0,
         "average_precision": 0.75,
         "precision_at_recall_20": 1.0,
         "boundary": pytest.approx(10 / 22),

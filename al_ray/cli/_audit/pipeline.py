@@ -8,6 +8,7 @@ from al_ray.apps.audit.match_printout import format_match_sample
 from al_ray.apps.audit.matches import sample_matches
 from al_ray.apps.audit.options import MATCH_BUDGET, AuditConfig, Estimate, Sample
 from al_ray.apps.audit.printout import format_sample
+from al_ray.cli._shared.entry import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
@@ -31,7 +32,7 @@ def sample(options: Sample) -> None:
     assert options.run is not None
     run, config = load_run(options.run), part(options, AuditConfig)
     audit = sample_audit(run, config, options.out, cluster=options.cluster, on_progress=Progress())
-    print(*format_sample(audit.record, audit.path, audit.pairs, not audit.written), sep="\n")
+    print(*map(as_called, format_sample(audit.record, audit.path, audit.pairs, not audit.written)), sep="\n")
 
 
 def _sample_matches(matches: Path, options: Sample) -> None:
@@ -39,7 +40,7 @@ def _sample_matches(matches: Path, options: Sample) -> None:
     out = options.out or matches / "audit"
     refuse_lost(out)
     drawn = sample_matches(matches, options.budget or MATCH_BUDGET, options.seed, out)
-    print(*format_match_sample(drawn.record, out, not drawn.written), sep="\n")
+    print(*map(as_called, format_match_sample(drawn.record, out, not drawn.written)), sep="\n")
 
 
 def estimate(options: Estimate) -> None:

@@ -10,6 +10,8 @@ from al_ray.active_learning.loop import buy_labels
 from al_ray.api.labels import export_labels, import_labels, task_of, writing
 from al_ray.api.runs import load_run
 from al_ray.cli._labels.options import Close, Command, Correct, Export, Import, Status
+from al_ray.cli._shared.advice import advice
+from al_ray.cli._shared.entry import as_called
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption, LabelsAwaited
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, YES
@@ -47,6 +49,11 @@ def status(options: Status) -> None:
     print(f"corrections: {corrected:,}; complete rounds: {last}; cost: {folder.cost:,.6g}")
     for option, limit in stored_limits(options.run).items():
         print(f"limit: {option} {limit:,.6g}")
+    for line in advice(options.run):
+        print(line)
+    if last:
+        audit = f"python -m jobs.audit sample --run {shlex.quote(str(options.run))} --split train --by-score"
+        print(f"how many matches are left in each band of score: {as_called(audit)}")
     missing = missing_labels(options.run, last) if last and bound_config(options.run).dev_labels else None
     if missing:
         print(f"round {last} waits for {missing:,} dev labels, which say how good its model is")
@@ -81,7 +88,7 @@ def import_table(options: Import) -> None:
     new = not (options.run / "config.json").exists()
     if new and (options.labels / "config.json").exists():
         out, task, config = (shlex.quote(str(path)) for path in (options.run, options.task, options.labels))
-        print(f"to train on them: python -m jobs.run --config {config} --task {task} --out {out}")
+        print(as_called(f"to train on them: python -m jobs.run --config {config} --task {task} --out {out}"))
         return
     options_of_run = " (add the options of the run)" if new else ""
     print(f"to train on them{options_of_run}: {run_line(options.run, done.round, options.task)}")
@@ -91,10 +98,10 @@ def run_line(run: StoragePath, rounds: int, task: StoragePath | None) -> str:
     """Return the command that trains a run up to the last of these rounds; task: for a folder without a config.json."""
     out = shlex.quote(str(run))
     if not (run / "config.json").exists():
-        return f"python -m jobs.run --task {shlex.quote(str(task))} --out {out}"
+        return as_called(f"python -m jobs.run --task {shlex.quote(str(task))} --out {out}")
     if rounds > bound_config(run).rounds:
-        return f"python -m jobs.run --out {out} --config {out} --rounds {rounds}"
-    return f"python -m jobs.run --out {out} --config {out}"
+        return as_called(f"python -m jobs.run --out {out} --config {out} --rounds {rounds}")
+    return as_called(f"python -m jobs.run --out {out} --config {out}")
 
 
 def correct(options: Correct) -> None:
@@ -141,4 +148,4 @@ def close(options: Close) -> None:
         left = 0 if ledger.sealed(number) else ledger.close(number)
         labels = ledger.labels(number)
         print(f"round {number} is closed with {int((labels != OPEN).sum()):,} labels; {left:,} pairs leave it")
-        print(f"to train on them: python -m jobs.run --out {options.run} --config {options.run}")
+        print(f"to train on them: {run_line(options.run, number, None)}")

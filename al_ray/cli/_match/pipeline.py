@@ -24,7 +24,7 @@ def run_command(options: Options) -> None:
     others = ", clusters.csv" * ("clusters" in written.record)
     print(f"wrote {written.path / 'matches.csv'}{others} and matches.html")
     for line in suggestion_lines(written.record, written.path):
-        print(line)
+        print(as_called(line))
     audit = audit_command(written.record, written.path)
     # Without the texts of a task folder there is nothing to show to people.
     if audit is not None and (own.texts or options.model is None or not is_task(own)):

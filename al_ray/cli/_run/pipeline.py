@@ -11,6 +11,7 @@ from al_ray.apps.matching.model import match_command
 from al_ray.apps.planning.hardware import CPU, CUDA, read_constants
 from al_ray.apps.planning.planned_and_used import compare_with_plan
 from al_ray.cli._run.options import Options
+from al_ray.cli._shared.advice import advice
 from al_ray.cli._shared.entry import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster import run as cluster_run
@@ -77,11 +78,13 @@ def run(
     def on_round(line: dict[str, Any]) -> None:
         progress.close()
         print(format_round(line), flush=True)
+        if not oracle_kind(config.oracle).free:
+            print(*advice(out), sep="\n", flush=True)
 
     spec = RunSpec(config, cluster, oracle_options, stop, mlflow, on_end)
     folder = cluster_run.run(spec, out, on_progress, on_round)
     if folder.end_reason is not None:
-        print(folder.end_reason)
+        print(as_called(folder.end_reason))
     return folder
 
 

@@ -107,10 +107,10 @@ def program_of(name: str) -> str:
     return name if " " in name else f"python -m jobs.{name}"
 
 
-def as_called(command: str) -> str:
-    """Return a command `python -m jobs.NAME ...` in the form in which the user called this one: `al-ray NAME ...`."""
+def as_called(text: str) -> str:
+    """Return a text with `python -m jobs.NAME` in the form in which the user called this command: `al-ray NAME`."""
     called = program_of(Path(sys.argv[0]).stem)
-    return command.replace("python -m jobs.", called[: max(map(called.rfind, " .")) + 1], 1)
+    return text.replace("python -m jobs.", called[: max(map(called.rfind, " .")) + 1])
 
 
 def job(main: Callable[[], None]) -> None:
@@ -128,10 +128,10 @@ def job(main: Callable[[], None]) -> None:
     try:
         _piped(main)
     except LabelsAwaited as wait:
-        print(wait)
+        print(as_called(str(wait)))
         print(f"then resume with: {program_of(Path(sys.argv[0]).stem)} {shlex.join(sys.argv[1:])}")
     except AlRayError as error:
-        fail(str(error))
+        fail(as_called(str(error)))
     except OSError as error:
         # For example a path that is too long, or a folder without read permission.
         if error.filename is None:

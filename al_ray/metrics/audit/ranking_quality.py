@@ -19,13 +19,12 @@ from al_ray.core.scorer import Floats
 from al_ray.metrics.audit.false_positives import DRAWS, OPPOSITE, End, estimate, possible
 from al_ray.metrics.audit.score_bands import Band, BandAudit
 from al_ray.metrics.average_precision import Estimate, Ints
+from al_ray.metrics.shares import wilson
 
 # Places in a band at which matches that no label shows may rank.
 PLACES = 8
 # Numbers at a time in the draws.
 CELLS = 4_000_000
-# Of a normal distribution, at TAIL.
-Z = 1.959964
 
 
 @dataclass(frozen=True)
@@ -110,10 +109,8 @@ class _Ranks:
             return np.divide(above, n, dtype=np.float64)
         if self.end is None:
             return (above + 0.5) / (n + 1)
-        # Wilson's limits.
-        centre = (above + Z**2 / 2) / (n + Z**2)
-        half = Z * np.sqrt(above * (n - above) / n + Z**2 / 4) / (n + Z**2)
-        return centre + half if self.end == "low" else centre - half
+        low, high = wilson(above, n)
+        return high if self.end == "low" else low
 
 
 def _bands(ranks: _Ranks, cut: Sequence[Band], cosines: Floats) -> list[BandMatches] | None:

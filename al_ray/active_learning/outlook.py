@@ -1,0 +1,65 @@
+"""Whether more labels are worth their price, from the metrics of complete rounds: "label on" or "enough", and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from al_ray.active_learning.stopping import (
+    SETTLED,
+    StopConfig,
+    batch_of,
+    found,
+    is_stable,
+    limit_reached,
+    points,
+    share_of_matches,
+)
+from al_ray.metrics.round_comparison import AGREEMENT, GAIN
+from al_ray.metrics.shares import next_count
+
+ADVICE = StopConfig(gain=0.02, match_share=0.02)
+"""The limits at which the advice is "enough", where a run has none of its own."""
+LEAST_AP = 0.2
+"""Average precision from which a small change of it is a reason to stop."""
+
+
+def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | None = None) -> Iterator[str]:
+    """Yield lines of advice after the last complete round: what it found, and what the next `size` pairs may bring.
+
+    metrics: lines of metrics.jsonl. size: pairs of the next round; as many as those of the last one if None. The first
+    line begins with "label on" or "enough". Nothing is yielded before the first round is complete.
+    """
+    if not metrics:
+        return
+    limit = limit_reached(stop, metrics)
+    # A change of an AP of a few percent is small in points whatever it means.
+    is_low = (metrics[-1]["average_precision"] or 0.0) < LEAST_AP
+    settled = limit_reached(replace(ADVICE, gain=None) if is_low else ADVICE, metrics)
+    if limit is not None:
+        yield f"enough, because of a limit of the run ({limit.name} {limit.value:,g}): {limit.reason}"
+    elif settled is not None:
+        yield f"enough, because {settled.reason}{_stable(metrics) if settled.name == 'match_share' else ''}"
+    else:
+        yield f"label on, because {_open(metrics)}"
+    batch = batch_of(metrics)
+    if batch is not None:
+        size = sum(batch[1:]) if size is None else size
+        low, high = next_count(*batch, size)
+        yield f"if matches are as frequent in the next {size:,} pairs, {low:,} to {high:,} of them match"
+
+
+def _stable(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return the agreement on which a limit of the share of matches rests."""
+    return f", and the last two models agree on {metrics[-1][AGREEMENT]:.1%} of the labelled pairs"
+
+
+def _open(metrics: Sequence[Mapping[str, Any]]) -> str:
+    """Return why more labels may help."""
+    change, agreement, share = metrics[-1].get(GAIN), metrics[-1].get(AGREEMENT), share_of_matches(metrics)
+    if change is not None and change["low"] > 0:
+        return f"the last labels changed average precision by {points(change)}"
+    if len(metrics) > 1 and agreement is not None and not is_stable(metrics):
+        return f"the last two models agree on {agreement:.1%} of the labelled pairs, and on less than {SETTLED:.0%}"
+    if share is not None:
+        return found(metrics)
+    return "nothing known speaks against it"
