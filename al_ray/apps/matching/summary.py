@@ -64,7 +64,8 @@ def _cluster_lines(record: Mapping[str, Any]) -> Iterator[str]:
         sizes = ", ".join(f"{count:,} of {size}" for size, count in record["clusters"]["sizes"])
         yield f"clusters of two or more texts: {record['clusters']['number']:,}" + (f" ({sizes})" if sizes else "")
         if record["clusters"]["conflicts"]:
-            yield f"pairs labelled no that are in one cluster: {record['clusters']['conflicts']:,}"
+            count = f"{record['clusters']['conflicts']:,}"
+            yield f"pairs labelled no that are in one cluster: {count} (listed in matches.html)"
     if "changed_clusters" in record:
         new, gone, splits, merges = (record["changed_clusters"][name] for name in ("new", "gone", "splits", "merges"))
         yield f"clusters: {new:,} new, {merges:,} merged, {splits:,} split, {gone:,} gone (changes.csv)"

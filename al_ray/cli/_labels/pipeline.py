@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from al_ray.active_learning.loop import buy_labels
-from al_ray.api.labels import export_labels, import_labels, task_of, writing
+from al_ray.api.labels import export_labels, import_labels, writing
 from al_ray.api.runs import load_run
 from al_ray.cli._labels.options import Close, Command, Correct, Export, Import, Status
 from al_ray.cli._shared.advice import advice
@@ -27,7 +27,7 @@ from al_ray.runs.dev_labels import format_estimate, missing_labels
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.limits import stored_limits
 from al_ray.runs.run_folder import RunFolder, bound_config
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import StoragePath, storage_path
 
 
 def run_command(options: Command) -> None:
@@ -38,7 +38,7 @@ def run_command(options: Command) -> None:
 
 def status(options: Status) -> None:
     """Print the counts of each round, and how to resume a run with an incomplete one."""
-    folder = RunFolder(options.run, read_task(task_of(options.run, None)))
+    folder = RunFolder(options.run, read_task(storage_path(bound_config(options.run).task)))
     ledger, dev, last = folder.ledger, folder.dev_labels.ledger, folder.last
     rows: list[tuple[str, ...]] = [
         ("round", "chosen by", "pairs", "yes", "no", "unsure", "open", "answered by", "cost")
