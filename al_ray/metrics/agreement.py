@@ -1,0 +1,78 @@
+"""How far labellers agree beyond chance: Cohen's kappa of two, Fleiss' kappa of several.
+
+Cohen (1960), A coefficient of agreement for nominal scales. Fleiss (1971), Measuring nominal scale agreement among many
+raters.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.metrics.average_precision import Estimate, Floats
+
+Counts = npt.NDArray[np.int64]
+DRAWS, TAIL, PRIOR = 10_000, 0.025, 0.5
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The agreement of two labellers on n pairs that both have labelled.
+
+    share: of the pairs on which they agree. kappa: with its 95% interval; None if there is no pair, or if both gave one
+    and the same label to all: then nothing tells agreement from chance.
+    """
+
+    n: int
+    share: float | None
+    kappa: Estimate | None
+
+
+def cohen_kappa(table: Counts, rng: np.random.Generator) -> Agreement:
+    """Return the agreement of two labellers.
+
+    table: (k, k) counts: how many pairs have label i by the first labeller and label j by the second one.
+
+    The interval is that of kappa under tables of probabilities drawn from their posterior, with half a pair added to
+    each cell of a label that occurs (Jeffreys' prior). The usual one, of a normal distribution, has no width where all
+    labels agree, however few they are.
+    """
+    total = int(table.sum())
+    used = np.flatnonzero(table.sum(0) + table.sum(1))
+    share = float(np.trace(table)) / total if total else None
+    if len(used) < 2:
+        return Agreement(total, share, None)
+    cells = table[np.ix_(used, used)]
+    draws = rng.dirichlet(cells.ravel() + PRIOR, DRAWS).reshape(DRAWS, len(used), len(used))
+    low, high = np.quantile(_kappa(draws), [TAIL, 1 - TAIL])
+    value = float(_kappa(cells[None] / total)[0])
+    return Agreement(total, share, Estimate(value, min(float(low), value), max(float(high), value)))
+
+
+def tabulate(one: npt.NDArray[np.integer], other: npt.NDArray[np.integer], labels: int) -> Counts:
+    """Return the (labels, labels) table of two labellers' (n,) labels, which are 0, 1, ..., labels - 1."""
+    table = np.zeros((labels, labels), dtype=np.int64)
+    np.add.at(table, (one, other), 1)
+    return table
+
+
+def fleiss_kappa(counts: Counts) -> float | None:
+    """Return Fleiss' kappa of pairs that have equally many labels, two or more.
+
+    counts: (n, k), how many labellers gave pair i the label j. None without pairs, or if all labels are alike.
+    """
+    if not len(counts):
+        return None
+    raters = int(counts[0].sum())
+    assert raters > 1
+    assert (counts.sum(1) == raters).all()
+    observed = float(((counts**2).sum(1) - raters).mean()) / (raters * (raters - 1))
+    chance = float(((counts.sum(0) / counts.sum()) ** 2).sum())
+    return None if chance == 1 else (observed - chance) / (1 - chance)
+
+
+def _kappa(tables: Floats) -> Floats:
+    """(d, k, k) tables of shares -> (d,) kappas."""
+    observed = np.trace(tables, axis1=1, axis2=2)
+    chance = (tables.sum(1) * tables.sum(2)).sum(1)
+    return (observed - chance) / (1 - chance)
