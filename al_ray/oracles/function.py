@@ -1,4 +1,4 @@
-"""A user's Python function as the oracle, called with a few pairs at a time: an LLM, a service or a rule.
+"""A service as the oracle, called with a few pairs at a time: a user's Python function, or a language model (llm/).
 
     def label(left: list[str], right: list[str]) -> Sequence[answer]
 
@@ -10,7 +10,6 @@ cost of the call returns Reply(answers, cost). Pairs are asked again if the func
 import inspect
 import logging
 import math
-import reprlib
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -25,33 +24,21 @@ import numpy as np
 
 from al_ray.core.config.oracle import LONGEST_WAIT, OracleConfig
 from al_ray.core.errors import BadOption, CostReached, OracleFailed
-from al_ray.core.labels import NO, OPEN, UNSURE, YES, Answers, Batch
+from al_ray.core.labels import OPEN, Answers, Batch
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels
 from al_ray.core.task import Task
-from al_ray.datasets.tables import pair_labels as stated
 from al_ray.oracles.calls import Calls, Outcome
+from al_ray.oracles.replies import SHORT, Number, Reply, Service, ServiceFailed, Texts, read_reply
 
 logger = logging.getLogger(__name__)
 
 Function = Callable[[list[str], list[str]], object]
-Number = int | float | np.integer | np.floating
 
 # Relative rounding error of a sum of costs, within which a limit is not exceeded.
 SLACK = 1e-9
-# Texts and answers in a message.
-SHORT = reprlib.Repr()
-SHORT.maxstring = SHORT.maxother = 60
-
-
-@dataclass(frozen=True)
-class Reply:
-    """Answers to the pairs of a call, and its cost in the currency of --max-cost (None: --cost-per-pair each)."""
-
-    answers: Sequence[object]
-    cost: float | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +46,7 @@ class CallResult:
     """The result of a call with k pairs: (k,) labels, OPEN where unreadable, (k,) confidences, and the cost.
 
     wrong: the first fault, at pair `at` of the k; "" if there is none. returned: whether the function returned a value.
-    fatal: whether asking again would not help.
+    fatal: whether asking again would not help. wait: seconds for which the service asks, None if it does not say.
     """
 
     labels: Labels
@@ -69,6 +56,7 @@ class CallResult:
     at: int = 0
     returned: bool = False
     fatal: bool = False
+    wait: float | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +64,7 @@ class Request:
     """Rows (k,) of a batch to be asked in one call, not before `earliest` (monotonic); failures: of earlier calls."""
 
     rows: Rows
+    texts: tuple[Texts, ...]
     failures: int = 0
     earliest: float = -math.inf
 
@@ -85,7 +74,7 @@ class CallableOracle:
 
     def __init__(
         self,
-        oracle: str,
+        service: Service,
         task: Task,
         config: OracleConfig,
         seed: int,
@@ -93,18 +82,13 @@ class CallableOracle:
         watch: OnProgress,
         before_call: Callable[[], None],
     ) -> None:
-        """Load `oracle`, module:function, or raise BadOption; spent_before: cost of the run's labels so far.
+        """Ask this service; spent_before: cost of the run's labels so far.
 
         before_call: raises if no call may be made any more, because another process has taken over the run.
         """
-        self.oracle, self.task, self.config, self.seed, self.watch = oracle, task, config, seed, watch
-        self.function = function_of(oracle)
-        self.spent = spent_before
-        # Expected cost of a pair: --cost-per-pair, or more once a call cost more.
-        self.price = config.cost_per_pair or 0.0
-        self.priced = config.cost_per_pair is not None
-        self.before_call = before_call
-        # The time (monotonic) before which --calls-per-minute allows no call.
+        self.service, self.task, self.config, self.seed, self.watch = service, task, config, seed, watch
+        self.spent, self.before_call = spent_before, before_call
+        # The time (monotonic) before which a limit of rates, or the service, allows no call.
         self.next_start = -math.inf
 
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
@@ -118,19 +102,19 @@ class CallableOracle:
         """
         chance = generator(self.seed, "retry", number)
         size, per_call = len(batch.pairs), self.config.pairs_per_call
-        waiting = deque(Request(missing[start : start + per_call]) for start in range(0, len(missing), per_call))
+        texts = tuple(zip(*self.task.texts_of(batch.pairs[missing]), strict=True))
+        parts = [slice(start, start + per_call) for start in range(0, len(missing), per_call)]
+        waiting = deque(Request(missing[part], texts[part]) for part in parts)
         calls: Calls[Request] = Calls()
-        texts = dict(zip(missing.tolist(), zip(*self.task.texts_of(batch.pairs[missing]), strict=True), strict=True))
         done, complaint = size - len(missing), ""
         while (waiting and not complaint) or calls.running:
             start = math.inf
             if waiting and not complaint and self._may_start(waiting[0], calls):
                 if not calls.running:
-                    self._refuse_cost(len(waiting[0].rows), f"{size - done:,} pairs of round {number} are open")
+                    self._refuse_cost(waiting[0].texts, f"{size - done:,} pairs of round {number} are open")
                 start = max(waiting[0].earliest, self.next_start)
                 if start <= monotonic():
-                    request = waiting.popleft()
-                    self._start(calls, request, [texts[row] for row in request.rows.tolist()])
+                    self._start(calls, waiting.popleft())
                     continue
             try:
                 call = calls.wait(start)
@@ -140,10 +124,10 @@ class CallableOracle:
             if call is None:
                 continue
             rows, failures = call.request.rows, call.request.failures + 1
-            result = self._result_of(call.outcome, len(rows))
+            result = self._result_of(call.outcome, call.request.texts)
             self.spent += result.cost
             if result.returned or result.cost:
-                yield Answers(rows, result.labels, self.oracle, result.confidences, result.cost)
+                yield Answers(rows, result.labels, self.service.name, result.confidences, result.cost)
             unread = result.labels == OPEN
             done += int((~unread).sum())
             self.watch("label", done, size)
@@ -153,15 +137,19 @@ class CallableOracle:
                 logger.warning("%s; retrying (%s of %s)", result.wrong, failures, self.config.retries)
                 # A random factor from 0.5 to 1, so that runs that failed together do not retry together.
                 wait = 0.0 if result.returned else self._retry_seconds(failures) * chance.uniform(0.5, 1.0)
-                waiting.appendleft(Request(rows[unread], failures, monotonic() + wait))
+                if result.wait is not None:
+                    # The service asks all calls to wait, not this one alone.
+                    self.next_start = max(self.next_start, monotonic() + result.wait)
+                again = tuple(call.request.texts[place] for place in np.flatnonzero(unread).tolist())
+                waiting.appendleft(Request(rows[unread], again, failures, monotonic() + wait))
         if complaint:
             raise OracleFailed(f"{complaint}{done:,} of {size:,} pairs of round {number} are answered and stored")
 
     def _returned(self, calls: Calls[Request]) -> Iterator[Answers]:
         """Yield the answers of calls that have returned: they are paid for."""
         for call in calls.returned():
-            rows, result = call.request.rows, self._result_of(call.outcome, len(call.request.rows))
-            yield Answers(rows, result.labels, self.oracle, result.confidences, result.cost)
+            rows, result = call.request.rows, self._result_of(call.outcome, call.request.texts)
+            yield Answers(rows, result.labels, self.service.name, result.confidences, result.cost)
 
     def _retry_seconds(self, failures: int) -> float:
         """Return the longest wait after so many failures of a call."""
@@ -174,36 +162,38 @@ class CallableOracle:
         """
         if not calls.running or self.config.max_cost is None:
             return len(calls.running) < self.config.calls_at_once
-        pairs = len(request.rows) + sum(len(call.request.rows) for call in calls.running)
-        return len(calls.running) < self.config.calls_at_once and self.priced and not self._too_expensive(pairs)
+        due = sum(map(self.service.expected_cost, (request.texts, *(call.request.texts for call in calls.running))))
+        return len(calls.running) < self.config.calls_at_once and self.service.priced and not self._too_expensive(due)
 
-    def _too_expensive(self, pairs: int) -> bool:
-        limit, due = self.config.max_cost, self.spent + pairs * self.price
-        return isinstance(limit, int | float) and (self.spent >= limit or due > limit * (1 + SLACK))
+    def _too_expensive(self, due: float) -> bool:
+        limit = self.config.max_cost
+        return isinstance(limit, int | float) and (self.spent >= limit or self.spent + due > limit * (1 + SLACK))
 
-    def _refuse_cost(self, pairs: int, state: str) -> None:
-        if self._too_expensive(pairs):
-            due = self.spent + pairs * self.price
+    def _refuse_cost(self, texts: Sequence[Texts], state: str) -> None:
+        due = self.service.expected_cost(texts)
+        if self._too_expensive(due):
             raise CostReached(
                 f"stopped by --max-cost {self.config.max_cost:,.6g}: labels cost {self.spent:,.6g} so far, "
-                f"and the next {pairs:,} would make it {due:,.6g}; {state}. "
+                f"and the next {len(texts):,} would make it {self.spent + due:,.6g}; {state}. "
                 "Rerun the command with a higher --max-cost to buy them"
             )
 
-    def _start(self, calls: Calls[Request], request: Request, texts: list[tuple[str, str]]) -> None:
-        """Start a call of the function with the left and the right texts of its rows."""
+    def _start(self, calls: Calls[Request], request: Request) -> None:
+        """Start a call of the service with the left and the right texts of a request."""
         self.before_call()
-        if self.config.calls_per_minute is not None:
-            self.next_start = monotonic() + 60 / self.config.calls_per_minute
-        left, right = ([pair[side] for pair in texts] for side in (0, 1))
-        calls.start(request, partial(self.function, left, right), self.config.call_timeout)
+        self.next_start = max(self.next_start, monotonic() + self.service.seconds_between(request.texts))
+        left, right = ([pair[side] for pair in request.texts] for side in (0, 1))
+        calls.start(request, partial(self.service.ask, left, right), self.config.call_timeout)
 
-    def _result_of(self, outcome: Outcome, pairs: int) -> CallResult:
-        """Return the result of a call with this many pairs."""
+    def _result_of(self, outcome: Outcome, texts: Sequence[Texts]) -> CallResult:
+        """Return the result of a call with these pairs."""
+        pairs = len(texts)
         unread, nothing = np.full(pairs, OPEN, dtype=np.uint8), np.full(pairs, np.nan)
         if not outcome.ended:
             wrong = f"no answer within {self.config.call_timeout:g} s (--call-timeout)"
-            return CallResult(unread, nothing, pairs * self.price, wrong)
+            return CallResult(unread, nothing, self.service.expected_cost(texts), wrong)
+        if isinstance(error := outcome.error, ServiceFailed):
+            return CallResult(unread, nothing, error.cost, str(error), fatal=error.fatal, wait=error.wait)
         if outcome.error is not None:
             return CallResult(unread, nothing, 0.0, f"{type(outcome.error).__name__}: {outcome.error}"[:500])
         reply, cost = outcome.value, None
@@ -211,61 +201,53 @@ class CallableOracle:
             reply, cost = reply.answers, reply.cost
         labels, confidences, wrong = read_reply(reply, pairs)
         at = int(np.argmax(labels == OPEN))
-        if cost is None:
-            cost = pairs * (self.config.cost_per_pair or 0.0)
-        elif not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf"):
+        if cost is not None and (not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf")):
             wrong = f"it returned the cost {SHORT.repr(cost)}, not a number from 0, or None"
-            return CallResult(labels, confidences, pairs * self.price, wrong, at, returned=True, fatal=True)
-        self.price, self.priced = max(self.price, float(cost) / pairs), True
-        return CallResult(labels, confidences, float(cost), wrong, at, returned=True)
+            expected = self.service.expected_cost(texts)
+            return CallResult(labels, confidences, expected, wrong, at, returned=True, fatal=True)
+        charged = self.service.charge(None if cost is None else float(cost), pairs)
+        return CallResult(labels, confidences, charged, wrong, at, returned=True)
 
     def _complaint(self, result: CallResult, batch: Batch, rows: Rows, tries: int) -> str:
         (left,), (right,) = self.task.texts_of(batch.pairs[rows[[result.at]]])
         times = f"tried {tries} times" if tries > 1 else "tried once"
         return (
-            f"--oracle {self.oracle}: {result.wrong} ({times}, last with the pair {SHORT.repr(left)} "
-            f"and {SHORT.repr(right)}); mend the function or wait for its service, then rerun the same command to "
-            "resume: "
+            f"{self.service.place}: {result.wrong} ({times}, last with the pair {SHORT.repr(left)} "
+            f"and {SHORT.repr(right)}); {self.service.cure}, then rerun the same command to resume: "
         )
 
 
-def read_reply(answers: object, pairs: int) -> tuple[Labels, Floats, str]:
-    """Return (k,) labels, OPEN where unreadable, (k,) confidences, and the first fault in a function's answers.
+class FunctionService:
+    """A Python function that is called with left and right texts (replies.py: Service)."""
 
-    If the number of answers is not k, none is read: they cannot be matched with pairs.
-    """
-    labels, confidences = np.full(pairs, OPEN, dtype=np.uint8), np.full(pairs, np.nan)
-    if hasattr(answers, "tolist"):
-        # An array or series of NumPy, torch or pandas.
-        answers = answers.tolist()  # type: ignore[union-attr]
-    if not isinstance(answers, Sequence) or isinstance(answers, str | bytes):
-        return labels, confidences, f"it returned {SHORT.repr(answers)}, not a list of {pairs} answers"
-    if len(answers) != pairs:
-        return labels, confidences, f"it returned {len(answers)} answers to {pairs} pairs"
-    wrong = ""
-    for place, answer in enumerate(answers):
-        labels[place], confidences[place] = read_answer(answer)
-        if labels[place] == OPEN and not wrong:
-            wrong = f"it returned {SHORT.repr(answer)}, not 1, 0, yes, no, unsure or (answer, confidence from 0 to 1)"
-    return labels, confidences, wrong
+    cure = "mend the function or wait for its service"
 
+    def __init__(self, oracle: str, config: OracleConfig) -> None:
+        """Load `oracle`, module:function, or raise BadOption."""
+        self.name, self.place, self.config = oracle, f"--oracle {oracle}", config
+        self.function = function_of(oracle)
+        # Expected cost of a pair: --cost-per-pair, or more once a call cost more.
+        self.price = config.cost_per_pair or 0.0
+        self.priced = config.cost_per_pair is not None
 
-def read_answer(answer: object) -> tuple[int, float]:
-    """Return the label of an answer, OPEN if unreadable, and its confidence, NaN if it has none."""
-    confidence = nothing = float("nan")
-    if isinstance(answer, tuple | list) and len(answer) == 2:
-        answer, confidence = answer
-        if not isinstance(confidence, Number) or isinstance(confidence, bool) or not 0 <= confidence <= 1:
-            return OPEN, nothing
-    if answer is None:
-        label = UNSURE
-    elif isinstance(answer, str):
-        label = stated.MEANINGS.get(answer.strip().lower(), OPEN)
-    elif isinstance(answer, Number | np.bool_) and answer in (0, 1):
-        label = YES if answer else NO
-    else:
-        label = OPEN
-    return label, nothing if label == OPEN else float(confidence)
+    def ask(self, left: list[str], right: list[str]) -> object:
+        """Call the function."""
+        return self.function(left, right)
+
+    def expected_cost(self, pairs: Sequence[Texts]) -> float:
+        """Return the expected cost of a call: the same for each pair."""
+        return len(pairs) * self.price
+
+    def charge(self, cost: float | None, pairs: int) -> float:
+        """Return what a call cost: --cost-per-pair each unless the function said a cost, which is then expected."""
+        if cost is None:
+            cost = pairs * (self.config.cost_per_pair or 0.0)
+        self.price, self.priced = max(self.price, cost / pairs), True
+        return cost
+
+    def seconds_between(self, pairs: Sequence[Texts]) -> float:
+        """Return the seconds between calls that --calls-per-minute asks for."""
+        return 0.0 if self.config.calls_per_minute is None else 60 / self.config.calls_per_minute
 
 
 def function_of(oracle: str) -> Function:

@@ -9,7 +9,7 @@ from al_ray.active_learning.ports import Oracle
 from al_ray.core.config.oracle import OracleConfig, oracle_kind, oracle_name
 from al_ray.core.progress import OnProgress
 from al_ray.oracles.cross_encoder import CrossEncoderOracle
-from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.function import CallableOracle, FunctionService
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.ledger import Ledger
@@ -39,7 +39,7 @@ MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {
         request.config.oracle, request.journal.task, request.config.threads, request.watch
     ),
     "function": lambda request: CallableOracle(
-        request.config.oracle,
+        FunctionService(request.config.oracle, request.oracle_options),
         request.journal.task,
         request.oracle_options,
         request.config.seed,

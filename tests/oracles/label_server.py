@@ -18,7 +18,7 @@ from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.labels import NO, UNSURE, YES, Answers, Batch
 from al_ray.core.pairs import Rows, as_pairs
 from al_ray.core.task import Task
-from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.function import CallableOracle, FunctionService
 from al_ray.runs.ledger import Ledger
 
 PRICE = 0.25
@@ -161,9 +161,8 @@ class Bench:
         """An oracle that asks the server, or a code of its own."""
         name = write(code or CLIENT.format(port=self.server.server_port))
         config = OracleConfig(**{"pairs_per_call": 4, "retry_seconds": 0.0, "call_timeout": LONG, **options})
-        return CallableOracle(
-            f"{name}:{function}", self.task, config, 0, spent, lambda stage, done, total: None, self.check
-        )
+        service = FunctionService(f"{name}:{function}", config)
+        return CallableOracle(service, self.task, config, 0, spent, lambda stage, done, total: None, self.check)
 
     def bought(self, oracle: CallableOracle, rows: Rows = ALL) -> list[Answers]:
         return list(oracle.label(1, self.batch, rows))

@@ -18,7 +18,7 @@ from al_ray.core.labels import OPEN
 from al_ray.core.task import Task
 from al_ray.oracles import function
 from al_ray.oracles.calls import LONGEST_WAIT, Calls
-from al_ray.oracles.function import CallableOracle, Reply
+from al_ray.oracles.function import CallableOracle, FunctionService, Reply
 from tests.oracles.label_server import ALL, LONG, Bench
 
 
@@ -51,7 +51,8 @@ class Judge:
 
 def asking(bench: Bench, judge: Judge, spent: float = 0.0, **options: Any) -> CallableOracle:
     oracle = bench.oracle(code="def label(left, right): ...", spent=spent, **options)
-    oracle.function = judge
+    assert isinstance(oracle.service, FunctionService)
+    oracle.service.function = judge
     return oracle
 
 

@@ -92,7 +92,7 @@ def test_what_was_not_answered_is_asked_again_and_nothing_else(fault: str, again
     assert seen == sorted(seen)
     for piece in pieces:
         told = piece.labels != OPEN
-        assert piece.by == asks.oracle
+        assert piece.by == asks.service.name
         np.testing.assert_array_equal(piece.confidences, np.where(told, 0.75, np.nan))
 
 
@@ -287,7 +287,7 @@ def test_an_interrupt_goes_through_at_once(bench: Bench):
     asks = bench.oracle(code=code)
     with pytest.raises(KeyboardInterrupt):
         bench.bought(asks)
-    assert sys.modules[asks.oracle.partition(":")[0]].calls == [1]
+    assert sys.modules[asks.service.name.partition(":")[0]].calls == [1]
 
 
 STALLING = """

@@ -14,7 +14,7 @@ from al_ray.core.errors import FolderInUse
 from al_ray.core.labels import OPEN, Batch
 from al_ray.core.progress import no_progress
 from al_ray.core.task import Task
-from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.function import CallableOracle, FunctionService
 from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage import lock
@@ -43,7 +43,8 @@ class Driver:
             asked.update(f"{one}|{other}" for one, other in zip(left, right, strict=True))
             return [1] * len(left)
 
-        oracle.function = label
+        assert isinstance(oracle.service, FunctionService)
+        oracle.service.function = label
         self.oracle, self.ledger = oracle, self.journal.ledger
 
     def missing(self) -> np.ndarray:

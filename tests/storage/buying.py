@@ -10,7 +10,7 @@ from al_ray.cli._shared.entry import job
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.progress import no_progress
 from al_ray.datasets.task_folder import read_task
-from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.function import CallableOracle, FunctionService
 from al_ray.runs.run_folder import opened
 from al_ray.storage import lock
 from al_ray.storage.uri import StoragePath, storage_path
@@ -24,7 +24,8 @@ def bought(task: Path, run: StoragePath) -> Iterator[None]:
     """Buy the labels, and own the folder until the context ends."""
     with opened(run, read_task(task)) as journal:
         options, before_call = OracleConfig(pairs_per_call=PAIRS_PER_CALL), journal.ledger.prove_lock
-        oracle = CallableOracle("judge:label", journal.task, options, 0, journal.cost, no_progress, before_call)
+        service = FunctionService("judge:label", options)
+        oracle = CallableOracle(service, journal.task, options, 0, journal.cost, no_progress, before_call)
         buy_labels(1, journal.ledger, oracle)
         yield
 
