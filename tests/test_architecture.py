@@ -62,6 +62,7 @@ HOMES = {
     "pydantic": {"al_ray.apps.serving"},
     "prometheus_client": {"al_ray.apps.serving.gate"},
     "faiss": {"al_ray.search.faiss_index"},
+    "openai": {"al_ray.oracles.llm.client"},
     "bm25s": {"al_ray.apps.mining.lexical"},
     "sklearn": {"al_ray.apps.mining.lexical"},
     "matplotlib": {"al_ray.apps.reporting.plots"},

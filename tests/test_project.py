@@ -130,7 +130,7 @@ def imported(*folders: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("folders", "extras"),
     [
-        (("al_ray", "jobs"), ("cpu", "gpu", "demo", "onnx", "serve")),
+        (("al_ray", "jobs"), ("cpu", "gpu", "demo", "llm", "onnx", "serve")),
         (("al_ray", "benchmarks", "tests"), ("cpu", "gpu", "demo", "onnx", "serve", "test")),
     ],
     ids=["to-run", "to-test"],

@@ -21,7 +21,7 @@ from al_ray.cluster.session import session
 from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
-from al_ray.core.errors import BadOption, CostReached, LabelsAwaited, MissingSplit, WrongFolder
+from al_ray.core.errors import BadOption, BuyingStopped, CostReached, LabelsAwaited, MissingSplit, WrongFolder
 from al_ray.core.labels import OPEN, Answers, Batch, State
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
@@ -87,6 +87,8 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
             peaks = _Session(replace(work, config=config, stop=stop), request, oracle, dev, trial).run(completed)
         except CostReached as limit:
             early = f"{limit}{close_command(config, journal)}"
+        except BuyingStopped as reason:
+            early = str(reason)
         journal.end(early or end_reason(config, stop, journal.complete_rounds()))
         track(journal)
         if work.on_end:

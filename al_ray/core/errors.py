@@ -9,6 +9,7 @@ AlRayError
 ├── TrainingFailed      a training that ended without a usable model
 ├── OracleFailed        an oracle whose answers cannot be parsed, or that does not answer
 ├── CostReached         the next labels would exceed the cost limit
+├── BuyingStopped       no labels are bought, because a check or a dry run says so; the run ends with exit code 0
 ├── NoPlacement         actors for which the cluster has no room
 └── ActorLost           an actor that crashed and exceeded its restarts
 LabelsAwaited           no error: a run that waits for people; its message says what to do, and a job exits with 0
@@ -51,6 +52,10 @@ class OracleFailed(AlRayError):
 
 class CostReached(AlRayError):
     """The next labels would exceed the cost limit."""
+
+
+class BuyingStopped(AlRayError):
+    """No labels are bought, because a check or a dry run says so. The run is stored, and the job exits with 0."""
 
 
 class NoPlacement(AlRayError):

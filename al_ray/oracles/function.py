@@ -13,7 +13,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from importlib import import_module
@@ -61,12 +61,16 @@ class CallResult:
 
 @dataclass(frozen=True)
 class Request:
-    """Rows (k,) of a batch to be asked in one call, not before `earliest` (monotonic); failures: of earlier calls."""
+    """Rows (k,) of a batch to be asked in one call, not before `earliest` (monotonic); failures: of earlier calls.
+
+    due: the expected cost of the call when it was started.
+    """
 
     rows: Rows
     texts: tuple[Texts, ...]
     failures: int = 0
     earliest: float = -math.inf
+    due: float = 0.0
 
 
 class CallableOracle:
@@ -124,7 +128,7 @@ class CallableOracle:
             if call is None:
                 continue
             rows, failures = call.request.rows, call.request.failures + 1
-            result = self._result_of(call.outcome, call.request.texts)
+            result = self._result_of(call.outcome, call.request)
             self.spent += result.cost
             if result.returned or result.cost:
                 yield Answers(rows, result.labels, self.service.name, result.confidences, result.cost)
@@ -148,7 +152,7 @@ class CallableOracle:
     def _returned(self, calls: Calls[Request]) -> Iterator[Answers]:
         """Yield the answers of calls that have returned: they are paid for."""
         for call in calls.returned():
-            rows, result = call.request.rows, self._result_of(call.outcome, call.request.texts)
+            rows, result = call.request.rows, self._result_of(call.outcome, call.request)
             yield Answers(rows, result.labels, self.service.name, result.confidences, result.cost)
 
     def _retry_seconds(self, failures: int) -> float:
@@ -162,8 +166,12 @@ class CallableOracle:
         """
         if not calls.running or self.config.max_cost is None:
             return len(calls.running) < self.config.calls_at_once
-        due = sum(map(self.service.expected_cost, (request.texts, *(call.request.texts for call in calls.running))))
+        due = self._due(request) + sum(self._due(call.request) for call in calls.running)
         return len(calls.running) < self.config.calls_at_once and self.service.priced and not self._too_expensive(due)
+
+    def _due(self, request: Request) -> float:
+        """Return the expected cost of a call: that at its start, or more if the price is now known to be higher."""
+        return max(request.due, self.service.expected_cost(request.texts))
 
     def _too_expensive(self, due: float) -> bool:
         limit = self.config.max_cost
@@ -181,17 +189,18 @@ class CallableOracle:
     def _start(self, calls: Calls[Request], request: Request) -> None:
         """Start a call of the service with the left and the right texts of a request."""
         self.before_call()
+        request = replace(request, due=self.service.expected_cost(request.texts))
         self.next_start = max(self.next_start, monotonic() + self.service.seconds_between(request.texts))
         left, right = ([pair[side] for pair in request.texts] for side in (0, 1))
         calls.start(request, partial(self.service.ask, left, right), self.config.call_timeout)
 
-    def _result_of(self, outcome: Outcome, texts: Sequence[Texts]) -> CallResult:
-        """Return the result of a call with these pairs."""
-        pairs = len(texts)
+    def _result_of(self, outcome: Outcome, request: Request) -> CallResult:
+        """Return the result of a call."""
+        pairs = len(request.texts)
         unread, nothing = np.full(pairs, OPEN, dtype=np.uint8), np.full(pairs, np.nan)
         if not outcome.ended:
             wrong = f"no answer within {self.config.call_timeout:g} s (--call-timeout)"
-            return CallResult(unread, nothing, self.service.expected_cost(texts), wrong)
+            return CallResult(unread, nothing, self._due(request), wrong)
         if isinstance(error := outcome.error, ServiceFailed):
             return CallResult(unread, nothing, error.cost, str(error), fatal=error.fatal, wait=error.wait)
         if outcome.error is not None:
@@ -203,8 +212,7 @@ class CallableOracle:
         at = int(np.argmax(labels == OPEN))
         if cost is not None and (not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf")):
             wrong = f"it returned the cost {SHORT.repr(cost)}, not a number from 0, or None"
-            expected = self.service.expected_cost(texts)
-            return CallResult(labels, confidences, expected, wrong, at, returned=True, fatal=True)
+            return CallResult(labels, confidences, self._due(request), wrong, at, returned=True, fatal=True)
         charged = self.service.charge(None if cost is None else float(cost), pairs)
         return CallResult(labels, confidences, charged, wrong, at, returned=True)
 

@@ -10,7 +10,9 @@ from al_ray.core.config.oracle import OracleConfig, oracle_kind, oracle_name
 from al_ray.core.progress import OnProgress
 from al_ray.oracles.cross_encoder import CrossEncoderOracle
 from al_ray.oracles.function import CallableOracle, FunctionService
+from al_ray.oracles.llm.oracle import LlmOracle, llm_service
 from al_ray.oracles.people import FileOracle
+from al_ray.oracles.replies import Service
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder
@@ -32,20 +34,29 @@ class OracleRequest:
         return self.journal.ledger if self.split == "train" else self.journal.dev_labels.ledger
 
 
+def _callable_oracle(request: OracleRequest, service: Service, spent: float) -> CallableOracle:
+    journal = request.journal
+    options, before_call = request.oracle_options, journal.ledger.prove_lock
+    return CallableOracle(service, journal.task, options, request.config.seed, spent, request.watch, before_call)
+
+
+def _llm_oracle(request: OracleRequest) -> LlmOracle:
+    journal, options = request.journal, request.oracle_options
+    service = llm_service(options, journal)
+    # A process may have ended after an answer was written and before its label was.
+    calls = _callable_oracle(request, service, max(journal.cost, service.store.cost))
+    return LlmOracle(service, calls, journal, request.config.seed, options.pairs_per_call)
+
+
 MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {
     "simulated": lambda request: SimulatedOracle(request.journal.task.measurable(request.split)),
     "file": lambda request: FileOracle(request.ledger),
     "model": lambda request: CrossEncoderOracle(
         request.config.oracle, request.journal.task, request.config.threads, request.watch
     ),
-    "function": lambda request: CallableOracle(
-        FunctionService(request.config.oracle, request.oracle_options),
-        request.journal.task,
-        request.oracle_options,
-        request.config.seed,
-        request.journal.cost,
-        request.watch,
-        request.journal.ledger.prove_lock,
+    "llm": _llm_oracle,
+    "function": lambda request: _callable_oracle(
+        request, FunctionService(request.config.oracle, request.oracle_options), request.journal.cost
     ),
 }
 """How the oracle of each kind is made, by the names of ORACLES."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -12,6 +12,7 @@ from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
 from al_ray.cli._shared.recipe import recipe_defaults
 from al_ray.core.config.bounds import Group
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.recipes import RecipeOptions
 from al_ray.core.config.serialization import part
@@ -23,12 +24,16 @@ from al_ray.storage.uri import storage_path
 class Options(RunConfig, RecipeOptions):
     """One active-learning run; rerun the same command to resume it."""
 
+    # It is a group of its own: --llm.model, and not --model.
+    UNUSED: ClassVar[tuple[str, ...]] = ("oracle_options.llm",)
+
     out: PathOrUri
     """Run folder, a path or a URI such as s3://bucket/run. If it holds a run, the run is resumed."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
     oracle_options: tyro.conf.OmitArgPrefixes[OracleConfig] = field(
         default_factory=OracleConfig, metadata={"heading": "oracle"}
     )
+    llm: LlmConfig = field(default_factory=LlmConfig)
     stop: StopConfig = NEVER
     match: Annotated[PathOrUri | None, PAPER] = None
     """For stratified-match: a complete run; this one draws as many positives and negatives as that one labelled."""

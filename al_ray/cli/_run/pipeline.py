@@ -40,7 +40,8 @@ def run_command(options: Options) -> None:
     def on_end(folder: RunFolder, peaks: Peaks) -> None:
         compared.append(compare_with_plan(folder, peaks, options.cluster, constants))
 
-    folder = run(config, options.cluster, options.out, options.oracle_options, options.stop, options.mlflow, on_end)
+    oracle_options = replace(options.oracle_options, llm=options.llm)
+    folder = run(config, options.cluster, options.out, oracle_options, options.stop, options.mlflow, on_end)
     print(table(folder.metrics()))
     for figures in folder.dev_labels.estimates():
         print(format_estimate(figures))

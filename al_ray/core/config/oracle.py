@@ -5,10 +5,11 @@ al_ray/oracles/registry.py: options, help, errors and the contract tests read OR
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from al_ray.core.config.bounds import Between, Lifted, check_bounds
+from al_ray.core.config.llm import LlmConfig
 
 MODEL = "model:"
 """Before the path of a cross-encoder that is the oracle."""
@@ -18,7 +19,7 @@ LONGEST_WAIT = 60.0
 
 @dataclass(frozen=True)
 class OracleConfig:
-    """Calls of `--oracle module:function`: their size and rate, retries, and what labels may cost."""
+    """Calls of `--oracle module:function` and `llm`: their size and rate, retries, and what labels may cost."""
 
     pairs_per_call: Annotated[int, Between(1, 1_000_000)] = 16
     """Pairs per call of --oracle module:function; the answers of a call are stored as soon as it returns."""
@@ -41,6 +42,7 @@ class OracleConfig:
     max_cost: Annotated[float | Lifted | None, Between(1e-9, 1e12)] = None
     """Stop before a call that would raise the total cost of the run's labels above this. It holds in later sessions
     too: give a higher value to go on, or none to lift it. Default: as before, else no limit."""
+    llm: LlmConfig = field(default_factory=LlmConfig)
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds."""
@@ -90,6 +92,7 @@ ORACLES: Mapping[str, OracleKind] = {
     ),
     "file": OracleKind("file", "people", lambda word: word == "file", people=True, by_split=True),
     "model": OracleKind("model:PATH", "a cross-encoder trained by the command train or augment", _is_model, free=True),
+    "llm": OracleKind("llm", "a language model; docs/llm.md", lambda word: word == "llm"),
     # Last, because a word such as model:label could name a function, too.
     "function": OracleKind("module:function such as judge:label", "your function; docs/labels.md", _is_function),
 }

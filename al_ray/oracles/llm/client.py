@@ -1,0 +1,128 @@
+"""The client of an OpenAI-compatible endpoint. Servers and clients quote the key in errors; no message here does."""
+
+import importlib.util
+import logging
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, cast
+
+from al_ray.core.config.llm import LlmConfig
+from al_ray.core.errors import BadOption
+from al_ray.oracles.replies import ServiceFailed
+
+KEY = "OPENAI_API_KEY"
+# Servers show a part of a key, with stars in place of the rest.
+KEY_LIKE = re.compile(r"\b(sk|pk|key|Bearer)[-_ ]\S+|\S*\*{3,}\S*", re.IGNORECASE)
+# Seconds: a server that asks for a longer wait is not waited for.
+LONGEST_WAIT = 3600.0
+# The request was refused before any token was computed. Any other failure may be charged.
+FREE = frozenset({400, 401, 403, 404, 405, 409, 413, 415, 422, 429, 500, 501, 503})
+AGAIN = frozenset({408, 409, 425, 429})
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A reply: the name of the model, its text, or why it has none, and tokens (None if the server does not say).
+
+    raw: the reply as it came.
+    """
+
+    model: str
+    content: str
+    refusal: str
+    tokens: tuple[int, int] | None
+    raw: Any
+
+
+class Client:
+    """Sends requests to the endpoint of a language model."""
+
+    def __init__(self, config: LlmConfig, seconds: float) -> None:
+        """Read the key from the environment; BadOption if it or the package openai is missing.
+
+        seconds: time limit of a request.
+        """
+        if importlib.util.find_spec("openai") is None:
+            raise BadOption("--oracle llm needs the package openai; install it: pip install 'al-ray[llm]'")
+        self._key = os.environ.get(KEY, "").strip()
+        if not self._key and config.base_url is None:
+            raise BadOption(f"--oracle llm needs a key in the environment variable {KEY}, or --llm.base-url")
+        # They log each request, and at lower levels headers.
+        for name in ("openai", "httpx2", "httpcore2"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self._openai = import_module("openai")
+        # The oracle itself tries again. A server of one's own may need no key, but the client does.
+        self._client = self._openai.OpenAI(
+            api_key=self._key or "none", base_url=config.base_url, timeout=seconds, max_retries=0
+        )
+
+    def complete(self, request: Mapping[str, Any], bound: float) -> Completion:
+        """Send a request and return the reply; ServiceFailed, with `bound` as the cost if it may have been charged."""
+        failure: ServiceFailed
+        try:
+            answer = self._client.chat.completions.with_raw_response.create(**request)
+            return self._read(answer.http_response.json())
+        except self._openai.APIStatusError as error:
+            failure = self._status(error, bound)
+        except self._openai.APITimeoutError:
+            failure = ServiceFailed("the server did not answer in time", bound)
+        except (self._openai.OpenAIError, ValueError, RecursionError) as error:
+            # A connection that was never made costs nothing, but one that was cut cannot be told from it for certain.
+            failure = ServiceFailed(f"the connection failed or the reply is not JSON ({type(error).__name__})", bound)
+        # Outside the handlers: the client's exception holds the headers of the request, and must not be its context.
+        raise failure
+
+    def clean(self, text: str) -> str:
+        """Return a text without the key, and without what looks like one."""
+        if self._key:
+            text = text.replace(self._key, "[key]")
+        return KEY_LIKE.sub("[key]", text)
+
+    def clean_reply(self, content: Any) -> Any:
+        """Return plain values without the key."""
+        if isinstance(content, str):
+            return content.replace(self._key, "[key]") if self._key else content
+        if isinstance(content, dict):
+            fields = cast(dict[str, Any], content)
+            return {self.clean_reply(name): self.clean_reply(value) for name, value in fields.items()}
+        return [self.clean_reply(one) for one in cast(list[Any], content)] if isinstance(content, list) else content
+
+    def _status(self, error: Any, bound: float) -> ServiceFailed:
+        status, wait = int(error.status_code), _retry_after(error.response.headers)
+        cost = 0.0 if status in FREE else bound
+        if status in (401, 403):
+            return ServiceFailed(f"the server refuses the key (HTTP {status}); give another in {KEY}", cost, fatal=True)
+        if wait is not None and wait > LONGEST_WAIT:
+            return ServiceFailed(f"HTTP {status}: the server asks to wait {wait:,.0f} s", cost, fatal=True)
+        if status in AGAIN or status >= 500:
+            return ServiceFailed(f"HTTP {status}", cost, wait)
+        body: dict[str, Any] = error.body if isinstance(error.body, dict) else {}
+        said = self.clean(str(body.get("message") or "no reason given"))[:300]
+        return ServiceFailed(f"HTTP {status}: {said}", cost, fatal=True)
+
+    def _read(self, content: Any) -> Completion:
+        """Return the parts of a reply; ValueError if it has another form."""
+        raw: Any = self.clean_reply(content)
+        try:
+            choice, usage = raw["choices"][0], raw.get("usage") or {}
+            message, model = choice["message"], str(raw.get("model") or "")
+            refusal = message.get("refusal") or ("a filter" if choice.get("finish_reason") == "content_filter" else "")
+            tokens = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+            known = all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in tokens)
+            text = message.get("content")
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise ValueError("no completion") from error
+        text = text if isinstance(text, str) else ""
+        return Completion(model, text, str(refusal), (tokens[0], tokens[1]) if known else None, raw)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of a header Retry-After; None if it has none, or a date."""
+    try:
+        seconds = float(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None

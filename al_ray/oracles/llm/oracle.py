@@ -1,0 +1,153 @@
+"""A language model as the oracle: its examples, answers that are on disk already, the check by people, the rest."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from al_ray.core.config.llm import LlmConfig
+from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.errors import BadFile, BadOption, BuyingStopped
+from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch
+from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.rng import generator
+from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.llm.client import Client
+from al_ray.oracles.llm.prompt import Example, Prompts
+from al_ray.oracles.llm.service import LlmService
+from al_ray.oracles.llm.store import AnswerStore
+from al_ray.oracles.replies import Texts
+from al_ray.runs.ledger import Ledger
+from al_ray.runs.run_folder import RunFolder
+
+PREFIX = "llm:"
+# Requests that a dry run shows.
+SHOWN = 2
+
+
+def llm_service(options: OracleConfig, journal: RunFolder) -> LlmService:
+    """Return the service of a run; BadOption if an option is missing that it needs."""
+    config = options.llm
+    if not config.model.strip():
+        raise BadOption("--oracle llm needs the name of a model; give --llm.model")
+    if isinstance(options.max_cost, int | float) and not config.priced:
+        raise BadOption(
+            "--max-cost needs --llm.input-price and --llm.output-price, or nothing tells what a label costs"
+        )
+    config = replace(config, definition=_definition(config.definition))
+    return LlmService(config, Client(config, options.call_timeout), AnswerStore(journal.path), journal.task.symmetric)
+
+
+def _definition(text: str) -> str:
+    """Return the definition of a match: the text, or what is in @FILE."""
+    if not text.startswith("@"):
+        return text
+    try:
+        content = Path(text[1:]).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise BadFile(f"--llm.definition {text} cannot be read ({error}); give a file of UTF-8 text") from error
+    if not content:
+        raise BadFile(f"--llm.definition {text} is empty; say in it what a match is")
+    return content
+
+
+@dataclass
+class LlmOracle:
+    """Labels by a language model (active_learning/ports.py: Oracle). calls: asks the service, with limits and retries.
+
+    per_call: pairs of a request. seed: of the run.
+    """
+
+    service: LlmService
+    calls: CallableOracle
+    journal: RunFolder
+    seed: int
+    per_call: int
+    _config: LlmConfig = field(init=False)
+    _before: float = field(init=False)
+    _charged: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._config = self.service.config
+        # The cost of all labels before this process, and what earlier processes bought and did not count.
+        self._before, self._charged = self.journal.cost, 0.0
+
+    def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
+        """Yield the answers to the rows `missing`: first those on disk that an earlier process bought.
+
+        Raises what CallableOracle.label raises, and BuyingStopped after a dry run.
+        """
+        self.service.prompts = Prompts(self._config, self._examples(number, batch))
+        texts = list(zip(*self.journal.task.texts_of(batch.pairs), strict=True))
+        left = list[int]()
+        for row in missing.tolist():
+            known = self.service.known(texts[row])
+            if known is None:
+                left.append(row)
+            else:
+                cost, at = self.service.charge_known(texts[row]), np.array([row], dtype=np.int64)
+                labels = np.array([CODES[known[0]]], dtype=np.uint8)
+                self._charged += cost
+                self.calls.spent = max(self.calls.spent, self._before + self._charged)
+                yield Answers(at, labels, self.service.name, np.array([known[1]]), cost)
+        rest = np.array(left, dtype=np.int64)
+        if self._config.dry_run:
+            raise BuyingStopped(self._dry_run(number, [texts[row] for row in left]))
+        yield from self.calls.label(number, batch, rest)
+
+    def _dry_run(self, number: int, texts: list[Texts]) -> str:
+        parts = [texts[start : start + self.per_call] for start in range(0, len(texts), self.per_call)]
+        requests = [request for part in parts[:SHOWN] for request in self.service.requests(part)]
+        lines = [f"[{message['role']}]\n{message['content']}" for one in requests for message in one["messages"]]
+        most = sum(map(self.service.expected_cost, parts))
+        price = f"at most {most:,.6g}" if self._config.priced else "an unknown price (give --llm.input-price and so on)"
+        end = f"dry run: nothing was bought; the {len(texts):,} open pairs of round {number} would cost {price}"
+        return "\n".join([*lines[: 2 * SHOWN], end])
+
+    def _examples(self, number: int, batch: Batch) -> list[Example]:
+        """Return examples for a round, half of them matches where there are as many: of train, and none of the batch.
+
+        They are drawn from the pairs that the task states and those that people labelled in earlier rounds. Answers of
+        a language model are no examples.
+        """
+        if not self._config.examples:
+            return []
+        split, space = self.journal.task.split("train"), self.journal.ledger.space
+        pairs = [split.stated_negatives, split.positives]
+        labels = [np.full(len(some), label, dtype=np.uint8) for some, label in zip(pairs, (NO, YES), strict=True)]
+        for earlier in range(1, number):
+            rows, given = people_labels(self.journal.ledger, earlier)
+            known = self.journal.ledger.batch(earlier)
+            assert known is not None
+            pairs.append(known.pairs[rows])
+            labels.append(given)
+        keys, all_labels = space.keys(np.concatenate(pairs)), np.concatenate(labels)
+        # The last label of a pair counts.
+        keys, last = np.unique(keys[::-1], return_index=True)
+        all_labels = all_labels[::-1][last]
+        # A batch may be of dev, whose rows are other texts; equal keys of another split leave out an example too many.
+        usable = (all_labels != UNSURE) & ~np.isin(keys, space.keys(batch.pairs))
+        return self._draw(number, space.pairs(keys[usable]), all_labels[usable])
+
+    def _draw(self, number: int, pairs: Pairs, labels: np.ndarray) -> list[Example]:
+        chance, count = generator(self.seed, "llm-examples", number), self._config.examples
+        order = chance.permutation(len(labels))
+        yes, no = (order[labels[order] == label] for label in (YES, NO))
+        half = max(count - len(no), min(len(yes), (count + 1) // 2))
+        chosen = chance.permutation(np.concatenate([yes[:half], no[: count - min(half, len(yes))]]))
+        texts = zip(*self.journal.task.texts_of(pairs[chosen]), strict=True)
+        return [Example(pair, WORDS[int(label)]) for pair, label in zip(texts, labels[chosen].tolist(), strict=True)]
+
+
+def people_labels(ledger: Ledger, number: int) -> tuple[Rows, np.ndarray]:
+    """Return the rows (k,) of a round whose last answer is not a language model's, and their labels (k,)."""
+    batch = ledger.batch(number)
+    assert batch is not None
+    labels = np.full(len(batch.pairs), OPEN, dtype=np.uint8)
+    for piece in ledger.answers(number):
+        readable = piece.labels != OPEN
+        labels[piece.rows[readable]] = OPEN if piece.by.startswith(PREFIX) else piece.labels[readable]
+    rows = np.flatnonzero(labels != OPEN)
+    # Corrections count.
+    return rows, ledger.labels(number)[rows]

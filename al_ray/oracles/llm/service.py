@@ -1,0 +1,126 @@
+"""A language model as a service that CallableOracle asks (oracles/replies.py): prompts, prices, rates, raw answers."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from al_ray.core.config.llm import LlmConfig
+from al_ray.oracles.llm.client import Client, Completion
+from al_ray.oracles.llm.prompt import Answer, Prompts, both_ways, most_tokens, read_content
+from al_ray.oracles.llm.store import AnswerStore, RawAnswer
+from al_ray.oracles.replies import Reply, ServiceFailed, Texts
+
+
+class LlmService:
+    """Asks a language model for the labels of pairs. `prompts` changes from round to round, with the examples."""
+
+    place = "--oracle llm"
+    cure = "mend it or wait for the server"
+    priced = True
+
+    def __init__(self, config: LlmConfig, client: Client, store: AnswerStore, symmetric: bool) -> None:
+        """symmetric: whether a pair may be asked either way round."""
+        self.config, self.client, self.store = config, client, store
+        self.both, self.name = config.both_orders and symmetric, f"llm:{config.model}"
+        self.prompts = Prompts(config)
+
+    def ask(self, left: list[str], right: list[str]) -> Reply:
+        """Return the answers to pairs: those on disk, and the others from the server, each way round if asked."""
+        pairs = list(zip(left, right, strict=True))
+        cost = self.store.charge([key for texts in pairs for key in self._keys(texts)])
+        for wanted in self._wanted(pairs):
+            try:
+                cost += self._buy(wanted)
+            except ServiceFailed as error:
+                error.cost += cost
+                raise
+        answers = [self.known(texts) for texts in pairs]
+        return Reply([one or "no answer" for one in answers], cost)
+
+    def known(self, texts: Texts) -> Answer | None:
+        """Return the answer to a pair that is on disk; None if there is none."""
+        one, *other = [self.store.answer(key) for key in self._keys(texts)]
+        if one is None or None in other:
+            return None
+        return both_ways(one, other[0]) if other and other[0] else one
+
+    def charge_known(self, texts: Texts) -> float:
+        """Return the cost of an answer on disk that an earlier process bought and did not count."""
+        return self.store.charge(self._keys(texts))
+
+    def expected_cost(self, pairs: Sequence[Texts]) -> float:
+        """Return an upper bound of what a call with these pairs costs."""
+        keys = [key for texts in pairs for key in self._keys(texts)]
+        return self.store.due(keys) + sum(self._bound(self.prompts.request(wanted)) for wanted in self._wanted(pairs))
+
+    def charge(self, cost: float | None, pairs: int) -> float:
+        """Return the cost of a call, which `ask` always states."""
+        assert cost is not None
+        return cost
+
+    def seconds_between(self, pairs: Sequence[Texts]) -> float:
+        """Return the seconds that the limits of requests and of tokens a minute ask for after these pairs."""
+        requests = [self.prompts.request(wanted) for wanted in self._wanted(pairs)]
+        tokens = sum(sum(most_tokens(request)) for request in requests)
+        rates = (len(requests), self.config.requests_per_minute), (tokens, self.config.tokens_per_minute)
+        return max((60 * count / rate for count, rate in rates if rate is not None), default=0.0)
+
+    def requests(self, pairs: Sequence[Texts]) -> list[dict[str, Any]]:
+        """Return the requests that a call with these pairs would send."""
+        return [self.prompts.request(wanted) for wanted in self._wanted(pairs)]
+
+    def _keys(self, texts: Texts) -> list[str]:
+        ways = [texts, _reverse(texts)] if self.both else [texts]
+        return [self.prompts.key(way) for way in ways]
+
+    def _wanted(self, pairs: Sequence[Texts]) -> Iterator[list[Texts]]:
+        """Yield the pairs of each request that is to be sent: one way round, then the other."""
+        for reverse in range(1 + self.both):
+            ways = [_reverse(texts) if reverse else texts for texts in pairs]
+            wanted = [texts for texts in ways if self.store.answer(self.prompts.key(texts)) is None]
+            if wanted:
+                yield wanted
+
+    def _bound(self, request: dict[str, Any]) -> float:
+        return self.config.cost(*most_tokens(request))
+
+    def _buy(self, pairs: list[Texts]) -> float:
+        """Send one request, write its raw answer, and return its cost."""
+        request = self.prompts.request(pairs)
+        reply = self.client.complete(request, self._bound(request))
+        answers, wrong = read_content(reply.content, len(pairs))
+        if reply.refusal:
+            wrong = f"the model refuses: {self.client.clean(reply.refusal)[:200]}"
+        cost, fatal = self._price(request, reply)
+        fatal = fatal or self._other_model(reply.model)
+        if reply.refusal or fatal:
+            answers = [None] * len(pairs)
+        keys = [self.prompts.key(texts) for texts in pairs]
+        self.store.add(RawAnswer(reply.model, keys, answers, cost, fatal or wrong, request, reply.raw))
+        if fatal or not any(answers):
+            raise ServiceFailed(fatal or wrong, cost, fatal=bool(fatal))
+        return cost
+
+    def _price(self, request: dict[str, Any], reply: Completion) -> tuple[float, str]:
+        """Return the cost of a reply, and what is wrong if it is more than the bound by which --max-cost was kept."""
+        bound = self._bound(request)
+        if reply.tokens is None:
+            return bound, ""
+        cost = self.config.cost(*reply.tokens)
+        if cost <= bound:
+            return cost, ""
+        most = most_tokens(request)
+        used = f"{reply.tokens[0]:,} and {reply.tokens[1]:,} tokens"
+        return cost, f"the server charges {used}, more than the {most[0]:,} and {most[1]:,} that were possible"
+
+    def _other_model(self, name: str) -> str:
+        known = self.store.models | ({self.config.accept_model} - {""})
+        if not self.store.models or name in known:
+            return ""
+        return (
+            f"the server answers as {self.client.clean(name)!r}, and before as {', '.join(sorted(self.store.models))}; "
+            f"to go on with it give --llm.accept-model NAME"
+        )
+
+
+def _reverse(texts: Texts) -> Texts:
+    return texts[1], texts[0]

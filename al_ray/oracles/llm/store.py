@@ -1,0 +1,97 @@
+"""The raw answers of a language model in a run folder: what was bought once is never bought again.
+
+llm/NNNNN.json    a request and the reply of the server, as it came; the answers that were read; tokens and cost
+
+A file is on disk before a label counts. An answer is found by the digest of all that decides it (prompt.py: key), in
+whatever groups the pairs are asked the next time.
+"""
+
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+from al_ray.core.errors import BadFile
+from al_ray.oracles.llm.prompt import Answer
+from al_ray.storage.files import read_json, write_json
+from al_ray.storage.uri import StoragePath
+
+FOLDER = "llm"
+NAME = re.compile(r"\d{5,}\.json")
+
+
+@dataclass(frozen=True)
+class RawAnswer:
+    """A request and its reply.
+
+    keys: digest of each pair of the request, in order; answers: to each, None where it has none. model: its name in the
+    reply. reply: None if there was none. wrong: what is wrong with it; "" if nothing.
+    """
+
+    model: str
+    keys: Sequence[str]
+    answers: Sequence[Answer | None]
+    cost: float
+    wrong: str
+    request: dict[str, Any]
+    reply: Any
+
+
+class AnswerStore:
+    """Writes and finds the raw answers of a run; may be used by several threads."""
+
+    def __init__(self, run: StoragePath) -> None:
+        """Read the answers in a run folder."""
+        self.folder, self._lock = run / FOLDER, threading.Lock()
+        self._answers = dict[str, Answer]()
+        self.models, self.cost = set[str](), 0.0
+        # Costs by pair of earlier processes: of each file once, with the first of its pairs that is used.
+        self._uncharged = dict[str, int]()
+        self._costs = dict[int, float]()
+        names = [path.name for path in self.folder.glob("*.json")] if self.folder.exists() else []
+        self._last = max((int(name.removesuffix(".json")) for name in names if NAME.fullmatch(name)), default=0)
+        for name in sorted(filter(NAME.fullmatch, names), key=lambda name: int(name.removesuffix(".json"))):
+            self._read(self.folder / name, int(name.removesuffix(".json")))
+
+    def answer(self, key: str) -> Answer | None:
+        """Return the answer to a pair; None if there is none yet."""
+        with self._lock:
+            return self._answers.get(key)
+
+    def charge(self, keys: Sequence[str]) -> float:
+        """Return the cost of files of an earlier process whose answers are now used: of each file once."""
+        with self._lock:
+            files = {self._uncharged[key] for key in keys if key in self._uncharged}
+            return sum(self._costs.pop(file, 0.0) for file in files)
+
+    def due(self, keys: Sequence[str]) -> float:
+        """Return what `charge` would return."""
+        with self._lock:
+            return sum(self._costs.get(file, 0.0) for file in {self._uncharged.get(key, 0) for key in keys})
+
+    def add(self, raw: RawAnswer) -> None:
+        """Write a raw answer."""
+        with self._lock:
+            self._last += 1
+            number = self._last
+        write_json(self.folder / f"{number:05d}.json", asdict(raw))
+        with self._lock:
+            self._take(raw)
+
+    def _take(self, raw: RawAnswer) -> None:
+        self.cost += raw.cost
+        if raw.model and any(raw.answers):
+            self.models.add(raw.model)
+        self._answers |= {key: one for key, one in zip(raw.keys, raw.answers, strict=True) if one is not None}
+
+    def _read(self, path: StoragePath, number: int) -> None:
+        content = read_json(path, list(RawAnswer.__dataclass_fields__))
+        try:
+            answers = [None if one is None else (str(one[0]), float(one[1])) for one in content["answers"]]
+            raw = RawAnswer(**{**content, "answers": answers, "cost": float(content["cost"])})
+            self._take(raw)
+        except (TypeError, ValueError, IndexError) as error:
+            raise BadFile(f"{path} is not a raw answer; restore it, or remove it to buy its answers again") from error
+        self._costs[number] = raw.cost
+        self._uncharged |= dict.fromkeys(cast(list[str], content["keys"]), number)
