@@ -13,7 +13,8 @@ import pytest
 from al_ray.active_learning.config import MACHINE, PEOPLE, RunConfig
 from al_ray.active_learning.loop import buy_labels
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.config.oracle import ORACLES, OracleConfig, oracle_kind, oracle_name, oracles_help
+from al_ray.core.config.llm import LlmConfig
+from al_ray.core.config.oracle import ORACLES, OracleConfig, OracleKind, oracle_kind, oracle_name, oracles_help
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption, LabelsAwaited
 from al_ray.core.labels import NO, OPEN, UNSURE, YES, Batch, make_answers
@@ -22,6 +23,7 @@ from al_ray.oracles.registry import MAKERS, OracleRequest, make_oracle
 from al_ray.runs.run_folder import RunFolder
 from al_ray.training.cross_encoder import PairTrainer, PairTrainerSpec
 from tests.oracles.label_server import write
+from tests.oracles.llm_server import serving
 
 LETTERS = EncoderConfig(encoder="random-bert", encoder_layers=1, max_length=24, encoder_batch=8, threads=1)
 
@@ -39,6 +41,7 @@ BUILDERS: dict[str, Callable[[Path], str]] = {
     "simulated": lambda folder: "simulated",
     "file": lambda folder: "file",
     "model": cross_encoder,
+    "llm": lambda folder: "llm",
     "function": lambda folder: f"{write('def label(left, right): return [1] * len(left)')}:label",
 }
 
@@ -64,12 +67,22 @@ def test_an_oracle_labels_each_missing_row_once(name, task, tmp_path, monkeypatc
     batch = Batch(space.pairs(space.at(np.arange(12))), np.full(12, np.nan), "seed")
     journal.ledger.add_batch(1, batch)
     journal.ledger.add_answers(1, make_answers(np.arange(3), np.full(3, UNSURE, dtype=np.uint8), "earlier"))
-    options = OracleConfig(pairs_per_call=4, cost_per_pair=0.5)
+    texts = zip(*task.texts_of(batch.pairs), strict=True)
+    with serving(dict.fromkeys(texts, "yes")) as server:
+        # A pair has 10 tokens of a prompt and 4 of an answer there.
+        llm = LlmConfig(model="judge", base_url=server.url, input_price=0.05e6, output_price=0.0)
+        options = OracleConfig(pairs_per_call=4, cost_per_pair=0.5, llm=llm)
+        contract(kind, word, options, journal, batch)
+
+
+def contract(kind: OracleKind, word: str, options: OracleConfig, journal: RunFolder, batch: Batch) -> None:
+    """Have an oracle of a kind label a batch in which three rows have an answer."""
+    task, space = journal.task, journal.task.split("train").space
     oracle = make_oracle(OracleRequest(RunConfig(task="t", oracle=word, threads=1), options, journal, no_progress))
     if kind.people:
         with pytest.raises(LabelsAwaited, match="9 of 12 pairs wait"):
             buy_labels(1, journal.ledger, oracle)
-        fill(tmp_path / "run" / "round-001" / "batch.csv", 3)
+        fill(Path(str(journal.round(1))) / "batch.csv", 3)
     _, labels = buy_labels(1, journal.ledger, oracle)
     earlier, *pieces = journal.ledger.answers(1)
     assert earlier.by == "earlier"

@@ -110,7 +110,7 @@ class Client:
             choice, usage = raw["choices"][0], raw.get("usage") or {}
             message, model = choice["message"], str(raw.get("model") or "")
             refusal = message.get("refusal") or ("a filter" if choice.get("finish_reason") == "content_filter" else "")
-            tokens = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+            tokens: list[Any] = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
             known = all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in tokens)
             text = message.get("content")
         except (AttributeError, IndexError, KeyError, TypeError) as error:

@@ -1,6 +1,6 @@
 """A language model as the oracle: its examples, answers that are on disk already, the check by people, the rest."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,12 +9,13 @@ import numpy as np
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadFile, BadOption, BuyingStopped
-from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch
+from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
 from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.llm.check import Check
 from al_ray.oracles.llm.client import Client
-from al_ray.oracles.llm.prompt import Example, Prompts
+from al_ray.oracles.llm.prompt import Example, Prompts, digest_of
 from al_ray.oracles.llm.service import LlmService
 from al_ray.oracles.llm.store import AnswerStore
 from al_ray.oracles.replies import Texts
@@ -94,7 +95,32 @@ class LlmOracle:
         rest = np.array(left, dtype=np.int64)
         if self._config.dry_run:
             raise BuyingStopped(self._dry_run(number, [texts[row] for row in left]))
-        yield from self.calls.label(number, batch, rest)
+        checked = yield from self._check(number, batch, missing)
+        yield from self.calls.label(number, batch, np.setdiff1d(rest, checked))
+
+    def _check(self, number: int, batch: Batch, missing: Rows) -> Generator[Answers, None, Rows]:
+        """Have people and the model label drawn pairs of a round of train, and return the rows that have answers now.
+
+        The answers of people come last, so that they count. BuyingStopped if the two agree too little.
+        """
+        nothing, subject = np.empty(0, dtype=np.int64), digest_of([self._config.model, self._config.definition])
+        ours = self.journal.ledger.batch(number)
+        if not self._config.check_with or ours is None or not np.array_equal(ours.pairs, batch.pairs):
+            return nothing
+        check = Check(self.journal.path, self.journal.task, self.seed, self._config.check_with)
+        result, rows = check.result(subject), nothing
+        if result is None and (drawn := check.drawn(number, batch, missing)) is not None:
+            rows, texts = drawn.rows, list(zip(*self.journal.task.texts_of(batch.pairs[drawn.rows]), strict=True))
+            unknown = [self.service.known(one) is None for one in texts]
+            yield from self.calls.label(number, batch, rows[unknown])
+            known = [self.service.known(one) for one in texts]
+            model = np.array([OPEN if one is None else CODES[one[0]] for one in known], dtype=np.uint8)
+            assert not (model == OPEN).any()
+            yield make_answers(rows, drawn.people, "people")
+            result = check.write(subject, self.service.name, drawn, batch, model)
+        if result is not None:
+            check.refuse(result, self._config.least_kappa)
+        return rows
 
     def _dry_run(self, number: int, texts: list[Texts]) -> str:
         parts = [texts[start : start + self.per_call] for start in range(0, len(texts), self.per_call)]

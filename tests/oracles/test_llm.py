@@ -1,0 +1,332 @@
+"""--oracle llm before a server on loopback that speaks the protocol, and fails, refuses and misanswers as planned."""
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.loop import buy_labels
+from al_ray.core.config.llm import LlmConfig
+from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.errors import BadFile, BadOption, BuyingStopped, CostReached, OracleFailed
+from al_ray.core.labels import NO, OPEN, UNSURE, YES, Batch, make_answers
+from al_ray.core.pairs import as_pairs
+from al_ray.core.progress import no_progress
+from al_ray.core.task import Task
+from al_ray.oracles import function
+from al_ray.oracles.llm.oracle import LlmOracle
+from al_ray.oracles.llm.prompt import Prompts, most_tokens, read_content
+from al_ray.oracles.registry import OracleRequest, make_oracle
+from al_ray.runs.run_folder import RunFolder
+from tests.oracles.llm_server import KEY, MODEL, TOKENS, LlmServer, serving
+
+COUNT, PER_CALL = 12, 4
+TRUTH = ["yes", "no", "unsure"] * 4
+LABELS = [YES, NO, UNSURE] * 4
+PRICE = 2.0, 8.0  # Of a million tokens.
+PAIR = (TOKENS[0] * PRICE[0] + TOKENS[1] * PRICE[1]) / 1e6
+
+
+class Bench:
+    """Twelve pairs, a run folder, and a server that knows their labels either way round."""
+
+    def __init__(self, task: Task, folder: Path) -> None:
+        space = task.split("train").space
+        self.task, self.folder, self.server = task, folder, LlmServer({})
+        pairs = as_pairs(np.repeat(space.left[:3], 4), np.tile(space.right[:4], 3))
+        if task.symmetric:
+            pairs = space.pairs(space.at(np.arange(COUNT)))
+        self.batch = Batch(pairs, np.zeros(COUNT), "seed")
+        self.texts = list(zip(*task.texts_of(pairs), strict=True))
+        truth = dict(zip(self.texts, TRUTH, strict=True))
+        self.truth = {(right, left): word for (left, right), word in truth.items()} | truth
+
+    def journal(self) -> RunFolder:
+        journal = RunFolder(self.folder, self.task)
+        if journal.ledger.batch(1) is None:
+            journal.ledger.add_batch(1, self.batch)
+        return journal
+
+    def oracle(self, journal: RunFolder, llm: dict[str, Any] | None = None, **options: Any) -> LlmOracle:
+        base = {"model": MODEL, "base_url": self.server.url, "input_price": PRICE[0], "output_price": PRICE[1]}
+        config = LlmConfig(**{**base, **(llm or {})})
+        made = OracleConfig(
+            **{"pairs_per_call": PER_CALL, "retry_seconds": 0.0, "retries": 2, "llm": config, **options}
+        )
+        run = RunConfig(task="t", oracle="llm", threads=1)
+        oracle = make_oracle(OracleRequest(run, made, journal, no_progress))
+        assert isinstance(oracle, LlmOracle)
+        return oracle
+
+    def buy(self, llm: dict[str, Any] | None = None, **options: Any) -> list[int]:
+        journal = self.journal()
+        return buy_labels(1, journal.ledger, self.oracle(journal, llm, **options))[1].tolist()
+
+    @property
+    def cost(self) -> float:
+        return RunFolder(self.folder, self.task).ledger.cost()
+
+    @property
+    def raw(self) -> list[dict[str, Any]]:
+        return [json.loads(path.read_text()) for path in sorted((self.folder / "llm").glob("*.json"))]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["two-sets", "symmetric"])
+def either(request, make_task, tmp_path_factory) -> Iterator[Bench]:
+    bench = Bench(make_task(request.param), tmp_path_factory.mktemp("run"))
+    with serving(bench.truth) as bench.server:
+        yield bench
+
+
+@pytest.fixture(scope="module")
+def running(make_task, tmp_path_factory) -> Iterator[Bench]:
+    bench = Bench(make_task(True), tmp_path_factory.mktemp("run"))
+    with serving(bench.truth) as bench.server:
+        yield bench
+
+
+@pytest.fixture
+def bench(running: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    running.server.reset()
+    running.folder = tmp_path / "run"
+    return running
+
+
+def test_each_pair_is_asked_once_and_its_raw_answer_is_kept(bench: Bench):
+    assert bench.buy() == LABELS
+    assert bench.server.pairs == bench.texts
+    assert set(bench.server.keys) == {f"Bearer {KEY}"}
+    assert bench.cost == pytest.approx(COUNT * PAIR)
+    pieces = list(bench.journal().ledger.answers(1))
+    assert {piece.by for piece in pieces} == {f"llm:{MODEL}"}
+    assert {value for piece in pieces for value in piece.confidences.tolist()} == {0.75}
+    assert [len(raw["answers"]) for raw in bench.raw] == [PER_CALL] * 3
+    assert sum(raw["cost"] for raw in bench.raw) == pytest.approx(bench.cost)
+    assert bench.raw[0]["request"] == bench.server.asked[0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "again", "paid"),
+    [
+        # How many pairs are asked again, and for how many pairs of the failed request is paid; None: for its bound.
+        *(("500", 4, 0), ("429 after 0", 4, 0), ("503 after 0", 4, 0), ("malformed", 4, 4), ("refusal", 4, 4)),
+        *(("few", 1, 4), ("word", 1, 4), ("numbers", 4, 4), ("cut", 4, None), ("drop", 4, None)),
+        ("garbage", 4, None),
+    ],
+)
+def test_what_was_not_answered_is_asked_again(fault: str, again: int, paid: int | None, bench: Bench):
+    bench.server.reset(fault)
+    assert bench.buy() == LABELS
+    assert len(bench.server.pairs) == COUNT + again
+    if paid is None:
+        assert bench.cost > COUNT * PAIR
+        most = most_tokens(bench.server.asked[0])
+        paid_for = (most[0] * PRICE[0] + most[1] * PRICE[1]) / 1e6
+    else:
+        paid_for = paid * PAIR
+    kept = paid if again < 4 and paid else 0
+    assert bench.cost == pytest.approx(paid_for + (COUNT - (kept - again if kept else 0)) * PAIR)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (["refusal"] * 3, "the model refuses"),
+        (["malformed"] * 3, "not JSON"),
+        (["500"] * 3, "HTTP 500"),
+        (["401"], "refuses the key"),
+        (["404"], "HTTP 404"),
+        (["dear"], "the server charges"),
+        (["", "model other"], "answers as 'other', and before as 'judge-1'|--llm.accept-model"),
+        (["429 after 7200"], "asks to wait 7,200 s"),
+    ],
+)
+def test_it_stops_when_asking_again_does_not_help_and_the_key_is_nowhere(
+    plan: list[str], message: str, bench: Bench, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.DEBUG)
+    bench.server.reset(*plan)
+    with pytest.raises(OracleFailed, match=message) as failure:
+        bench.buy()
+    chain: list[BaseException | None] = [failure.value]
+    while chain[-1] is not None:
+        chain.append(chain[-1].__cause__ or chain[-1].__context__)
+    said = " ".join(f"{one!r} {one} {vars(one)}" for one in chain[:-1] if one is not None) + caplog.text
+    files = b"".join(path.read_bytes() for path in bench.folder.rglob("*") if path.is_file())
+    for secret in (KEY, "sk-pl****cdef"):
+        assert secret not in said
+        assert secret.encode() not in files
+    assert len(bench.server.asked) == len(plan)
+
+
+def test_the_key_is_not_in_what_is_kept_of_a_round_that_went_well(bench: Bench):
+    bench.server.reset("429 after 0", "refusal")
+    bench.buy()
+    assert not [path for path in bench.folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+
+
+def test_another_model_is_accepted_when_it_is_named(bench: Bench):
+    bench.server.reset("", "model other", "model other")
+    assert bench.buy({"accept_model": "other"}) == LABELS
+
+
+def test_a_wait_that_the_server_asks_for_holds_for_every_request(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    """By a clock of the test's own: the second request starts 30 s after the reply to the first, not after a second."""
+    now = [0.0]
+    starts: list[float] = []
+
+    class Clocked(function.Calls[Any]):
+        def start(self, request: Any, function: Any, seconds: float) -> None:
+            starts.append(now[0])
+            super().start(request, function, 1e9)
+
+        def wait(self, until: float = float("inf")) -> Any:
+            if not self.running:
+                now[0] = max(now[0], until)
+                return None
+            return super().wait()
+
+    monkeypatch.setattr(function, "Calls", Clocked)
+    monkeypatch.setattr(function, "monotonic", lambda: now[0])
+    bench.server.reset("429 after 30")
+    assert bench.buy() == LABELS
+    assert starts == [0, 30, 30, 30]
+    bench.folder = bench.folder / "limited"
+    starts.clear()
+    now[0] = 0.0
+    bench.buy({"requests_per_minute": 6})
+    assert starts == [0, 10, 20]
+
+
+@pytest.mark.parametrize("calls_at_once", [1, 3])
+def test_max_cost_holds_to_the_cent(calls_at_once: int, bench: Bench):
+    prompts, price = Prompts(LlmConfig(model=MODEL)), LlmConfig(input_price=PRICE[0], output_price=PRICE[1]).cost
+    bounds = [price(*most_tokens(prompts.request(bench.texts[at : at + PER_CALL]))) for at in range(0, COUNT, PER_CALL)]
+    assert min(bounds) > PER_CALL * PAIR
+    # Enough for the bound of the second request after the first was paid, and not for the third after both.
+    limit = max(bounds) + 1.9 * PER_CALL * PAIR
+    assert bounds[2] + 2 * PER_CALL * PAIR > limit
+    with pytest.raises(CostReached, match="stopped by --max-cost"):
+        bench.buy(max_cost=limit, calls_at_once=calls_at_once)
+    assert bench.cost == pytest.approx(2 * PER_CALL * PAIR)
+    assert bench.cost <= limit
+    assert bench.buy(max_cost=1.0) == LABELS
+
+
+def test_a_reply_without_usage_costs_its_bound(bench: Bench):
+    bench.server.reset("no usage")
+    bench.buy()
+    most = most_tokens(bench.server.asked[0])
+    bound = (most[0] * PRICE[0] + most[1] * PRICE[1]) / 1e6
+    assert bench.cost == pytest.approx(bound + (COUNT - PER_CALL) * PAIR)
+
+
+def test_a_stop_between_the_raw_answer_and_its_label_buys_nothing_twice(bench: Bench):
+    journal = bench.journal()
+    pieces = bench.oracle(journal).label(1, bench.batch, np.arange(COUNT))
+    # Asked, on disk, and never stored in the ledger, as if the process had been killed here.
+    next(pieces)
+    pieces.close()
+    assert bench.cost == 0
+    # In groups of another size, too.
+    assert bench.buy(pairs_per_call=3) == LABELS
+    assert bench.server.pairs == bench.texts
+    assert bench.cost == pytest.approx(COUNT * PAIR)
+
+
+def test_a_damaged_raw_answer_is_refused(bench: Bench):
+    bench.buy()
+    (bench.folder / "llm" / "00001.json").write_text("{}")
+    with pytest.raises(BadFile, match="00001.json"):
+        bench.oracle(bench.journal())
+
+
+def test_both_orders_that_disagree_are_unsure(bench: Bench):
+    left, right = bench.texts[0]
+    bench.server.truth = {**bench.truth, (right, left): "no"}
+    try:
+        assert bench.buy({"both_orders": True}) == [UNSURE, *LABELS[1:]]
+    finally:
+        bench.server.truth = bench.truth
+    assert len(bench.server.pairs) == 2 * COUNT
+    assert bench.cost == pytest.approx(2 * COUNT * PAIR)
+
+
+def test_the_second_order_alone_is_asked_again_when_it_failed(bench: Bench):
+    bench.server.reset("", "500")
+    assert bench.buy({"both_orders": True}) == LABELS
+    assert len(bench.server.asked) == 2 * 3 + 1
+    assert bench.cost == pytest.approx(2 * COUNT * PAIR)
+
+
+def test_examples_are_of_earlier_rounds_and_people(bench: Bench):
+    journal = bench.journal()
+    journal.ledger.add_answers(1, make_answers(np.arange(6), np.array([0, 1] * 3, np.uint8), "people"))
+    journal.ledger.add_answers(1, make_answers(np.arange(6, 12), np.array([0, 1] * 3, np.uint8), "llm:x"))
+    journal.ledger.seal(1)
+    space = bench.task.split("train").space
+    batch = Batch(space.pairs(space.at(np.arange(COUNT, COUNT + 3))), np.zeros(3), "x")
+    oracle = bench.oracle(journal, {"examples": 4})
+    examples = oracle._examples(2, batch)
+    assert examples == oracle._examples(2, batch)
+    assert [one.answer for one in examples].count("yes") == 2
+    stated = np.concatenate([bench.task.split("train").positives, bench.task.split("train").stated_negatives])
+    allowed = set(zip(*bench.task.texts_of(stated), strict=True)) | set(bench.texts[:6])
+    assert {one.texts for one in examples} <= allowed
+
+
+def test_a_dry_run_prints_and_buys_nothing(bench: Bench):
+    with pytest.raises(
+        BuyingStopped, match="nothing was bought; the 12 open pairs of round 1 would cost at most"
+    ) as end:
+        bench.buy({"dry_run": True})
+    assert json.dumps(bench.texts[0][0])[1:-1] in str(end.value)
+    assert bench.server.asked == []
+    assert not (bench.journal().ledger.labels(1) != OPEN).any()
+
+
+@pytest.mark.parametrize(
+    ("llm", "options", "message"),
+    [
+        ({"model": ""}, {}, "give --llm.model"),
+        ({"input_price": None}, {"max_cost": 1.0}, "--llm.input-price"),
+        ({"definition": "@nowhere.txt"}, {}, "nowhere.txt cannot be read"),
+    ],
+)
+def test_bad_options_are_refused(llm, options, message, bench: Bench):
+    with pytest.raises((BadOption, BadFile), match=message):
+        bench.buy(llm, **options)
+
+
+@pytest.mark.parametrize("url", ["nowhere", "ftp://a/b", "http://u:p@h/v1", "http://h/v1?key=1", "http://[/"])
+def test_a_bad_url_is_refused_without_being_repeated(url: str):
+    with pytest.raises(BadOption, match="--llm.base-url") as refusal:
+        LlmConfig(base_url=url)
+    assert url not in str(refusal.value)
+
+
+def test_without_a_key_there_must_be_a_server(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    with pytest.raises(BadOption, match="OPENAI_API_KEY"):
+        bench.oracle(bench.journal(), {"base_url": None})
+    assert bench.buy() == LABELS
+    assert replace(LlmConfig(), model="a").cost(10**6, 10**6) == 0
+
+
+@pytest.mark.parametrize("text", ["", "é" * 40, "\ud800", "日本" * 9, '"\\\n', "🙂" * 5])
+def test_the_bound_of_a_prompt_counts_bytes(text: str):
+    request = Prompts(LlmConfig(model=MODEL)).request([(text, "b")])
+    said = "".join(message["content"] for message in request["messages"])
+    assert most_tokens(request)[0] >= len(said.encode("utf-8", errors="surrogatepass"))
+
+
+def test_answers_are_read_by_their_number():
+    content = json.dumps({"answers": [{"pair": 2, "answer": "no", "confidence": 1}]})
+    assert read_content(content, 2) == ([None, ("no", 1.0)], "the model answered 1 of 2 pairs")
