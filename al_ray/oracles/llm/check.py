@@ -52,10 +52,10 @@ class Check:
         content = read_json(path, ["subject", "kappa"]) if path.exists() else None
         return content if content is not None and content["subject"] == subject else None
 
-    def drawn(self, number: int, batch: Batch, missing: Rows) -> Drawn | None:
-        """Return the drawn pairs with the answers of people; None if they were drawn for another round.
+    def drawn(self, number: int, batch: Batch, missing: Rows) -> Drawn:
+        """Return the drawn pairs with the answers of people; the first call draws them among the rows `missing` (m,).
 
-        The first call draws them among the rows `missing` (m,). LabelsAwaited while people have not answered all.
+        LabelsAwaited while people have not answered all; BuyingStopped if the check is of another round.
         """
         path = self.folder / DRAWN
         if not path.exists():
@@ -63,7 +63,10 @@ class Check:
             write_json(path, {"round": number, "rows": sorted(chosen.tolist())})
         content = read_json(path, ["round", "rows"])
         if content["round"] != number:
-            return None
+            raise BuyingStopped(
+                f"stopped by --llm.check-with: {self.folder} is the check of round {content['round']}, by another "
+                "--llm.model or --llm.definition; move it away to check this one on pairs of this round"
+            )
         rows = np.array(content["rows"], dtype=np.int64)
         if not len(rows) or rows.min() < 0 or rows.max() >= len(batch.pairs):
             raise BadFile(f"{path} names rows that the batch of round {number} does not have; restore it")
@@ -74,8 +77,9 @@ class Check:
         if waiting:
             raise LabelsAwaited(
                 f"before round {number} is bought from the model: {waiting:,} of {len(rows):,} pairs wait for an "
-                f"answer of people\n  fill the column label of {self.folder / BATCH}.csv with yes, no or unsure; save "
-                f"it as CSV (UTF-8)\n  or import {self.folder / BATCH}.json into Label Studio, and save its export there"
+                f"answer of people\n"
+                f"  fill the column label of {self.folder / BATCH}.csv with yes, no or unsure; save it as CSV (UTF-8)\n"
+                f"  or import {self.folder / BATCH}.json into Label Studio, and save its export beside it"
             )
         return Drawn(number, rows, labels)
 
@@ -108,8 +112,8 @@ class Check:
         """Raise BuyingStopped if kappa, or the lower end of its interval, is below `least` or unknown."""
         kappa, path = content["kappa"], self.folder / CHECK
         cure = (
-            "label more pairs in a new run with a higher --llm.check-with, improve --llm.definition, or give another "
-            "--llm.model or a lower --llm.least-kappa"
+            "improve --llm.definition, give another --llm.model or a lower --llm.least-kappa, or move "
+            f"{self.folder} away to check more pairs"
         )
         if kappa is None:
             raise BuyingStopped(

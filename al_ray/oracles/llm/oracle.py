@@ -13,7 +13,7 @@ from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Bat
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
 from al_ray.oracles.function import CallableOracle
-from al_ray.oracles.llm.check import Check
+from al_ray.oracles.llm.check import CHECK, FOLDER, Check
 from al_ray.oracles.llm.client import Client
 from al_ray.oracles.llm.prompt import Example, Prompts, digest_of
 from al_ray.oracles.llm.service import LlmService
@@ -105,11 +105,14 @@ class LlmOracle:
         """
         nothing, subject = np.empty(0, dtype=np.int64), digest_of([self._config.model, self._config.definition])
         ours = self.journal.ledger.batch(number)
-        if not self._config.check_with or ours is None or not np.array_equal(ours.pairs, batch.pairs):
+        # A check that was made once holds, whether it is asked for again or not.
+        wanted = self._config.check_with or (self.journal.path / FOLDER / CHECK).exists()
+        if not wanted or ours is None or not np.array_equal(ours.pairs, batch.pairs):
             return nothing
         check = Check(self.journal.path, self.journal.task, self.seed, self._config.check_with)
         result, rows = check.result(subject), nothing
-        if result is None and (drawn := check.drawn(number, batch, missing)) is not None:
+        if result is None and self._config.check_with:
+            drawn = check.drawn(number, batch, missing)
             rows, texts = drawn.rows, list(zip(*self.journal.task.texts_of(batch.pairs[drawn.rows]), strict=True))
             unknown = [self.service.known(one) is None for one in texts]
             yield from self.calls.label(number, batch, rows[unknown])
