@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
+from ray.serve.schema import ServeDeploySchema
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.loop import buy_labels
@@ -164,6 +167,23 @@ def test_it_stops_when_asking_again_does_not_help_and_the_key_is_nowhere(
         assert secret not in said
         assert secret.encode() not in files
     assert len(bench.server.asked) == len(plan)
+
+
+def test_a_server_that_cannot_be_reached_costs_nothing(bench: Bench):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        # Bound and not listening: no other process can take the port, and nothing answers there.
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+        with pytest.raises(OracleFailed, match="the connection failed"):
+            bench.buy({"base_url": url})
+    assert bench.cost == 0
+
+
+def test_the_configuration_of_ray_serve_in_the_guide_fits_its_schema():
+    guide = (Path(__file__).parents[2] / "docs" / "llm.md").read_text(encoding="utf-8")
+    content = yaml.safe_load(guide.partition("```yaml\n")[2].partition("```")[0])
+    (application,) = ServeDeploySchema.model_validate(content).applications
+    assert application.import_path == "ray.serve.llm:build_openai_app"
 
 
 def test_the_key_is_not_in_what_is_kept_of_a_round_that_went_well(bench: Bench):

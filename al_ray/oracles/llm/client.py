@@ -50,10 +50,10 @@ class Client:
         self._key = os.environ.get(KEY, "").strip()
         if not self._key and config.base_url is None:
             raise BadOption(f"--oracle llm needs a key in the environment variable {KEY}, or --llm.base-url")
-        # They log each request, and at lower levels headers.
+        self._openai = import_module("openai")
+        # They log each request, and at lower levels headers. After the import, which sets levels by OPENAI_LOG.
         for name in ("openai", "httpx2", "httpcore2"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        self._openai = import_module("openai")
         # The oracle itself tries again. A server of one's own may need no key, but the client does.
         self._client = self._openai.OpenAI(
             api_key=self._key or "none", base_url=config.base_url, timeout=seconds, max_retries=0
@@ -69,9 +69,11 @@ class Client:
             failure = self._status(error, bound)
         except self._openai.APITimeoutError:
             failure = ServiceFailed("the server did not answer in time", bound)
+        except self._openai.APIConnectionError as error:
+            sent = type(error.__cause__).__name__ not in ("ConnectError", "ConnectTimeout")
+            failure = ServiceFailed(f"the connection {'was cut' if sent else 'failed'}", bound if sent else 0.0)
         except (self._openai.OpenAIError, ValueError, RecursionError) as error:
-            # A connection that was never made costs nothing, but one that was cut cannot be told from it for certain.
-            failure = ServiceFailed(f"the connection failed or the reply is not JSON ({type(error).__name__})", bound)
+            failure = ServiceFailed(f"the reply is no completion ({type(error).__name__})", bound)
         # Outside the handlers: the client's exception holds the headers of the request, and must not be its context.
         raise failure
 

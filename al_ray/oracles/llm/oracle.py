@@ -31,7 +31,9 @@ def llm_service(options: OracleConfig, journal: RunFolder) -> LlmService:
     """Return the service of a run; BadOption if an option is missing that it needs."""
     config = options.llm
     if not config.model.strip():
-        raise BadOption("--oracle llm needs the name of a model; give --llm.model")
+        raise BadOption(
+            "--oracle llm needs the name of a model; give --llm.model to jobs.run (jobs.grid has no such option)"
+        )
     if isinstance(options.max_cost, int | float) and not config.priced:
         raise BadOption(
             "--max-cost needs --llm.input-price and --llm.output-price, or nothing tells what a label costs"
