@@ -21,6 +21,7 @@ from pathlib import Path
 from time import monotonic
 
 import numpy as np
+import numpy.typing as npt
 
 from al_ray.core.config.oracle import LONGEST_WAIT, OracleConfig
 from al_ray.core.errors import BadOption, CostReached, OracleFailed
@@ -141,13 +142,18 @@ class CallableOracle:
                 logger.warning("%s; retrying (%s of %s)", result.wrong, failures, self.config.retries)
                 # A random factor from 0.5 to 1, so that runs that failed together do not retry together.
                 wait = 0.0 if result.returned else self._retry_seconds(failures) * chance.uniform(0.5, 1.0)
-                if result.wait is not None:
-                    # The service asks all calls to wait, not this one alone.
-                    self.next_start = max(self.next_start, monotonic() + result.wait)
-                again = tuple(call.request.texts[place] for place in np.flatnonzero(unread).tolist())
-                waiting.appendleft(Request(rows[unread], again, failures, monotonic() + wait))
+                waiting.appendleft(self._again(call.request, result, unread, wait))
         if complaint:
             raise OracleFailed(f"{complaint}{done:,} of {size:,} pairs of round {number} are answered and stored")
+
+    def _again(self, request: Request, result: CallResult, unread: npt.NDArray[np.bool_], wait: float) -> Request:
+        """Return the request for the pairs of another that were not read, in `wait` seconds."""
+        now = monotonic()
+        if result.wait is not None:
+            # The service asks all calls to wait, not this one alone.
+            self.next_start = max(self.next_start, now + result.wait)
+        texts = tuple(request.texts[place] for place in np.flatnonzero(unread).tolist())
+        return Request(request.rows[unread], texts, request.failures + 1, now + wait)
 
     def _returned(self, calls: Calls[Request]) -> Iterator[Answers]:
         """Yield the answers of calls that have returned: they are paid for."""

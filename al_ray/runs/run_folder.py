@@ -15,7 +15,7 @@ dev-labels/                        labels of drawn dev pairs (--dev-labels), see
 round-NNN/fit, scores.parquet      cosines of the labelled pairs under the round's model, see storage/pair_cosines.py
 round-NNN/neighbourhood.json       what auto chose from, see cluster/pool/score_fit.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
-llm/, check/                       raw answers of --oracle llm and its check by people, see oracles/llm/store.py, check.py
+llm/, check/                       raw answers of --oracle llm and its check by people, see oracles/llm
 mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
 events/                            the same metrics for TensorBoard
 """

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from al_ray.active_learning import loop
+from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadOption, CostReached, OracleFailed
 from al_ray.core.labels import NO, OPEN, UNSURE, YES, Answers
@@ -275,7 +276,12 @@ def test_a_module_that_is_not_there_is_refused(bench: Bench):
     ("option", "value"),
     [(name, 0) for name in ("pairs_per_call", "calls_at_once", "max_cost", "calls_per_minute", "call_timeout")]
     + [("retry_seconds", 61), ("max_cost", 1e13)]
-    + [(f.name, bad) for f in fields(OracleConfig) if f.type is not bool for bad in (float("nan"), float("inf"), -1.0)],
+    + [
+        (f.name, bad)
+        for f in fields(OracleConfig)
+        if f.type not in (bool, LlmConfig)
+        for bad in (float("nan"), float("inf"), -1.0)
+    ],
 )
 def test_an_option_that_cannot_be_is_refused(option: str, value: float):
     with pytest.raises(BadOption, match=f"--{option.replace('_', '-')} is {value}; give"):

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.errors import BadOption
@@ -44,20 +43,10 @@ class LlmConfig:
     """Print the prompts of the first requests and what the round would cost at most; buy nothing."""
 
     def __post_init__(self) -> None:
-        """Raise BadOption for a value out of bounds, or a URL that is none or holds a password."""
+        """Raise BadOption for a value out of bounds, or an empty definition."""
         check_bounds(self, "--llm.")
         if not self.definition.strip():
             raise BadOption("--llm.definition is empty; say what a match is, or leave it out")
-        if self.base_url is None:
-            return
-        try:
-            url = urlsplit(self.base_url)
-        except ValueError:
-            url = urlsplit("")
-        if url.scheme not in ("http", "https") or not url.hostname:
-            raise BadOption("--llm.base-url is no URL; give one such as http://127.0.0.1:8000/v1")
-        if url.username or url.password or url.query:
-            raise BadOption("--llm.base-url holds a user, a password or a query; give the key in OPENAI_API_KEY")
 
     @property
     def priced(self) -> bool:

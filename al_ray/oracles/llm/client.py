@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.errors import BadOption
@@ -41,10 +42,11 @@ class Client:
     """Sends requests to the endpoint of a language model."""
 
     def __init__(self, config: LlmConfig, seconds: float) -> None:
-        """Read the key from the environment; BadOption if it or the package openai is missing.
+        """Read the key from the environment; BadOption if it or the package openai is missing, or for a bad URL.
 
         seconds: time limit of a request.
         """
+        refuse_url(config.base_url)
         if importlib.util.find_spec("openai") is None:
             raise BadOption("--oracle llm needs the package openai; install it: pip install 'al-ray[llm]'")
         self._key = os.environ.get(KEY, "").strip()
@@ -119,6 +121,18 @@ class Client:
             raise ValueError("no completion") from error
         text = text if isinstance(text, str) else ""
         return Completion(model, text, str(refusal), (tokens[0], tokens[1]) if known else None, raw)
+
+
+def refuse_url(base_url: str | None) -> None:
+    """Raise BadOption for a text that is no URL, or that may hold a key; the message does not repeat it."""
+    try:
+        url = urlsplit(base_url or "http://default")
+    except ValueError:
+        url = urlsplit("")
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise BadOption("--llm.base-url is no URL; give one such as http://127.0.0.1:8000/v1")
+    if url.username or url.password or url.query:
+        raise BadOption(f"--llm.base-url holds a user, a password or a query; give the key in {KEY}")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
