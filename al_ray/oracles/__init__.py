@@ -1,1 +1,1 @@
-"""Oracles: known positives, people, a Python function, or a cross-encoder."""
+"""Oracles: known positives, people, a Python function, a language model, or a cross-encoder."""

@@ -17,7 +17,8 @@ Texts = tuple[str, str]
 class LlmServer(ThreadingHTTPServer):
     """Answers chat completions; the next word of `plan`, if there is one, spoils an answer.
 
-    asked: the bodies of all requests; keys: the header of each. released: ends stalled calls.
+    asked: the bodies of all requests; keys: the header of each. released: ends stalled calls; stalling: acquired once
+    for each call that began to stall.
     """
 
     daemon_threads, block_on_close = True, False
@@ -25,6 +26,7 @@ class LlmServer(ThreadingHTTPServer):
     def __init__(self, truth: Mapping[Texts, str]) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.truth, self.released, self.lock = truth, threading.Event(), threading.Lock()
+        self.stalling = threading.Semaphore(0)
         self.reset()
 
     def reset(self, *plan: str) -> None:
@@ -55,6 +57,7 @@ class Handler(BaseHTTPRequestHandler):
             fault = server.plan.popleft() if server.plan else ""
         status, _, wait = fault.partition(" after ")
         if fault == "stall":
+            server.stalling.release()
             server.released.wait(600)
         if status.isdigit():
             # As servers do, it quotes the key.

@@ -81,13 +81,6 @@ class Bench:
         return [json.loads(path.read_text()) for path in sorted((self.folder / "llm").glob("*.json"))]
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["two-sets", "symmetric"])
-def either(request, make_task, tmp_path_factory) -> Iterator[Bench]:
-    bench = Bench(make_task(request.param), tmp_path_factory.mktemp("run"))
-    with serving(bench.truth) as bench.server:
-        yield bench
-
-
 @pytest.fixture(scope="module")
 def running(make_task, tmp_path_factory) -> Iterator[Bench]:
     bench = Bench(make_task(True), tmp_path_factory.mktemp("run"))
@@ -224,6 +217,24 @@ def test_a_wait_that_the_server_asks_for_holds_for_every_request(bench: Bench, m
     now[0] = 0.0
     bench.buy({"requests_per_minute": 6})
     assert starts == [0, 10, 20]
+
+
+def test_a_request_without_an_answer_in_time_is_charged_with_its_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    """The time of the first request is over as soon as the server stalls it."""
+    stalled = list[bool]()
+
+    class Stalled(function.Calls[Any]):
+        def start(self, request: Any, work: Any, seconds: float) -> None:
+            super().start(request, work, 1e9 if stalled else 0.0)
+            if not stalled:
+                stalled.append(bench.server.stalling.acquire(timeout=600))
+
+    monkeypatch.setattr(function, "Calls", Stalled)
+    bench.server.reset("stall")
+    assert bench.buy() == LABELS
+    assert len(bench.server.asked) == 4
+    most = most_tokens(bench.server.asked[0])
+    assert bench.cost == pytest.approx((most[0] * PRICE[0] + most[1] * PRICE[1]) / 1e6 + COUNT * PAIR)
 
 
 @pytest.mark.parametrize("calls_at_once", [1, 3])
