@@ -1,9 +1,9 @@
 """Measure speed and memory, as ratios within one run to cancel a machine's noise: python -m benchmarks search
 
-A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Six have a
+A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Seven have a
 method `results` and tables of their own: `simulate-audits` measures statistics, `scale` growth with the texts,
 `simulate` strategies, `adaptivity` draws a map of simulated runs, `recipes` compares trainings, `matches` measures what
-jobs.match wrote.
+jobs.match wrote, `month` a model whose texts change.
 """
 
 import os
@@ -23,13 +23,14 @@ from benchmarks.encoding import Encode
 from benchmarks.evaluating import Evaluate
 from benchmarks.match_quality import Matches, format_quality
 from benchmarks.memory import Memory
+from benchmarks.month import Month, format_weeks
 from benchmarks.recipes import Recipes, format_rows
 from benchmarks.scaling import Scale, format_results
 from benchmarks.searching import Search
 from benchmarks.simulating import SimulateAudits, format_tables
 from benchmarks.timing import Figure
 
-KINDS = Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches
+KINDS = Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month
 
 
 def main() -> None:
@@ -44,6 +45,9 @@ def main() -> None:
         # They write their files themselves, run by run.
         rows = benchmark.results()
         print(format_runs(rows) if isinstance(benchmark, Simulate) else format_rows(rows))
+        return
+    if isinstance(benchmark, Month):
+        print(format_weeks(benchmark.results()))
         return
     if isinstance(benchmark, Adaptivity):
         print(format_map(benchmark.results()))

@@ -1,0 +1,158 @@
+"""Match new rows every night, suggest pairs to label, and train the next round on the answers (docs/production.md).
+
+    python nightly.py --run /data/runs/products --known /data/products.csv --inbox /data/inbox --work /data/nightly
+
+All state is in files: a step is done when its last file is there, and that file is written in one step. So the same
+command goes on after a stop, wherever it stopped. WORK has
+
+    rows/NAME.csv          tables that were taken from the inbox
+    drift/NAME/            matches of such a table with itself, by which its drift was measured
+    round-000/matches/     all matches, by the model of --run
+    round-001/batch/       suggested.csv: pairs to label. Save the answers as round-001/labelled.csv
+    round-001/task, run    all rows, and a run with the labels of the round before and the answers
+    round-001/matches/     all matches, by the model of this round
+"""
+
+import csv
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import al_ray
+
+DONE = "done"
+"""File that ends a round: matches of all rows by its model are there."""
+
+
+@dataclass(frozen=True)
+class Nightly:
+    """Options: the first model, the table of the rows known so far, and where new tables come and results go.
+
+    id_column: of all tables, which are CSV. suggest: number of pairs of a batch. after: number of rows that the model
+    was not trained on, from which on a batch is suggested. drift: compare each table with the training texts.
+    """
+
+    run: Path
+    known: Path
+    inbox: Path
+    work: Path
+    id_column: str = "id"
+    suggest: int = 100
+    after: int = 1000
+    drift: bool = True
+
+    def round(self, number: int) -> Path:
+        """Return the folder of a round."""
+        return self.work / f"round-{number:03d}"
+
+    def model(self, number: int) -> Path:
+        """Return the run whose model is that of a round; round 0 has that of --run."""
+        return self.round(number) / "run" if number else self.run
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last round that is done, -1 before the first night."""
+        return sum((folder / DONE).exists() for folder in self.work.glob("round-???")) - 1
+
+
+def night(job: Nightly) -> Iterator[str]:
+    """Do the work of a night, and yield a line for each step."""
+    if job.last < 0:
+        # The matches of the known rows, into which new rows are matched.
+        yield from finish(job, 0, job.known)
+    if (job.round(job.last + 1) / "labelled.csv").exists():
+        yield from train(job, job.last + 1)
+    for table in sorted(job.inbox.glob("*.csv")):
+        yield from take(job, table)
+    yield from suggest(job, job.last + 1)
+
+
+def take(job: Nightly, table: Path) -> Iterator[str]:
+    """Match the rows of a new table with all rows and with each other, and take the table from the inbox."""
+    taken = job.work / "rows" / table.name
+    if taken.exists():
+        raise SystemExit(f"error: {table}: {taken} was taken on an earlier night; give the new table another name")
+    if job.drift:
+        # The rest of a stopped night, whose table may have been another.
+        shutil.rmtree(job.work / "drift" / table.stem, ignore_errors=True)
+        options = al_ray.MatchOptions(left=table, at_boundary=True)
+        compared = al_ray.match(job.model(job.last), options, job.work / "drift" / table.stem)
+        yield from (line for line in compared.summary if line.startswith("drift"))
+    # Once more after a stop it changes nothing.
+    found = al_ray.match_into(job.round(job.last) / "matches", al_ray.MatchOptions(left=table))
+    yield f"{table.name}: {found.record['texts']['new']:,} new rows; now {found.record['matches']:,} matches"
+    taken.parent.mkdir(exist_ok=True)
+    os.replace(table, taken)
+
+
+def suggest(job: Nightly, number: int) -> Iterator[str]:
+    """Write pairs to label next, unless a batch waits for answers or the model was trained on almost all rows."""
+    batch, answers = job.round(number) / "batch" / "suggested.csv", job.round(number) / "labelled.csv"
+    if not batch.exists():
+        rows = merged(job)
+        trained = merged(job, known_only=True) if number == 1 else read(job, job.round(number - 1) / "rows.csv")
+        new = len(rows.keys() - trained.keys())
+        if not job.suggest or new < job.after:
+            return
+        # The rows of this moment, so that the step can go on after a stop, whatever came since.
+        table = frozen(job.round(number) / "suggested-of.csv", rows)
+        options = al_ray.MatchOptions(left=table, at_boundary=True, suggest=job.suggest)
+        al_ray.match(job.model(number - 1), options, batch.parent)
+    yield f"label {batch}, and save it as {answers}"
+
+
+def train(job: Nightly, number: int) -> Iterator[str]:
+    """Train on the labels of the round before and on the answers, and match all rows by the new model."""
+    before, folder = job.model(number - 1), job.round(number)
+    rows = frozen(folder / "rows.csv", merged(job))
+    config = al_ray.load_run(before).config
+    al_ray.prepare(al_ray.extension_of(config.task, rows), folder / "task")
+    if not (folder / "imported").exists():
+        # Of an import that was stopped; the labels are in the run before and in the answers.
+        shutil.rmtree(folder / "run", ignore_errors=True)
+        al_ray.import_labels(folder / "run", before, task=folder / "task")
+        labels = al_ray.import_labels(folder / "run", folder / "labelled.csv", columns="left_id,right_id,label")
+        yield f"round {number}: {labels.labels} answers, {labels.matches} of them matches"
+        (folder / "imported").touch()
+    # Two rounds, one for each import: no label is bought.
+    al_ray.run(replace(config, task=str(folder / "task"), rounds=2), folder / "run")
+    yield from finish(job, number, rows)
+
+
+def finish(job: Nightly, number: int, rows: Path) -> Iterator[str]:
+    """Match all rows by the model of a round, which ends the round."""
+    found = al_ray.match(
+        job.model(number), al_ray.MatchOptions(left=rows, at_boundary=True, drift=False), job.round(number) / "matches"
+    )
+    (job.round(number) / DONE).touch()
+    yield f"round {number}: {found.record['matches']:,} matches of all rows by {job.model(number)}"
+
+
+Rows = dict[str, dict[str, str]]
+
+
+def merged(job: Nightly, known_only: bool = False) -> Rows:
+    """Return all rows by id; a later table replaces rows of an earlier one."""
+    later = [] if known_only else sorted((job.work / "rows").glob("*.csv"))
+    return {id_: row for table in (job.known, *later) for id_, row in read(job, table).items()}
+
+
+def read(job: Nightly, table: Path) -> Rows:
+    """Return the rows of a table by id."""
+    with table.open(newline="", encoding="utf-8-sig") as file:
+        return {row[job.id_column]: row for row in csv.DictReader(file)}
+
+
+def frozen(path: Path, rows: Rows) -> Path:
+    """Write rows to a table in one step, unless it is there from before a stop."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_suffix(".aside")
+        with aside.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(next(iter(rows.values()))))
+            writer.writeheader()
+            writer.writerows(rows.values())
+        os.replace(aside, path)
+    return path
