@@ -1,19 +1,21 @@
 """A month at work: precision and recall by day of a model whose texts change, with and without relabelling.
 
-Rows of a synthetic task are dealt over the days. The model is trained on rows of three of its five domains. From some
-day on a growing share of the new rows is of the two other domains, whose phrases the model has never seen. Without
-relabelling the model of day 0 matches every day. With relabelling docs/nightly.py does the work of every night, and the
-truth answers what it suggests.
+Rows of a synthetic task are dealt over the days, and a model is trained on those of day 0. From some day on a growing
+share of the new rows comes from a source that leaves out vowels, in some words of each row. Without relabelling the
+model of day 0 matches every day. With relabelling docs/nightly.py does the work of every night, and the truth answers
+what it suggests.
 """
 
 import csv
 import logging
+import re
 import runpy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -27,8 +29,7 @@ from al_ray.core.graph import components
 from al_ray.core.pairs import Rows
 from al_ray.core.rng import generator
 from al_ray.core.text_table import format_columns
-from al_ray.datasets.synthetic import synthetic_families, synthetic_task
-from al_ray.datasets.synthetic_vocabulary import DOMAINS
+from al_ray.datasets.synthetic import synthetic_task
 from al_ray.encoders.pretrained import MINILM
 from al_ray.storage.files import read_parquet, write_pictures, write_text
 from al_ray.training.saved_model import input_digest
@@ -36,25 +37,27 @@ from benchmarks.row_file import Row, append_rows, read_rows
 
 logger = logging.getLogger(__name__)
 
-FAMILIAR = 3
-"""Domains of the known rows; the others come with the drift."""
+ROUNDS = 2
+"""Rounds of the first model."""
 FIXED, RELABELLED = "fixed", "relabelled"
 COUNTS = ("true", "found", "right")
 """Pairs of a day's new rows with all rows up to that day: that match, that were found, and that are both."""
-COLUMNS = ("options", "seed", "arm", "day", "rows", "unfamiliar", "round", "labels", *COUNTS, "drift")
-"""options: digest of all options but the seed. unfamiliar: rows of new domains. round: whose model matched. labels:
+COLUMNS = ("options", "seed", "arm", "day", "rows", "abbreviated", "round", "labels", *COUNTS, "drift")
+"""options: digest of all options but the seed. abbreviated: rows of the new source. round: whose model matched. labels:
 bought since day 0. drift: figures that the night warned of."""
+TRAINING = replace(al_ray.recipe("tuned")["training"], frozen_layers=0)
+"""The recipe tuned, which trains the embeddings too: the new words are unknown."""
 NIGHTLY = Path(__file__).resolve().parents[1] / "docs" / "nightly.py"
 
 
 @dataclass(frozen=True)
 class Stream:
-    """The rows of a month: n texts, and of each its cluster (texts of one match), day (0: known), and familiarity."""
+    """The rows of a month: n texts, and of each its cluster, its day (0: known), and whether it is abbreviated."""
 
     texts: tuple[str, ...]
     cluster: Rows
     day: Rows
-    familiar: np.ndarray
+    abbreviated: np.ndarray
 
     def until(self, day: int) -> Rows:
         """Return the rows that are there on a day."""
@@ -94,20 +97,23 @@ class Month:
     calm: Annotated[int, Between(0, 365)] = 5
     """Days without drift, at first."""
     share: Annotated[float, Between(0, 1)] = 0.8
-    """Share of rows of new domains on the last day; it grows linearly after the calm days. 0: no drift."""
-    first_labels: Annotated[int, Between(16, 1_000_000)] = 1000
-    """Labels of the first model, in four rounds."""
+    """Share of abbreviated rows on the last day; it grows linearly after the calm days. 0: no drift."""
+    words: Annotated[float, Between(0, 1)] = 0.4
+    """Share of the words that an abbreviated row writes without vowels: the same words in all rows."""
+    first_labels: Annotated[int, Between(16, 1_000_000)] = 800
+    """Labels of the first model, in two rounds."""
     suggest: Annotated[int, Between(1, 10_000)] = 200
     """Pairs that are labelled each week."""
     encoder: str = MINILM
     """As in jobs.run."""
-    encoder_layers: Annotated[int | None, Between(1, 1_000)] = 2
+    encoder_layers: Annotated[int | None, Between(1, 1_000)] = None
     """As in jobs.run."""
     max_length: MaxLength = 32
     """As in jobs.run."""
     threads: Threads = 2
     """As in jobs.run."""
-    training: al_ray.TrainingConfig = field(default_factory=al_ray.TrainingConfig)
+    training: al_ray.TrainingConfig = field(default_factory=lambda: TRAINING)
+    """As in jobs.run."""
     seeds: tuple[Seed, ...] = (0,)
     """Seeds: of the texts, their order, and of all runs."""
     out: Path | None = None
@@ -138,8 +144,8 @@ class Month:
         content = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in unused}
         return input_digest([str(content)])[:8]
 
-    def unfamiliar(self, day: int) -> int:
-        """Return the number of rows of new domains on a day."""
+    def abbreviated(self, day: int) -> int:
+        """Return the number of abbreviated rows of a day."""
         progress = max(0, day - self.calm) / max(1, self.days - self.calm)
         return round(self.rows * self.share * progress)
 
@@ -183,7 +189,7 @@ class _Simulation:
         labels = len(al_ray.load_run(self.job.model(number)).labels()) if number else self.options.first_labels
         values = {
             "options": self.options.digest, "seed": self.seed, "arm": arm, "day": day, "rows": len(rows),
-            "unfamiliar": int((~self.stream.familiar[rows]).sum()), "round": number,
+            "abbreviated": int(self.stream.abbreviated[rows].sum()), "round": number,
             "labels": labels - self.options.first_labels, **self.stream.counts(day, pairs), "drift": warnings,
         }  # fmt: skip
         row = {name: str(values[name]) for name in COLUMNS}
@@ -196,11 +202,11 @@ class _Simulation:
         known = self.stream.write(0, self.job.known)
         al_ray.prepare(al_ray.OwnTexts(left=known, id_column="id", text_columns="text", split="1,0,0"), task)
         config = al_ray.RunConfig(
-            task=str(task), seed=self.seed, oracle="file", rounds=4, first_batch=options.first_labels // 4,
+            task=str(task), seed=self.seed, oracle="file", rounds=ROUNDS, first_batch=options.first_labels // ROUNDS,
             encoder=options.encoder, encoder_layers=options.encoder_layers, max_length=options.max_length,
             threads=options.threads, training=options.training, evaluation=al_ray.EvaluationConfig(splits=()),
         )  # fmt: skip
-        for number in range(1, 5):
+        for number in range(1, ROUNDS + 1):
             try:
                 al_ray.run(config, self.job.run)
             except al_ray.LabelsAwaited:
@@ -251,28 +257,31 @@ class _Simulation:
 
 def make_stream(options: Month, seed: int) -> Stream:
     """Deal the rows of a synthetic task over the days."""
-    arrivals = np.array([options.unfamiliar(day) for day in range(1, options.days + 1)])
-    wanted = {True: options.known + int((options.rows - arrivals).sum()), False: int(arrivals.sum())}
-    # Domains have almost equally many texts.
-    texts = int(1.2 * len(DOMAINS) * max(wanted[True] / FAMILIAR, wanted[False] / (len(DOMAINS) - FAMILIAR)))
-    task, family = synthetic_task(texts, seed), synthetic_families(texts, seed)
-    positives = np.concatenate([split.positives for split in task.splits.values()])
-    cluster, rng = components(texts, positives), generator(seed, "month")
-    order, day = list[Rows](), list[Rows]()
-    for familiar, count in wanted.items():
-        own = np.flatnonzero((family % len(DOMAINS) < FAMILIAR) == familiar)
-        # Whole families, so that clusters are whole, in an order by chance.
-        whole = own[np.argsort(family[own], kind="stable")][:count]
-        order.append(rng.permutation(whole))
-        daily = options.rows - arrivals if familiar else arrivals
-        day.append(np.repeat(np.arange(options.days + 1), [options.known if familiar else 0, *daily.tolist()]))
-    rows, days = np.concatenate(order), np.concatenate(day)
-    every = task.left.texts
-    familiar = np.repeat([True, False], [wanted[True], wanted[False]])
-    return Stream(tuple(every[row] for row in rows.tolist()), cluster[rows], days, familiar)
+    texts = options.known + options.days * options.rows
+    task, rng = synthetic_task(texts, seed), generator(seed, "month")
+    cluster = components(texts, np.concatenate([split.positives for split in task.splits.values()]))
+    order = rng.permutation(texts)
+    day = np.repeat(np.arange(options.days + 1), [options.known] + [options.rows] * options.days)
+    short = np.zeros(texts, dtype=np.bool_)
+    for number in range(1, options.days + 1):
+        # Rows of a day are in an order by chance.
+        short[np.flatnonzero(day == number)[: options.abbreviated(number)]] = True
+    lines = [task.left.texts[row] for row in order.tolist()]
+    lines = [abbreviate(line, options.words) if new else line for line, new in zip(lines, short, strict=True)]
+    return Stream(tuple(lines), cluster[order], day, short)
 
 
-def share(rows: Sequence[Row], of: str) -> float:
+def abbreviate(text: str, share: float) -> str:
+    """Leave out all vowels but a first letter, in so great a share of all words: the same words in every text."""
+
+    def written(word: re.Match[str]) -> str:
+        chosen = crc32(word[0].lower().encode()) < share * 2**32
+        return re.sub(r"\B[aeiou]", "", word[0]) if chosen else word[0]
+
+    return re.sub(r"[A-Za-z]{4,}", written, text)
+
+
+def ratio(rows: Sequence[Row], of: str) -> float:
     """Return precision (of = "found") or recall (of = "true") over all pairs of the days; NaN without a pair."""
     total = sum(int(row[of]) for row in rows)
     return sum(int(row["right"]) for row in rows) / total if total else float("nan")
@@ -281,14 +290,14 @@ def share(rows: Sequence[Row], of: str) -> float:
 def format_weeks(rows: Sequence[Row]) -> str:
     """Format a line for each week and arm, over all seeds: precision and recall in percent."""
     table: list[tuple[str, ...]] = [
-        ("days", "arm", "unfamiliar %", "drift", "labels", "true", "found", "precision %", "recall %")
+        ("days", "arm", "abbreviated %", "drift", "labels", "true", "found", "precision %", "recall %")
     ]
     for first in range(1, max(int(row["day"]) for row in rows) + 1, 7):
         for arm in (FIXED, RELABELLED):
             own = [row for row in rows if row["arm"] == arm and first <= int(row["day"]) < first + 7]
-            new = sum(int(row["unfamiliar"]) for row in own) / sum(int(row["rows"]) for row in own)
+            new = sum(int(row["abbreviated"]) for row in own) / sum(int(row["rows"]) for row in own)
             counts = [f"{sum(int(row[name]) for row in own):,}" for name in ("true", "found")]
-            figures = [f"{100 * share(own, of):.1f}" for of in ("found", "true")]
+            figures = [f"{100 * ratio(own, of):.1f}" for of in ("found", "true")]
             warned = sum(int(row["drift"]) > 0 for row in own)
             labels = max(int(row["labels"]) for row in own)
             days = f"{first}-{max(int(row['day']) for row in own)}"
@@ -303,7 +312,7 @@ def draw(rows: Sequence[Row]) -> dict[str, bytes]:
     for color, (name, of) in zip(PALETTE, (("recall", "true"), ("precision", "found")), strict=False):
         for arm, line in ((FIXED, "--"), (RELABELLED, "-")):
             by_day = [[row for row in rows if row["arm"] == arm and int(row["day"]) == day] for day in days]
-            values = [100 * share(own, of) for own in by_day]
+            values = [100 * ratio(own, of) for own in by_day]
             axes.plot(days, values, line, color=color, label=f"{name}, {arm}", marker="o", markersize=2.5)
     rounds = {int(row["round"]): int(row["day"]) for row in reversed(rows) if row["arm"] == RELABELLED}
     for number, day in rounds.items():

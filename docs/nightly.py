@@ -13,10 +13,12 @@ command goes on after a stop, wherever it stopped. WORK has
     round-001/matches/     all matches, by the model of this round
 """
 
+import argparse
 import csv
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -108,16 +110,16 @@ def train(job: Nightly, number: int) -> Iterator[str]:
     before, folder = job.model(number - 1), job.round(number)
     rows = frozen(folder / "rows.csv", merged(job))
     config = al_ray.load_run(before).config
-    al_ray.prepare(al_ray.extension_of(config.task, rows), folder / "task")
+    task = al_ray.prepare(al_ray.extension_of(config.task, rows), folder / "task").task
     if not (folder / "imported").exists():
         # Of an import that was stopped; the labels are in the run before and in the answers.
         shutil.rmtree(folder / "run", ignore_errors=True)
-        al_ray.import_labels(folder / "run", before, task=folder / "task")
-        labels = al_ray.import_labels(folder / "run", folder / "labelled.csv", columns="left_id,right_id,label")
-        yield f"round {number}: {labels.labels} answers, {labels.matches} of them matches"
+        labels = every_label(folder, before, dict(zip(task.left.ids, task.left.texts, strict=True)))
+        imported = al_ray.import_labels(folder / "run", labels, task=folder / "task", columns="left_id,right_id,label")
+        yield f"round {number}: {imported.labels} labels, {imported.matches} of them matches"
         (folder / "imported").touch()
-    # Two rounds, one for each import: no label is bought.
-    al_ray.run(replace(config, task=str(folder / "task"), rounds=2), folder / "run")
+    # The one round of the run is the import: no label is bought.
+    al_ray.run(replace(config, task=str(folder / "task"), rounds=1), folder / "run")
     yield from finish(job, number, rows)
 
 
@@ -128,6 +130,24 @@ def finish(job: Nightly, number: int, rows: Path) -> Iterator[str]:
     )
     (job.round(number) / DONE).touch()
     yield f"round {number}: {found.record['matches']:,} matches of all rows by {job.model(number)}"
+
+
+def every_label(folder: Path, before: Path, texts: Mapping[str, str]) -> Path:
+    """Write the answers of a round and the labels of the run before in one table; texts: of the new task, by id."""
+    old, answers, every = folder / "labels-before.csv", folder / "labelled.csv", folder / "labels.csv"
+    al_ray.export_labels(al_ray.load_run(before), old, every_column=True)
+    with old.open(newline="", encoding="utf-8") as file:
+        rows = [
+            (row["left_id"], row["right_id"], row["answer"])
+            for row in csv.DictReader(file)
+            # A label does not hold for a text that has changed since.
+            if (texts[row["left_id"]], texts[row["right_id"]]) == (row["sentence1"], row["sentence2"])
+        ]
+    with answers.open(newline="", encoding="utf-8-sig") as file:
+        rows += [(row["left_id"], row["right_id"], row["label"]) for row in csv.DictReader(file)]
+    with every.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("left_id", "right_id", "label"), *rows])
+    return every
 
 
 Rows = dict[str, dict[str, str]]
@@ -156,3 +176,26 @@ def frozen(path: Path, rows: Rows) -> Path:
             writer.writerows(rows.values())
         os.replace(aside, path)
     return path
+
+
+def main() -> None:
+    """Read the options, and do the work of a night."""
+    parser = argparse.ArgumentParser(description="Match new rows, suggest pairs to label, train the next round.")
+    parser.add_argument("--run", type=Path, required=True, help="run whose model is the first one")
+    parser.add_argument("--known", type=Path, required=True, help="table (CSV) of the rows on which it was trained")
+    parser.add_argument("--inbox", type=Path, required=True, help="folder of new tables; they are moved away")
+    parser.add_argument("--work", type=Path, required=True, help="folder for everything that the nights write")
+    parser.add_argument("--id-column", default="id", help="column of the ids in all tables (id)")
+    parser.add_argument("--suggest", type=int, default=100, help="pairs of a batch to label; 0: no batch (100)")
+    parser.add_argument("--after", type=int, default=1000, help="new rows from which on a batch is suggested (1000)")
+    parser.add_argument("--no-drift", dest="drift", action="store_false", help="do not compare with training texts")
+    job = Nightly(**vars(parser.parse_args()))
+    try:
+        for line in night(job):
+            print(line, flush=True)
+    except al_ray.AlRayError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -58,15 +58,6 @@ def synthetic_task(texts: int, seed: int) -> Task:
     return sealed("synthetic", True, corpus, corpus, splits)
 
 
-def synthetic_families(texts: int, seed: int) -> Ints:
-    """Return the family (n,) of each text of `synthetic_task(texts, seed)`; family f is of domain DOMAINS[f mod 5].
-
-    With it a benchmark deals the domains of a task over time.
-    """
-    questions, _, _, _ = _draw(texts, generator(seed, "synthetic"))
-    return questions.entity // ENTITIES
-
-
 def _draw_splits(texts: int, seed: int) -> tuple[Questions, dict[str, Split]]:
     questions, families, positives, negatives = _draw(texts, generator(seed, "synthetic"))
     log.info("splitting them")
