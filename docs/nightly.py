@@ -15,6 +15,7 @@ command goes on after a stop, wherever it stopped. WORK has
 
 import argparse
 import csv
+import fcntl
 import os
 import shutil
 import sys
@@ -61,6 +62,19 @@ class Nightly:
 
 def night(job: Nightly) -> Iterator[str]:
     """Do the work of a night, and yield a line for each step."""
+    if not job.inbox.is_dir():
+        raise SystemExit(f"error: --inbox {job.inbox} is no folder; create it, or give its absolute path")
+    job.work.mkdir(parents=True, exist_ok=True)
+    with (job.work / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"error: another night is at work in {job.work}; wait for its end") from None
+        yield from steps(job)
+
+
+def steps(job: Nightly) -> Iterator[str]:
+    """Do each step that is due, and yield a line for each."""
     if job.last < 0:
         # The matches of the known rows, into which new rows are matched.
         yield from finish(job, 0, job.known)
@@ -162,7 +176,10 @@ def merged(job: Nightly, known_only: bool = False) -> Rows:
 def read(job: Nightly, table: Path) -> Rows:
     """Return the rows of a table by id."""
     with table.open(newline="", encoding="utf-8-sig") as file:
-        return {row[job.id_column]: row for row in csv.DictReader(file)}
+        reader = csv.DictReader(file)
+        if job.id_column not in (reader.fieldnames or ()):
+            raise SystemExit(f"error: {table} has no column {job.id_column}; name that of the ids: --id-column")
+        return {row[job.id_column]: row for row in reader}
 
 
 def frozen(path: Path, rows: Rows) -> Path:
@@ -171,7 +188,7 @@ def frozen(path: Path, rows: Rows) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_suffix(".aside")
         with aside.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(next(iter(rows.values()))))
+            writer = csv.DictWriter(file, list(next(iter(rows.values()))), extrasaction="ignore")
             writer.writeheader()
             writer.writerows(rows.values())
         os.replace(aside, path)

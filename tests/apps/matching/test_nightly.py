@@ -1,0 +1,192 @@
+"""docs/nightly.py: three nights, with a person who labels between them, and nights that are killed after each step."""
+
+import csv
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import al_ray
+from al_ray.core.labels import Batch, State, make_answers
+from al_ray.core.scorer import Scorer
+from al_ray.datasets.task_folder import read_task
+from al_ray.encoders.transformer import Encoder
+from al_ray.runs.run_folder import opened
+from al_ray.training.saved_model import write_model
+from tests.guides import ROOT
+
+ODD = "zq xv zq xv zq xv 7"
+
+
+def write_table(path: Path, texts: dict[str, str]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("sku", "title"), *texts.items()])
+    return path
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return list(csv.DictReader(file))
+
+
+def first_run(root: Path, known: Path) -> Path:
+    """A run of one round of 20 labels on a table, whose model is the encoder as it is."""
+    al_ray.prepare(al_ray.OwnTexts(left=known, id_column="sku", text_columns="title", split="1,0,0"), root / "task")
+    task = read_task(root / "task")
+    config = al_ray.RunConfig(
+        task=str(root / "task"), rounds=1, first_batch=20, encoder="random-bert", encoder_layers=1, max_length=24,
+        threads=1, training=al_ray.TrainingConfig(epochs=1, batch=8, worst_loss=100.0),
+        evaluation=al_ray.EvaluationConfig(splits=()),
+    )  # fmt: skip
+    split = task.split("train")
+    pairs = split.space.pairs(split.space.at(np.arange(20) * 7))
+    labels = (np.arange(20) % 3 == 0).astype(np.uint8)
+    with opened(root / "run", task) as folder:
+        folder.bind(config)
+        folder.ledger.add_batch(1, Batch(pairs, np.full(20, 0.5), "seed"))
+        folder.ledger.add_answers(1, make_answers(np.arange(20), labels, "simulated"))
+        folder.ledger.seal(1)
+        scorer = Scorer(100.0, -99.0, 0.1, "fitted")
+        model = write_model(Encoder.base(config.encoding), scorer, folder.round(1) / "model", "nothing")
+        folder.record_round(State(1, folder.state().labelled.extended(pairs, labels, 1, "seed"), model), {})
+    return root / "run"
+
+
+@pytest.fixture
+def work(make_task, tmp_path: Path) -> SimpleNamespace:
+    """The script, its options, and the tables of three days; a text of the second replaces a known one."""
+    task = make_task(True)
+    texts = dict(zip(task.left.ids, task.left.texts, strict=True))
+    each = list(texts.items())
+    days = [{f"odd-{row}": f"{ODD}{row}" for row in range(6)}, dict([("t3", "another text"), *each[40:46]])]
+    known = write_table(tmp_path / "known.csv", dict(each[:40]))
+    script = runpy.run_path(str(ROOT / "docs" / "nightly.py"))
+    job = script["Nightly"](
+        run=first_run(tmp_path, known), known=known, inbox=tmp_path / "inbox", work=tmp_path / "work",
+        id_column="sku", suggest=8, after=10,
+    )  # fmt: skip
+    return SimpleNamespace(script=script, job=job, days=[*days, dict(each[46:50])], texts=texts)
+
+
+def label(job: Any) -> int:
+    """Fill in the batch of the first round as a person does, and return the number of labels."""
+    rows = read_table(job.round(1) / "batch" / "suggested.csv")
+    for row in rows:
+        row["label"] = "yes" if row["left_id"] > row["right_id"] else "no"
+    with (job.round(1) / "labelled.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return len(rows)
+
+
+def live(work: SimpleNamespace, night: Callable[[Any], list[str]]) -> list[list[str]]:
+    """Three nights; a person labels before the third."""
+    lines = list[list[str]]()
+    for number, table in enumerate(work.days):
+        if number == 2:
+            work.labels = label(work.job)
+        write_table(work.job.inbox / f"day-{number + 1}.csv", table)
+        lines.append(night(work.job))
+    return lines
+
+
+def check_end(work: SimpleNamespace) -> None:
+    """All tables are taken, all labels are trained on once, and the matches are those of all rows at once."""
+    job = work.job
+    assert not list(job.inbox.iterdir())
+    assert sorted(path.name for path in (job.work / "rows").iterdir()) == ["day-1.csv", "day-2.csv", "day-3.csv"]
+    assert (job.last, work.labels) == (1, 8)
+    labels = al_ray.load_run(job.model(1)).labels().to_pydict()
+    old = al_ray.load_run(job.run).labels().to_pydict()
+    stale = sum("t3" in pair for pair in zip(old["left_id"], old["right_id"], strict=True))
+    assert stale > 0
+    assert len(labels["label"]) == 20 - stale + 8 == len(set(zip(labels["left_id"], labels["right_id"], strict=True)))
+    rows = work.script["merged"](job)
+    assert (len(rows), rows["t3"]["title"]) == (40 + 6 + 6 + 4, "another text")
+    again = write_table(job.work / "all.csv", {id_: row["title"] for id_, row in rows.items()})
+    options = al_ray.MatchOptions(left=again, at_boundary=True, drift=False)
+    expected = al_ray.match(job.model(1), options, job.work / "again")
+    found = al_ray.MatchFolder(job.round(1) / "matches", {"clusters": 1}, ())
+    pairs = [
+        {frozenset(pair) for pair in zip(*(one.matches()[side].to_pylist() for side in ("left_id", "right_id")))}
+        for one in (found, expected)
+    ]
+    assert pairs[0] == pairs[1]
+    assert len(found.clusters()) == len(rows)
+
+
+def test_three_nights_match_warn_of_drift_suggest_train_and_match_again(local_ray, work):
+    lines = live(work, lambda job: list(work.script["night"](job)))
+    job = work.job
+    assert lines[0][0].startswith(f"round 0: ")
+    assert any(line.startswith("drift: texts have more words that no training text has") for line in lines[0])
+    assert lines[0][-1].startswith("day-1.csv: 6 new rows; now ")
+    batch, answers = job.round(1) / "batch" / "suggested.csv", job.round(1) / "labelled.csv"
+    assert lines[1][-1] == f"label {batch}, and save it as {answers}"
+    assert any(line.startswith("round 1: ") and "labels, " in line for line in lines[2])
+    assert lines[2][-1].startswith("day-3.csv: 4 new rows; now ")
+    check_end(work)
+
+
+class Killed(BaseException):
+    """What stands for the end of the process."""
+
+
+STEPS = ("match", "match_into", "prepare", "export_labels", "import_labels", "run")
+
+
+@pytest.mark.slow
+def test_a_night_that_is_killed_after_any_step_goes_on_by_the_same_command(local_ray, work, monkeypatch):
+    """Each call of each step ends the night once, before it returns; then the night is run again, until it ends."""
+    killed = set[tuple[Any, ...]]()
+
+    def deadly(owner: Any, name: str) -> None:
+        step = getattr(owner, name)
+
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            result = step(*arguments, **options)
+            # Names, not values: a run resumed is the same call.
+            key = (name, *map(str, arguments), *sorted(options))
+            if key not in killed and (owner is al_ray or "work" in str(arguments[-1])):
+                killed.add(key)
+                raise Killed
+            return result
+
+        monkeypatch.setattr(owner, name, wrapped)
+
+    for name in STEPS:
+        deadly(al_ray, name)
+    deadly(work.script["os"], "replace")
+
+    def night(job: Any) -> list[str]:
+        while True:
+            try:
+                return list(work.script["night"](job))
+            except Killed:
+                continue
+
+    live(work, night)
+    monkeypatch.undo()
+    assert {key[0] for key in killed} == {*STEPS, "replace"}
+    check_end(work)
+
+
+def test_a_folder_that_is_missing_and_a_night_at_work_are_errors(work):
+    night, job = work.script["night"], work.job
+    with pytest.raises(SystemExit, match=r"error: --inbox .*inbox is no folder; create it"):
+        list(night(job))
+    job.inbox.mkdir()
+    first = night(job)
+    work.script["night"].__globals__["steps"] = lambda job: iter(["at work"])
+    assert next(first) == "at work"
+    with pytest.raises(SystemExit, match=r"error: another night is at work in .*work; wait for its end"):
+        list(night(job))
+    assert list(first) == []
+    with pytest.raises(SystemExit, match=r"error: .*known.csv has no column id; name that of the ids: --id-column"):
+        work.script["read"](work.script["Nightly"](job.run, job.known, job.inbox, job.work), job.known)
