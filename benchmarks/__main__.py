@@ -23,7 +23,8 @@ from benchmarks.encoding import Encode
 from benchmarks.evaluating import Evaluate
 from benchmarks.match_quality import Matches, format_quality
 from benchmarks.memory import Memory
-from benchmarks.month import Month, format_weeks
+from benchmarks.month import Month
+from benchmarks.month_report import format_weeks
 from benchmarks.recipes import Recipes, format_rows
 from benchmarks.scaling import Scale, format_results
 from benchmarks.searching import Search
