@@ -3,7 +3,8 @@
 Rows of a synthetic task are dealt over the days, and a model is trained on those of day 0. From some day on a growing
 share of the new rows comes from a source that leaves out vowels, in some words of each row. Without relabelling the
 model of day 0 matches every day. With relabelling docs/nightly.py does the work of every night, and the truth answers
-what it suggests.
+what it suggests. A night is run at the end of each week, with all rows of the week: as matches do not depend on what
+was matched together, the figures of a day are those of a night every day.
 """
 
 import csv
@@ -31,6 +32,8 @@ from benchmarks.row_file import Row, append_rows, read_rows
 
 logger = logging.getLogger(__name__)
 
+WEEK = 7
+"""Days from one batch to the next."""
 ROUNDS = 2
 """Rounds of the first model."""
 TRAINING = replace(al_ray.recipe("tuned")["training"], frozen_layers=0)
@@ -60,8 +63,6 @@ class Month:
     """Labels of the first model, in two rounds."""
     suggest: Annotated[int, Between(1, 10_000)] = 200
     """Pairs that are labelled each week."""
-    drift_days: Annotated[int, Between(1, 365)] = 5
-    """Days from one measurement of drift to the next; the first is on day 1."""
     encoder: str = MINILM
     """As in jobs.run."""
     encoder_layers: Annotated[int | None, Between(1, 1_000)] = None
@@ -75,7 +76,7 @@ class Month:
     seeds: tuple[Seed, ...] = (0,)
     """Seeds: of the texts, their order, and of all runs."""
     out: Path | None = None
-    """CSV file to which two lines are added for each day. Rerun the same command to resume."""
+    """CSV file to which two lines are added for each day, week by week. Rerun the same command to resume."""
     picture: Path | None = None
     """Picture to write, as PATH.png and PATH.svg."""
 
@@ -87,10 +88,12 @@ class Month:
             known = read_rows(self.out, COLUMNS)
             own = [row for row in known if (row["options"], row["seed"]) == (self.digest, str(seed))]
             rows += own
-            todo = [day for day in range(1, self.days + 1) if str(day) not in {row["day"] for row in own}]
-            for day in _simulate(self, seed, todo) if todo else ():
-                append_rows(self.out, COLUMNS, day)
-                rows += day
+            there = {int(row["day"]) for row in own}
+            weeks = [range(first, min(first + WEEK, self.days + 1)) for first in range(1, self.days + 1, WEEK)]
+            todo = [week for week in weeks if not there.issuperset(week)]
+            for week in _simulate(self, seed, todo) if todo else ():
+                append_rows(self.out, COLUMNS, week)
+                rows += week
         if self.picture is not None:
             write_pictures(self.picture, draw(rows))
         return rows
@@ -113,13 +116,13 @@ class Month:
         return make_stream(self.known, self.rows, short, self.words, seed)
 
 
-def _simulate(options: Month, seed: int, days: Sequence[int]) -> Iterator[list[Row]]:
-    """Yield two rows for each of some days."""
+def _simulate(options: Month, seed: int, weeks: Sequence[range]) -> Iterator[list[Row]]:
+    """Yield two rows for each day of some weeks, week by week."""
     with session(ClusterConfig()):
         simulation = _Simulation(options, seed)
         simulation.train_first()
-        for day in days:
-            yield simulation.day(day)
+        for week in weeks:
+            yield simulation.week(week)
 
 
 class _Simulation:
@@ -137,21 +140,22 @@ class _Simulation:
             inbox=self.folder / "inbox",
             work=self.folder / "nightly",
             suggest=options.suggest,
-            after=7 * options.rows,
+            after=WEEK * options.rows,
         )
 
-    def day(self, day: int) -> list[Row]:
-        """Do the work of a day, and return a row of either model."""
-        warnings = self._night(day)
+    def week(self, days: range) -> list[Row]:
+        """Do the work of a week, and return two rows for each day."""
+        warnings = self._night(days)
         number = self.job.last
         matches = read_parquet(self.job.round(number) / "matches" / "matches.parquet")
         found = np.array([matches[name].to_pylist() for name in ("left_id", "right_id")], dtype=np.int64).T
-        return [
-            self._row(FIXED, day, 0, self._found_by_first(day), warnings),
-            self._row(RELABELLED, day, number, found, warnings),
-        ]
+        rows = list[Row]()
+        for day in days:
+            rows.append(self._row(FIXED, day, 0, self._found_by_first(day), warnings))
+            rows.append(self._row(RELABELLED, day, number, found, warnings))
+        return rows
 
-    def _row(self, arm: str, day: int, number: int, pairs: np.ndarray, warnings: str) -> Row:
+    def _row(self, arm: str, day: int, number: int, pairs: np.ndarray, warnings: int) -> Row:
         rows = np.flatnonzero(self.stream.day == day)
         labels = len(al_ray.load_run(self.job.model(number)).labels()) if number else self.options.first_labels
         values = {
@@ -166,7 +170,7 @@ class _Simulation:
     def train_first(self) -> None:
         """Train the model of day 0; the truth answers its batches as people do."""
         options, task = self.options, self.folder / "task"
-        known = self.stream.write(0, self.job.known)
+        known = self.stream.write(range(1), self.job.known)
         al_ray.prepare(al_ray.OwnTexts(left=known, id_column="id", text_columns="text", split="1,0,0"), task)
         config = al_ray.RunConfig(
             task=str(task), seed=self.seed, oracle="file", rounds=ROUNDS, first_batch=options.first_labels // ROUNDS,
@@ -181,21 +185,20 @@ class _Simulation:
                 write_text(batch, self._answered(batch))
         al_ray.run(config, self.job.run)
 
-    def _night(self, day: int) -> str:
-        """Answer the batch that waits, put the day's rows into the inbox, and return the number of drift warnings."""
-        measured = (day - 1) % self.options.drift_days == 0
-        name, job = f"day-{day:02d}.csv", replace(self.job, drift=measured)
+    def _night(self, days: range) -> int:
+        """Answer the batch that waits, put the rows of a week into the inbox, and return the number of warnings."""
+        name, job = f"days-{days[0]:02d}-{days[-1]:02d}.csv", self.job
         # After a stop the night goes on with what it had.
         if not (job.work / "rows" / name).exists():
             batch = job.round(job.last + 1) / "batch" / "suggested.csv"
             if batch.exists():
                 write_text(job.round(job.last + 1) / "labelled.csv", self._answered(batch))
-            self.stream.write(day, job.inbox / name)
+            self.stream.write(days, job.inbox / name)
         warnings = 0
         for line in self.night(job):
             warnings += line.startswith("drift") and not line.startswith("drift: none")
             logger.info("%s", line)
-        return str(warnings) if measured else ""
+        return warnings
 
     def _answered(self, batch: Path) -> str:
         """Return the text of a batch with the labels of the truth."""

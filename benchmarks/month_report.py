@@ -11,7 +11,7 @@ COUNTS = ("true", "found", "right")
 """Pairs of a day's new rows with all rows up to that day: that match, that were found, and that are both."""
 COLUMNS = ("options", "seed", "arm", "day", "rows", "abbreviated", "round", "labels", *COUNTS, "drift")
 """options: digest of all options but the seed. abbreviated: rows of the new source. round: whose model matched. labels:
-bought since day 0. drift: figures that the night warned of; empty if it was not measured."""
+bought since day 0. drift: figures that the night of the week warned of."""
 
 
 def ratio(rows: Sequence[Row], of: str) -> float:
@@ -23,7 +23,7 @@ def ratio(rows: Sequence[Row], of: str) -> float:
 def format_weeks(rows: Sequence[Row]) -> str:
     """Format a line for each week and arm, over all seeds: precision and recall in percent."""
     table: list[tuple[str, ...]] = [
-        ("days", "arm", "abbreviated %", "days with drift", "labels", "true", "found", "precision %", "recall %")
+        ("days", "arm", "abbreviated %", "drift", "labels", "true", "found", "precision %", "recall %")
     ]
     for first in range(1, max(int(row["day"]) for row in rows) + 1, 7):
         for arm in (FIXED, RELABELLED):
@@ -31,20 +31,10 @@ def format_weeks(rows: Sequence[Row]) -> str:
             new = sum(int(row["abbreviated"]) for row in own) / sum(int(row["rows"]) for row in own)
             counts = [f"{sum(int(row[name]) for row in own):,}" for name in ("true", "found")]
             figures = [f"{100 * ratio(own, of):.1f}" for of in ("found", "true")]
-            warned = sum(row["drift"] not in ("", "0") for row in own)
+            warned = max(int(row["drift"]) for row in own)
             labels = max(int(row["labels"]) for row in own)
             days = f"{first}-{max(int(row['day']) for row in own)}"
-            table.append(
-                (
-                    days,
-                    arm,
-                    f"{100 * new:.0f}",
-                    f"{warned} of {sum(row['drift'] != '' for row in own)}",
-                    str(labels),
-                    *counts,
-                    *figures,
-                )
-            )
+            table.append((days, arm, f"{100 * new:.0f}", str(warned), str(labels), *counts, *figures))
     return format_columns(table)
 
 

@@ -29,9 +29,9 @@ class Stream:
         """Return the rows that are there on a day."""
         return np.flatnonzero(self.day <= day)
 
-    def write(self, day: int, path: Path) -> Path:
-        """Write the rows of a day as a table."""
-        rows = np.flatnonzero(self.day == day).tolist()
+    def write(self, days: range, path: Path) -> Path:
+        """Write the rows of some days as a table."""
+        rows = np.flatnonzero(np.isin(self.day, days)).tolist()
         lines = [f'{row},"{self.texts[row]}"' for row in rows]
         write_text(path, "\n".join(["id,text", *lines, ""]))
         return path
