@@ -158,7 +158,12 @@ def every_label(folder: Path, before: Path, texts: Mapping[str, str]) -> Path:
             if (texts[row["left_id"]], texts[row["right_id"]]) == (row["sentence1"], row["sentence2"])
         ]
     with answers.open(newline="", encoding="utf-8-sig") as file:
-        rows += [(row["left_id"], row["right_id"], row["label"]) for row in csv.DictReader(file)]
+        reader, columns = csv.DictReader(file), ("left_id", "right_id", "label")
+        if not set(columns) <= set(reader.fieldnames or ()):
+            raise SystemExit(
+                f"error: {answers} lacks one of the columns {', '.join(columns)}; save it with commas (CSV)"
+            )
+        rows += [(row["left_id"], row["right_id"], row["label"]) for row in reader]
     with every.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("left_id", "right_id", "label"), *rows])
     return every

@@ -202,3 +202,7 @@ def test_a_folder_that_is_missing_and_a_night_at_work_are_errors(work):
     assert list(first) == []
     with pytest.raises(SystemExit, match=r"error: .*known.csv has no column id; name that of the ids: --id-column"):
         work.script["read"](work.script["Nightly"](job.run, job.known, job.inbox, job.work), job.known)
+    # As some spreadsheets save it.
+    (job.work / "labelled.csv").write_text("pair;label;left_id;right_id\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"error: .*labelled.csv lacks one of the columns left_id, right_id, label"):
+        work.script["every_label"](job.work, job.run, work.texts)
