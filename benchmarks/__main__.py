@@ -28,10 +28,11 @@ from benchmarks.month_report import format_weeks
 from benchmarks.recipes import Recipes, format_rows
 from benchmarks.scaling import Scale, format_results
 from benchmarks.searching import Search
+from benchmarks.serving.load_test import Serve, format_load
 from benchmarks.simulating import SimulateAudits, format_tables
 from benchmarks.timing import Figure
 
-KINDS = Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month
+KINDS = Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month | Serve
 
 
 def main() -> None:
@@ -52,6 +53,9 @@ def main() -> None:
         return
     if isinstance(benchmark, Adaptivity):
         print(format_map(benchmark.results()))
+        return
+    if isinstance(benchmark, Serve):
+        print(format_load(*benchmark.results()))
         return
     if isinstance(benchmark, SimulateAudits):
         content = benchmark.results()

@@ -1,0 +1,1 @@
+"""Load test of jobs.serve beside a plain service."""

@@ -1,0 +1,148 @@
+"""Load test of jobs.serve on loopback, beside a plain service: FastAPI, sentence-transformers and Faiss."""
+
+import csv
+import json
+import logging
+import os
+import statistics
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving.options import ServeOptions
+from al_ray.core.config.bounds import Between, check_bounds
+from al_ray.core.errors import BadOption
+from al_ray.core.text_table import format_columns
+from al_ray.datasets.synthetic import LEAST, synthetic_task
+from benchmarks.row_file import append_rows, read_rows
+from benchmarks.serving.figures import PERCENTS, shares, summary
+from benchmarks.serving.load_client import Load
+from benchmarks.serving.parts import REST, time_parts
+from benchmarks.serving.services import al_ray_service, plain_service, refuse_unequal, run_clients
+
+logger = logging.getLogger(__name__)
+QUERIES = 2_000
+"""Texts that are asked for; they are not among the known ones."""
+SAMPLE = 100
+"""Requests whose answers by both services are compared, and whose parts are timed."""
+OURS, PLAIN = "jobs.serve", "plain"
+FIGURES = ("requests_per_second", *(f"p{percent}" for percent in PERCENTS), "client_cpu")
+COLUMNS = ("clients", "repeat", "service", *FIGURES, "codes", "load_average")
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Load test of jobs.serve on loopback, beside FastAPI with sentence-transformers and Faiss in the same run."""
+
+    model: Path
+    """Run folder, or a model folder, without --scoring.neighbourhood and prompts."""
+    texts: Annotated[int, Between(LEAST, 10_000_000)] = 100_000
+    """Known texts, synthetic. Both services compare all of them."""
+    clients: tuple[int, ...] = (1, 8, 64)
+    """Clients at a time. Each sends its next request when the last was answered."""
+    seconds: Annotated[float, Between(0.1, 3600)] = 20.0
+    """Seconds of each measurement."""
+    warm_seconds: Annotated[float, Between(0, 600)] = 3.0
+    """Seconds of the same load before each measurement."""
+    texts_per_request: Annotated[int, Between(1, 1_000)] = 1
+    repeats: Annotated[int, Between(1, 1_000)] = 2
+    """Measurements of each, the two services in turn; medians are reported."""
+    threads: Annotated[int, Between(1, 1_000)] = 1
+    """Threads of each service for the model and the search."""
+    out: Path | None = None
+    """CSV file of all measurements; it is added to."""
+
+    def results(self) -> tuple[list[dict[str, Any]], dict[str, float]]:
+        """Return the measurements, and the milliseconds and shares of the parts of a request at one client.
+
+        AlRayError if the two services answer differently.
+        """
+        check_bounds(self)
+        if not self.clients or min(self.clients) < 1:
+            raise BadOption("--clients: give numbers of 1 at least")
+        read_rows(self.out, COLUMNS)
+        texts = synthetic_task(self.texts + QUERIES, 0).left.texts
+        known, queries = list(texts[: self.texts]), list(texts[self.texts :])
+        step = self.texts_per_request
+        bodies = [json.dumps({"texts": queries[at : at + step]}) for at in range(0, QUERIES - step + 1, step)]
+        with tempfile.TemporaryDirectory() as folder:
+            options = self._options(Path(folder), known)
+            with (
+                al_ray_service(_arguments(options)) as ours,
+                plain_service(_encoder(options), options.store / "texts-0.jsonl", self.threads) as plain,
+            ):
+                refuse_unequal(ours, plain, bodies[:SAMPLE])
+                rows = self._measure({OURS: ours, PLAIN: plain}, bodies)
+            return rows, time_parts(options, bodies[:SAMPLE])
+
+    def _options(self, folder: Path, known: Sequence[str]) -> ServeOptions:
+        with (folder / "known.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(("key", "words"))
+            writer.writerows((f"t-{number}", text) for number, text in enumerate(known))
+        return ServeOptions(
+            model=self.model.resolve(), known=folder / "known.csv", store=folder / "store", text_columns="words",
+            id_column="key", exact_texts=self.texts, cpus_per_replica=self.threads, at_score=-2.0,
+            most_waiting=max(200, *self.clients),
+        )  # fmt: skip
+
+    def _measure(self, services: dict[str, str], bodies: list[str]) -> list[dict[str, Any]]:
+        rows = list[dict[str, Any]]()
+        for clients in self.clients:
+            for repeat in range(self.repeats):
+                for name, address in services.items():
+                    load = Load(f"{address}/match", bodies, clients, self.warm_seconds, self.seconds)
+                    loaded = run_clients(load)
+                    row: dict[str, Any] = {
+                        "clients": clients, "repeat": repeat, "service": name,
+                        **summary(loaded.milliseconds, loaded.seconds), "client_cpu": loaded.cpu,
+                        "codes": json.dumps(loaded.codes), "load_average": os.getloadavg()[0],
+                    }  # fmt: skip
+                    logger.info("%s", row)
+                    append_rows(self.out, COLUMNS, [row])
+                    rows.append(row)
+        return rows
+
+
+def _arguments(options: ServeOptions) -> list[str]:
+    """Return the same options on the command line of jobs.serve."""
+    names = "model", "known", "store", "text_columns", "id_column", "exact_texts", "cpus_per_replica", "most_waiting"
+    given = [each for name in names for each in (f"--{name.replace('_', '-')}", str(getattr(options, name)))]
+    return [*given, "--at-score", str(options.at_score)]
+
+
+def _encoder(options: ServeOptions) -> str:
+    path = open_model(options.model).model.path
+    assert path is not None
+    return str(path)
+
+
+def format_load(rows: Sequence[dict[str, Any]], parts: dict[str, float]) -> str:
+    """Format medians of the measurements, the ratio of the services, and the parts of a request at one client."""
+    lines = [["clients", "service", "requests/s", "p50 ms", "p95 ms", "p99 ms", "client CPU", "ratio", "codes"]]
+    for clients in dict.fromkeys(row["clients"] for row in rows):
+        rates = dict[str, float]()
+        for name in (PLAIN, OURS):
+            own = [row for row in rows if (row["clients"], row["service"]) == (clients, name)]
+            medians = [statistics.median(row[figure] for row in own) for figure in FIGURES]
+            rates[name] = medians[0]
+            numbers = [*(f"{value:,.1f}" for value in medians[:-1]), f"{medians[-1]:.2f}"]
+            codes = "; ".join(row["codes"] for row in own)
+            lines.append([str(clients), name, *numbers, f"{rates[name] / rates[PLAIN]:.2f}", codes])
+    text = format_columns(lines)
+    alone = [row["p50"] for row in rows if (row["clients"], row["service"]) == (1, OURS)]
+    if not alone:
+        return text
+    whole = statistics.median(alone)
+    took = {name: 1000 * part for name, part in parts.items()}
+    found = shares(whole, took, REST)
+    table = [["part of a request", "ms", "share %"]]
+    table += [[name, f"{whole * share:.2f}", f"{100 * share:.0f}"] for name, share in found.items()]
+    note = (
+        "Parts are timed one by one in one process without Ray; the last is what they leave of the median\n"
+        f"request at 1 client ({whole:.1f} ms)."
+    )
+    return f"{text}\n\n{format_columns(table)}\n{note}"

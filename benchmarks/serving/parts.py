@@ -1,0 +1,114 @@
+"""Seconds of the parts of a request, each by itself in this process, without Ray."""
+
+import asyncio
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving.bodies import Answer, MatchBody
+from al_ray.apps.serving.http_api import make_api
+from al_ray.apps.serving.matcher import Matcher, Question
+from al_ray.apps.serving.options import ServeOptions
+from al_ray.encoders.encoder import embed_rows
+from benchmarks.timing import seconds, timed
+
+REST = "Ray Serve, and the wait for a batch"
+
+
+class OneAnswer:
+    """A service that gives the same answer to each question at once, so that a request costs what is around it."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        """Keep the answer."""
+        self.answer = answer
+
+    async def about(self) -> dict[str, Any]:
+        """Return nothing: there is no model."""
+        return {}
+
+    async def match(self, question: Question) -> dict[str, Any]:
+        """Return the answer."""
+        return self.answer
+
+    async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+        """Raise an error: texts are not changed here."""
+        raise NotImplementedError
+
+    async def remove(self, ids: Sequence[str]) -> dict[str, int]:
+        """Raise an error: texts are not changed here."""
+        raise NotImplementedError
+
+    async def write_table(self) -> dict[str, Any]:
+        """Raise an error: no table is written here."""
+        raise NotImplementedError
+
+
+def time_parts(options: ServeOptions, bodies: Sequence[str]) -> dict[str, float]:
+    """Return the median seconds that each part of a request takes, by name.
+
+    The parts are of the same code that serves: what is left of a request is Ray Serve, which is not called here.
+    """
+    matcher, times = Matcher(options, open_model(options.model)), dict[str, list[float]]()
+
+    def note(name: str, took: float) -> None:
+        times.setdefault(name, []).append(took)
+
+    for body in [bodies[0], *bodies]:
+        texts = tuple(json.loads(body)["texts"])
+        encoding, vectors = timed(lambda texts=texts: _encode(matcher, texts))
+        searching = seconds(lambda vectors=vectors: matcher.catalogue.nearest(vectors, options.limit))
+        answering, [answer] = timed(lambda texts=texts: matcher.answer([Question(texts, options.limit)]))
+        coding = seconds(lambda body=body, answer=answer: _code(body, answer))
+        asking = _time_api(make_api(OneAnswer(answer), options, None), body.encode())
+        note("encoding", encoding)
+        note("search", searching)
+        note("rest of the answer", answering - encoding - searching)
+        note("JSON", coding)
+        note("FastAPI", asking - coding)
+    # The first one is a warm-up.
+    return {name: statistics.median(values[1:]) for name, values in times.items()}
+
+
+def _encode(matcher: Matcher, texts: Sequence[str]) -> Any:
+    tokens = matcher.encoder.tokenise(list(texts), "left")
+    return embed_rows(matcher.encoder, tokens, np.arange(len(tokens)))
+
+
+def _code(body: str, answer: dict[str, Any]) -> None:
+    MatchBody.model_validate_json(body)
+    Answer(**answer).model_dump_json()
+
+
+def _time_api(api: Callable[..., Any], body: bytes) -> float:
+    """Return the seconds of the second of two requests to the interface, as a server calls it. api: an ASGI app."""
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    about: dict[str, Any] = {
+        "type": "http", "method": "POST", "path": "/match", "raw_path": b"/match", "query_string": b"",
+        "headers": headers, "http_version": "1.1", "scheme": "http", "root_path": "",
+        "server": ("127.0.0.1", 8000), "client": ("127.0.0.1", 1),
+    }  # fmt: skip
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def ask() -> float:
+        codes = list[int]()
+
+        async def send(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                codes.append(message["status"])
+
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for _ in range(2):
+            began = loop.time()
+            await api(dict(about), receive, send)
+        took = loop.time() - began
+        assert codes == [200, 200], codes
+        return took
+
+    return asyncio.run(ask())
