@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -147,10 +148,17 @@ class Encoder:
             freeze_layers(self.transformer, count, self.config.encoder)
         return count
 
+    @cached_property
+    def _cutting_tokenizer(self) -> Any:
+        """A copy, because a call stores its limit in the tokenizer, which would change the digest and the saved files.
+
+        It is made once: a copy takes longer than the encoding of a text.
+        """
+        return copy.deepcopy(self.tokenizer)
+
     def tokenise(self, texts: Sequence[str], side: Side = "left") -> Tokens:
         """Return the token ids of texts with the prompt of their side, at most max_length each."""
-        # A copy, because a call stores its limit in the tokenizer, which would change the digest and the saved files.
-        tokenizer, length = copy.deepcopy(self.tokenizer), self.config.max_length
+        tokenizer, length = self._cutting_tokenizer, self.config.max_length
         prompt, counted = self.prompts.of_side(side), 0
         if prompt and not self.modules.pooling.include_prompt:
             ids = tokenizer(prompt, truncation=True, max_length=length)["input_ids"]
