@@ -74,6 +74,20 @@ def test_tokens_do_not_depend_on_the_block_size(letters, monkeypatch):
     assert len(encoder.tokenise([])) == 0
 
 
+def test_calls_share_one_copy_of_the_tokenizer_which_keeps_no_limit(letters, monkeypatch):
+    encoder, copies, real = Encoder.base(letters), list[object](), transformer.copy.deepcopy
+    digest, rules = encoder.digest(), encoder.tokenizer.backend_tokenizer.to_str()
+
+    def noted(original: object) -> object:
+        copies.append(original)
+        return real(original)
+
+    monkeypatch.setattr(transformer.copy, "deepcopy", noted)
+    assert encoder.tokenise(TEXTS).ids.tolist() == encoder.tokenise(TEXTS).ids.tolist()
+    assert copies == [encoder.tokenizer]
+    assert (encoder.digest(), encoder.tokenizer.backend_tokenizer.to_str()) == (digest, rules)
+
+
 def test_positions_that_no_text_of_a_roberta_uses_do_not_count():
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
     config = AutoConfig.for_model("roberta", vocab_size=50, max_position_embeddings=20, **sizes)
