@@ -11,24 +11,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from al_ray.apps.matching.model import open_model
+from al_ray.apps.matching.model import MatchingModel, open_model
+from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.synthetic import LEAST, synthetic_task
+from al_ray.datasets.tables.format_options import ColumnNames
 from benchmarks.row_file import append_rows, read_rows
 from benchmarks.serving.figures import PERCENTS, shares, summary
 from benchmarks.serving.load_client import Load
-from benchmarks.serving.parts import REST, time_parts
-from benchmarks.serving.services import al_ray_service, plain_service, refuse_unequal, run_clients
+from benchmarks.serving.services import both_services, refuse_unequal, run_clients, run_module
 
 logger = logging.getLogger(__name__)
-QUERIES = 2_000
-"""Texts that are asked for; they are not among the known ones."""
+QUERIES, SHARE = 2_000, 5
+"""Texts that are asked for, which are not among the known ones; of a table one in SHARE at most."""
 SAMPLE = 100
 """Requests whose answers by both services are compared, and whose parts are timed."""
 OURS, PLAIN = "jobs.serve", "plain"
+REST = "Ray Serve, HTTP, and the wait for a batch"
 FIGURES = ("requests_per_second", *(f"p{percent}" for percent in PERCENTS), "client_cpu")
 COLUMNS = ("clients", "repeat", "service", *FIGURES, "codes", "load_average")
 
@@ -41,6 +43,13 @@ class Serve:
     """Run folder, or a model folder, without --scoring.neighbourhood and prompts."""
     texts: Annotated[int, Between(LEAST, 10_000_000)] = 100_000
     """Known texts, synthetic. Both services compare all of them."""
+    known: Path | None = None
+    """Table of texts instead of synthetic ones. Its last 2,000, or the last fifth of fewer than 10,000, are asked for,
+    and the others are known."""
+    text_columns: ColumnNames | None = None
+    """Text columns of --known. Default: those of the task on which the model was trained."""
+    id_column: str | None = None
+    """Column of the ids of --known. Default: that of the task on which the model was trained."""
     clients: tuple[int, ...] = (1, 8, 64)
     """Clients at a time. Each sends its next request when the last was answered."""
     seconds: Annotated[float, Between(0.1, 3600)] = 20.0
@@ -64,30 +73,47 @@ class Serve:
         if not self.clients or min(self.clients) < 1:
             raise BadOption("--clients: give numbers of 1 at least")
         read_rows(self.out, COLUMNS)
-        texts = synthetic_task(self.texts + QUERIES, 0).left.texts
-        known, queries = list(texts[: self.texts]), list(texts[self.texts :])
+        model = open_model(self.model)
+        known, queries = self.draw_texts(model)
         step = self.texts_per_request
-        bodies = [json.dumps({"texts": queries[at : at + step]}) for at in range(0, QUERIES - step + 1, step)]
+        bodies = [json.dumps({"texts": queries[at : at + step]}) for at in range(0, len(queries) - step + 1, step)]
         with tempfile.TemporaryDirectory() as folder:
             options = self._options(Path(folder), known)
-            with (
-                al_ray_service(_arguments(options)) as ours,
-                plain_service(_encoder(options), options.store / "texts-0.jsonl", self.threads) as plain,
-            ):
+            with both_services(options, str(model.model.path)) as (ours, plain):
                 refuse_unequal(ours, plain, bodies[:SAMPLE])
                 rows = self._measure({OURS: ours, PLAIN: plain}, bodies)
-            return rows, time_parts(options, bodies[:SAMPLE])
+            content = {"options": options, "bodies": bodies[:SAMPLE]}
+            return rows, run_module("benchmarks.serving.parts", content)
 
-    def _options(self, folder: Path, known: Sequence[str]) -> ServeOptions:
+    def draw_texts(self, model: MatchingModel) -> tuple[list[str], list[str]]:
+        """Return the known texts, and those that are asked for."""
+        if self.known is None:
+            texts, queries = list(synthetic_task(self.texts + QUERIES, 0).left.texts), QUERIES
+        else:
+            options = ServeOptions(
+                model=self.model, known=self.known, store=Path("-"), text_columns=self.text_columns,
+                id_column=self.id_column,
+            )  # fmt: skip
+            texts = [known.text for known in read_known(options, model)[1].values()]
+            queries = min(QUERIES, len(texts) // SHARE)
+        if queries < self.texts_per_request:
+            raise BadOption(
+                f"--texts-per-request is {self.texts_per_request:,}, and there are {queries:,} texts to ask for; give "
+                "fewer, or more texts"
+            )
+        return texts[:-queries], texts[-queries:]
+
+    def _options(self, folder: Path, known: Sequence[str]) -> dict[str, Any]:
+        """Write the known texts as a table, and return the options of jobs.serve by name."""
         with (folder / "known.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(("key", "words"))
             writer.writerows((f"t-{number}", text) for number, text in enumerate(known))
-        return ServeOptions(
-            model=self.model.resolve(), known=folder / "known.csv", store=folder / "store", text_columns="words",
-            id_column="key", exact_texts=self.texts, cpus_per_replica=self.threads, at_score=-2.0,
-            most_waiting=max(200, *self.clients),
-        )  # fmt: skip
+        return {
+            "model": str(self.model.resolve()), "known": str(folder / "known.csv"), "store": str(folder / "store"),
+            "text_columns": "words", "id_column": "key", "exact_texts": len(known), "at_score": -2.0,
+            "cpus_per_replica": self.threads, "most_waiting": max(200, *self.clients),
+        }  # fmt: skip
 
     def _measure(self, services: dict[str, str], bodies: list[str]) -> list[dict[str, Any]]:
         rows = list[dict[str, Any]]()
@@ -105,19 +131,6 @@ class Serve:
                     append_rows(self.out, COLUMNS, [row])
                     rows.append(row)
         return rows
-
-
-def _arguments(options: ServeOptions) -> list[str]:
-    """Return the same options on the command line of jobs.serve."""
-    names = "model", "known", "store", "text_columns", "id_column", "exact_texts", "cpus_per_replica", "most_waiting"
-    given = [each for name in names for each in (f"--{name.replace('_', '-')}", str(getattr(options, name)))]
-    return [*given, "--at-score", str(options.at_score)]
-
-
-def _encoder(options: ServeOptions) -> str:
-    path = open_model(options.model).model.path
-    assert path is not None
-    return str(path)
 
 
 def format_load(rows: Sequence[dict[str, Any]], parts: dict[str, float]) -> str:

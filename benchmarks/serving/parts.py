@@ -1,22 +1,26 @@
-"""Seconds of the parts of a request, each by itself in this process, without Ray."""
+"""Seconds of the parts of a request, each by itself and without Ray Serve: python -m benchmarks.serving.parts
+
+It reads options of jobs.serve and bodies of requests as JSON from its standard input, and prints the seconds as JSON.
+It is a process of its own, because the other benchmarks need no extra `serve`.
+"""
 
 import asyncio
 import json
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving.app import options_of
 from al_ray.apps.serving.bodies import Answer, MatchBody
 from al_ray.apps.serving.http_api import make_api
 from al_ray.apps.serving.matcher import Matcher, Question
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.encoders.encoder import embed_rows
 from benchmarks.timing import seconds, timed
-
-REST = "Ray Serve, and the wait for a batch"
 
 
 class OneAnswer:
@@ -112,3 +116,8 @@ def _time_api(api: Callable[..., Any], body: bytes) -> float:
         return took
 
     return asyncio.run(ask())
+
+
+if __name__ == "__main__":
+    given = json.load(sys.stdin)
+    print(json.dumps(time_parts(options_of(given["options"]), given["bodies"])))

@@ -3,7 +3,7 @@
 python -m benchmarks.serving.plain_service MODEL TABLE PORT THREADS
 """
 
-import json
+import csv
 import sys
 import threading
 from pathlib import Path
@@ -42,13 +42,14 @@ class Answer(BaseModel):
 
 
 def make_service(model: str, table: Path, threads: int) -> FastAPI:
-    """Return the service of a folder of sentence-transformers and a table of JSON lines with id and text."""
+    """Return the service of a folder of sentence-transformers and a CSV table with the columns key and words."""
     torch.set_num_threads(threads)
     faiss.omp_set_num_threads(threads)
     encoder = SentenceTransformer(model, device="cpu")
-    known = [json.loads(line) for line in table.read_bytes().splitlines()]
-    ids: list[str] = [one["id"] for one in known]
-    vectors = encode(encoder, [one["text"] for one in known])
+    with table.open(newline="", encoding="utf-8") as file:
+        known = list(csv.DictReader(file))
+    ids = [one["key"] for one in known]
+    vectors = encode(encoder, [one["words"] for one in known])
     index: Any = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
     # The model's threads are busy with one request; requests take turns.

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -18,44 +18,42 @@ from al_ray.core.errors import AlRayError, BadOption
 from benchmarks.serving.load_client import Load, Loaded
 
 ROOT = Path(__file__).resolve().parents[2]
-CLOSE = 1e-5
+CLOSE = 1e-4
 """Scores that differ by no more are equal."""
 
 
 @contextmanager
-def al_ray_service(options: Sequence[str]) -> Iterator[str]:
-    """Run jobs.serve with these options and a free port; yield its address once it is ready."""
-    port = _free_port()
-    with _process(["jobs.serve", *options, "--port", str(port)]) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            if line.startswith("ready: "):
-                break
-        else:
-            raise BadOption(f"jobs.serve ended with exit code {process.wait()}; see its messages above")
-        yield f"http://127.0.0.1:{port}"
+def both_services(options: Mapping[str, Any], model: str) -> Iterator[tuple[str, str]]:
+    """Run jobs.serve and the baseline; yield their addresses once both are ready.
 
-
-@contextmanager
-def plain_service(model: str, table: Path, threads: int) -> Iterator[str]:
-    """Run the baseline on a free port; yield its address once it is ready."""
-    address = f"http://127.0.0.1:{(port := _free_port())}"
-    with _process(["benchmarks.serving.plain_service", model, str(table), str(port), str(threads)]) as process:
-        while not _is_ready(address):
-            try:
-                raise BadOption(f"the baseline ended with exit code {process.wait(0.5)}; see its messages above")
-            except subprocess.TimeoutExpired:
-                continue
-        yield address
+    options: of jobs.serve, by name; the baseline gets the same table and threads. model: the model's own folder.
+    """
+    line = [each for name, value in options.items() for each in (f"--{name.replace('_', '-')}", str(value))]
+    ports = _free_port(), _free_port()
+    plain = [model, options["known"], str(ports[1]), str(options["cpus_per_replica"])]
+    # They encode the known texts at the same time.
+    with (
+        _process(["jobs.serve", *line, "--port", str(ports[0])]) as first,
+        _process(["benchmarks.serving.plain_service", *plain]) as second,
+    ):
+        addresses = f"http://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[1]}"
+        _wait(first, "jobs.serve", addresses[0])
+        _wait(second, "the baseline", addresses[1])
+        yield addresses
 
 
 def run_clients(load: Load) -> Loaded:
     """Send a load from a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.serving.load_client"]
+    return Loaded(**run_module("benchmarks.serving.load_client", asdict(load)))
+
+
+def run_module(module: str, content: Any) -> Any:
+    """Return as JSON what a module of this checkout prints, in a process of its own that reads JSON."""
+    command = [sys.executable, "-m", module]
     done = subprocess.run(
-        command, input=json.dumps(asdict(load)), stdout=subprocess.PIPE, text=True, env=_environment(), check=True
+        command, input=json.dumps(content), stdout=subprocess.PIPE, text=True, env=_environment(), check=True
     )
-    return Loaded(**json.loads(done.stdout))
+    return json.loads(done.stdout)
 
 
 def refuse_unequal(ours: str, plain: str, bodies: Sequence[str]) -> None:
@@ -79,11 +77,20 @@ def _results(address: str, body: str) -> Any:
         return json.load(answer)["results"]
 
 
+def _wait(process: "subprocess.Popen[str]", name: str, address: str) -> None:
+    """Return when a service is ready. BadOption if it ends before."""
+    while not _is_ready(address):
+        try:
+            raise BadOption(f"{name} ended with exit code {process.wait(0.5)}; see its messages above")
+        except subprocess.TimeoutExpired:
+            continue
+
+
 def _is_ready(address: str) -> bool:
     try:
         with urllib.request.urlopen(f"{address}/ready", timeout=300):
             return True
-    except urllib.error.URLError:
+    except (urllib.error.URLError, ConnectionError):
         return False
 
 

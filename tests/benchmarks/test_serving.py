@@ -3,16 +3,21 @@
 import csv
 import json
 import math
+import os
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
-from al_ray.core.errors import AlRayError
+from al_ray.apps.matching.model import open_model
+from al_ray.core.errors import AlRayError, BadOption
 from benchmarks.serving.figures import percentile, shares, summary
 from benchmarks.serving.load_client import Load
 from benchmarks.serving.load_test import COLUMNS, OURS, PLAIN, Serve, format_load
-from benchmarks.serving.services import refuse_unequal, run_clients
+from benchmarks.serving.services import ROOT, refuse_unequal, run_clients
 from tests.apps.audit.test_audit_job import run_folder
 
 
@@ -62,7 +67,7 @@ class Scripted:
                 self.end_headers()
                 self.wfile.write(content)
 
-            def log_message(self, *arguments: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -86,15 +91,48 @@ def test_refused_requests_are_counted_and_have_no_latency():
 
 def test_services_that_answer_differently_are_refused():
     body = json.dumps({"texts": ["why"]})
-    with Scripted(0.5) as one, Scripted(0.500001) as near, Scripted(0.51) as other:
+    with Scripted(0.5) as one, Scripted(0.50009) as near, Scripted(0.50011) as other:
         refuse_unequal(one, near, [body])
         with pytest.raises(AlRayError, match="the services differ for 'why'"):
             refuse_unequal(one, other, [body])
 
 
+@pytest.fixture(scope="module")
+def run(make_task, tmp_path_factory) -> Path:
+    return run_folder(tmp_path_factory.mktemp("run"), make_task(True, clusters=10, members=4))
+
+
+def table(path: Path, rows: int) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("key", "words"), *((f"k{number}", f"text {number}") for number in range(rows))])
+    return path
+
+
+def test_of_a_table_the_last_fifth_is_asked_for(run, tmp_path):
+    benchmark = Serve(model=run, known=table(tmp_path / "k.csv", 14), text_columns="words", id_column="key")
+    known, queries = benchmark.draw_texts(open_model(run))
+    # 14 // 5 = 2
+    assert (len(known), known[0], queries) == (12, "text 0", ["text 12", "text 13"])
+
+
+def test_a_table_of_too_few_texts_is_refused(run, tmp_path):
+    benchmark = Serve(
+        model=run, known=table(tmp_path / "k.csv", 14), text_columns="words", id_column="key", texts_per_request=3
+    )
+    with pytest.raises(BadOption, match="--texts-per-request is 3, and there are 2 texts to ask for"):
+        benchmark.results()
+
+
+def test_other_benchmarks_need_no_extra_for_serving():
+    code = (
+        "import sys\nfor name in ('fastapi', 'prometheus_client', 'pydantic', 'starlette', 'uvicorn'):\n"
+        "    sys.modules[name] = None\nimport benchmarks.__main__"
+    )
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, timeout=600)
+
+
 @pytest.mark.slow
-def test_both_services_are_loaded_and_the_parts_are_timed(make_task, tmp_path):
-    run = run_folder(tmp_path, make_task(True, clusters=10, members=4))
+def test_both_services_are_loaded_and_the_parts_are_timed(run, tmp_path):
     benchmark = Serve(
         model=run, texts=200, clients=(2,), seconds=0.5, warm_seconds=0.0, repeats=1, out=tmp_path / "made.csv"
     )
