@@ -95,16 +95,21 @@ class Catalogue:
 
     def _compare(self, block: Vectors, count: int, start: int, candidates: list[list[Rows]]) -> None:
         """Add to the candidates of each query those of the next COLUMNS rows that may be among the nearest."""
-        rows = start + np.flatnonzero(self._alive[start : min(start + COLUMNS, len(self.ids))])
-        if not len(rows):
+        stop = min(start + COLUMNS, len(self.ids))
+        alive = self._alive[start:stop]
+        present = int(np.count_nonzero(alive))
+        if not present:
             return
-        known = self._vectors[rows].astype(np.float32, copy=False)
+        # All rows of the slice: to choose those that are present would copy their vectors for each batch of queries.
+        known = self._vectors[start:stop].astype(np.float32, copy=False)
         products = block.astype(np.float32, copy=False) @ known.T
-        last = max(0, len(rows) - count)
+        if present < len(alive):
+            products[:, ~alive] = -np.inf
+        last = len(alive) - min(count, present)
         # Products in float32 this near the last one that is taken are computed again in float64.
         least = np.partition(products, last, axis=1)[:, last] - 2 * margin(block.shape[1])
         for own, bound, found in zip(products, least, candidates, strict=True):
-            found.append(rows[own >= bound])
+            found.append(start + np.flatnonzero(own >= bound))
 
     def _indexed(self, index: KnownIndex, block: Vectors, count: int) -> list[list[Rows]]:
         """Return the rows that the index finds for each query. Where too many were removed, it is asked for more."""
