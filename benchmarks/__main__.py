@@ -1,9 +1,9 @@
 """Measure speed and memory, as ratios within one run to cancel a machine's noise: python -m benchmarks search
 
-A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Seven have a
+A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Eight have a
 method `results` and tables of their own: `simulate-audits` measures statistics, `scale` growth with the texts,
 `simulate` strategies, `adaptivity` draws a map of simulated runs, `recipes` compares trainings, `matches` measures what
-jobs.match wrote, `month` a model whose texts change.
+jobs.match wrote, `month` a model whose texts change, and `serve` requests to jobs.serve.
 """
 
 import os
@@ -32,7 +32,10 @@ from benchmarks.serving.load_test import Serve, format_load
 from benchmarks.simulating import SimulateAudits, format_tables
 from benchmarks.timing import Figure
 
-KINDS = Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month | Serve
+KINDS = (
+    Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month
+    | Serve
+)  # fmt: skip
 
 
 def main() -> None:
