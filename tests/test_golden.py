@@ -190,7 +190,7 @@ DIGESTS: dict[str, Any] = {
         '{"made_from": {"model": "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"}, "found": 1}',
         "7af0c28bee42f0331d0619ce866499999fe67ac3083012fb29373960689b6ce1",
     ],
-    "grid": "752b2ede4de9",
+    "grid": "43c7580e15ba",
     "cells": [
         {
             "name": "uncertainty-s1-cnn-b100",
@@ -375,7 +375,11 @@ OPTIONS: dict[str, str] = {
     """,
     "oracle": """
         {"pairs_per_call": 16, "calls_at_once": 1, "calls_per_minute": null, "retries": 5, "retry_seconds": 1.0,
-        "call_timeout": 120.0, "release_actors": false, "cost_per_pair": null, "max_cost": null}
+        "call_timeout": 120.0, "release_actors": false, "cost_per_pair": null, "max_cost": null,
+        "llm": {"model": "", "base_url": null, "definition": "Two texts match if they describe the same thing.",
+        "examples": 0, "both_orders": false, "requests_per_minute": null, "tokens_per_minute": null,
+        "input_price": null, "output_price": null, "output_tokens": 64, "accept_model": "", "check_with": 0,
+        "least_kappa": 0.6, "dry_run": false}}
     """,
     "stop": """
         {"labels": null, "hours": null, "patience": null, "gain": null, "match_share": null}
@@ -433,8 +437,8 @@ PURPOSES: dict[str, list[int]] = {
     "seed audit-band-* #": [233579974, 270650281, 433822618],
     "seed audit-estimate": [734128801, 1351577490, 565887281],
     "seed audit-matches-*": [460622770, 1393925702, 1805672973],
-    "seed audit-order #": [1132626571, 2094434154, 1087019441],
     "seed audit-order": [595731756, 1257245618, 420602612],
+    "seed audit-order #": [1132626571, 2094434154, 1087019441],
     "seed audit-recalibration": [724820965, 1072581872, 1405733406],
     "seed audit-threshold": [1364083002, 1937639609, 1217299019],
     "seed balance": [1313645351, 1491159525, 109887653],
@@ -452,9 +456,13 @@ PURPOSES: dict[str, list[int]] = {
     "seed held-out": [551577575, 457032774, 1964300771],
     "seed interval-*": [417396031, 1312654366, 644891633],
     "seed known": [710875520, 845639387, 1646342572],
+    "seed llm-check #": [891624007, 2132992048, 1712538861],
+    "seed llm-examples #": [1541065262, 1035186747, 943886452],
+    "seed llm-kappa #": [756240791, 1803912789, 779533215],
     "seed match-pairs": [173567683, 316730264, 1849634004],
     "seed match-pairs-bootstrap": [1423059360, 1819324759, 2008017446],
     "seed mined": [667479962, 1456717349, 813513639],
+    "seed month": [51548859, 1837414755, 2108282874],
     "seed neighbourhood #": [261921758, 1721461335, 412281240],
     "seed paraphrase-* #": [1748807739, 178975820, 1720003815],
     "seed paraphrase-dev": [459076242, 838440002, 1880585437],

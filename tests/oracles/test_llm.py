@@ -224,8 +224,8 @@ def test_a_request_without_an_answer_in_time_is_charged_with_its_bound(bench: Be
     stalled = list[bool]()
 
     class Stalled(function.Calls[Any]):
-        def start(self, request: Any, work: Any, seconds: float) -> None:
-            super().start(request, work, 1e9 if stalled else 0.0)
+        def start(self, request: Any, function: Any, seconds: float) -> None:
+            super().start(request, function, 1e9 if stalled else 0.0)
             if not stalled:
                 stalled.append(bench.server.stalling.acquire(timeout=600))
 
