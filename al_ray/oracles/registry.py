@@ -10,7 +10,7 @@ from al_ray.core.config.oracle import OracleConfig, oracle_kind, oracle_name
 from al_ray.core.progress import OnProgress
 from al_ray.oracles.cross_encoder import CrossEncoderOracle
 from al_ray.oracles.function import CallableOracle, FunctionService
-from al_ray.oracles.llm.oracle import LlmOracle, llm_service
+from al_ray.oracles.llm.oracle import LlmOracle, llm_service, uncounted_cost
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.replies import Service
 from al_ray.oracles.simulated import SimulatedOracle
@@ -43,9 +43,9 @@ def _callable_oracle(request: OracleRequest, service: Service, spent: float) -> 
 def _llm_oracle(request: OracleRequest) -> LlmOracle:
     journal, options = request.journal, request.oracle_options
     service = llm_service(options, journal)
-    # A process may have ended after an answer was written and before its label was.
-    calls = _callable_oracle(request, service, max(journal.cost, service.store.cost))
-    return LlmOracle(service, calls, journal, request.config.seed, options.pairs_per_call)
+    uncounted = uncounted_cost(service.store, journal)
+    calls = _callable_oracle(request, service, journal.cost + uncounted)
+    return LlmOracle(service, calls, journal, request.config.seed, options.pairs_per_call, uncounted)
 
 
 MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {

@@ -107,7 +107,7 @@ def completion(server: LlmServer, body: Mapping[str, Any], fault: str) -> str:
         "object": "chat.completion",
         "created": 0,
         "model": fault.removeprefix("model ") if fault.startswith("model ") else MODEL,
-        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "choices": [{"index": 0, "finish_reason": "length" if fault == "malformed" else "stop", "message": message}],
         "usage": usage,
         # It must not reach a file.
         "echo": server.keys[-1],

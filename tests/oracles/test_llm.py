@@ -23,7 +23,7 @@ from al_ray.core.pairs import as_pairs
 from al_ray.core.progress import no_progress
 from al_ray.core.task import Task
 from al_ray.oracles import function
-from al_ray.oracles.llm.client import refuse_url
+from al_ray.oracles.llm.client import _retry_after, refuse_url
 from al_ray.oracles.llm.oracle import LlmOracle
 from al_ray.oracles.llm.prompt import Prompts, most_tokens, read_content
 from al_ray.oracles.registry import OracleRequest, make_oracle
@@ -136,8 +136,8 @@ def test_what_was_not_answered_is_asked_again(fault: str, again: int, paid: int 
     ("plan", "message"),
     [
         (["refusal"] * 3, "the model refuses"),
-        (["malformed"] * 3, "not JSON"),
-        (["500"] * 3, "HTTP 500"),
+        (["malformed"] * 3, "not JSON; it was cut off after 288 tokens: give more --llm.output-tokens"),
+        (["500"] * 3, "HTTP 500: no: "),
         (["401"], "refuses the key"),
         (["404"], "HTTP 404"),
         (["dear"], "the server charges"),
@@ -271,6 +271,65 @@ def test_a_stop_between_the_raw_answer_and_its_label_buys_nothing_twice(bench: B
     assert bench.cost == pytest.approx(COUNT * PAIR)
 
 
+@pytest.mark.parametrize(
+    ("plan", "llm", "paid"),
+    [
+        # Pairs that are paid for before the stop and after it.
+        (["malformed"] * 3, {}, 12 + 12),
+        (["few", "404"], {}, 4 + 1 + 8),
+        (["", "500", "500", "500"], {"both_orders": True}, 24),
+    ],
+)
+def test_what_failed_before_a_stop_is_counted_once(plan: list[str], llm: dict[str, Any], paid: int, bench: Bench):
+    bench.server.reset(*plan)
+    with pytest.raises(OracleFailed):
+        bench.buy(llm)
+    assert bench.buy(llm) == LABELS
+    assert bench.cost == pytest.approx(paid * PAIR)
+
+
+def test_what_was_bought_and_not_counted_is_within_the_limit(bench: Bench):
+    """A cut connection is charged with its bound, and the answer after it was bought as the process ended."""
+    bench.server.reset("cut")
+    answers = bench.oracle(journal := bench.journal()).label(1, bench.batch, np.arange(COUNT))
+    journal.ledger.add_answers(1, next(answers))
+    next(answers)
+    bound = bench.cost
+    bench.server.reset()
+    with pytest.raises(CostReached, match=f"labels cost {bound + PER_CALL * PAIR:,.6g} so far"):
+        bench.buy(max_cost=bound + PER_CALL * PAIR)
+    assert bench.server.asked == []
+    assert bench.cost == pytest.approx(bound + PER_CALL * PAIR)
+    assert sum(raw["cost"] for raw in bench.raw) == pytest.approx(bench.cost)
+
+
+@pytest.mark.parametrize("key", ["1", "a", "token", "no"])
+def test_a_short_key_that_occurs_in_answers_does_not_change_them(
+    key: str, bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    assert bench.buy() == LABELS
+    assert bench.cost == pytest.approx(COUNT * PAIR)
+
+
+def test_the_url_may_be_in_the_environment(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.setenv("OPENAI_BASE_URL", bench.server.url)
+    assert bench.buy({"base_url": None}) == LABELS
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://user:password@127.0.0.1/v1")
+    with pytest.raises(BadOption, match="OPENAI_BASE_URL holds a user") as refusal:
+        bench.oracle(bench.journal(), {"base_url": None})
+    assert "user:password" not in str(refusal.value)
+
+
+def test_the_time_to_wait_may_be_a_date():
+    date = "Wed, 25 Nov 2026 20:00:00 GMT"
+    assert _retry_after({"date": date, "retry-after": "Wed, 25 Nov 2026 20:01:40 GMT"}) == 100
+    assert _retry_after({"date": date, "retry-after": "Wed, 25 Nov 2026 19:00:00 GMT"}) == 0
+    assert _retry_after({"date": date, "retry-after": "soon"}) is None
+    assert _retry_after({}) is None
+
+
 def test_a_damaged_raw_answer_is_refused(bench: Bench):
     bench.buy()
     (bench.folder / "llm" / "00001.json").write_text("{}")
@@ -338,7 +397,7 @@ def test_bad_options_are_refused(llm, options, message, bench: Bench):
 @pytest.mark.parametrize("url", ["nowhere", "ftp://a/b", "http://u:p@h/v1", "http://h/v1?key=1", "http://[/"])
 def test_a_bad_url_is_refused_without_being_repeated(url: str):
     with pytest.raises(BadOption, match=r"--llm\.base-url") as refusal:
-        refuse_url(url)
+        refuse_url(url, "--llm.base-url")
     assert url not in str(refusal.value)
 
 

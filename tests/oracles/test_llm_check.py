@@ -5,13 +5,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from al_ray.core.errors import BuyingStopped, LabelsAwaited
+from al_ray.core.errors import BadOption, BuyingStopped, LabelsAwaited
 from al_ray.core.labels import NO, UNSURE, YES
 from tests.oracles.llm_server import KEY, serving
 from tests.oracles.test_every_oracle import fill
-from tests.oracles.test_llm import COUNT, LABELS, Bench
+from tests.oracles.test_llm import COUNT, LABELS, PAIR, Bench
 
 CHECKED = 6
 
@@ -99,6 +100,45 @@ def test_one_label_for_all_tells_nothing(bench: Bench):
             bench.buy({"check_with": CHECKED, "least_kappa": -1.0})
     finally:
         bench.server.truth = truth
+
+
+@pytest.mark.parametrize("llm", [{}, {"definition": "Same product."}])
+def test_a_check_that_was_begun_holds_without_the_option(llm: dict[str, str], bench: Bench):
+    with pytest.raises(LabelsAwaited):
+        bench.buy({"check_with": CHECKED})
+    with pytest.raises(LabelsAwaited, match=r"until .*check is moved away"):
+        bench.buy(llm)
+    assert bench.server.asked == []
+
+
+def test_another_definition_is_checked_without_the_option(bench: Bench):
+    answered(bench)
+    with pytest.raises(BuyingStopped):
+        bench.buy({"check_with": CHECKED, "least_kappa": 0.99})
+    with pytest.raises(BuyingStopped, match=r"--llm\.least-kappa"):
+        bench.buy({"definition": "Same product.", "least_kappa": 0.99})
+    assert len(bench.server.pairs) == 2 * CHECKED
+
+
+def test_people_win_where_the_process_ends_before_their_answers_are_stored(bench: Bench):
+    """Of a whole batch that is checked: the model has answered every pair."""
+    options = {"check_with": COUNT, "least_kappa": -1.0}
+    with pytest.raises(LabelsAwaited):
+        bench.buy(options)
+    fill(bench.folder / "check" / "batch.csv", 0)
+    journal = bench.journal()
+    for answers in bench.oracle(journal, options).label(1, bench.batch, np.arange(COUNT)):
+        if answers.by == "people":
+            break
+        journal.ledger.add_answers(1, answers)
+    assert bench.buy(options) == [YES] * COUNT
+    assert len(bench.server.pairs) == COUNT
+    assert bench.cost == pytest.approx(COUNT * PAIR)
+
+
+def test_both_orders_need_a_symmetric_task(bench: Bench):
+    with pytest.raises(BadOption, match=r"--llm\.both-orders needs a symmetric task"):
+        bench.buy({"both_orders": True})
 
 
 def test_another_model_is_checked_on_the_same_answers(bench: Bench):

@@ -16,7 +16,8 @@ class LlmConfig:
     model: str = ""
     """Name of the model, as the endpoint knows it."""
     base_url: str | None = None
-    """Base URL of an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1. Default: OpenAI's own."""
+    """Base URL of an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1. Default: that in the environment
+    variable OPENAI_BASE_URL, else OpenAI's own."""
     definition: str = DEFINITION
     """What a match is, in words that the model reads: a text, or @FILE."""
     examples: Annotated[int, Between(0, 100)] = 0
@@ -36,7 +37,8 @@ class LlmConfig:
     accept_model: str = ""
     """Model name in replies to accept, where it differs from that of earlier replies of the run."""
     check_with: Annotated[int, Between(0, 100_000)] = 0
-    """Pairs of the first batch that people label, too, before it is bought; check/check.json says how they agree."""
+    """Pairs of the first batch that people label, too, before it is bought; check/check.json says how they agree. A
+    check that was begun holds, also without this option."""
     least_kappa: Annotated[float, Between(-1, 1)] = 0.6
     """Stop after the check if the lower end of the 95% interval of Cohen's kappa is below this."""
     dry_run: bool = False

@@ -37,6 +37,11 @@ class Drawn:
     people: Labels
 
 
+def begun(run: StoragePath) -> bool:
+    """Return whether pairs of a run were drawn for a check."""
+    return (run / FOLDER / DRAWN).exists()
+
+
 class Check:
     """The check of a run by people; in the folder of the run."""
 
@@ -79,7 +84,8 @@ class Check:
                 f"before round {number} is bought from the model: {waiting:,} of {len(rows):,} pairs wait for an "
                 f"answer of people\n"
                 f"  fill the column label of {self.folder / BATCH}.csv with yes, no or unsure; save it as CSV (UTF-8)\n"
-                f"  or import {self.folder / BATCH}.json into Label Studio, and save its export beside it"
+                f"  or import {self.folder / BATCH}.json into Label Studio, and save its export beside it\n"
+                f"  the check holds until {self.folder} is moved away"
             )
         return Drawn(number, rows, labels)
 

@@ -4,8 +4,10 @@ import importlib.util
 import logging
 import os
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from importlib import import_module
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -14,7 +16,7 @@ from al_ray.core.config.llm import LlmConfig
 from al_ray.core.errors import BadOption
 from al_ray.oracles.replies import ServiceFailed
 
-KEY = "OPENAI_API_KEY"
+KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 # Servers show a part of a key, with stars in place of the rest.
 KEY_LIKE = re.compile(r"\b(sk|pk|key|Bearer)[-_ ]\S+|\S*\*{3,}\S*", re.IGNORECASE)
 # Seconds: a server that asks for a longer wait is not waited for.
@@ -28,13 +30,14 @@ AGAIN = frozenset({408, 409, 425, 429})
 class Completion:
     """A reply: the name of the model, its text, or why it has none, and tokens (None if the server does not say).
 
-    raw: the reply as it came.
+    cut_off: whether its text ended at the limit of tokens. raw: the reply as it came, without the key.
     """
 
     model: str
     content: str
     refusal: str
     tokens: tuple[int, int] | None
+    cut_off: bool
     raw: Any
 
 
@@ -46,19 +49,20 @@ class Client:
 
         seconds: time limit of a request.
         """
-        refuse_url(config.base_url)
+        base_url = config.base_url or os.environ.get(URL) or None
+        refuse_url(base_url, "--llm.base-url" if config.base_url else f"the environment variable {URL}")
         if importlib.util.find_spec("openai") is None:
             raise BadOption("--oracle llm needs the package openai; install it: pip install 'al-ray[llm]'")
         self._key = os.environ.get(KEY, "").strip()
-        if not self._key and config.base_url is None:
-            raise BadOption(f"--oracle llm needs a key in the environment variable {KEY}, or --llm.base-url")
+        if not self._key and base_url is None:
+            raise BadOption(f"--oracle llm needs a key in the environment variable {KEY}, or --llm.base-url (or {URL})")
         self._openai = import_module("openai")
         # They log each request, and at lower levels headers. After the import, which sets levels by OPENAI_LOG.
         for name in ("openai", "httpx2", "httpcore2"):
             logging.getLogger(name).setLevel(logging.WARNING)
         # The oracle itself tries again. A server of one's own may need no key, but the client does.
         self._client = self._openai.OpenAI(
-            api_key=self._key or "none", base_url=config.base_url, timeout=seconds, max_retries=0
+            api_key=self._key or "none", base_url=base_url, timeout=seconds, max_retries=0
         )
 
     def complete(self, request: Mapping[str, Any], bound: float) -> Completion:
@@ -101,18 +105,19 @@ class Client:
             return ServiceFailed(f"the server refuses the key (HTTP {status}); give another in {KEY}", cost, fatal=True)
         if wait is not None and wait > LONGEST_WAIT:
             return ServiceFailed(f"HTTP {status}: the server asks to wait {wait:,.0f} s", cost, fatal=True)
-        if status in AGAIN or status >= 500:
-            return ServiceFailed(f"HTTP {status}", cost, wait)
         body: dict[str, Any] = error.body if isinstance(error.body, dict) else {}
         said = self.clean(str(body.get("message") or "no reason given"))[:300]
-        return ServiceFailed(f"HTTP {status}: {said}", cost, fatal=True)
+        again = status in AGAIN or status >= 500
+        return ServiceFailed(f"HTTP {status}: {said}", cost, wait if again else None, fatal=not again)
 
     def _read(self, content: Any) -> Completion:
         """Return the parts of a reply; ValueError if it has another form."""
-        raw: Any = self.clean_reply(content)
+        # Answers are read as they came: a short key such as 1, for a server of one's own, may occur in them.
+        raw = self.clean_reply(content)
         try:
-            choice, usage = raw["choices"][0], raw.get("usage") or {}
-            message, model = choice["message"], str(raw.get("model") or "")
+            choice, usage = content["choices"][0], content.get("usage") or {}
+            message, model = choice["message"], self.clean_reply(str(content.get("model") or ""))
+            cut_off = choice.get("finish_reason") == "length"
             refusal = message.get("refusal") or ("a filter" if choice.get("finish_reason") == "content_filter" else "")
             tokens: list[Any] = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
             known = all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in tokens)
@@ -120,25 +125,34 @@ class Client:
         except (AttributeError, IndexError, KeyError, TypeError) as error:
             raise ValueError("no completion") from error
         text = text if isinstance(text, str) else ""
-        return Completion(model, text, str(refusal), (tokens[0], tokens[1]) if known else None, raw)
+        return Completion(model, text, str(refusal), (tokens[0], tokens[1]) if known else None, cut_off, raw)
 
 
-def refuse_url(base_url: str | None) -> None:
+def refuse_url(base_url: str | None, place: str) -> None:
     """Raise BadOption for a text that is no URL, or that may hold a key; the message does not repeat it."""
     try:
         url = urlsplit(base_url or "http://default")
     except ValueError:
         url = urlsplit("")
     if url.scheme not in ("http", "https") or not url.hostname:
-        raise BadOption("--llm.base-url is no URL; give one such as http://127.0.0.1:8000/v1")
+        raise BadOption(f"{place} is no URL; give one such as http://127.0.0.1:8000/v1")
     if url.username or url.password or url.query:
-        raise BadOption(f"--llm.base-url holds a user, a password or a query; give the key in {KEY}")
+        raise BadOption(f"{place} holds a user, a password or a query; give the key in {KEY}")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a header Retry-After; None if it has none, or a date."""
+    """Return the seconds of a header Retry-After, which may be a date; None if there is none that can be read.
+
+    Seconds to a date are counted from the date of the reply, because the clock of the server may be another.
+    """
+    text = headers.get("retry-after", "")
     try:
-        seconds = float(headers.get("retry-after", ""))
+        seconds = float(text)
     except ValueError:
-        return None
+        try:
+            date = headers.get("date")
+            now = parsedate_to_datetime(date).timestamp() if date else time.time()
+            seconds = max(0.0, parsedate_to_datetime(text).timestamp() - now)
+        except ValueError:
+            return None
     return seconds if 0 <= seconds < float("inf") else None

@@ -1,6 +1,6 @@
 """A language model as the oracle: its examples, answers that are on disk already, the check by people, the rest."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from al_ray.core.errors import BadFile, BadOption, BuyingStopped
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
-from al_ray.oracles.function import CallableOracle
-from al_ray.oracles.llm.check import CHECK, FOLDER, Check
+from al_ray.oracles.function import SLACK, CallableOracle
+from al_ray.oracles.llm.check import Check, begun
 from al_ray.oracles.llm.client import Client
 from al_ray.oracles.llm.prompt import Example, Prompts, digest_of
 from al_ray.oracles.llm.service import LlmService
@@ -38,8 +38,21 @@ def llm_service(options: OracleConfig, journal: RunFolder) -> LlmService:
         raise BadOption(
             "--max-cost needs --llm.input-price and --llm.output-price, or nothing tells what a label costs"
         )
+    if config.both_orders and not journal.task.symmetric:
+        raise BadOption(
+            "--llm.both-orders needs a symmetric task; leave it out: left and right texts differ in kind here"
+        )
     config = replace(config, definition=_definition(config.definition))
     return LlmService(config, Client(config, options.call_timeout), AnswerStore(journal.path), journal.task.symmetric)
+
+
+def uncounted_cost(store: AnswerStore, journal: RunFolder) -> float:
+    """Return the cost of raw answers that no label in the ledger counts: a process ended between the two."""
+    ledgers = journal.ledger, journal.dev_labels.ledger
+    pieces = (piece for ledger in ledgers for number in range(1, ledger.rounds + 1) for piece in ledger.answers(number))
+    counted = sum(piece.cost for piece in pieces if piece.by.startswith(PREFIX))
+    # Sums of the same costs in another order may differ by rounding.
+    return max(0.0, store.cost - counted) if store.cost > counted * (1 + SLACK) else 0.0
 
 
 def _definition(text: str) -> str:
@@ -59,7 +72,7 @@ def _definition(text: str) -> str:
 class LlmOracle:
     """Labels by a language model (active_learning/ports.py: Oracle). calls: asks the service, with limits and retries.
 
-    per_call: pairs of a request. seed: of the run.
+    per_call: pairs of a request. seed: of the run. uncounted: the cost of raw answers that the ledger lacks.
     """
 
     service: LlmService
@@ -67,14 +80,11 @@ class LlmOracle:
     journal: RunFolder
     seed: int
     per_call: int
+    uncounted: float = 0.0
     _config: LlmConfig = field(init=False)
-    _before: float = field(init=False)
-    _charged: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._config = self.service.config
-        # The cost of all labels before this process, and what earlier processes bought and did not count.
-        self._before, self._charged = self.journal.cost, 0.0
 
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
         """Yield the answers to the rows `missing`: first those on disk that an earlier process bought.
@@ -83,22 +93,19 @@ class LlmOracle:
         """
         self.service.prompts = Prompts(self._config, self._examples(number, batch))
         texts = list(zip(*self.journal.task.texts_of(batch.pairs), strict=True))
-        left = list[int]()
-        for row in missing.tolist():
-            known = self.service.known(texts[row])
-            if known is None:
-                left.append(row)
-            else:
-                cost, at = self.service.charge_known(texts[row]), np.array([row], dtype=np.int64)
-                labels = np.array([CODES[known[0]]], dtype=np.uint8)
-                self._charged += cost
-                self.calls.spent = max(self.calls.spent, self._before + self._charged)
-                yield Answers(at, labels, self.service.name, np.array([known[1]]), cost)
-        rest = np.array(left, dtype=np.int64)
+        if self.uncounted:
+            cost, self.uncounted = self.uncounted, 0.0
+            unread = np.array([OPEN], dtype=np.uint8)
+            yield Answers(missing[:1], unread, self.service.name, np.array([np.nan]), cost)
         if self._config.dry_run:
-            raise BuyingStopped(self._dry_run(number, [texts[row] for row in left]))
+            left = [texts[row] for row in missing.tolist() if self.service.known(texts[row]) is None]
+            raise BuyingStopped(self._dry_run(number, left))
         checked = yield from self._check(number, batch, missing)
-        yield from self.calls.label(number, batch, np.setdiff1d(rest, checked))
+        rest = np.setdiff1d(missing, checked)
+        known = np.array([self.service.known(texts[row]) is not None for row in rest.tolist()], dtype=bool)
+        if known.any():
+            yield self._on_disk(rest[known], [texts[row] for row in rest[known].tolist()])
+        yield from self.calls.label(number, batch, rest[~known])
 
     def _check(self, number: int, batch: Batch, missing: Rows) -> Generator[Answers, None, Rows]:
         """Have people and the model label drawn pairs of a round of train, and return the rows that have answers now.
@@ -107,25 +114,35 @@ class LlmOracle:
         """
         nothing, subject = np.empty(0, dtype=np.int64), digest_of([self._config.model, self._config.definition])
         ours = self.journal.ledger.batch(number)
-        # A check that was made once holds, whether it is asked for again or not.
-        wanted = self._config.check_with or (self.journal.path / FOLDER / CHECK).exists()
-        if not wanted or ours is None or not np.array_equal(ours.pairs, batch.pairs):
+        # A check that was begun holds, whether it is asked for again or not.
+        if (
+            not (self._config.check_with or begun(self.journal.path))
+            or ours is None
+            or not np.array_equal(ours.pairs, batch.pairs)
+        ):
             return nothing
         check = Check(self.journal.path, self.journal.task, self.seed, self._config.check_with)
         result, rows = check.result(subject), nothing
-        if result is None and self._config.check_with:
+        if result is None:
             drawn = check.drawn(number, batch, missing)
             rows, texts = drawn.rows, list(zip(*self.journal.task.texts_of(batch.pairs[drawn.rows]), strict=True))
             unknown = [self.service.known(one) is None for one in texts]
-            yield from self.calls.label(number, batch, rows[unknown])
-            known = [self.service.known(one) for one in texts]
-            model = np.array([OPEN if one is None else CODES[one[0]] for one in known], dtype=np.uint8)
-            assert not (model == OPEN).any()
+            for piece in self.calls.label(number, batch, rows[unknown]):
+                # Its cost counts, and its labels do not: were they stored, and the process then ended, a round that is
+                # checked as a whole would be complete without the answers of people.
+                yield replace(piece, labels=np.full(len(piece.rows), OPEN, dtype=np.uint8))
+            model = self._on_disk(rows, texts).labels
             yield make_answers(rows, drawn.people, "people")
             result = check.write(subject, self.service.name, drawn, batch, model)
-        if result is not None:
-            check.refuse(result, self._config.least_kappa)
+        check.refuse(result, self._config.least_kappa)
         return rows
+
+    def _on_disk(self, rows: Rows, texts: Sequence[Texts]) -> Answers:
+        """Return the answers on disk to rows (k,) with these texts; all of them have one."""
+        known = [one for one in map(self.service.known, texts) if one is not None]
+        assert len(known) == len(rows)
+        labels = np.array([CODES[word] for word, _ in known], dtype=np.uint8)
+        return Answers(rows, labels, self.service.name, np.array([confidence for _, confidence in known]))
 
     def _dry_run(self, number: int, texts: list[Texts]) -> str:
         parts = [texts[start : start + self.per_call] for start in range(0, len(texts), self.per_call)]

@@ -26,7 +26,7 @@ class LlmService:
     def ask(self, left: list[str], right: list[str]) -> Reply:
         """Return the answers to pairs: those on disk, and the others from the server, each way round if asked."""
         pairs = list(zip(left, right, strict=True))
-        cost = self.store.charge([key for texts in pairs for key in self._keys(texts)])
+        cost = 0.0
         for wanted in self._wanted(pairs):
             try:
                 cost += self._buy(wanted)
@@ -43,14 +43,9 @@ class LlmService:
             return None
         return both_ways(one, other[0]) if other and other[0] else one
 
-    def charge_known(self, texts: Texts) -> float:
-        """Return the cost of an answer on disk that an earlier process bought and did not count."""
-        return self.store.charge(self._keys(texts))
-
     def expected_cost(self, pairs: Sequence[Texts]) -> float:
         """Return an upper bound of what a call with these pairs costs."""
-        keys = [key for texts in pairs for key in self._keys(texts)]
-        return self.store.due(keys) + sum(self._bound(self.prompts.request(wanted)) for wanted in self._wanted(pairs))
+        return sum(self._bound(self.prompts.request(wanted)) for wanted in self._wanted(pairs))
 
     def charge(self, cost: float | None, pairs: int) -> float:
         """Return the cost of a call, which `ask` always states."""
@@ -85,16 +80,24 @@ class LlmService:
 
     def _buy(self, pairs: list[Texts]) -> float:
         """Send one request, write its raw answer, and return its cost."""
-        request = self.prompts.request(pairs)
-        reply = self.client.complete(request, self._bound(request))
+        request, keys = self.prompts.request(pairs), [self.prompts.key(texts) for texts in pairs]
+        try:
+            reply = self.client.complete(request, self._bound(request))
+        except ServiceFailed as failure:
+            if failure.cost:
+                self.store.add(RawAnswer("", keys, [None] * len(pairs), failure.cost, str(failure), request, None))
+            raise
         answers, wrong = read_content(reply.content, len(pairs))
+        if reply.cut_off and wrong:
+            wrong += (
+                f"; it was cut off after {request['max_completion_tokens']:,} tokens: give more --llm.output-tokens"
+            )
         if reply.refusal:
             wrong = f"the model refuses: {self.client.clean(reply.refusal)[:200]}"
         cost, fatal = self._price(request, reply)
         fatal = fatal or self._other_model(reply.model)
         if reply.refusal or fatal:
             answers = [None] * len(pairs)
-        keys = [self.prompts.key(texts) for texts in pairs]
         self.store.add(RawAnswer(reply.model, keys, answers, cost, fatal or wrong, request, reply.raw))
         if fatal or not any(answers):
             raise ServiceFailed(fatal or wrong, cost, fatal=bool(fatal))
@@ -113,7 +116,7 @@ class LlmService:
         return cost, f"the server charges {used}, more than the {most[0]:,} and {most[1]:,} that were possible"
 
     def _other_model(self, name: str) -> str:
-        known = self.store.models | ({self.config.accept_model} - {""})
+        known = self.store.models | ({self.client.clean_reply(self.config.accept_model)} - {""})
         if not self.store.models or name in known:
             return ""
         return (

@@ -10,7 +10,7 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 from al_ray.core.errors import BadFile
 from al_ray.oracles.llm.prompt import Answer
@@ -27,6 +27,8 @@ class RawAnswer:
 
     keys: digest of each pair of the request, in order; answers: to each, None where it has none. model: its name in the
     reply. reply: None if there was none. wrong: what is wrong with it; "" if nothing.
+
+    A request that may have been charged and has no reply is written, too: all files together cost what was charged.
     """
 
     model: str
@@ -46,29 +48,15 @@ class AnswerStore:
         self.folder, self._lock = run / FOLDER, threading.Lock()
         self._answers = dict[str, Answer]()
         self.models, self.cost = set[str](), 0.0
-        # Costs by pair of earlier processes: of each file once, with the first of its pairs that is used.
-        self._uncharged = dict[str, int]()
-        self._costs = dict[int, float]()
         names = [path.name for path in self.folder.glob("*.json")] if self.folder.exists() else []
         self._last = max((int(name.removesuffix(".json")) for name in names if NAME.fullmatch(name)), default=0)
         for name in sorted(filter(NAME.fullmatch, names), key=lambda name: int(name.removesuffix(".json"))):
-            self._read(self.folder / name, int(name.removesuffix(".json")))
+            self._read(self.folder / name)
 
     def answer(self, key: str) -> Answer | None:
         """Return the answer to a pair; None if there is none yet."""
         with self._lock:
             return self._answers.get(key)
-
-    def charge(self, keys: Sequence[str]) -> float:
-        """Return the cost of files of an earlier process whose answers are now used: of each file once."""
-        with self._lock:
-            files = {self._uncharged[key] for key in keys if key in self._uncharged}
-            return sum(self._costs.pop(file, 0.0) for file in files)
-
-    def due(self, keys: Sequence[str]) -> float:
-        """Return what `charge` would return."""
-        with self._lock:
-            return sum(self._costs.get(file, 0.0) for file in {self._uncharged.get(key, 0) for key in keys})
 
     def add(self, raw: RawAnswer) -> None:
         """Write a raw answer."""
@@ -85,7 +73,7 @@ class AnswerStore:
             self.models.add(raw.model)
         self._answers |= {key: one for key, one in zip(raw.keys, raw.answers, strict=True) if one is not None}
 
-    def _read(self, path: StoragePath, number: int) -> None:
+    def _read(self, path: StoragePath) -> None:
         content = read_json(path, list(RawAnswer.__dataclass_fields__))
         try:
             answers = [None if one is None else (str(one[0]), float(one[1])) for one in content["answers"]]
@@ -93,5 +81,3 @@ class AnswerStore:
             self._take(raw)
         except (TypeError, ValueError, IndexError) as error:
             raise BadFile(f"{path} is not a raw answer; restore it, or remove it to buy its answers again") from error
-        self._costs[number] = raw.cost
-        self._uncharged |= dict.fromkeys(cast(list[str], content["keys"]), number)
