@@ -25,7 +25,7 @@ from ray.serve.handle import DeploymentHandle
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.http_api import NotReady, NotStored, make_api
 from al_ray.apps.serving.known import read_known
-from al_ray.apps.serving.matcher import Matcher, Question
+from al_ray.apps.serving.matcher import Batches, Matcher, Question
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import ModelName, StoreWriter, make_store, read_model_name, read_source
 from al_ray.apps.serving.token import VARIABLE, read_token, token_digest
@@ -92,9 +92,7 @@ class MatcherReplica:
         self._name: ModelName | None = None
         self._loading: asyncio.Task[None] | None = None
         self._problem = ""
-        batched: Any = self.match
-        batched.set_max_batch_size(options.batch)
-        batched.set_batch_wait_timeout_s(options.batch_wait)
+        self._batches = Batches(self._answer, options.batch, options.batch_wait)
 
     async def reconfigure(self, config: Mapping[str, Any]) -> None:
         """Load the model that the store names, and the known texts."""
@@ -110,9 +108,12 @@ class MatcherReplica:
             raise BadFile(f"the changes of {self._options.store} could not be taken over")
         self._follow_model()
 
-    @serve.batch
-    async def match(self, questions: list[Question]) -> list[dict[str, Any]]:
-        """Answer questions together, all by the same model."""
+    async def match(self, question: Question) -> dict[str, Any]:
+        """Answer a question, together with others."""
+        return await self._batches.answer(question)
+
+    async def _answer(self, questions: list[Question]) -> list[dict[str, Any]]:
+        """Answer the questions of a batch, all by the same model."""
         self._follow_model()
         assert self._matcher is not None
         return await asyncio.to_thread(self._matcher.answer, questions)

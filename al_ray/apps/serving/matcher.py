@@ -1,7 +1,8 @@
 """Matches of texts among the known ones of a store, by one model: encode, search, score; and follow the store."""
 
+import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import inf
@@ -44,6 +45,41 @@ class Question:
     texts: tuple[str, ...]
     limit: int
     at_least: int = 0
+
+
+class Batches:
+    """Batches of questions: those that come while a batch is answered are answered together, next.
+
+    `serve.batch` of Ray Serve closes a batch `wait` seconds after its first question, although the one before it is
+    still being answered; under load nearly all of its batches had one question.
+    """
+
+    def __init__(
+        self, answer: Callable[[list[Question]], Awaitable[list[dict[str, Any]]]], most: int, wait: float
+    ) -> None:
+        """answer: of the questions of a batch. most: questions of a batch. wait: seconds that it waits for more."""
+        self._answer, self._most, self._wait = answer, most, wait
+        self._turn = asyncio.Lock()
+        self._open: tuple[list[Question], asyncio.Task[list[dict[str, Any]]]] | None = None
+
+    async def answer(self, question: Question) -> dict[str, Any]:
+        """Return the answer to a question; an error of its batch is raised for each of its questions."""
+        if self._open is None or len(self._open[0]) >= self._most:
+            questions = list[Question]()
+            self._open = questions, asyncio.create_task(self._run(questions))
+        questions, task = self._open
+        questions.append(question)
+        place = len(questions) - 1
+        # Whoever waits no more does not end the batch of the others.
+        return (await asyncio.shield(task))[place]
+
+    async def _run(self, questions: list[Question]) -> list[dict[str, Any]]:
+        async with self._turn:
+            if len(questions) < self._most:
+                await asyncio.sleep(self._wait)
+            if self._open is not None and self._open[0] is questions:
+                self._open = None
+            return await self._answer(questions)
 
 
 class Matcher:
