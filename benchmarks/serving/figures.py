@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 PERCENTS = (50, 95, 99)
+WHOLE = "request"
+"""Name of a whole request among its parts."""
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

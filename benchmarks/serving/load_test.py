@@ -20,7 +20,7 @@ from al_ray.core.text_table import format_columns
 from al_ray.datasets.synthetic import LEAST, synthetic_task
 from al_ray.datasets.tables.format_options import ColumnNames
 from benchmarks.row_file import append_rows, read_rows
-from benchmarks.serving.figures import PERCENTS, shares, summary
+from benchmarks.serving.figures import PERCENTS, WHOLE, shares, summary
 from benchmarks.serving.load_client import Load
 from benchmarks.serving.services import both_services, refuse_unequal, run_clients, run_module
 
@@ -65,7 +65,7 @@ class Serve:
     """CSV file of all measurements; it is added to."""
 
     def results(self) -> tuple[list[dict[str, Any]], dict[str, float]]:
-        """Return the measurements, and the milliseconds and shares of the parts of a request at one client.
+        """Return the measurements, and the seconds of a request by one client and of its parts.
 
         AlRayError if the two services answer differently.
         """
@@ -82,8 +82,8 @@ class Serve:
             with both_services(options, str(model.model.path)) as (ours, plain):
                 refuse_unequal(ours, plain, bodies[:SAMPLE])
                 rows = self._measure({OURS: ours, PLAIN: plain}, bodies)
-            content = {"options": options, "bodies": bodies[:SAMPLE]}
-            return rows, run_module("benchmarks.serving.parts", content)
+                content = {"options": options, "address": ours.removeprefix("http://"), "bodies": bodies[:SAMPLE]}
+                return rows, run_module("benchmarks.serving.parts", content)
 
     def draw_texts(self, model: MatchingModel) -> tuple[list[str], list[str]]:
         """Return the known texts, and those that are asked for."""
@@ -134,7 +134,10 @@ class Serve:
 
 
 def format_load(rows: Sequence[dict[str, Any]], parts: dict[str, float]) -> str:
-    """Format medians of the measurements, the ratio of the services, and the parts of a request at one client."""
+    """Format medians of the measurements, the ratio of the services, and the parts of a request.
+
+    parts: seconds of a request under the name WHOLE, and of its parts.
+    """
     lines = [["clients", "service", "requests/s", "p50 ms", "p95 ms", "p99 ms", "client CPU", "ratio", "codes"]]
     for clients in dict.fromkeys(row["clients"] for row in rows):
         rates = dict[str, float]()
@@ -145,17 +148,13 @@ def format_load(rows: Sequence[dict[str, Any]], parts: dict[str, float]) -> str:
             numbers = [*(f"{value:,.1f}" for value in medians[:-1]), f"{medians[-1]:.2f}"]
             codes = "; ".join(row["codes"] for row in own)
             lines.append([str(clients), name, *numbers, f"{rates[name] / rates[PLAIN]:.2f}", codes])
-    text = format_columns(lines)
-    alone = [row["p50"] for row in rows if (row["clients"], row["service"]) == (1, OURS)]
-    if not alone:
-        return text
-    whole = statistics.median(alone)
     took = {name: 1000 * part for name, part in parts.items()}
-    found = shares(whole, took, REST)
+    whole = took.pop(WHOLE)
     table = [["part of a request", "ms", "share %"]]
-    table += [[name, f"{whole * share:.2f}", f"{100 * share:.0f}"] for name, share in found.items()]
+    for name, share in shares(whole, took, REST).items():
+        table.append([name, f"{whole * share:.2f}", f"{100 * share:.0f}"])
     note = (
-        "Parts are timed one by one in one process without Ray; the last is what they leave of the median\n"
-        f"request at 1 client ({whole:.1f} ms)."
+        f"Of a request by one client, {whole:.1f} ms in the median. Parts are timed one by one in a process without\n"
+        "Ray Serve, in turn with such requests; the last is what they leave."
     )
-    return f"{text}\n\n{format_columns(table)}\n{note}"
+    return f"{format_columns(lines)}\n\n{format_columns(table)}\n{note}"

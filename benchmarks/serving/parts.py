@@ -1,10 +1,11 @@
-"""Seconds of the parts of a request, each by itself and without Ray Serve: python -m benchmarks.serving.parts
+"""Seconds of a request, and of its parts, each by itself and without Ray Serve: python -m benchmarks.serving.parts
 
-It reads options of jobs.serve and bodies of requests as JSON from its standard input, and prints the seconds as JSON.
-It is a process of its own, because the other benchmarks need no extra `serve`.
+It reads options of jobs.serve, its address and bodies of requests as JSON from its standard input, and prints the
+seconds as JSON. It is a process of its own, because the other benchmarks need no extra `serve`.
 """
 
 import asyncio
+import http.client
 import json
 import statistics
 import sys
@@ -20,6 +21,7 @@ from al_ray.apps.serving.http_api import make_api
 from al_ray.apps.serving.matcher import Matcher, Question
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.encoders.encoder import embed_rows
+from benchmarks.serving.figures import WHOLE
 from benchmarks.timing import seconds, timed
 
 
@@ -51,18 +53,21 @@ class OneAnswer:
         raise NotImplementedError
 
 
-def time_parts(options: ServeOptions, bodies: Sequence[str]) -> dict[str, float]:
-    """Return the median seconds that each part of a request takes, by name.
+def time_parts(options: ServeOptions, address: str, bodies: Sequence[str]) -> dict[str, float]:
+    """Return the median seconds of a request to the service at `address`, host:port, and of each part, by name.
 
-    The parts are of the same code that serves: what is left of a request is Ray Serve, which is not called here.
+    Requests and parts are timed in turn, so that other work on the machine slows both. The parts are of the same code
+    that serves: what is left of a request is Ray Serve, which is not called here.
     """
     matcher, times = Matcher(options, open_model(options.model)), dict[str, list[float]]()
+    connection = http.client.HTTPConnection(address)
 
     def note(name: str, took: float) -> None:
         times.setdefault(name, []).append(took)
 
     for body in [bodies[0], *bodies]:
         texts = tuple(json.loads(body)["texts"])
+        note(WHOLE, seconds(lambda body=body: _request(connection, body)))
         encoding, vectors = timed(lambda texts=texts: _encode(matcher, texts))
         searching = seconds(lambda vectors=vectors: matcher.catalogue.nearest(vectors, options.limit))
         answering, [answer] = timed(lambda texts=texts: matcher.answer([Question(texts, options.limit)]))
@@ -73,8 +78,16 @@ def time_parts(options: ServeOptions, bodies: Sequence[str]) -> dict[str, float]
         note("rest of the answer", answering - encoding - searching)
         note("JSON", coding)
         note("FastAPI", asking - coding)
+    connection.close()
     # The first one is a warm-up.
     return {name: statistics.median(values[1:]) for name, values in times.items()}
+
+
+def _request(connection: http.client.HTTPConnection, body: str) -> None:
+    connection.request("POST", "/match", body.encode(), {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    assert answer.status == 200, answer.status
 
 
 def _encode(matcher: Matcher, texts: Sequence[str]) -> Any:
@@ -120,4 +133,4 @@ def _time_api(api: Callable[..., Any], body: bytes) -> float:
 
 if __name__ == "__main__":
     given = json.load(sys.stdin)
-    print(json.dumps(time_parts(options_of(given["options"]), given["bodies"])))
+    print(json.dumps(time_parts(options_of(given["options"]), given["address"], given["bodies"])))

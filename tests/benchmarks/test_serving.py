@@ -43,7 +43,7 @@ def test_the_table_has_medians_and_ratios_by_hand():
         {"clients": 1, "service": name, "requests_per_second": rate, **figures}
         for name, rate in [(OURS, 40.0), (PLAIN, 100.0), (OURS, 60.0), (PLAIN, 100.0)]
     ]
-    text = format_load(rows, {"encoding": 0.004, "search": 0.001})
+    text = format_load(rows, {"request": 0.01, "encoding": 0.004, "search": 0.001})
     lines = [line.split() for line in text.splitlines()]
     assert lines[2] == ["1", OURS, "50.0", "10.0", "20.0", "30.0", "0.10", "0.50", "{};", "{}"]
     assert [line[-2:] for line in lines[5:8]] == [["4.00", "40"], ["1.00", "10"], ["5.00", "50"]]
@@ -139,6 +139,6 @@ def test_both_services_are_loaded_and_the_parts_are_timed(run, tmp_path):
     rows, parts = benchmark.results()
     assert [row["service"] for row in rows] == [OURS, PLAIN]
     assert all(set(json.loads(row["codes"])) <= {"200"} for row in rows)
-    assert list(parts) == ["encoding", "search", "rest of the answer", "JSON", "FastAPI"]
+    assert list(parts) == ["request", "encoding", "search", "rest of the answer", "JSON", "FastAPI"]
     with (tmp_path / "made.csv").open(newline="") as file:
         assert tuple(next(csv.reader(file))) == COLUMNS
