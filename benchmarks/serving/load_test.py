@@ -83,7 +83,7 @@ class Serve:
                 refuse_unequal(ours, plain, bodies[:SAMPLE])
                 rows = self._measure({OURS: ours, PLAIN: plain}, bodies)
                 content = {"options": options, "address": ours.removeprefix("http://"), "bodies": bodies[:SAMPLE]}
-                return rows, run_module("benchmarks.serving.parts", content)
+                return rows, run_module("benchmarks.serving.parts", content, self.threads)
 
     def draw_texts(self, model: MatchingModel) -> tuple[list[str], list[str]]:
         """Return the known texts, and those that are asked for."""

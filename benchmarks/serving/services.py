@@ -47,12 +47,16 @@ def run_clients(load: Load) -> Loaded:
     return Loaded(**run_module("benchmarks.serving.load_client", asdict(load)))
 
 
-def run_module(module: str, content: Any) -> Any:
-    """Return as JSON what a module of this checkout prints, in a process of its own that reads JSON."""
+def run_module(module: str, content: Any, threads: int = 1) -> Any:
+    """Return as JSON what a module of this checkout prints, in a process of its own that reads JSON.
+
+    threads: of its numerical libraries, as Ray sets them in a replica.
+    """
     command = [sys.executable, "-m", module]
     done = subprocess.run(
-        command, input=json.dumps(content), stdout=subprocess.PIPE, text=True, env=_environment(), check=True
-    )
+        command, input=json.dumps(content), stdout=subprocess.PIPE, text=True, check=True,
+        env=_environment() | {"OMP_NUM_THREADS": str(threads)},
+    )  # fmt: skip
     return json.loads(done.stdout)
 
 
