@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from al_ray.active_learning.stopping import (
-    SETTLED,
     StopConfig,
     batch_of,
     found,
@@ -43,7 +42,7 @@ def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | 
         yield f"label on, because {_open(metrics)}"
     batch = batch_of(metrics)
     if batch is not None:
-        size = sum(batch[1:]) if size is None else size
+        size = batch[1] if size is None else size
         low, high = next_count(*batch, size)
         yield f"if matches are as frequent in the next {size:,} pairs, {low:,} to {high:,} of them match"
 
@@ -59,7 +58,7 @@ def _open(metrics: Sequence[Mapping[str, Any]]) -> str:
     if change is not None and change["low"] > 0:
         return f"the last labels changed average precision by {points(change)}"
     if len(metrics) > 1 and agreement is not None and not is_stable(metrics):
-        return f"the last two models agree on {agreement:.1%} of the labelled pairs, and on less than {SETTLED:.0%}"
+        return f"the last two models still differ on {1 - agreement:.1%} of the labelled pairs"
     if share is not None:
         return found(metrics)
     return "nothing known speaks against it"

@@ -9,10 +9,11 @@ AlRayError
 ├── TrainingFailed      a training that ended without a usable model
 ├── OracleFailed        an oracle whose answers cannot be parsed, or that does not answer
 ├── CostReached         the next labels would exceed the cost limit
-├── BuyingStopped       no labels are bought, because a check or a dry run says so; the run ends with exit code 0
+├── BuyingStopped       no labels are bought, because a check by people says so; the run ends with exit code 0
 ├── NoPlacement         actors for which the cluster has no room
 └── ActorLost           an actor that crashed and exceeded its restarts
 LabelsAwaited           no error: a run that waits for people; its message says what to do, and a job exits with 0
+DryRun                  no error: what would be bought was to be shown alone; a job prints the message and exits with 0
 """
 
 from types import TracebackType
@@ -55,7 +56,7 @@ class CostReached(AlRayError):
 
 
 class BuyingStopped(AlRayError):
-    """No labels are bought, because a check or a dry run says so. The run is stored, and the job exits with 0."""
+    """No labels are bought, because a check by people says so. The run is stored, and the job exits with 0."""
 
 
 class NoPlacement(AlRayError):
@@ -68,6 +69,10 @@ class ActorLost(AlRayError):
 
 class LabelsAwaited(Exception):
     """Raised when a run waits for people to label; no error. The run is stored, and the message says what to do."""
+
+
+class DryRun(Exception):
+    """Raised in place of buying labels, where that was only to be shown; no error. The message shows it."""
 
 
 class WriteErrors:

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from al_ray.cli._shared.entry import as_called
+from al_ray.cli._shared.entry import as_called, job
+from al_ray.core.errors import DryRun
 
 # A destructor that aborts, as Ray's of its exporter of figures did.
 PROGRAM = """
@@ -43,3 +44,11 @@ def test_a_command_that_has_ended_is_not_aborted_by_destructors(code, status):
 def test_a_command_is_shown_in_the_form_in_which_this_one_was_called(monkeypatch, called, shown):
     monkeypatch.setattr(sys, "argv", [called, "--out", "runs/jobs.run"])
     assert as_called("python -m jobs.match --model runs/jobs.run") == shown
+
+
+def test_a_dry_run_is_shown_and_is_no_error(capsys):
+    def main() -> None:
+        raise DryRun("what would be bought")
+
+    job(main)
+    assert capsys.readouterr().out == "what would be bought\n"

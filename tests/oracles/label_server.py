@@ -134,15 +134,21 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
+def in_thread(server: ThreadingHTTPServer, released: threading.Event) -> Iterator[None]:
+    """Serve in a thread, and set `released` at the end."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield
+    released.set()
+    server.shutdown()
+    thread.join()
+
+
+@contextmanager
 def serving(truth: Mapping[Texts, str]) -> Iterator[LabelServer]:
     """A server in a thread; its stalled calls go on as it ends."""
-    with LabelServer(truth) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
+    with LabelServer(truth) as server, in_thread(server, server.released):
         yield server
-        server.released.set()
-        server.shutdown()
-        thread.join()
 
 
 class Bench:

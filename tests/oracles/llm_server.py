@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.oracles.label_server import in_thread
+
 MODEL, KEY = "judge-1", "sk-planted-0123456789abcdef"
 # Tokens of a prompt and of an answer, for each pair.
 TOKENS = 10, 4
@@ -120,10 +122,5 @@ def completion(server: LlmServer, body: Mapping[str, Any], fault: str) -> str:
 @contextmanager
 def serving(truth: Mapping[Texts, str]) -> Iterator[LlmServer]:
     """A server in a thread; its stalled calls go on as it ends."""
-    with LlmServer(truth) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
+    with LlmServer(truth) as server, in_thread(server, server.released):
         yield server
-        server.released.set()
-        server.shutdown()
-        thread.join()

@@ -17,7 +17,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.loop import buy_labels
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
-from al_ray.core.errors import BadFile, BadOption, BuyingStopped, CostReached, OracleFailed
+from al_ray.core.errors import BadFile, BadOption, CostReached, DryRun, OracleFailed
 from al_ray.core.labels import NO, OPEN, UNSURE, YES, Batch, make_answers
 from al_ray.core.pairs import as_pairs
 from al_ray.core.progress import no_progress
@@ -372,9 +372,7 @@ def test_examples_are_of_earlier_rounds_and_people(bench: Bench):
 
 
 def test_a_dry_run_prints_and_buys_nothing(bench: Bench):
-    with pytest.raises(
-        BuyingStopped, match="nothing was bought; the 12 open pairs of round 1 would cost at most"
-    ) as end:
+    with pytest.raises(DryRun, match="nothing was bought; the 12 open pairs of round 1 would cost at most") as end:
         bench.buy({"dry_run": True})
     assert json.dumps(bench.texts[0][0])[1:-1] in str(end.value)
     assert bench.server.asked == []

@@ -19,7 +19,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.cli._shared.help import from_tyro, to_tyro
 from al_ray.core.config.bounds import check_bounds
-from al_ray.core.errors import AlRayError, LabelsAwaited
+from al_ray.core.errors import AlRayError, DryRun, LabelsAwaited
 from al_ray.runs.place import refuse_lost
 from al_ray.storage.uri import StoragePath, Uri, storage_path
 
@@ -130,6 +130,8 @@ def job(main: Callable[[], None]) -> None:
     except LabelsAwaited as wait:
         print(as_called(str(wait)))
         print(f"then resume with: {program_of(Path(sys.argv[0]).stem)} {shlex.join(sys.argv[1:])}")
+    except DryRun as shown:
+        print(shown)
     except AlRayError as error:
         fail(as_called(str(error)))
     except OSError as error:

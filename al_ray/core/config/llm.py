@@ -21,7 +21,7 @@ class LlmConfig:
     definition: str = DEFINITION
     """What a match is, in words that the model reads: a text, or @FILE."""
     examples: Annotated[int, Between(0, 100)] = 0
-    """Labelled pairs of train to show to the model: those that the task states, and those that people have labelled."""
+    """Labelled pairs of train to show to the model: stated ones, and those that no language model has labelled."""
     both_orders: bool = False
     """Ask each pair of a symmetric task both ways round; unsure if the two answers differ. Twice the price."""
     requests_per_minute: Annotated[float | None, Between(0.001, 1e6)] = None

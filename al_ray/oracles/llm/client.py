@@ -1,6 +1,5 @@
 """The client of an OpenAI-compatible endpoint. Servers and clients quote the key in errors; no message here does."""
 
-import importlib.util
 import logging
 import os
 import re
@@ -15,7 +14,9 @@ from urllib.parse import urlsplit
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.errors import BadOption
 from al_ray.oracles.replies import ServiceFailed
+from al_ray.runs.trackers.mlflow import refuse_missing
 
+INSTALL = "pip install --constraint constraints.txt '.[llm]' in the checkout"
 KEY, URL = "OPENAI_API_KEY", "OPENAI_BASE_URL"
 # Servers show a part of a key, with stars in place of the rest.
 KEY_LIKE = re.compile(r"\b(sk|pk|key|Bearer)[-_ ]\S+|\S*\*{3,}\S*", re.IGNORECASE)
@@ -51,8 +52,7 @@ class Client:
         """
         base_url = config.base_url or os.environ.get(URL) or None
         refuse_url(base_url, "--llm.base-url" if config.base_url else f"the environment variable {URL}")
-        if importlib.util.find_spec("openai") is None:
-            raise BadOption("--oracle llm needs the package openai; install it: pip install 'al-ray[llm]'")
+        refuse_missing("--oracle llm", "openai", INSTALL)
         self._key = os.environ.get(KEY, "").strip()
         if not self._key and base_url is None:
             raise BadOption(f"--oracle llm needs a key in the environment variable {KEY}, or --llm.base-url (or {URL})")

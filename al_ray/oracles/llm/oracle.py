@@ -8,7 +8,7 @@ import numpy as np
 
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
-from al_ray.core.errors import BadFile, BadOption, BuyingStopped
+from al_ray.core.errors import BadFile, BadOption, DryRun
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
@@ -89,7 +89,7 @@ class LlmOracle:
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
         """Yield the answers to the rows `missing`: first those on disk that an earlier process bought.
 
-        Raises what CallableOracle.label raises, and BuyingStopped after a dry run.
+        Raises what CallableOracle.label raises, BuyingStopped if the check forbids it, and DryRun.
         """
         self.service.prompts = Prompts(self._config, self._examples(number, batch))
         texts = list(zip(*self.journal.task.texts_of(batch.pairs), strict=True))
@@ -99,7 +99,7 @@ class LlmOracle:
             yield Answers(missing[:1], unread, self.service.name, np.array([np.nan]), cost)
         if self._config.dry_run:
             left = [texts[row] for row in missing.tolist() if self.service.known(texts[row]) is None]
-            raise BuyingStopped(self._dry_run(number, left))
+            raise DryRun(self._dry_run(number, left))
         checked = yield from self._check(number, batch, missing)
         rest = np.setdiff1d(missing, checked)
         known = np.array([self.service.known(texts[row]) is not None for row in rest.tolist()], dtype=bool)
@@ -156,8 +156,8 @@ class LlmOracle:
     def _examples(self, number: int, batch: Batch) -> list[Example]:
         """Return examples for a round, half of them matches where there are as many: of train, and none of the batch.
 
-        They are drawn from the pairs that the task states and those that people labelled in earlier rounds. Answers of
-        a language model are no examples.
+        They are drawn from the pairs that the task states and from those labelled in earlier rounds by anyone but a
+        language model.
         """
         if not self._config.examples:
             return []
@@ -165,7 +165,7 @@ class LlmOracle:
         pairs = [split.stated_negatives, split.positives]
         labels = [np.full(len(some), label, dtype=np.uint8) for some, label in zip(pairs, (NO, YES), strict=True)]
         for earlier in range(1, number):
-            rows, given = people_labels(self.journal.ledger, earlier)
+            rows, given = labels_of_others(self.journal.ledger, earlier)
             known = self.journal.ledger.batch(earlier)
             assert known is not None
             pairs.append(known.pairs[rows])
@@ -188,7 +188,7 @@ class LlmOracle:
         return [Example(pair, WORDS[int(label)]) for pair, label in zip(texts, labels[chosen].tolist(), strict=True)]
 
 
-def people_labels(ledger: Ledger, number: int) -> tuple[Rows, np.ndarray]:
+def labels_of_others(ledger: Ledger, number: int) -> tuple[Rows, np.ndarray]:
     """Return the rows (k,) of a round whose last answer is not a language model's, and their labels (k,)."""
     batch = ledger.batch(number)
     assert batch is not None

@@ -65,7 +65,7 @@ def tracking(uri: str | None) -> Track:
 
 
 def refuse_missing(option: str, package: str, install: str) -> None:
-    """Raise BadOption for the option of a tracker whose package is not installed."""
+    """Raise BadOption for an option whose package, of an extra, is not installed."""
     if importlib.util.find_spec(package) is None:
         raise BadOption(f"{option} needs the package {package}, which is not installed: {install}")
 
