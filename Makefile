@@ -85,7 +85,7 @@ $(RUNS): pyproject.toml constraints.txt | $(PY)
 	$(call install,$(HERE)$(comma)demo)
 
 $(TESTS): pyproject.toml constraints.txt | $(PY)
-	$(call install,$(HERE)$(comma)demo$(comma)onnx$(comma)llm$(comma)serve$(comma)test$(comma)dev)
+	$(call install,$(HERE)$(comma)annotate$(comma)demo$(comma)onnx$(comma)llm$(comma)serve$(comma)test$(comma)dev)
 	@touch $(RUNS)
 
 $(SITE): pyproject.toml constraints.txt | $(PY)

@@ -27,8 +27,20 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("al_ray.oracles",),
     ("al_ray.cluster",),
     (
-        *("al_ray.apps.audit", "al_ray.apps.augmentation", "al_ray.apps.cross_encoder", "al_ray.apps.exporting"),
-        *("al_ray.apps.grid", "al_ray.apps.matching", "al_ray.apps.mining", "al_ray.apps.paraphrase"),
+        *(
+            "al_ray.apps.annotating",
+            "al_ray.apps.audit",
+            "al_ray.apps.augmentation",
+            "al_ray.apps.cross_encoder",
+            "al_ray.apps.exporting",
+        ),
+        *(
+            "al_ray.apps.grid",
+            "al_ray.apps.http",
+            "al_ray.apps.matching",
+            "al_ray.apps.mining",
+            "al_ray.apps.paraphrase",
+        ),
         *("al_ray.apps.planning", "al_ray.apps.reporting", "al_ray.apps.reproduction", "al_ray.apps.serving"),
     ),
     ("al_ray.api",),
@@ -38,15 +50,16 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 # Applications that build on other applications. No other application may import one.
 AMONG_APPS = {
-    # It audits the matches that the other wrote.
-    "al_ray.apps.audit": {"al_ray.apps.matching"},
+    "al_ray.apps.annotating": {"al_ray.apps.http"},
+    # It audits the matches that the other wrote, and its samples are labelled on the page of annotating.
+    "al_ray.apps.audit": {"al_ray.apps.annotating", "al_ray.apps.matching"},
     "al_ray.apps.augmentation": {"al_ray.apps.cross_encoder", "al_ray.apps.mining"},
     # It opens models as the other does.
     "al_ray.apps.exporting": {"al_ray.apps.matching", "al_ray.apps.reporting"},
     "al_ray.apps.matching": {"al_ray.apps.reporting"},
     "al_ray.apps.paraphrase": {"al_ray.apps.mining", "al_ray.apps.reporting"},
     "al_ray.apps.grid": {"al_ray.apps.reporting"},
-    "al_ray.apps.serving": {"al_ray.apps.matching"},
+    "al_ray.apps.serving": {"al_ray.apps.http", "al_ray.apps.matching"},
     "al_ray.apps.reproduction": {"al_ray.apps.cross_encoder", "al_ray.apps.grid", "al_ray.apps.reporting"},
 }
 # Rooms that only compute: numpy and the standard library less WORLD.
@@ -58,7 +71,9 @@ HOMES = {
         *("al_ray.apps.serving.app", "al_ray.apps.serving.server"),
     },
     "fastapi": {"al_ray.apps.serving.app", "al_ray.apps.serving.http_api", "benchmarks.serving.plain_service"},
-    "starlette": {"al_ray.apps.serving"},
+    "starlette": {"al_ray.apps.annotating", "al_ray.apps.serving"},
+    "uvicorn": {"al_ray.apps.annotating.server", "benchmarks.serving.plain_service"},
+    "krippendorff": {"al_ray.apps.annotating.agreement"},
     "pydantic": {"al_ray.apps.serving", "benchmarks.serving.plain_service"},
     "prometheus_client": {"al_ray.apps.serving.gate"},
     "faiss": {"al_ray.search.faiss_index", "benchmarks.serving.plain_service"},
@@ -66,7 +81,7 @@ HOMES = {
     "bm25s": {"al_ray.apps.mining.lexical"},
     "sklearn": {"al_ray.apps.mining.lexical"},
     "matplotlib": {"al_ray.apps.reporting.plots"},
-    "jinja2": {"al_ray.apps.reporting"},
+    "jinja2": {"al_ray.apps.annotating.views", "al_ray.apps.reporting"},
     "botocore": {"al_ray.storage.conditional"},
     "markupsafe": {"al_ray.apps.reporting"},
     **{package: {"al_ray.apps.exporting"} for package in ("onnx", "onnxruntime", "onnxscript")},
@@ -99,6 +114,8 @@ LOCAL_IMPORTS = {
     ("al_ray.storage.conditional", "botocore"),
     # A machine with a GPU may have torch and no Faiss, and all but indexes works there.
     ("al_ray.search.faiss_index", "faiss"),
+    # The packages of the page are an extra, which the other oracles do not need.
+    ("al_ray.cli._run.pipeline", "al_ray.cli._run.page"),
     # The driver, which has no network, would load all of transformers' networks.
     ("al_ray.encoders.products", "transformers"),
 }

@@ -38,7 +38,7 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
             batch, labels = buy_with_dev(number, ledger, services.oracle, services.dev)
         if not len(labels):
             return
-        labelled = state.labelled.extended(batch.pairs, labels, number, batch.source)
+        labelled = ledger.corrected(state.labelled).extended(batch.pairs, labels, number, batch.source)
 
         # 3. Train on all labels so far; pairs labelled "unsure" teach nothing.
         if not len(labelled.decided):

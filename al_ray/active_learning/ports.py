@@ -77,6 +77,10 @@ class Ledger(Protocol):
         """Return the (n,) labels of a round's batch; OPEN where there is none yet."""
         ...
 
+    def corrected(self, labelled: Labelled) -> Labelled:
+        """Return labelled pairs with the corrections made so far: people may correct labels while the run goes on."""
+        ...
+
     def add_answers(self, number: int, answers: Answers) -> None:
         """Store answers durably: they survive a crash of this process."""
         ...

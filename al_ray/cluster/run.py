@@ -47,7 +47,10 @@ PATIENCE = 60.0  # Seconds that a restarted trial waits for the run's lock while
 
 @dataclass(frozen=True)
 class RunSpec:
-    """All options of a run: config, Ray resources, oracle, stopping, and the URI of an MLflow tracking server."""
+    """All options of a run: config, Ray resources, oracle, stopping, and the URI of an MLflow tracking server.
+
+    page: whether this process serves the page on which people label (--oracle page).
+    """
 
     config: RunConfig
     cluster: ClusterConfig
@@ -55,6 +58,7 @@ class RunSpec:
     stop: StopConfig = NEVER
     mlflow: str | None = None
     on_end: OnEnd | None = None
+    page: bool = False
 
 
 def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, trial: Trial | None = None) -> RunFolder:
@@ -69,7 +73,7 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
         stop.refuse_unmeasured(config)
         # Before the oracle is loaded: of another run or a grown task, how it is loaded is not what is wrong.
         journal.refuse_other(config)
-        request = OracleRequest(config, oracle_options, journal, watch)
+        request = OracleRequest(config, oracle_options, journal, watch, page=work.page)
         oracle = make_oracle(request)
         dev = make_dev_oracle(request, oracle) if config.dev_labels else None
         journal.bind(config)
@@ -218,7 +222,7 @@ def finish_earlier_dev(request: OracleRequest, state: State) -> None:
     sheet = ""
     if oracle_kind(config.oracle).people:
         sheet = f"; answers in {ledger.round(number) / 'batch.csv'} are read when the run is resumed"
-        sampler = ShardedDevSampler(config, journal, make_oracle(replace(request, split="dev")), None)
+        sampler = ShardedDevSampler(config, journal, make_oracle(replace(request, split="dev", page=False)), None)
         with suppress(LabelsAwaited):
             loop.measure(sampler, number)
             return

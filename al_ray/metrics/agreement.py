@@ -1,4 +1,8 @@
-"""How far two labellers agree beyond chance: Cohen (1960), A coefficient of agreement for nominal scales."""
+"""How far labellers agree beyond chance: Cohen's kappa of two, Fleiss' kappa of several.
+
+Cohen (1960), A coefficient of agreement for nominal scales. Fleiss (1971), Measuring nominal scale agreement among many
+raters.
+"""
 
 from dataclasses import dataclass
 
@@ -50,6 +54,21 @@ def tabulate(one: npt.NDArray[np.integer], other: npt.NDArray[np.integer], label
     table = np.zeros((labels, labels), dtype=np.int64)
     np.add.at(table, (one, other), 1)
     return table
+
+
+def fleiss_kappa(counts: Counts) -> float | None:
+    """Return Fleiss' kappa of pairs that have equally many labels, two or more.
+
+    counts: (n, k), how many labellers gave pair i the label j. None without pairs, or if all labels are alike.
+    """
+    if not len(counts):
+        return None
+    raters = int(counts[0].sum())
+    assert raters > 1
+    assert (counts.sum(1) == raters).all()
+    observed = float(((counts**2).sum(1) - raters).mean()) / (raters * (raters - 1))
+    chance = float(((counts.sum(0) / counts.sum()) ** 2).sum())
+    return None if chance == 1 else (observed - chance) / (1 - chance)
 
 
 def _kappa(tables: Floats) -> Floats:

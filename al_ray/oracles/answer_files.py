@@ -1,4 +1,4 @@
-"""Read answers of people: CSV sheets as spreadsheets save them, and exports of Label Studio.
+"""Read answers of people: CSV sheets as spreadsheets save them, exports of Label Studio, logs of jobs.annotate.
 
 Either all answers are read or none: a row that cannot be read, or is not of the batch, raises BadFile with its line.
 """
@@ -24,6 +24,7 @@ from al_ray.datasets.tables import pair_labels as stated
 from al_ray.datasets.tables.columns import TableRows
 from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tsv import BadRowLog
+from al_ray.oracles.page_log import log_path, read_page_answers
 
 BATCH, EXPORT = "batch", "labelled.json"
 COLUMNS = ("pair", "label", "left_text", "right_text", "left_id", "right_id")
@@ -97,7 +98,9 @@ def read_answers(folder: Path, codes: list[str], pairs: Pairs, task: Task) -> La
 
 
 def answer_paths(folder: Path, stem: str) -> list[Path]:
-    """Return the sheet stem.csv of a folder, and the export of Label Studio if the folder has one; BadFile for several.
+    """Return the sheet stem.csv of a folder, the export of Label Studio, and the log of jobs.annotate.
+
+    The last two only if the folder has them. BadFile for several exports.
 
     An export has any name in .json: Label Studio's own is such as project-7-at-2026-11-22-10-15-1a2b3c4d.json.
     """
@@ -109,7 +112,8 @@ def answer_paths(folder: Path, stem: str) -> list[Path]:
             f"{folder} has {len(exports)} exports of Label Studio ({names}); keep the one that counts, and move the "
             "others out of the folder (nothing was taken)"
         )
-    return [folder / f"{stem}.csv", *exports]
+    log = log_path(folder, stem)
+    return [folder / f"{stem}.csv", *exports, *([log] if log.exists() else [])]
 
 
 def unread_tables(folder: Path, stem: str) -> list[str]:
@@ -131,7 +135,7 @@ def _may_be_export(path: Path) -> bool:
 
 
 def read_answer_files(files: Sequence[Path], codes: list[str], ids: list[tuple[str, str]]) -> Labels:
-    """Read the labels (n,) of n pairs from sheets and Label Studio exports (.json); OPEN for pairs without an answer.
+    """Read the labels (n,) of n pairs from sheets, exports (.json) and logs (.log); OPEN for pairs without an answer.
 
     BadFile names the line that cannot be read, or two answers to one pair that differ; then no label is returned.
     """
@@ -150,7 +154,19 @@ def read_answer_files(files: Sequence[Path], codes: list[str], ids: list[tuple[s
 
 
 def _read(path: Path, batch: SheetRows) -> AnswerRows:
-    return _of_export(path, batch) if path.suffix.lower() == ".json" else _of_sheet(path, batch)
+    readers = {".json": _of_export, ".log": _of_page}
+    return readers.get(path.suffix.lower(), _of_sheet)(path, batch)
+
+
+def _of_page(path: Path, batch: SheetRows) -> AnswerRows:
+    """Return (row, label, place) of each pair that was answered on the page."""
+    page = read_page_answers(path)
+    labels = {code: page.label(code) for code in sorted(page.touched)}
+    return [
+        (batch.row(str(path), code, {}), label, f"{path}, by {page.labellers(code)},")
+        for code, label in labels.items()
+        if label != OPEN
+    ]
 
 
 def _of_sheet(path: Path, batch: SheetRows) -> AnswerRows:

@@ -3,6 +3,7 @@
 round-NNN/batch.csv         for a spreadsheet: people fill in the column label
 round-NNN/batch.json        the same pairs as Label Studio tasks; label-studio.xml is the labelling interface
 round-NNN/labelled.json     the export of Label Studio (JSON or JSON-MIN), which the user saves here, under any name
+round-NNN/batch.page.log    answers that people gave on the page of jobs.annotate (page_log.py)
 
 A pair is identified by its code, rRRR-NNNNN, because spreadsheets change ids such as 007. The ids only serve to detect
 that some columns were sorted without the others. Cosines and scores are not shown: they would bias the answer.
@@ -10,8 +11,10 @@ that some columns were sorted without the others. Cosines and scores are not sho
 
 import csv
 import io
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 
@@ -20,12 +23,15 @@ from al_ray.core.labels import OPEN, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.task import Task
 from al_ray.oracles.answer_files import BATCH, EXPORT, IDS, escape_cell, read_answers, unread_tables
+from al_ray.oracles.page_log import PageAnswers, log_path, log_reader, read_page_answers
 from al_ray.oracles.sheet_columns import cells_of, interface, sheet_columns
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.files import write_json, write_text
 from al_ray.storage.uri import StoragePath
 
 INTERFACE = "label-studio.xml"
+PAUSE = 0.2
+"""Seconds between two looks at the answers on the page."""
 
 
 class FileOracle:
@@ -35,7 +41,7 @@ class FileOracle:
         """Use the round folders of a ledger; BadOption if they are on an object store."""
         if not isinstance(ledger.path, Path):
             raise BadOption(
-                "jobs.run --oracle file needs a run folder on a local disk, where people can open files; "
+                "people label in files of the run folder, which must be on a local disk (--out); "
                 f"{ledger.path} is a URI"
             )
         self.ledger, self.path = ledger, ledger.path
@@ -59,19 +65,47 @@ class FileOracle:
         # Compared with answers, not with corrected labels: otherwise an answer that was corrected would be added again
         # at every call.
         fresh = np.flatnonzero((labels != OPEN) & (labels != earlier))
-        if len(fresh):
-            yield make_answers(fresh, labels[fresh], "file")
+        page = read_page_answers(log_path(folder, BATCH))
+        by = np.array([page.labellers(codes[row]) or "file" for row in fresh.tolist()], dtype=object)
+        for name in sorted(set(by.tolist())):
+            yield make_answers(fresh[by == name], labels[fresh[by == name]], name)
         waiting = int(((labels == OPEN) & (earlier == OPEN)).sum())
         if waiting:
             files, unread = folder / BATCH, ", ".join(unread_tables(folder, BATCH))
             hint = f"\n  not read: {unread}; save the sheet as {BATCH}.csv, or export JSON" if unread else ""
+            run = shlex.quote(str(self.path.parent if self.dev else self.path))
             raise LabelsAwaited(
                 f"round {number}{', dev' * self.dev}: {waiting:,} of {len(codes):,} pairs wait for an answer\n"
-                f"  in a spreadsheet: fill the column label of {files}.csv with yes, no or unsure; leave it empty "
+                f"  on a page: python -m jobs.annotate --run {run}\n"
+                f"  or in a spreadsheet: fill the column label of {files}.csv with yes, no or unsure; leave it empty "
                 "for later; save it as CSV (UTF-8)\n"
                 f"  or in Label Studio: import {files}.json with the interface of {INTERFACE} beside it, and "
                 f"save its JSON export as {folder / EXPORT} or under its own name there{hint}"
             )
+
+
+class PageOracle:
+    """Wait until people have answered all pairs of a batch on the page that the same command serves."""
+
+    def __init__(self, files: FileOracle) -> None:
+        """files: which reads the answers of the page."""
+        self.files = files
+
+    def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
+        """Yield the answers once all pairs have as many as they need; see FileOracle.label."""
+        codes = codes_of(number, len(batch.pairs), self.files.dev)
+        folder, task = self.files.path / self.files.ledger.round(number).name, self.files.ledger.task
+        write_sheets(folder, BATCH, codes, batch.pairs, task)
+        known = self.files.ledger.first_labels(number) != OPEN
+        known |= read_answers(folder, codes, batch.pairs, task) != OPEN
+        log, page, reader = log_path(folder, BATCH), PageAnswers(), log_reader(log_path(folder, BATCH))
+        while True:
+            if log.exists():
+                page.apply(reader.read_new())
+            if all(page.complete(code) or (known[row] and not page.of(code)) for row, code in enumerate(codes)):
+                break
+            sleep(PAUSE)
+        yield from self.files.label(number, batch, missing)
 
 
 def codes_of(number: int, count: int, dev: bool = False) -> list[str]:

@@ -11,7 +11,7 @@ from al_ray.core.progress import OnProgress
 from al_ray.oracles.cross_encoder import CrossEncoderOracle
 from al_ray.oracles.function import CallableOracle, FunctionService
 from al_ray.oracles.llm.oracle import LlmOracle, llm_service, uncounted_cost
-from al_ray.oracles.people import FileOracle
+from al_ray.oracles.people import FileOracle, PageOracle
 from al_ray.oracles.replies import Service
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.ledger import Ledger
@@ -20,18 +20,27 @@ from al_ray.runs.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class OracleRequest:
-    """What an oracle may be made from: the options and the folder of its run, and the callback for its progress."""
+    """What an oracle may be made from: the options and the folder of its run, and the callback for its progress.
+
+    page: whether this process serves the page on which people label; if not, they are waited for as with `file`.
+    """
 
     config: RunConfig
     oracle_options: OracleConfig
     journal: RunFolder
     watch: OnProgress
     split: Literal["train", "dev"] = "train"
+    page: bool = False
 
     @property
     def ledger(self) -> Ledger:
         """Return the ledger of the split."""
         return self.journal.ledger if self.split == "train" else self.journal.dev_labels.ledger
+
+
+def _page_oracle(request: OracleRequest) -> Oracle:
+    files = FileOracle(request.ledger)
+    return PageOracle(files) if request.page else files
 
 
 def _callable_oracle(request: OracleRequest, service: Service, spent: float) -> CallableOracle:
@@ -51,6 +60,7 @@ def _llm_oracle(request: OracleRequest) -> LlmOracle:
 MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {
     "simulated": lambda request: SimulatedOracle(request.journal.task.measurable(request.split)),
     "file": lambda request: FileOracle(request.ledger),
+    "page": _page_oracle,
     "model": lambda request: CrossEncoderOracle(
         request.config.oracle, request.journal.task, request.config.threads, request.watch
     ),

@@ -11,6 +11,7 @@ The last answer to a pair counts, and the last correction counts over every answ
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -94,11 +95,7 @@ class Ledger:
 
     def read_rounds(self, numbers: Iterable[int]) -> Iterator[tuple[Batch, Labels]]:
         """Yield the batch and the labels of each of these rounds; corrections are read once for all of them."""
-        tables = list(self.corrections())
-        pairs = [as_pairs(table["left"].to_numpy(), table["right"].to_numpy()) for table in tables]
-        # A task may have no pairs of this split; then there is no space and no correction.
-        keys = np.concatenate([NO_KEYS, *(self.space.keys(some) for some in pairs)])
-        labels = np.concatenate([np.empty(0, dtype=np.uint8), *(table["label"].to_numpy() for table in tables)])
+        keys, labels = self._correction_history()
         for number in numbers:
             batch, answered = self._known_batch(number), self.first_labels(number)
             corrected = latest_labels(keys, labels, self.space.keys(batch.pairs))
@@ -113,6 +110,14 @@ class Ledger:
             answered = labels != OPEN
             labelled = labelled.extended(batch.pairs[answered], labels[answered], number, batch.source)
         return labelled
+
+    def corrected(self, labelled: Labelled) -> Labelled:
+        """Return labelled pairs with the corrections made so far."""
+        keys, labels = self._correction_history()
+        if not len(keys):
+            return labelled
+        latest = latest_labels(keys, labels, self.space.keys(labelled.pairs))
+        return replace(labelled, labels=np.where(latest == OPEN, labelled.labels, latest))
 
     def first_labels(self, number: int) -> Labels:
         """Return the answers (n,) to a round's batch, without corrections; OPEN for pairs without an answer."""
@@ -224,6 +229,14 @@ class Ledger:
                 if not set(table[name].to_pylist()) <= {NO, YES, UNSURE}:
                     refuse(path, f"holds an invalid {name}")
             yield table
+
+    def _correction_history(self) -> tuple[Keys, Labels]:
+        """Return keys (n,) and labels (n,) of all corrections, in their order."""
+        tables = list(self.corrections())
+        pairs = [as_pairs(table["left"].to_numpy(), table["right"].to_numpy()) for table in tables]
+        # A task may have no pairs of this split; then there is no space and no correction.
+        keys = np.concatenate([NO_KEYS, *(self.space.keys(some) for some in pairs)])
+        return keys, np.concatenate([np.empty(0, dtype=np.uint8), *(table["label"].to_numpy() for table in tables)])
 
     def _all_labels(self) -> tuple[Keys, Labels]:
         """Return keys (n,) and corrected labels (n,) of all answered pairs, in the order of rounds and rows."""

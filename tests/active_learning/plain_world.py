@@ -103,6 +103,9 @@ class Memory:
     def labels(self, number: int) -> Labels:
         return self.said[number].copy()
 
+    def corrected(self, labelled: Labelled) -> Labelled:
+        return labelled
+
     def add_answers(self, number: int, answers: Answers) -> None:
         assert (self.said[number][answers.rows] == OPEN).all(), "a label is bought twice"
         self.said[number][answers.rows] = answers.labels

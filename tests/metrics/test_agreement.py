@@ -1,4 +1,4 @@
-"""Kappa against a value worked by hand and scikit-learn's, and an interval that has a width where all agree."""
+"""Kappas against values worked by hand and scikit-learn's, and an interval that has a width where all agree."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from al_ray.metrics.agreement import cohen_kappa, tabulate
+from al_ray.metrics.agreement import cohen_kappa, fleiss_kappa, tabulate
 
 LABELS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40)
 
@@ -49,3 +49,19 @@ def test_few_pairs_on_which_all_agree_prove_little_and_many_prove_much():
 def test_where_all_labels_are_alike_nothing_tells_agreement_from_chance():
     assert kappa([[9, 0], [0, 0]]).kappa is None
     assert kappa([[0, 0], [0, 0]]).share is None
+    assert fleiss_kappa(np.array([[3, 0], [3, 0]])) is None
+    assert fleiss_kappa(np.empty((0, 2), dtype=np.int64)) is None
+
+
+def test_fleiss_kappa_by_hand():
+    # Three labellers. Agreement of the pairs: 1, 1/3, 1/3, 1; mean 2/3. Shares of labels: 7/12 and 5/12: 74/144.
+    counts = np.array([[3, 0], [2, 1], [2, 1], [0, 3]])
+    assert fleiss_kappa(counts) == pytest.approx((2 / 3 - 74 / 144) / (1 - 74 / 144))
+
+
+@given(LABELS)
+def test_of_two_labellers_fleiss_kappa_is_cohens_if_neither_is_the_first(pairs):
+    one, other = np.array([*pairs, *((b, a) for a, b in pairs)]).T
+    counts = np.stack([(one == label).astype(np.int64) + (other == label) for label in range(3)], axis=1)
+    cohens = cohen_kappa(tabulate(one, other, 3), np.random.default_rng(0)).kappa
+    assert fleiss_kappa(counts) == (None if cohens is None else pytest.approx(cohens.value))

@@ -40,6 +40,7 @@ def cross_encoder(folder: Path) -> str:
 BUILDERS: dict[str, Callable[[Path], str]] = {
     "simulated": lambda folder: "simulated",
     "file": lambda folder: "file",
+    "page": lambda folder: "page",
     "model": cross_encoder,
     "llm": lambda folder: "llm",
     "function": lambda folder: f"{write('def label(left, right): return [1] * len(left)')}:label",

@@ -22,13 +22,13 @@ from ray.exceptions import RayActorError
 from ray.serve import Application
 from ray.serve.handle import DeploymentHandle
 
+from al_ray.apps.http.token import VARIABLE, read_token, token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.http_api import NotReady, NotStored, make_api
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.matcher import Batches, Matcher, Question
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import ModelName, StoreWriter, make_store, read_model_name, read_source
-from al_ray.apps.serving.token import VARIABLE, read_token, token_digest
 from al_ray.core.errors import AlRayError, BadFile, BadOption
 from al_ray.storage.uri import storage_path
 

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from al_ray.apps.serving.token import is_token
+from al_ray.apps.http.token import is_token
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

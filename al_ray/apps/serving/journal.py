@@ -1,20 +1,11 @@
-"""An append-only file of changes: each is on disk before it is acknowledged.
+"""The changes of known texts, one for each request, in an append-only log (storage/append_log.py)."""
 
-A line is a checksum and a change as JSON. A process that is killed while it writes leaves a last line without its end.
-That change was never acknowledged: readers leave it out, and the next writer cuts it off. Any other line that does not
-agree with its checksum is damage, and an error.
-"""
-
-import json
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from zlib import crc32
+from typing import Any
 
-from al_ray.core.errors import BadFile
-from al_ray.storage.files import sync
+from al_ray.storage.append_log import LogReader, LogWriter
 
 CURE = "restore the file from a copy, or make another --store"
 
@@ -31,95 +22,25 @@ class Change:
     removed: tuple[str, ...] = ()
 
 
-class JournalReader:
-    """Reads the changes of a journal that a writer in another process may extend."""
-
-    def __init__(self, path: Path, number: int = 0, offset: int = 0) -> None:
-        """number: of the last change before byte `offset`, where reading begins."""
-        self.path, self.number, self.offset = path, number, offset
-        self._last = b""
-
-    def read_new(self) -> list[Change]:
-        """Return the complete changes since the last call; BadFile if one is damaged or the file is gone.
-
-        After an error nothing counts as read. A change that was read before its writer failed to sync it, and took it
-        back, is an error, too: what was read last is compared with what is there now.
-        """
-        try:
-            with self.path.open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if size < self.offset:
-                    raise BadFile(f"{self.path} has {size:,} bytes and had {self.offset:,}; {CURE}")
-                file.seek(self.offset - len(self._last))
-                content = file.read()
-        except OSError as error:
-            raise BadFile(f"{self.path} cannot be read ({error.strerror}); {CURE}") from error
-        if not content.startswith(self._last):
-            raise BadFile(f"{self.path}: change {self.number:,} is another one than before; {CURE}")
-        changes, offset = list[Change](), self.offset
-        # Not splitlines(), which takes other bytes for the end of a line, too.
-        lines = content[len(self._last) :].split(b"\n")[:-1]
-        for line in lines:
-            changes.append(_parsed(line, self.number + len(changes) + 1, f"{self.path}, byte {offset:,}"))
-            offset += len(line) + 1
-        self.number, self.offset = self.number + len(changes), offset
-        if lines:
-            self._last = lines[-1] + b"\n"
-        return changes
+def journal_reader(path: Path, number: int = 0, offset: int = 0) -> LogReader:
+    """Return a reader of the changes after change `number`, whose end is at byte `offset`."""
+    return LogReader(path, CURE, number, offset)
 
 
-class JournalWriter:
-    """Appends changes to a journal. Only one process at a time may have one: its store is locked."""
-
-    def __init__(self, path: Path, number: int, offset: int) -> None:
-        """number: of the last complete change; offset: of its end. What follows is cut off."""
-        self.path, self.number, self.offset = path, number, offset
-        self.broken = ""
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-            os.ftruncate(self._file, offset)
-            os.fsync(self._file)
-            sync(path.parent)
-        except OSError as error:
-            raise BadFile(f"{path} cannot be written ({error.strerror}); make room, or give another --store") from error
-
-    def append(self, put: Sequence[tuple[str, str]], removed: Sequence[str]) -> Change:
-        """Write a change and return it when it is on disk; BadFile if it is not, and then it is not in the file."""
-        if self.broken:
-            raise BadFile(self.broken)
-        change = Change(self.number + 1, tuple(put), tuple(removed))
-        line = _line(change)
-        try:
-            written = 0
-            while written < len(line):
-                written += os.pwrite(self._file, line[written:], self.offset + written)
-            os.fsync(self._file)
-        except OSError as error:
-            # Whether a failed sync has reached the disk is unknown, so this process does not write again.
-            self.broken = f"{self.path} cannot be written ({error.strerror}); make room, and start again"
-            with suppress(OSError):
-                os.ftruncate(self._file, self.offset)
-            raise BadFile(self.broken) from error
-        self.number, self.offset = change.number, self.offset + len(line)
-        return change
-
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+def read_changes(reader: LogReader) -> list[Change]:
+    """Return the complete changes since the last call; see LogReader.read_new."""
+    return [
+        Change(line["number"], tuple((one, text) for one, text in line["put"]), tuple(line["removed"]))
+        for line in reader.read_new()
+    ]
 
 
-def _line(change: Change) -> bytes:
-    content = json.dumps(
-        {"number": change.number, "put": change.put, "removed": change.removed}, ensure_ascii=False
-    ).encode()
-    return b"%08x %s\n" % (crc32(content), content)
+def open_journal(path: Path, number: int, offset: int) -> LogWriter:
+    """Open a journal for writing after change `number`, whose end is at byte `offset`."""
+    return LogWriter(path, "make room, or give another --store", number, offset)
 
 
-def _parsed(line: bytes, number: int, place: str) -> Change:
-    checksum, _, content = line.partition(b" ")
-    if checksum != b"%08x" % crc32(content):
-        raise BadFile(f"{place}: the change {number:,} is damaged; {CURE}")
-    fields = json.loads(content)
-    if fields["number"] != number:
-        raise BadFile(f"{place}: change {fields['number']:,} stands where change {number:,} belongs; {CURE}")
-    return Change(number, tuple((one, text) for one, text in fields["put"]), tuple(fields["removed"]))
+def append_change(journal: LogWriter, put: Sequence[tuple[str, str]], removed: Sequence[str]) -> Change:
+    """Write a change and return it when it is on disk."""
+    fields: dict[str, Any] = {"put": [*put], "removed": [*removed]}
+    return Change(journal.append(**fields)["number"], tuple(put), tuple(removed))

@@ -16,7 +16,7 @@ from al_ray.apps.matching.cutoff import Cutoff, choose_cutoff
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.serving.catalogue import Catalogue, Nearest
 from al_ray.apps.serving.index import open_index
-from al_ray.apps.serving.journal import Change
+from al_ray.apps.serving.journal import Change, read_changes
 from al_ray.apps.serving.known import refuse_one_set
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import KnownText, apply, read_store
@@ -134,7 +134,7 @@ class Matcher:
             raise BadFile(f"the changes of {self.options.store} could not be taken over; this replica starts again")
         complete = False
         try:
-            for change in self._reader.read_new():
+            for change in read_changes(self._reader):
                 self._take(change)
             complete = True
         finally:

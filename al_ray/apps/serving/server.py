@@ -2,7 +2,6 @@
 
 import logging
 import signal
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from typing import Any
 from ray import serve
 from ray.serve.config import ProxyLocation
 
+from al_ray.apps.http.address import LOOPBACK, refuse_used
+from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.serving.app import NAME, PATIENCE, make_application
 from al_ray.apps.serving.known import read_known, refuse_one_set
@@ -29,7 +30,6 @@ from al_ray.apps.serving.store import (
     read_store,
     refuse_other_folder,
 )
-from al_ray.apps.serving.token import LOOPBACK, token_digest
 from al_ray.cluster.session import refuse_unshared, session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import AlRayError, BadOption, WrongFolder
@@ -92,7 +92,7 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     On SIGHUP the model of --model is put in anew: the last round of the run, or what a link leads to now.
     """
     planned = plan(options)
-    _refuse_used(host, port)
+    refuse_used(host, port)
     if planned.is_new:
         make_store(options.store, planned.source, planned.texts)
     # Refuse a store that another process writes, before Ray starts.
@@ -151,14 +151,3 @@ def _signals() -> Iterator["SimpleQueue[int]"]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _refuse_used(host: str, port: int) -> None:
-    """Raise BadOption if a port cannot be listened on."""
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        with socket.socket(family, socket.SOCK_STREAM) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-    except OSError as error:
-        raise BadOption(f"--host {host} --port {port} cannot be listened on ({error.strerror}); give others") from error

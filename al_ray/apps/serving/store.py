@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from al_ray.apps.matching.model import MatchingModel
-from al_ray.apps.serving.journal import Change, JournalReader, JournalWriter
+from al_ray.apps.serving.journal import Change, append_change, journal_reader, open_journal, read_changes
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.storage.append_log import LogReader
 from al_ray.storage.files import in_one_step, read_json, write_json
 from al_ray.storage.lock import locked
 
@@ -82,7 +83,7 @@ class StoreContent:
     source: Source
     snapshot: Snapshot
     texts: Texts
-    reader: JournalReader
+    reader: LogReader
     changes: list[Change] = field(default_factory=list)
 
 
@@ -110,7 +111,7 @@ def make_store(folder: Path, source: Source, texts: Texts) -> None:
         if (folder / ABOUT).exists():
             return
         refuse_other_folder(folder)
-        JournalWriter(folder / CHANGES, 0, 0).close()
+        open_journal(folder / CHANGES, 0, 0).close()
         _write_table(folder, source, texts, 0, 0)
 
 
@@ -157,8 +158,8 @@ def read_store(folder: Path) -> StoreContent:
         raise BadFile(f"{folder / snapshot.table} is not as it was written; {CURE}")
     rows = map(json.loads, content.splitlines())
     texts = {row["id"]: KnownText(row["text"], row["cluster"]) for row in rows}
-    reader = JournalReader(folder / CHANGES, snapshot.number, snapshot.offset)
-    changes = reader.read_new()
+    reader = journal_reader(folder / CHANGES, snapshot.number, snapshot.offset)
+    changes = read_changes(reader)
     for change in changes:
         apply(texts, change)
     return StoreContent(source, snapshot, texts, reader, changes)
@@ -176,7 +177,7 @@ class StoreWriter:
         content = read_store(folder)
         self.source, self.texts = content.source, content.texts
         self._table = content.snapshot.number
-        self._journal = JournalWriter(folder / CHANGES, content.reader.number, content.reader.offset)
+        self._journal = open_journal(folder / CHANGES, content.reader.number, content.reader.offset)
         if self.number > self._table:
             self.write_table()
 
@@ -224,7 +225,7 @@ class StoreWriter:
 
     def _change(self, put: Sequence[tuple[str, str]], removed: Sequence[str]) -> None:
         if put or removed:
-            apply(self.texts, self._journal.append(put, removed))
+            apply(self.texts, append_change(self._journal, put, removed))
             if self.number - self._table >= EVERY:
                 try:
                     self.write_table()

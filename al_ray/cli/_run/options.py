@@ -8,6 +8,7 @@ import tyro
 
 from al_ray.active_learning.config import PAPER, RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
+from al_ray.apps.annotating.options import PageOptions
 from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
 from al_ray.cli._shared.recipe import recipe_defaults
 from al_ray.core.config.bounds import Group
@@ -34,6 +35,7 @@ class Options(RunConfig, RecipeOptions):
         default_factory=OracleConfig, metadata={"heading": "oracle"}
     )
     llm: LlmConfig = field(default_factory=LlmConfig)
+    page: PageOptions = field(default_factory=PageOptions)
     stop: StopConfig = NEVER
     match: Annotated[PathOrUri | None, PAPER] = None
     """For stratified-match: a complete run; this one draws as many positives and negatives as that one labelled."""

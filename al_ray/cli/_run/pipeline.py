@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.api.runs import ORACLE
+from al_ray.apps.annotating.options import PageOptions
 from al_ray.apps.matching.model import match_command
 from al_ray.apps.planning.hardware import CPU, CUDA, read_constants
 from al_ray.apps.planning.planned_and_used import compare_with_plan
@@ -15,14 +17,15 @@ from al_ray.cli._shared.advice import advice
 from al_ray.cli._shared.entry import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.cluster import run as cluster_run
-from al_ray.cluster.run import OnEnd, Peaks, RunSpec
+from al_ray.cluster.run import Peaks, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
+from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.metrics.round_comparison import AGREEMENT, GAIN, PREQUENTIAL
 from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.other_runs import bought_by
-from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.run_folder import RunFolder, complete_rounds
 from al_ray.storage.uri import StoragePath
 
 # Seconds that a person takes for a pair, for an idea of the time; each kind of text has its own.
@@ -41,7 +44,11 @@ def run_command(options: Options) -> None:
         compared.append(compare_with_plan(folder, peaks, options.cluster, constants))
 
     oracle_options = replace(options.oracle_options, llm=options.llm)
-    folder = run(config, options.cluster, options.out, oracle_options, options.stop, options.mlflow, on_end)
+    work = RunSpec(config, options.cluster, oracle_options, options.stop, options.mlflow, on_end)
+    if oracle_kind(config.oracle).serves_page:
+        folder = run_with_page(work, options.page, options.out)
+    else:
+        folder = run_watched(work, options.out)
     print(table(folder.metrics()))
     for figures in folder.dev_labels.estimates():
         print(format_estimate(figures))
@@ -57,17 +64,48 @@ def print_results(folder: RunFolder) -> None:
         print(f"match with it: {as_called(command)}")
 
 
+def run_with_page(work: RunSpec, options: PageOptions, out: StoragePath) -> RunFolder:
+    """Run to the end, and serve the page on which people label meanwhile."""
+    if find_spec("uvicorn") is None or find_spec("krippendorff") is None:
+        raise BadOption(
+            "--oracle page needs packages that are not installed here: the extra annotate (docs/install.md)"
+        )
+    # Not at the top: the packages of the page are an extra.
+    from al_ray.cli._run.page import run_page
+
+    with run_page(work.config, options, out) as page:
+        folder = run_watched(replace(work, page=True), out, page)
+        page.on_end(as_called(folder.end_reason) if folder.end_reason else "All planned rounds are complete.")
+    return folder
+
+
+class Watcher(Protocol):
+    """Shows a run elsewhere, too."""
+
+    def on_progress(self, stage: str, done: int, total: int) -> None:
+        """Show a stage, how much of it is done and how much there is."""
+        ...
+
+    def on_learnt(self, lines: tuple[str, ...]) -> None:
+        """Show what complete rounds say."""
+        ...
+
+
 def run(
     config: RunConfig,
     cluster: ClusterConfig,
     out: StoragePath,
     oracle_options: OracleConfig = ORACLE,
     stop: StopConfig = NEVER,
-    mlflow: str | None = None,
-    on_end: OnEnd | None = None,
 ) -> RunFolder:
+    """Run to the end as `run_watched` does."""
+    return run_watched(RunSpec(config, cluster, oracle_options, stop), out)
+
+
+def run_watched(work: RunSpec, out: StoragePath, watcher: Watcher | None = None) -> RunFolder:
     """Run to the end, continuing from the folder, with progress and a line for each round."""
-    progress, plan = Progress(), list(labelling_plan(config, oracle_options))
+    config = work.config
+    progress, plan = Progress(), list(labelling_plan(config, work.oracle_options))
 
     def on_progress(stage: str, done: int, total: int) -> None:
         # The first stage: the options are valid, and the first pair of a new run is not chosen yet.
@@ -75,15 +113,18 @@ def run(
             print("\n".join(plan), flush=True)
         plan.clear()
         progress(stage, done, total)
+        if watcher is not None:
+            watcher.on_progress(stage, done, total)
 
     def on_round(line: dict[str, Any]) -> None:
         progress.close()
         print(format_round(line), flush=True)
         if not oracle_kind(config.oracle).free:
             print(*advice(out), sep="\n", flush=True)
+        if watcher is not None:
+            watcher.on_learnt((table(complete_rounds(out)), *comparison(line), *advice(out)))
 
-    spec = RunSpec(config, cluster, oracle_options, stop, mlflow, on_end)
-    folder = cluster_run.run(spec, out, on_progress, on_round)
+    folder = cluster_run.run(work, out, on_progress, on_round)
     if folder.end_reason is not None:
         print(as_called(folder.end_reason))
     return folder

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+from al_ray.apps.http.address import refuse_open
+from al_ray.apps.http.token import read_token
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.server import plan, run_server
-from al_ray.apps.serving.token import read_token, refuse_open
 from al_ray.cli._serve.options import Options
 from al_ray.core.config.serialization import part
 

@@ -56,6 +56,7 @@ class OracleKind:
     form: how it is written after --oracle. summary: who labels, in a few words, for --help.
     is_named: whether a word names an oracle of this kind.
     people: people label. Batches are small by default, and `label` raises LabelsAwaited until all pairs have answers.
+    serves_page: jobs.run serves the page on which they label, and waits for them.
     by_split: answers depend on the split of the pairs, or are read from its files: each split has an oracle of its own.
     free: labels cost neither money nor the time of people.
     knows_positives: answers with the task's own positives, so that all of them are known.
@@ -65,6 +66,7 @@ class OracleKind:
     summary: str
     is_named: Callable[[str], bool]
     people: bool = False
+    serves_page: bool = False
     by_split: bool = False
     free: bool = False
     knows_positives: bool = False
@@ -91,6 +93,14 @@ ORACLES: Mapping[str, OracleKind] = {
         knows_positives=True,
     ),
     "file": OracleKind("file", "people", lambda word: word == "file", people=True, by_split=True),
+    "page": OracleKind(
+        "page",
+        "people, on a page that jobs.run serves",
+        lambda word: word == "page",
+        people=True,
+        serves_page=True,
+        by_split=True,
+    ),
     "model": OracleKind("model:PATH", "a cross-encoder trained by the command train or augment", _is_model, free=True),
     "llm": OracleKind("llm", "a language model; docs/llm.md", lambda word: word == "llm"),
     # Last, because a word such as model:label could name a function, too.

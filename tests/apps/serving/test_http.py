@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.http_api import NotReady, NotStored, make_api
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.matcher import Matcher, Question
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import StoreWriter, make_store
-from al_ray.apps.serving.token import token_digest
 from al_ray.core.errors import BadFile
 from tests.apps.audit.test_audit_job import run_folder
 

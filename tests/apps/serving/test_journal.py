@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from al_ray.apps.serving import store as module
-from al_ray.apps.serving.journal import Change, JournalReader, JournalWriter
+from al_ray.apps.serving.journal import Change, append_change, journal_reader, open_journal, read_changes
 from al_ray.apps.serving.store import (
     ABOUT,
     CHANGES,
@@ -81,21 +81,21 @@ def test_acknowledged_changes_are_there_after_a_cut_at_any_byte_of_a_later_one(a
 
 def test_a_reader_sees_each_change_once_and_no_half_of_one(tmp_path):
     path = tmp_path / "log"
-    writer, reader = JournalWriter(path, 0, 0), JournalReader(path)
-    assert reader.read_new() == []
-    one = writer.append([("a", "x")], ())
-    assert reader.read_new() == [one] == [Change(1, (("a", "x"),))]
+    writer, reader = open_journal(path, 0, 0), journal_reader(path)
+    assert read_changes(reader) == []
+    one = append_change(writer, [("a", "x")], ())
+    assert read_changes(reader) == [one] == [Change(1, (("a", "x"),))]
     whole = path.read_bytes()
-    two = writer.append((), ["a"])
+    two = append_change(writer, (), ["a"])
     longer = path.read_bytes()
     path.write_bytes(longer[:-1])
-    assert reader.read_new() == []
+    assert read_changes(reader) == []
     path.write_bytes(longer)
-    assert reader.read_new() == [two] == [Change(2, (), ("a",))]
-    assert reader.read_new() == []
+    assert read_changes(reader) == [two] == [Change(2, (), ("a",))]
+    assert read_changes(reader) == []
     path.write_bytes(whole)
     with pytest.raises(BadFile, match=r"has .* bytes and had"):
-        reader.read_new()
+        read_changes(reader)
     writer.close()
 
 
@@ -180,16 +180,16 @@ def test_a_log_with_changes_and_without_its_store_is_kept(tmp_path):
 
 
 def test_a_reader_notices_that_a_change_was_taken_back_and_another_stands_there(tmp_path):
-    writer, reader = JournalWriter(tmp_path / "log", 0, 0), JournalReader(tmp_path / "log")
+    writer, reader = open_journal(tmp_path / "log", 0, 0), journal_reader(tmp_path / "log")
     end = writer.offset
-    writer.append([("a", "x")], ())
-    reader.read_new()
+    append_change(writer, [("a", "x")], ())
+    read_changes(reader)
     writer.close()
     # As after a failed sync: the next writer begins where the last acknowledged change ends.
-    writer = JournalWriter(tmp_path / "log", 0, end)
-    writer.append([("a", "y")], ())
+    writer = open_journal(tmp_path / "log", 0, end)
+    append_change(writer, [("a", "y")], ())
     with pytest.raises(BadFile, match="change 1 is another one than before"):
-        reader.read_new()
+        read_changes(reader)
     writer.close()
 
 

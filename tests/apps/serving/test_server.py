@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from al_ray.apps.http.address import refuse_open
+from al_ray.apps.http.token import is_token, read_token, token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.app import MatcherReplica
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.server import plan, run_server
 from al_ray.apps.serving.store import ModelName, StoreWriter
-from al_ray.apps.serving.token import is_token, read_token, refuse_open, token_digest
 from al_ray.core.errors import BadFile, BadOption, FolderInUse, WrongFolder
 from al_ray.storage.uri import storage_path
 from tests.apps.audit.test_audit_job import run_folder

@@ -1,28 +1,15 @@
 """Pairs and texts as the page shows them: with their ids, and with the words marked in which two texts differ."""
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from al_ray.apps.matching.folder import Matches
 from al_ray.apps.reporting.html import short
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.task import Corpus, Task, strings_at
+from al_ray.core.text import Part, differences
 
 LONGEST_ID = 80
 """Maximum number of characters of an id that is shown."""
-COMPARED = 20_000
-"""Number of characters of a text in which the words of the other text are looked up."""
-WORD = re.compile(r"\w+|\W+")
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a text; differs: none of its words is in the text of the other side."""
-
-    text: str
-    differs: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +45,7 @@ class TextReader:
         if not self.texts:
             return [(_shown(left), _shown(right)) for left, right in zip(*ids, strict=True)]
         return [
-            (_shown(left_id, differences(left, right)), _shown(right_id, differences(right, left)))
+            (_shown(left_id, differences(short(left), right)), _shown(right_id, differences(short(right), left)))
             for left_id, right_id, left, right in zip(*ids, *self.task.texts_of(pairs), strict=True)
         ]
 
@@ -75,26 +62,6 @@ class TextReader:
         """Return the texts of (n,) rows of a corpus, without marks."""
         texts = [(Part(short(text)),) for text in strings_at(corpus.texts, rows)] if self.texts else [None] * len(rows)
         return [_shown(name, parts) for name, parts in zip(strings_at(corpus.ids, rows), texts, strict=True)]
-
-
-def differences(text: str, other: str) -> tuple[Part, ...]:
-    """Divide a text, cut as `short` does, into parts that the other text has and parts that it lacks.
-
-    Words are compared without regard to case. If the texts share no word, nothing is marked.
-    """
-    there = set(WORD.findall(other[:COMPARED].casefold()))
-    pieces = WORD.findall(short(text))
-    lacks = [piece.casefold() not in there and bool(re.match(r"\w", piece)) for piece in pieces]
-    shares = any(piece.casefold() in there and bool(re.match(r"\w", piece)) for piece in pieces)
-    if not shares:
-        return (Part("".join(pieces)),)
-    return _merged(pieces, lacks)
-
-
-def _merged(pieces: Sequence[str], lacks: Sequence[bool]) -> tuple[Part, ...]:
-    """Join adjacent pieces of one kind."""
-    groups = groupby(zip(pieces, lacks, strict=True), key=lambda one: one[1])
-    return tuple(Part("".join(piece for piece, _ in group), differs) for differs, group in groups)
 
 
 def _shown(name: str, parts: tuple[Part, ...] | None = None) -> ShownText:

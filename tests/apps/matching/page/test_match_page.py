@@ -10,7 +10,7 @@ import pytest
 from al_ray.apps.matching.clusters.clustering import Decisions, Edges, cluster
 from al_ray.apps.matching.clusters.figures import figures
 from al_ray.apps.matching.folder import Matches
-from al_ray.apps.matching.page.examples import Part, ShownText, differences
+from al_ray.apps.matching.page.examples import ShownText
 from al_ray.apps.matching.page.html import matches_page
 from al_ray.apps.matching.page.summary import (
     ClusterChange,
@@ -24,6 +24,7 @@ from al_ray.apps.matching.page.summary import (
 )
 from al_ray.apps.matching.page.tables import estimate
 from al_ray.core.task import Corpus, Task
+from al_ray.core.text import Part, differences
 from tests.apps.reporting.browser import browser
 
 HOSTILE = (

@@ -7,9 +7,10 @@ from al_ray.apps.matching.clusters.figures import ClusterFigures, figures
 from al_ray.apps.matching.folder import Matches
 from al_ray.apps.matching.page import clusters as shown
 from al_ray.apps.matching.page.clusters import ClusterEdge, SizeGroup, group_sizes, summarize_clusters
-from al_ray.apps.matching.page.examples import Part, TextReader
+from al_ray.apps.matching.page.examples import TextReader
 from al_ray.core.pairs import Pairs
 from al_ray.core.task import Corpus, Task
+from al_ray.core.text import Part
 
 
 def table(texts: int) -> Task:

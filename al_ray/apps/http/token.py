@@ -10,11 +10,12 @@ from al_ray.core.errors import BadFile, BadOption
 VARIABLE = "AL_RAY_TOKEN"
 LEAST = 16
 """Characters of a token, at least."""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def read_token(file: Path | None) -> str | None:
+def read_token(file: Path | None, option: str = "--token-file") -> str | None:
     """Return the token of a file, or of the environment without one; None if there is none.
+
+    option: that names the file.
 
     BadFile if the file cannot be read; BadOption for a token that is too short or not printable ASCII without spaces.
     """
@@ -23,7 +24,7 @@ def read_token(file: Path | None) -> str | None:
         if token is None:
             return None
     else:
-        place = f"--token-file {file}"
+        place = f"{option} {file}"
         try:
             token = file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
         except (OSError, ValueError) as error:
@@ -47,11 +48,3 @@ def is_token(header: str, digest: str) -> bool:
     # latin-1 reads every header.
     given = hashlib.sha256(token.strip().encode("latin-1", "replace")).hexdigest()
     return kind.lower() == "bearer" and hmac.compare_digest(given, digest)
-
-
-def refuse_open(host: str, token: str | None) -> None:
-    """Raise BadOption for a host that other machines reach, without a token."""
-    if host not in LOOPBACK and token is None:
-        raise BadOption(
-            f"--host {host} is open to other machines, and there is no token; give --token-file, or set {VARIABLE}"
-        )

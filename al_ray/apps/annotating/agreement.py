@@ -1,0 +1,115 @@
+"""How far people agree: of each person with the others, and of all on a sheet."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+import krippendorff
+import numpy as np
+
+from al_ray.core.labels import NO, OPEN, UNSURE, YES
+from al_ray.core.rng import generator
+from al_ray.metrics.agreement import Agreement, Counts, cohen_kappa, fleiss_kappa, tabulate
+from al_ray.metrics.average_precision import Estimate
+from al_ray.oracles.page_log import PageAnswer, PageAnswers
+
+DRAWS, TAIL = 1_000, 0.025
+
+
+@dataclass(frozen=True)
+class PersonAnswers:
+    """The answers of a person, and their agreement with the others on the pairs that both have answered."""
+
+    name: str
+    yes: int
+    no: int
+    unsure: int
+    with_others: Agreement
+
+    @property
+    def total(self) -> int:
+        """Return how many answers they are."""
+        return self.yes + self.no + self.unsure
+
+
+@dataclass(frozen=True)
+class SheetAgreement:
+    """The agreement on the n pairs of a sheet that two people or more have answered.
+
+    share: of these pairs on which all agree. fleiss: of the first two answers to each. alpha: Krippendorff's, of
+    nominal labels, with a 95% bootstrap interval over pairs. None where nothing tells agreement from chance.
+    """
+
+    n: int
+    share: float | None
+    fleiss: float | None
+    alpha: Estimate | None
+
+
+def people(sheets: Iterable[PageAnswers], seed: int) -> list[PersonAnswers]:
+    """Return everybody who has answered a pair of these sheets, by name."""
+    pairs = [of for page in sheets for of in page.answers.values()]
+    names = sorted({name for of in pairs for name in of})
+    return [_person(name, pairs, seed) for name in names]
+
+
+def _person(name: str, pairs: list[dict[str, PageAnswer]], seed: int) -> PersonAnswers:
+    own = [of[name].label for of in pairs if name in of]
+    beside = [
+        (of[name].label, other.label)
+        for of in pairs
+        if name in of
+        for other in of.values()
+        if other.by != name
+    ]  # fmt: skip
+    labels = np.array(beside, dtype=np.int64).reshape(-1, 2)
+    agreement = cohen_kappa(tabulate(labels[:, 0], labels[:, 1], OPEN), generator(seed, "page-kappa"))
+    return PersonAnswers(name, own.count(YES), own.count(NO), own.count(UNSURE), agreement)
+
+
+def sheet_agreement(page: PageAnswers, seed: int) -> SheetAgreement:
+    """Return how far people agree on a sheet."""
+    shared = [of for of in page.answers.values() if len(of) > 1]
+    if not shared:
+        return SheetAgreement(0, None, None, None)
+    counts = label_counts(shared)
+    first_two = label_counts([_first_two(of) for of in shared])
+    share = float((counts.max(1) == counts.sum(1)).mean())
+    return SheetAgreement(len(shared), share, fleiss_kappa(first_two), alpha(counts, generator(seed, "page-alpha")))
+
+
+def _first_two(of: Mapping[str, PageAnswer]) -> dict[str, PageAnswer]:
+    return {one.by: one for one in sorted(of.values(), key=lambda answer: answer.number)[:2]}
+
+
+def label_counts(pairs: Iterable[Mapping[str, PageAnswer]]) -> Counts:
+    """Return (n, 3) counts: how many people gave pair i the label j."""
+    return np.array([np.bincount([one.label for one in of.values()], minlength=OPEN) for of in pairs], dtype=np.int64)
+
+
+def alpha(counts: Counts, rng: np.random.Generator) -> Estimate | None:
+    """Return Krippendorff's alpha of nominal labels with its 95% bootstrap interval over pairs.
+
+    counts: (n, k), how many people gave pair i the label j. None if there is one label only.
+    """
+    value = _alpha(counts)
+    if value is None:
+        return None
+    rows = rng.integers(len(counts), size=(DRAWS, len(counts)))
+    draws = [_alpha(counts[some]) for some in rows]
+    # In a sample of pairs of one label only, nobody disagrees.
+    low, high = np.quantile([1.0 if one is None else one for one in draws], [TAIL, 1 - TAIL])
+    return Estimate(value, min(float(low), value), max(float(high), value))
+
+
+def _alpha(counts: Counts) -> float | None:
+    used = counts[:, counts.any(0)]
+    if used.shape[1] < 2:
+        return None
+    return float(krippendorff.alpha(value_counts=used, level_of_measurement="nominal"))
+
+
+def disputed(page: PageAnswers) -> list[str]:
+    """Return the codes of the pairs on which people disagree, those that nobody has settled first."""
+    codes = [code for code in page.answers if page.disputed(code)]
+    return list(chain((c for c in codes if c not in page.settled), (c for c in codes if c in page.settled)))

@@ -1,0 +1,181 @@
+"""People label one sheet: who is shown which pair, and what each answer changes.
+
+Every answer is on disk (oracles/page_log.py) before a method returns. Which pair is shown to whom is kept in memory:
+after a restart somebody may be shown a pair that another one has on the screen, and both answers are kept.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from al_ray.apps.annotating.sheets import Sheet
+from al_ray.core.errors import AlRayError
+from al_ray.core.labels import OPEN, UNSURE, WORDS
+from al_ray.core.rng import generator
+from al_ray.oracles.page_log import append, log_path, open_page_log
+
+LONGEST_GAP = 600.0
+"""Seconds between two answers of a person after which they have made a pause, which is not part of their pace."""
+LAST = 20
+"""Number of last answers from which the pace is taken."""
+
+
+class Refused(AlRayError):
+    """A request on the page that cannot be carried out; the message says why."""
+
+
+@dataclass(frozen=True)
+class SheetProgress:
+    """How far a sheet is: pairs, those that need no more answers, and those that wait for a second person."""
+
+    pairs: int
+    complete: int
+    second: int
+
+
+class Labelling:
+    """The pairs of a sheet while people label them. Not thread-safe: the caller holds a lock."""
+
+    def __init__(self, sheet: Sheet, overlap: float | None, lease: float, clock: Callable[[], float]) -> None:
+        """overlap: share of the pairs that two people answer; None: as before. lease, clock: seconds."""
+        self.sheet, self.lease, self.clock = sheet, lease, clock
+        self.page, self._log = open_page_log(log_path(sheet.folder, sheet.stem))
+        self._leases: dict[str, tuple[str, float]] = {}
+        self._skipped: dict[str, list[str]] = {}
+        self._times: dict[str, list[float]] = {}
+        if overlap is not None:
+            self._set_overlap(overlap)
+        self.reconcile()
+
+    def _set_overlap(self, overlap: float) -> None:
+        """Choose the pairs that two people answer."""
+        codes = [code for code in self.sheet.pairs if code not in self.sheet.elsewhere]
+        order = generator(self.sheet.seed, f"page-overlap-{self.sheet.key}").permutation(len(codes))
+        doubled = frozenset(codes[place] for place in order[: math.ceil(overlap * len(codes))].tolist())
+        if doubled != self.page.doubled:
+            append(self._log, self.page, kind="overlap", pairs=sorted(doubled))
+
+    @property
+    def progress(self) -> SheetProgress:
+        """Return how far the sheet is."""
+        waiting = [code for code in self.sheet.pairs if not self._is_complete(code)]
+        return SheetProgress(
+            len(self.sheet.pairs),
+            len(self.sheet.pairs) - len(waiting),
+            sum(bool(self.page.of(code)) for code in waiting),
+        )
+
+    def _is_complete(self, code: str) -> bool:
+        return code in self.sheet.elsewhere or self.page.complete(code)
+
+    def next_pair(self, person: str) -> str | None:
+        """Return the pair that a person is to answer next, and keep it for them; None if there is none for them.
+
+        The one that they have on the screen already, if any: two windows of one person show the same pair.
+        """
+        skipped, now = self._skipped.get(person, []), self.clock()
+        leases = {code: one for code, one in self._leases.items() if one[1] > now}
+        mine = [code for code, (by, _) in leases.items() if by == person and self._is_for(person, code)]
+        free = (code for code in self.sheet.pairs if code not in leases and self._is_for(person, code))
+        first = next((code for code in free if code not in skipped), None)
+        code = next((code for code in mine if code not in skipped), first)
+        if code is None:
+            # What was skipped comes again, at the end.
+            code = next((one for one in skipped if one not in leases and self._is_for(person, one)), None)
+        self._leases = {one: lease for one, lease in leases.items() if lease[0] != person}
+        if code is not None:
+            self._leases[code] = person, now + self.lease
+        return code
+
+    def _is_for(self, person: str, code: str) -> bool:
+        """Return whether a person may be asked a pair: it needs an answer, and they have not given one."""
+        return not self._is_complete(code) and person not in self.page.of(code)
+
+    def answer(self, person: str, code: str, label: int, note: str, request: str) -> None:
+        """Store the answer of a person to a pair. It replaces their earlier one; a request counts once."""
+        if request in self.page.requests:
+            return
+        self._refuse_unknown(code)
+        if code in self.sheet.elsewhere:
+            raise Refused(f"{code} has an answer in {self.sheet.stem}.csv or in an export; change it there")
+        append(
+            self._log, self.page, kind="answer", pair=code, by=person, label=WORDS[label], note=note, request=request
+        )
+        self._leases.pop(code, None)
+        self._times.setdefault(person, []).append(self.clock())
+        self._unskip(person, code)
+        self.reconcile(code)
+
+    def undo(self, person: str, code: str, request: str) -> None:
+        """Take back the answer of a person to a pair, and keep the pair for them."""
+        if request in self.page.requests:
+            return
+        self._refuse_unknown(code)
+        if person not in self.page.of(code):
+            raise Refused(f"you have not answered {code}")
+        append(self._log, self.page, kind="undo", pair=code, by=person, request=request)
+        self._leases[code] = person, self.clock() + self.lease
+        self.reconcile(code)
+
+    def skip(self, person: str, code: str) -> None:
+        """Show a person other pairs first; the pair is free for others."""
+        self._refuse_unknown(code)
+        if self._leases.get(code, ("",))[0] == person:
+            del self._leases[code]
+        self._unskip(person, code)
+        self._skipped.setdefault(person, []).append(code)
+
+    def settle(self, person: str, code: str, label: int, request: str) -> None:
+        """Decide a pair on which people disagree."""
+        if request in self.page.requests:
+            return
+        self._refuse_unknown(code)
+        append(self._log, self.page, kind="settle", pair=code, by=person, label=WORDS[label], request=request)
+        self.reconcile(code)
+
+    def retract(self, by: str, person: str, request: str) -> None:
+        """Take back all answers of a person, and what they have settled."""
+        if request in self.page.requests:
+            return
+        append(self._log, self.page, kind="retract", person=person, by=by, request=request)
+        self.reconcile()
+
+    def waive_second(self, by: str, request: str) -> None:
+        """Wait for no second answer to pairs that have one."""
+        if request not in self.page.requests:
+            doubled = [code for code in sorted(self.page.doubled) if self.page.complete(code)]
+            append(self._log, self.page, kind="overlap", pairs=doubled, by=by, request=request)
+
+    def reconcile(self, code: str | None = None) -> None:
+        """Correct labels that were read before and are others now; code: of one pair, else of all."""
+        if self.sheet.recorder is None:
+            return
+        codes = sorted(self.page.touched) if code is None else [code]
+        labels = {one: self.page.label(one) for one in codes if one not in self.sheet.elsewhere}
+        # Taken back: what is unknown is not a negative, nor what it was.
+        self.sheet.recorder.record({one: UNSURE if label == OPEN else label for one, label in labels.items()})
+
+    def last_answer(self, person: str) -> tuple[int, str] | None:
+        """Return the line and the code of a person's last answer that counts; None without one."""
+        own = [(of[person].number, code) for code, of in self.page.answers.items() if person in of]
+        return max(own, default=None)
+
+    def pace(self, person: str) -> float | None:
+        """Return the median seconds between the last answers of a person, since the server started; None if unknown."""
+        times = self._times.get(person, [])[-LAST:]
+        gaps = [later - earlier for earlier, later in pairwise(times)]
+        gaps = [gap for gap in gaps if gap <= LONGEST_GAP]
+        return median(gaps) if gaps else None
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()
+
+    def _unskip(self, person: str, code: str) -> None:
+        self._skipped[person] = [one for one in self._skipped.get(person, []) if one != code]
+
+    def _refuse_unknown(self, code: str) -> None:
+        if code not in self.sheet.pairs:
+            raise Refused(f"{code} is no pair of {self.sheet.title}")

@@ -1,0 +1,28 @@
+"""Options of the page on which people label."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from al_ray.core.config.bounds import Between, check_bounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions:
+    """The page on which people label: its address, and how pairs are shared among several people."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Another one than that of this machine alone needs a token."""
+    port: Annotated[int, Between(1, 65_535)] = 8001
+    """Port to listen on."""
+    token_file: Path | None = None
+    """File whose only line is the token that people enter to sign in. Default: the environment variable AL_RAY_TOKEN;
+    without both, whoever reaches the address may label."""
+    overlap: Annotated[float | None, Between(0, 1)] = None
+    """Share of the pairs that two people answer, so that their agreement is measured. Default: as before, else 0."""
+    lease_minutes: Annotated[float, Between(0.1, 1440)] = 10.0
+    """Minutes for which a pair that is shown to one person is shown to nobody else."""
+
+    def __post_init__(self) -> None:
+        """Raise BadOption for a value out of bounds."""
+        check_bounds(self)

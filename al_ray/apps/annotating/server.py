@@ -1,0 +1,59 @@
+"""Serve the page in a thread of this process, beside the run or alone."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
+
+import uvicorn
+
+from al_ray.apps.annotating.access import Access
+from al_ray.apps.annotating.annotator import Annotator
+from al_ray.apps.annotating.options import PageOptions
+from al_ray.apps.annotating.web import make_application
+from al_ray.apps.http.address import refuse_open, refuse_used
+from al_ray.apps.http.token import read_token
+from al_ray.core.errors import BadOption
+
+START = 30.0
+"""Seconds in which the server must have started."""
+
+
+@contextmanager
+def serving(annotator: Annotator, options: PageOptions, token: str | None) -> Iterator[str]:
+    """Serve the page while the context is open; yields its address. BadOption if it cannot be listened on."""
+    application = make_application(annotator, Access(options.host, options.port, token))
+    config = uvicorn.Config(
+        application, host=options.host, port=options.port, log_level="warning", access_log=False,
+        timeout_graceful_shutdown=5, server_header=False,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    # Signals are those of the command, which ends this context.
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    end = monotonic() + START
+    while not server.started:
+        if not thread.is_alive() or monotonic() > end:
+            raise BadOption(f"the page cannot be served at {options.host}:{options.port}; give another --port")
+        sleep(0.02)
+    try:
+        yield address(options.host, options.port)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        annotator.close()
+
+
+def address(host: str, port: int) -> str:
+    """Return the address under which people open the page: of all interfaces, the name of this machine."""
+    shown = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"
+
+
+def checked_token(options: PageOptions, prefix: str = "--") -> str | None:
+    """Return the token of the page; BadOption for an address that is open without one, or that is in use."""
+    token = read_token(options.token_file, f"{prefix}token-file")
+    refuse_open(options.host, token, prefix)
+    refuse_used(options.host, options.port, prefix)
+    return token

@@ -1,0 +1,216 @@
+"""What people label on the page: the pairs of a sheet, with their texts as STEM.json of its folder has them.
+
+The same file is what Label Studio imports (oracles/people.py), so rounds, dev labels, checks of a language model and
+audits are all read in one way, and an audit needs no task.
+"""
+
+import json
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from al_ray.core.errors import BadFile
+from al_ray.core.labels import OPEN, Batch
+from al_ray.core.scorer import Floats, Labels
+from al_ray.oracles.answer_files import BATCH, IDS, answer_paths, read_answer_files
+from al_ray.oracles.llm import check
+from al_ray.oracles.page_log import SUFFIX, log_path
+from al_ray.oracles.people import codes_of, write_sheets
+from al_ray.runs.ledger import Ledger
+from al_ray.runs.run_folder import RunFolder
+from al_ray.storage.files import read_json
+
+CURE = "move it away, and rerun the command that wrote it: it writes a new one"
+Fields = tuple[tuple[str, str], ...]
+"""The fields of a text: title, "" if the text has but one field, and content."""
+
+
+@dataclass(frozen=True)
+class SheetPair:
+    """A pair as people see it: its code, its texts field by field, and their ids."""
+
+    code: str
+    left: Fields
+    right: Fields
+    ids: tuple[str, str]
+
+
+class Recorder(Protocol):
+    """Takes labels that change after a run has read them."""
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether all labels of the sheet were read, and no more are waited for."""
+        ...
+
+    def record(self, labels: Mapping[str, int]) -> None:
+        """Correct labels, by code, that were read before and have changed; UNSURE for one that was taken back."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Pairs that people are to label.
+
+    key: of the sheet, unique in its folder: the codes of its pairs begin with it. cosines: by code, of the pairs for
+    which one is known. elsewhere: codes of pairs that have an answer in another file. number: of the round, 0 without
+    one. recorder: None if labels are read from the files whenever they are needed.
+    """
+
+    key: str
+    title: str
+    folder: Path
+    stem: str
+    pairs: Mapping[str, SheetPair]
+    number: int = 0
+    seed: int = 0
+    cosines: Mapping[str, float] = field(default_factory=dict[str, float])
+    elsewhere: frozenset[str] = frozenset()
+    recorder: Recorder | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether no more labels are waited for."""
+        return self.recorder is not None and self.recorder.is_final
+
+
+class SheetSource(Protocol):
+    """Where sheets come from: the folder of a run, to which rounds are added, or an audit."""
+
+    def new_sheets(self, known: Container[str]) -> Iterator[Sheet]:
+        """Yield the sheets whose keys are not in `known`, in the order in which they are to be labelled."""
+        ...
+
+
+def read_sheet_pairs(path: Path) -> dict[str, SheetPair]:
+    """Read the pairs of STEM.json by code, in order; BadFile if it is not as al_ray writes it."""
+    try:
+        rows = [cast(dict[str, Any], row["data"]) for row in json.loads(path.read_bytes())]
+        return {row["pair"]: _pair(row) for row in rows}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise BadFile(f"{path} cannot be read as a list of pairs ({error!r}); {CURE}") from error
+
+
+def _pair(row: Mapping[str, str]) -> SheetPair:
+    def fields(side: str) -> Fields:
+        names = [name for name in row if name.startswith(f"{side}_") and name not in IDS]
+        return tuple((_title(name.removeprefix(f"{side}_"), len(names)), row[name]) for name in names)
+
+    return SheetPair(row["pair"], fields("left"), fields("right"), (row[IDS[0]], row[IDS[1]]))
+
+
+def _title(name: str, fields: int) -> str:
+    return "" if fields == 1 and name.rstrip("_") == "text" else name.replace("_", " ").strip()
+
+
+def answered_elsewhere(folder: Path, stem: str, pairs: Mapping[str, SheetPair]) -> frozenset[str]:
+    """Return the codes of the pairs that have an answer in the sheet or in an export of Label Studio."""
+    files = [path for path in answer_paths(folder, stem) if not path.name.endswith(SUFFIX)]
+    labels = read_answer_files(files, [*pairs], [pair.ids for pair in pairs.values()])
+    return frozenset(code for code, label in zip(pairs, labels.tolist(), strict=True) if label != OPEN)
+
+
+def by_code(codes: Sequence[str], cosines: Floats) -> dict[str, float]:
+    """(n,) cosines -> cosine by code, without those that are not known."""
+    return {code: cosine for code, cosine in zip(codes, cosines.tolist(), strict=True) if np.isfinite(cosine)}
+
+
+class RoundRecorder:
+    """Corrects labels of a round in the ledger of its run."""
+
+    def __init__(self, ledger: Ledger, number: int, codes: Sequence[str]) -> None:
+        """codes: (n,) of the pairs of the round."""
+        self.ledger, self.number, self.codes = ledger, number, codes
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether the round has all its labels."""
+        return self.ledger.sealed(self.number)
+
+    def record(self, labels: Mapping[str, int]) -> None:
+        """Correct the labels that the ledger has; see Recorder."""
+        # Drawn pairs of dev: their estimates depend on them (jobs.labels correct --split dev writes both).
+        if self.ledger.split != "train":
+            return
+        batch = self.ledger.batch(self.number)
+        assert batch is not None
+        current, first = self.ledger.labels(self.number), self.ledger.first_labels(self.number)
+        wanted: Labels = np.array([labels.get(code, OPEN) for code in self.codes], dtype=np.uint8)
+        rows = np.flatnonzero((wanted != OPEN) & (first != OPEN) & (wanted != current))
+        if len(rows):
+            self.ledger.correct(batch.pairs[rows], wanted[rows])
+
+
+@dataclass(frozen=True)
+class CheckRecorder:
+    """A check of a language model by people, which reads their answers when all are there."""
+
+    path: Path
+
+    @property
+    def is_final(self) -> bool:
+        """Return whether the check is done."""
+        return self.path.exists()
+
+    def record(self, labels: Mapping[str, int]) -> None:
+        """Do nothing: what was found counts."""
+
+
+@dataclass(frozen=True)
+class RunSheets:
+    """The sheets of a run: its rounds, drawn pairs of dev, and the check of a language model.
+
+    people: whether they label the rounds.
+    """
+
+    run: RunFolder
+    seed: int
+    people: bool
+
+    def new_sheets(self, known: Container[str]) -> Iterator[Sheet]:
+        """Yield the check, the open rounds, and complete rounds that people have answered on the page.
+
+        No rounds if others than people label them.
+        """
+        yield from self._check(known)
+        if not self.people:
+            return
+        for ledger, letter, title in ((self.run.ledger, "r", "round"), (self.run.dev_labels.ledger, "d", "dev, round")):
+            for number in range(1, ledger.rounds + 1):
+                key, folder = f"{letter}{number:03d}", cast(Path, ledger.round(number))
+                batch = None if key in known else ledger.batch(number)
+                if batch is None or not len(batch.pairs):
+                    continue
+                if not ledger.sealed(number) or log_path(folder, BATCH).exists():
+                    yield self._round(ledger, number, batch, key, f"{title} {number}")
+
+    def _round(self, ledger: Ledger, number: int, batch: Batch, key: str, title: str) -> Sheet:
+        folder = cast(Path, ledger.round(number))
+        codes = codes_of(number, len(batch.pairs), dev=ledger.split != "train")
+        write_sheets(folder, BATCH, codes, batch.pairs, self.run.task)
+        pairs = read_sheet_pairs(folder / f"{BATCH}.json")
+        if [*pairs] != codes:
+            raise BadFile(f"{folder / BATCH}.json holds other pairs than batch.parquet beside it; {CURE}")
+        answered = ledger.first_labels(number) != OPEN
+        page = log_path(folder, BATCH).exists()
+        elsewhere = answered_elsewhere(folder, BATCH, pairs)
+        if not page:
+            elsewhere |= {code for code, is_answered in zip(codes, answered, strict=True) if is_answered}
+        recorder = RoundRecorder(ledger, number, codes)
+        cosines = by_code(codes, batch.cosines)
+        return Sheet(key, title, folder, BATCH, pairs, number, self.seed, cosines, elsewhere, recorder)
+
+    def _check(self, known: Container[str]) -> Iterator[Sheet]:
+        folder = cast(Path, self.run.path / check.FOLDER)
+        if not (folder / f"{BATCH}.json").exists():
+            return
+        number = read_json(folder / check.DRAWN, ["round", "rows"])["round"]
+        key, recorder = f"c{number:03d}", CheckRecorder(folder / check.CHECK)
+        if key in known or (recorder.is_final and not log_path(folder, BATCH).exists()):
+            return
+        pairs = read_sheet_pairs(folder / f"{BATCH}.json")
+        title, elsewhere = "check of the language model", answered_elsewhere(folder, BATCH, pairs)
+        yield Sheet(key, title, folder, BATCH, pairs, number, self.seed, {}, elsewhere, recorder)

@@ -1,0 +1,1 @@
+"""What the servers of several applications share: tokens and addresses."""

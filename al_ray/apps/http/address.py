@@ -1,0 +1,30 @@
+"""The address on which a server listens."""
+
+import socket
+
+from al_ray.apps.http.token import VARIABLE
+from al_ray.core.errors import BadOption
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def refuse_open(host: str, token: str | None, prefix: str = "--") -> None:
+    """Raise BadOption for a host that other machines reach, without a token. prefix: of the names of options."""
+    if host not in LOOPBACK and token is None:
+        raise BadOption(
+            f"{prefix}host {host} is open to other machines, and there is no token; give {prefix}token-file, or set "
+            f"{VARIABLE}"
+        )
+
+
+def refuse_used(host: str, port: int, prefix: str = "--") -> None:
+    """Raise BadOption if a port cannot be listened on. prefix: of the names of options."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        with socket.socket(family, socket.SOCK_STREAM) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+    except OSError as error:
+        raise BadOption(
+            f"{prefix}host {host} {prefix}port {port} cannot be listened on ({error.strerror}); give others"
+        ) from error

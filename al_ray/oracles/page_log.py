@@ -1,0 +1,145 @@
+"""The answers of people on the page of jobs.annotate: STEM.page.log beside the sheet STEM.csv that they answer.
+
+Each answer is a line of an append-only log (storage/append_log.py), on disk before the next pair is shown. What counts
+is computed from all lines: the last answer of each person to each pair, the label on which they agree, and the label
+that somebody settled where they do not.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from al_ray.core.labels import CODES, OPEN, UNSURE
+from al_ray.storage.append_log import Change, LogReader, LogWriter
+
+SUFFIX = ".page.log"
+CURE = "restore the file from a copy; each of its lines is an answer that somebody gave"
+ROOM = "make room, and start again"
+
+
+@dataclass(frozen=True)
+class PageAnswer:
+    """An answer: the label (NO, YES or UNSURE) that a person gave, with a note, and the number of its line."""
+
+    by: str
+    label: int
+    note: str
+    number: int
+    at: str
+
+
+@dataclass
+class PageAnswers:
+    """What people have answered so far, by the lines of a log.
+
+    answers: code of a pair -> person -> their answer. settled: code -> the label that decides where people disagree.
+    doubled: codes of the pairs that two people are to answer. requests: ids of the requests that were carried out.
+    touched: codes of all pairs that were ever answered or settled here.
+    """
+
+    answers: dict[str, dict[str, PageAnswer]] = field(default_factory=dict)
+    settled: dict[str, PageAnswer] = field(default_factory=dict)
+    doubled: frozenset[str] = frozenset()
+    requests: set[str] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
+
+    def apply(self, lines: Iterable[Change]) -> None:
+        """Carry out lines of a log, in place."""
+        for line in lines:
+            kind = line["kind"]
+            if "request" in line:
+                self.requests.add(line["request"])
+            if kind == "overlap":
+                self.doubled = frozenset(line["pairs"])
+            elif kind == "retract":
+                self._retract(line["person"])
+            else:
+                self._apply_to_pair(line)
+
+    def _apply_to_pair(self, line: Change) -> None:
+        code, by = line["pair"], line["by"]
+        self.touched.add(code)
+        if line["kind"] == "undo":
+            self.answers.get(code, {}).pop(by, None)
+            return
+        answer = PageAnswer(by, CODES[line["label"]], line.get("note", ""), line["number"], line["at"])
+        if line["kind"] == "settle":
+            self.settled[code] = answer
+        else:
+            self.answers.setdefault(code, {})[by] = answer
+
+    def _retract(self, person: str) -> None:
+        for answers in self.answers.values():
+            answers.pop(person, None)
+        self.settled = {code: answer for code, answer in self.settled.items() if answer.by != person}
+
+    def of(self, code: str) -> Mapping[str, PageAnswer]:
+        """Return the answers to a pair, by person."""
+        return self.answers.get(code, {})
+
+    def label(self, code: str) -> int:
+        """Return the label of a pair; OPEN without an answer, UNSURE while people disagree and nobody settled it."""
+        if code in self.settled:
+            return self.settled[code].label
+        labels = {answer.label for answer in self.of(code).values()}
+        if not labels:
+            return OPEN
+        return labels.pop() if len(labels) == 1 else UNSURE
+
+    def disputed(self, code: str) -> bool:
+        """Return whether people have given a pair different labels, settled or not."""
+        return len({answer.label for answer in self.of(code).values()}) > 1
+
+    def needed(self, code: str) -> int:
+        """Return how many people are to answer a pair."""
+        return 2 if code in self.doubled else 1
+
+    def complete(self, code: str) -> bool:
+        """Return whether as many people have answered a pair as are to, or somebody has settled it."""
+        return code in self.settled or len(self.of(code)) >= self.needed(code)
+
+    def labellers(self, code: str) -> str:
+        """Return who has labelled a pair."""
+        by = {self.settled[code].by} if code in self.settled else self.of(code).keys()
+        return ", ".join(sorted(by))
+
+
+def log_path(folder: Path, stem: str) -> Path:
+    """Return the log beside the sheet STEM.csv of a folder."""
+    return folder / f"{stem}{SUFFIX}"
+
+
+def log_reader(path: Path) -> LogReader:
+    """Return a reader of a log from its beginning."""
+    return LogReader(path, CURE)
+
+
+def read_page_answers(path: Path) -> PageAnswers:
+    """Return what people have answered by a log; nothing if there is none."""
+    answers = PageAnswers()
+    if path.exists():
+        answers.apply(log_reader(path).read_new())
+    return answers
+
+
+def open_page_log(path: Path) -> tuple[PageAnswers, LogWriter]:
+    """Open a log for writing, a new one if there is none, and return the answers that are in it.
+
+    Only one process at a time may have it open: the caller has locked its folder.
+    """
+    answers, reader = PageAnswers(), log_reader(path)
+    if path.exists():
+        answers.apply(reader.read_new())
+    return answers, LogWriter(path, ROOM, reader.number, reader.offset)
+
+
+def now() -> str:
+    """Return the time, as lines have it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def append(log: LogWriter, answers: PageAnswers, **fields: Any) -> None:
+    """Write a line, and carry it out once it is on disk."""
+    answers.apply([log.append(**fields, at=now())])
