@@ -25,7 +25,8 @@ HEADERS = {
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    # With no-referrer, browsers would send forms with the origin "null".
+    "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
 

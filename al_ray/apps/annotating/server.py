@@ -1,9 +1,11 @@
 """Serve the page in a thread of this process, beside the run or alone."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic, sleep
 
 import uvicorn
@@ -15,7 +17,10 @@ from al_ray.apps.annotating.web import make_application
 from al_ray.apps.http.address import refuse_open, refuse_used
 from al_ray.apps.http.token import read_token
 from al_ray.core.errors import BadOption
+from al_ray.storage.files import read_json, write_json
 
+PAGE = "page.json"
+"""Where the page of a folder is served, while a process has the lock of the folder."""
 START = 30.0
 """Seconds in which the server must have started."""
 
@@ -57,3 +62,19 @@ def checked_token(options: PageOptions, prefix: str = "--") -> str | None:
     refuse_open(options.host, token, prefix)
     refuse_used(options.host, options.port, prefix)
     return token
+
+
+@contextmanager
+def announced(folder: Path, address: str) -> Iterator[None]:
+    """Write the address of a page into the folder while it is served, for whoever finds the folder in use."""
+    write_json(folder / PAGE, {"address": address, "process": os.getpid()})
+    try:
+        yield
+    finally:
+        (folder / PAGE).unlink(missing_ok=True)
+
+
+def address_in(folder: Path) -> str:
+    """Return where the page of a folder is served, for the error that the folder is in use; "" if it is not."""
+    path = folder / PAGE
+    return f"; label on its page: {read_json(path, ['address'])['address']}" if path.exists() else ""

@@ -44,7 +44,7 @@ def environment() -> Environment:
         loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    pages.filters |= {"count": lambda number: f"{number:,}", "word": WORDS.get}
+    pages.filters |= {"number": lambda number: f"{number:,}", "word": WORDS.get}
     return pages
 
 
@@ -102,7 +102,7 @@ def pairs_left(annotator: Annotator) -> tuple[int, int]:
 
 def waiting_state(annotator: Annotator, status: RunStatus) -> str:
     """Return what the waiting page shows beside the stage of the run: when it changes, the page is loaded again."""
-    return json.dumps([*pairs_left(annotator), status.ended, status.command, len(status.learnt)])
+    return json.dumps([*pairs_left(annotator), status.ended, status.command, len(status.rounds)])
 
 
 def count_disputes(annotator: Annotator) -> int:

@@ -76,13 +76,13 @@ def _next(annotator: Annotator, visitor: Visitor, request: Request) -> str:
     if found is None:
         return views.waiting_page(annotator, visitor.name, **values)
     labelling, code = found
-    return views.pair_page(labelling, code, visitor.name, **values)
+    return views.pair_page(labelling, code, visitor.name, question=annotator.options.question, **values)
 
 
 def _pair(annotator: Annotator, visitor: Visitor, request: Request) -> str:
     code = request.path_params["code"]
     values = {**_own(visitor), **_last(annotator, visitor.name)}
-    return views.pair_page(annotator.of(code), code, visitor.name, **values)
+    return views.pair_page(annotator.of(code), code, visitor.name, question=annotator.options.question, **values)
 
 
 def _status(annotator: Annotator, visitor: Visitor, request: Request) -> Response:

@@ -1,6 +1,5 @@
 """Serve the page on which people label a run or an audit, until the process is told to stop."""
 
-import os
 import shlex
 import signal
 import threading
@@ -11,23 +10,20 @@ from types import FrameType
 from typing import Any
 
 from al_ray.apps.annotating.annotator import Annotator, RunStatus
-from al_ray.apps.annotating.server import checked_token, serving
+from al_ray.apps.annotating.server import address_in, announced, checked_token, serving
 from al_ray.apps.annotating.sheets import RunSheets, SheetSource
 from al_ray.apps.audit.sheet import AuditSheets
 from al_ray.cli._annotate.options import Options
 from al_ray.cli._labels.pipeline import run_line
+from al_ray.cli._run.pipeline import table
 from al_ray.cli._shared.advice import advice
 from al_ray.cli._shared.entry import as_called
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadOption, FolderInUse
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.run_folder import bound_config, opened
-from al_ray.storage.files import read_json, write_json
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath, storage_path
-
-PAGE = "page.json"
-"""Where a page of this folder is served, while a process has the lock of the folder."""
 
 
 def run_command(options: Options) -> None:
@@ -59,9 +55,11 @@ def _run(options: Options) -> Iterator[tuple[Path, SheetSource, RunStatus]]:
         with opened(run, read_task(storage_path(config.task))) as folder:
             people = oracle_kind(config.oracle).people
             command = run_line(run, folder.ledger.rounds, None)
-            yield run, RunSheets(folder, config.seed, people), RunStatus(learnt=(*advice(run),), command=command)
+            rounds = table(folder.complete_rounds()) if folder.last else ""
+            status = RunStatus(rounds=rounds, learnt=(*advice(run),), command=command)
+            yield run, RunSheets(folder, config.seed, people), status
     except FolderInUse as error:
-        raise FolderInUse(f"{error}{_address_in(run)}") from error
+        raise FolderInUse(f"{error}{address_in(run)}") from error
 
 
 @contextmanager
@@ -73,7 +71,7 @@ def _audit(path: Path) -> Iterator[tuple[Path, SheetSource, RunStatus]]:
         with locked(path):
             yield path, source, RunStatus(command=command)
     except FolderInUse as error:
-        raise FolderInUse(f"{error}{_address_in(path)}") from error
+        raise FolderInUse(f"{error}{address_in(path)}") from error
 
 
 def local_folder(run: StoragePath) -> Path:
@@ -81,21 +79,6 @@ def local_folder(run: StoragePath) -> Path:
     if not isinstance(run, Path):
         raise BadOption(f"--run {run} is a URI; people label in a run folder on a local disk")
     return run
-
-
-@contextmanager
-def announced(folder: Path, address: str) -> Iterator[None]:
-    """Write the address of a page into the folder while it is served, for whoever finds the folder in use."""
-    write_json(folder / PAGE, {"address": address, "process": os.getpid()})
-    try:
-        yield
-    finally:
-        (folder / PAGE).unlink(missing_ok=True)
-
-
-def _address_in(folder: Path) -> str:
-    path = folder / PAGE
-    return f"; label on its page: {read_json(path, ['address'])['address']}" if path.exists() else ""
 
 
 def wait_for_signal() -> None:

@@ -1,7 +1,8 @@
 """The page on which people label while jobs.run waits for them."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from time import sleep
@@ -9,9 +10,8 @@ from time import sleep
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.annotating.annotator import Annotator, RunStatus
 from al_ray.apps.annotating.options import PageOptions
-from al_ray.apps.annotating.server import checked_token, serving
+from al_ray.apps.annotating.server import announced, checked_token, serving
 from al_ray.apps.annotating.sheets import RunSheets, Sheet
-from al_ray.cli._annotate.pipeline import announced
 from al_ray.core.errors import BadOption
 from al_ray.datasets.task_folder import read_task
 from al_ray.runs.run_folder import RunFolder
@@ -39,15 +39,15 @@ class RunPage:
 
     def on_progress(self, stage: str, done: int, total: int) -> None:
         """Show a stage of the run."""
-        self.status = RunStatus(stage, done, total, self.status.learnt)
+        self.status = replace(self.status, stage=stage, done=done, total=total)
 
-    def on_learnt(self, lines: tuple[str, ...]) -> None:
-        """Show what complete rounds say."""
-        self.status = RunStatus("choosing pairs", learnt=lines)
+    def on_learnt(self, rounds: str, lines: Sequence[str]) -> None:
+        """Show the table of complete rounds, and lines about them."""
+        self.status = RunStatus("choose pairs", rounds=rounds, learnt=(*lines,))
 
     def on_end(self, why: str) -> None:
         """Show that no more pairs will come, and why."""
-        self.status = RunStatus(learnt=self.status.learnt, ended=why)
+        self.status = replace(self.status, stage="", ended=why)
         sleep(FAREWELL)
 
 

@@ -1,6 +1,6 @@
 """Run active learning with progress, and print a line for each round."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -86,8 +86,8 @@ class Watcher(Protocol):
         """Show a stage, how much of it is done and how much there is."""
         ...
 
-    def on_learnt(self, lines: tuple[str, ...]) -> None:
-        """Show what complete rounds say."""
+    def on_learnt(self, rounds: str, lines: Sequence[str]) -> None:
+        """Show the table of complete rounds, and lines about them."""
         ...
 
 
@@ -122,7 +122,7 @@ def run_watched(work: RunSpec, out: StoragePath, watcher: Watcher | None = None)
         if not oracle_kind(config.oracle).free:
             print(*advice(out), sep="\n", flush=True)
         if watcher is not None:
-            watcher.on_learnt((table(complete_rounds(out)), *comparison(line), *advice(out)))
+            watcher.on_learnt(table(complete_rounds(out)), [*comparison(line), *advice(out)])
 
     folder = cluster_run.run(work, out, on_progress, on_round)
     if folder.end_reason is not None:

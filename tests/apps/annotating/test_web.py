@@ -280,7 +280,7 @@ def test_names_are_the_same_in_any_case_and_spacing(run):
 
 
 def test_a_waiting_page_says_what_the_run_does(run):
-    with page_of(run, status=RunStatus("train", 3, 10, ("round 1: AP 40",))) as page:
+    with page_of(run, status=RunStatus("train", 3, 10, learnt=("round 1: AP 40",))) as page:
         ann = page.person("ann")
         assert ann.open("/status").json()["state"] == "pair"
         ann.open("/")
