@@ -15,9 +15,9 @@ from al_ray.apps.annotating.sheets import SheetSource
 class RunStatus:
     """What a run does while no pair waits for an answer, and what it has learnt.
 
-    stage: in words, "" if no run is under way. done, total: of the stage, 0 if unknown. rounds: table of complete rounds,
-    "" without one. learnt: lines about them. command: which goes on when all pairs have answers, "" if the run goes on by itself. ended: why no more
-    pairs will come, "" if some may.
+    stage: in words, "" if no run is under way. done, total: of the stage, 0 if unknown. rounds: table of complete
+    rounds, "" without one. learnt: lines about them. command: which goes on when all pairs have answers, "" if the run
+    goes on by itself. ended: why no more pairs will come, "" if some may.
     """
 
     stage: str = ""

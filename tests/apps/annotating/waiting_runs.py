@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import numpy as np
 from starlette.testclient import TestClient
 
@@ -38,8 +39,8 @@ def waiting_run(root: Path, task: Task, pairs: int = 6, oracle: str = "file") ->
 class Person:
     """Somebody at a browser, signed in under a name."""
 
-    def __init__(self, application: Any, name: str, token: str = "", port: int = 8001) -> None:
-        self.client = TestClient(application, base_url=f"http://127.0.0.1:{port}")
+    def __init__(self, client: httpx2.Client, name: str, token: str = "") -> None:
+        self.client = client
         self.page = self.client.get("/").text
         self.signed_in = self.send("/sign-in", name=name, token=token)
 
@@ -83,7 +84,9 @@ def page_of(folder: RunFolder, token: str | None = None, status: RunStatus | Non
             application=application,
             annotator=annotator,
             clock=clock,
-            person=lambda name, token="": Person(application, name, token),
+            person=lambda name, token="": Person(
+                TestClient(application, base_url="http://127.0.0.1:8001"), name, token
+            ),
         )
     finally:
         annotator.close()

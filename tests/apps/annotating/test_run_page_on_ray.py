@@ -1,0 +1,107 @@
+"""jobs.run --oracle page: one command serves, waits, trains, serves the next round, and says what was learnt."""
+
+import re
+import shlex
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from al_ray.cli import run
+from al_ray.cli._shared import entry
+from al_ray.core.labels import OPEN, WORDS
+from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.oracles.page_log import read_page_answers
+from al_ray.runs.run_folder import RunFolder
+from tests.apps.annotating.page_process import free_port, page_process
+from tests.apps.annotating.waiting_runs import Person
+
+SMALL = (
+    "--oracle page --encoder random-bert --encoder-layers 1 --max-length 24 --encoder-batch 8 --threads 1 --rounds 2 "
+    "--first-batch 8 --search.neighbours 5 --training.epochs 1 --training.batch 8 --training.worst-loss 100 "
+    "--evaluation.near-neighbours 3 --evaluation.random-pairs 50 --dev-labels 4 --timeout 600"
+)
+
+
+def label_until_the_end(url: str, answers: dict[str, str], seen: list[str], most: int = 1000) -> None:
+    """Answer every pair that comes, until the page says that no more will, or `most` have come."""
+    with httpx2.Client(base_url=url, follow_redirects=True, timeout=60) as client:
+        ann = Person(client, "ann")
+        while "All planned rounds are complete" not in ann.page and len(answers) < most:
+            if not ann.code:
+                seen.append(ann.page)
+                time.sleep(0.1)
+                ann.open("/")
+                continue
+            code, label = ann.code, "yes" if len(answers) % 3 == 0 else "no"
+            ann.answer(label)
+            answers[code] = label
+        seen.append(ann.page)
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_one_command_labels_trains_and_labels_on(make_task, tmp_path, monkeypatch, capsys):
+    write_task(make_task(True), tmp_path / "task", {})
+    monkeypatch.chdir(tmp_path)
+    port, answers, seen = free_port(), dict[str, str](), list[str]()
+    line = f"--task task --out run {SMALL} --page.port {port}"
+    monkeypatch.setattr(sys, "argv", ["run", *shlex.split(line)])
+
+    def people() -> None:
+        while True:
+            try:
+                httpx2.get(f"http://127.0.0.1:{port}/health")
+                break
+            except httpx2.ConnectError:
+                time.sleep(0.1)
+        label_until_the_end(f"http://127.0.0.1:{port}", answers, seen)
+
+    labeller = threading.Thread(target=people, daemon=True)
+    labeller.start()
+    entry.job(run.main)
+    labeller.join(60)
+    printed = capsys.readouterr().out
+    assert f"label at http://127.0.0.1:{port}" in printed
+    folder = RunFolder(Path("run"), read_task(tmp_path / "task"))
+    assert folder.last == 2
+    # Two rounds of 8 and drawn pairs of dev after each.
+    assert sorted({code.partition("-")[0] for code in answers}) == ["d001", "d002", "r001", "r002"]
+    for ledger, letter in ((folder.ledger, "r"), (folder.dev_labels.ledger, "d")):
+        for number in (1, 2):
+            labels = ledger.labels(number).tolist()
+            given = [answers[f"{letter}{number:03d}-{row:05d}"] for row in range(1, len(labels) + 1)]
+            assert [WORDS[label] for label in labels] == given
+    assert not (tmp_path / "run" / "page.json").exists()
+    # What was learnt is on the page as it is in the terminal.
+    assert "What was learnt" in seen[-1]
+    assert any(re.search(r"label on|enough", page) for page in seen)
+
+
+@pytest.mark.faults
+def test_a_run_that_is_killed_while_people_label_asks_nobody_again(make_task, tmp_path):
+    write_task(make_task(True), tmp_path / "task", {})
+    answers, seen = dict[str, str](), list[str]()
+    words = ["jobs.run", *shlex.split(f"--task task --out run {SMALL} --dev-labels 0 --page.port {free_port()}")]
+    log = tmp_path / "run" / "round-001" / "batch.page.log"
+    for most in (3, 6):
+        with page_process(words, tmp_path) as command:
+            label_until_the_end(command.url, answers, seen, most)
+        assert len(read_page_answers(log).touched) == most
+    with page_process(words, tmp_path) as command:
+        label_until_the_end(command.url, answers, seen)
+        command.rest()
+        assert command.process.returncode == 0
+    assert len(answers) == 16
+    folder = RunFolder(tmp_path / "run", read_task(tmp_path / "task"))
+    assert folder.last == 2
+    for number in (1, 2):
+        labels = folder.ledger.labels(number).tolist()
+        assert OPEN not in labels
+        assert [WORDS[label] for label in labels] == [
+            answers[f"r{number:03d}-{row:05d}"] for row in range(1, len(labels) + 1)
+        ]
+        page = read_page_answers(tmp_path / "run" / f"round-{number:03d}" / "batch.page.log")
+        assert [len(page.of(code)) for code in sorted(page.touched)] == [1] * 8
