@@ -71,7 +71,7 @@ def installed_with(requirements: list[str]) -> dict[str, str]:
 
 def test_what_is_installed_is_what_is_pinned():
     """Local version tags such as +cpu aside."""
-    extras = "demo", "llm", "onnx", "serve", "test", "dev"
+    extras = "annotate", "demo", "llm", "onnx", "serve", "test", "dev"
     installed = installed_with([*MAIN, *(requirement for name in extras for requirement in EXTRAS[name])])
     assert len(installed) > 50, "the walk went nowhere"
     # The CUDA packages of a CUDA build of torch are pinned by torch itself (see the head of constraints.txt).
@@ -130,8 +130,8 @@ def imported(*folders: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("folders", "extras"),
     [
-        (("al_ray", "jobs"), ("cpu", "gpu", "demo", "llm", "onnx", "serve")),
-        (("al_ray", "benchmarks", "tests"), ("cpu", "gpu", "demo", "onnx", "serve", "test")),
+        (("al_ray", "jobs"), ("cpu", "gpu", "annotate", "demo", "llm", "onnx", "serve")),
+        (("al_ray", "benchmarks", "tests"), ("cpu", "gpu", "annotate", "demo", "onnx", "serve", "test")),
     ],
     ids=["to-run", "to-test"],
 )

@@ -86,4 +86,4 @@ def lock_owner(content: bytes) -> str:
 
 def in_use(folder: object, owner: str) -> FolderInUse:
     """Return the error for a folder that another process has locked."""
-    return FolderInUse(f"{folder} is being written by {owner}; wait for it, or give another --out")
+    return FolderInUse(f"{folder} is being written by {owner}; wait for it, or give another folder")

@@ -41,7 +41,7 @@ def locked(folder: StoragePath, patience: float = 0.0) -> Iterator[StoragePath]:
     except Timeout as error:
         raise in_use(folder, "another process") from error
     except OSError as error:
-        raise WrongFolder(f"{folder} cannot be written ({error.strerror}); give another --out") from error
+        raise WrongFolder(f"{folder} cannot be written ({error.strerror}); give another folder") from error
     try:
         yield folder
     finally:

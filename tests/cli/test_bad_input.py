@@ -24,6 +24,7 @@ from al_ray.api import evaluation as api_evaluation
 from al_ray.apps.audit.folder import AuditFolder, AuditOptions, Record, StratumCounts
 from al_ray.apps.matching import pipeline as matching
 from al_ray.cli import (
+    annotate,
     audit,
     augment,
     demo,
@@ -83,9 +84,11 @@ from tests.cli.bad_lines import (
 )
 from tests.cli.bad_matches import INTO, OF_MATCH, write_known
 from tests.cli.bad_models import GRID, OF_MODELS, REPRODUCE, TRAIN
+from tests.cli.bad_pages import ANNOTATE, OF_ANNOTATE, write_waiting
 from tests.cli.bad_serving import OF_SERVE, SERVE, write_store
 
 JOBS = {
+    "annotate": annotate,
     "audit": audit,
     "augment": augment,
     "export": export,
@@ -124,6 +127,7 @@ CASES = [
     *(("match", *case) for case in OF_MATCH),
     *(("export", *case) for case in OF_EXPORT),
     *(("serve", *case) for case in OF_SERVE),
+    *(("annotate", *case) for case in OF_ANNOTATE),
     *(("bench", damage, "encode --task task --encoder enc", words) for damage, words in OF_ENCODER),
     *OF_MODELS,
 ]
@@ -139,6 +143,7 @@ SOUND = {
     "match": INTO,
     "export": COPY,
     "serve": SERVE,
+    "annotate": ANNOTATE,
     "demo": "--out made --encoder random-bert --texts 100",
     "paraphrase": PARAPHRASE,
     "bench": "encode --task task --encoder random-bert --texts 4 --repeats 1",
@@ -193,6 +198,7 @@ def world(tmp_path_factory, make_task) -> Path:
     (here / "exported").mkdir()
     write_known(here, model)
     write_store(here)
+    write_waiting(here, task)
     shutil.copytree(here / "run" / "round-001" / "model", here / "copy")
     return here
 

@@ -207,7 +207,7 @@ def test_an_unknown_command_is_an_error(capsys, monkeypatch):
     with pytest.raises(SystemExit) as stop:
         entry.al_ray()
     assert stop.value.code == 2
-    assert "there is no command fly; give one of audit, augment" in capsys.readouterr().err
+    assert "there is no command fly; give one of annotate, audit" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

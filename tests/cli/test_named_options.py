@@ -40,6 +40,8 @@ COMPOSED = {
     "match": ("prepare",),
     # Likewise.
     "serve": ("prepare", "match"),
+    # It opens the folders of runs and audits, and makes none.
+    "annotate": ("audit", "labels"),
 }
 # Modules and definitions whose texts are right in commands that lack an option that they name.
 EXCEPTIONS = {

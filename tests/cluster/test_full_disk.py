@@ -187,7 +187,7 @@ def test_a_disk_that_cannot_be_written_is_told_of_and_can_be_read(disk, quiet, m
     def again() -> None:
         mount("-o", "remount,ro", str(disk))
         said = refused(monkeypatch, capsys)
-        assert "disk/run cannot be written (Read-only file system); give another --out" in said
+        assert "disk/run cannot be written (Read-only file system); give another folder" in said
 
     again()
     mount("-o", "remount,rw", str(disk))

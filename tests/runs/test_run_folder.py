@@ -304,7 +304,7 @@ def test_a_folder_is_one_processs_until_it_dies(tmp_path, task):
 
 def test_a_folder_that_cannot_be_is_refused(tmp_path, task):
     (tmp_path / "file").write_text("")
-    with pytest.raises(WrongFolder, match=r"file cannot be written \(File exists\); give another --out"):
+    with pytest.raises(WrongFolder, match=r"file cannot be written \(File exists\); give another folder"):
         opened(tmp_path / "file", task).__enter__()
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from al_ray.core.config.bounds import Between, check_bounds
+from al_ray.core.config.bounds import Between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,12 +19,8 @@ class PageOptions:
     """File whose only line is the token that people enter to sign in. Default: the environment variable AL_RAY_TOKEN;
     without both, whoever reaches the address may label."""
     question: str = "Do these two match?"
-    """What people are asked about each pair, such as: Are these the same product?"""
+    """What people are asked about each pair: Are these the same product, for example."""
     overlap: Annotated[float | None, Between(0, 1)] = None
     """Share of the pairs that two people answer, so that their agreement is measured. Default: as before, else 0."""
     lease_minutes: Annotated[float, Between(0.1, 1440)] = 10.0
     """Minutes for which a pair that is shown to one person is shown to nobody else."""
-
-    def __post_init__(self) -> None:
-        """Raise BadOption for a value out of bounds."""
-        check_bounds(self)

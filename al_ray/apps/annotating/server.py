@@ -40,7 +40,7 @@ def serving(annotator: Annotator, options: PageOptions, token: str | None) -> It
     end = monotonic() + START
     while not server.started:
         if not thread.is_alive() or monotonic() > end:
-            raise BadOption(f"the page cannot be served at {options.host}:{options.port}; give another --port")
+            raise BadOption(f"the page cannot be served at {options.host}:{options.port}; choose another port")
         sleep(0.02)
     try:
         yield address(options.host, options.port)
@@ -66,12 +66,30 @@ def checked_token(options: PageOptions, prefix: str = "--") -> str | None:
 
 @contextmanager
 def announced(folder: Path, address: str) -> Iterator[None]:
-    """Write the address of a page into the folder while it is served, for whoever finds the folder in use."""
-    write_json(folder / PAGE, {"address": address, "process": os.getpid()})
+    """Write the address of a page into the folder while it is served, for whoever finds the folder in use.
+
+    Nothing if another process is serving one: it has the lock of the folder, and this one will not get it.
+    """
+    path, own = folder / PAGE, {"address": address, "process": os.getpid()}
+    if path.exists() and _is_alive(read_json(path, ["process"])["process"]):
+        yield
+        return
+    write_json(path, own)
     try:
         yield
     finally:
-        (folder / PAGE).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        # It is somebody else's.
+        return True
+    return True
 
 
 def address_in(folder: Path) -> str:

@@ -185,9 +185,7 @@ def _sign_in(access: Access) -> Any:
             if not valid_name(name):
                 error = "Give a name of at most 60 printable characters."
             elif not access.may_enter(form.get("token", "")):
-                error = (
-                    "This is not the token of this server. It is in --token-file or AL_RAY_TOKEN of whoever started it."
-                )
+                error = "This is not the token of this server. Whoever started the server has it."
             else:
                 response = RedirectResponse("/", 303)
                 access.sign_in(response, valid_name(name))

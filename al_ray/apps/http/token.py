@@ -12,7 +12,7 @@ LEAST = 16
 """Characters of a token, at least."""
 
 
-def read_token(file: Path | None, option: str = "--token-file") -> str | None:
+def read_token(file: Path | None, option: str) -> str | None:
     """Return the token of a file, or of the environment without one; None if there is none.
 
     option: that names the file.

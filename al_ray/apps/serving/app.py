@@ -257,7 +257,7 @@ def build(arguments: dict[str, Any]) -> Application:
     given = dict(arguments)
     is_open = given.pop("open", False)
     options = options_of(given)
-    token = read_token(options.token_file)
+    token = read_token(options.token_file, "--token-file")
     if token is None and is_open is not True:
         raise BadOption(f"there is no token; give the argument token_file, set {VARIABLE}, or give open: true")
     return make_application(options, token_digest(token))

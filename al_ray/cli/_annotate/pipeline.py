@@ -20,7 +20,9 @@ from al_ray.cli._shared.advice import advice
 from al_ray.cli._shared.entry import as_called
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadOption, FolderInUse
+from al_ray.core.labels import OPEN
 from al_ray.datasets.task_folder import read_task
+from al_ray.oracles.page_log import log_path, read_page_answers
 from al_ray.runs.run_folder import bound_config, opened
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath, storage_path
@@ -32,10 +34,13 @@ def run_command(options: Options) -> None:
         raise BadOption("give --run, the folder of a run, or --audit, the folder of an audit; one of them")
     token = checked_token(options)
     with _run(options) if options.audit is None else _audit(options.audit) as (folder, source, status):
+        if options.dry_run:
+            print(*_plan(source, folder, status), sep="\n")
+            return
         annotator = Annotator(source, options, lambda: status)
         annotator.refresh()
         if not annotator.labellings:
-            raise BadOption(f"{folder} has no pair that waits for an answer of people; go on with: {status.command}")
+            raise _nothing(folder, status)
         with serving(annotator, options, token) as address, announced(folder, address):
             print(f"label at {address} (every answer is stored as it is given; Ctrl-C ends the page)", flush=True)
             wait_for_signal()
@@ -43,6 +48,21 @@ def run_command(options: Options) -> None:
             progress = labelling.progress
             print(f"{labelling.sheet.title}: {progress.complete:,} of {progress.pairs:,} pairs are labelled")
     print(f"go on with: {status.command}")
+
+
+def _plan(source: SheetSource, folder: Path, status: RunStatus) -> Iterator[str]:
+    """Yield what would be labelled; BadOption if there is nothing."""
+    sheets = list(source.new_sheets(()))
+    if not sheets:
+        raise _nothing(folder, status)
+    for sheet in sheets:
+        page = read_page_answers(log_path(sheet.folder, sheet.stem))
+        answered = sum(code in sheet.elsewhere or page.label(code) != OPEN for code in sheet.pairs)
+        yield f"{sheet.title}: {answered:,} of {len(sheet.pairs):,} pairs have an answer"
+
+
+def _nothing(folder: Path, status: RunStatus) -> BadOption:
+    return BadOption(f"{folder} has no pair that waits for an answer of people; go on with: {status.command}")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from al_ray.core.config.serialization import part
 
 def run_command(options: Options) -> None:
     """Serve until the process is told to stop; with --dry-run only check."""
-    token = read_token(options.token_file)
+    token = read_token(options.token_file, "--token-file")
     refuse_open(options.host, token)
     own = part(options, ServeOptions)
     # Replicas may have another working folder. A link stays one: what it leads to may change.

@@ -97,19 +97,19 @@ def test_a_port_in_use_and_a_store_in_use_are_refused_before_ray_starts(options)
 
 def test_the_token_comes_from_a_file_or_the_environment(tmp_path, monkeypatch):
     monkeypatch.delenv("AL_RAY_TOKEN", raising=False)
-    assert read_token(None) is None
+    assert read_token(None, "--token-file") is None
     refuse_open("127.0.0.1", None)
     with pytest.raises(BadOption, match=r"--host 0.0.0.0 is open to other machines"):
         refuse_open("0.0.0.0", None)
     monkeypatch.setenv("AL_RAY_TOKEN", "of-the-environment")
     (tmp_path / "token").write_text("of-the-file-12345\n")
-    assert read_token(None) == "of-the-environment"
-    assert read_token(tmp_path / "token") == "of-the-file-12345"
+    assert read_token(None, "--token-file") == "of-the-environment"
+    assert read_token(tmp_path / "token", "--token-file") == "of-the-file-12345"
     monkeypatch.setenv("AL_RAY_TOKEN", "")
     with pytest.raises(BadOption, match="AL_RAY_TOKEN: the token is not 16 or more"):
-        read_token(None)
+        read_token(None, "--token-file")
     with pytest.raises(BadFile, match="cannot be read"):
-        read_token(tmp_path / "none")
+        read_token(tmp_path / "none", "--token-file")
     digest = token_digest("of-the-file-12345")
     assert digest is not None
     assert is_token("Bearer of-the-file-12345", digest)
