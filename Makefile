@@ -82,7 +82,7 @@ define install
 endef
 
 $(RUNS): pyproject.toml constraints.txt | $(PY)
-	$(call install,$(HERE)$(comma)demo)
+	$(call install,$(HERE)$(comma)annotate$(comma)demo)
 
 $(TESTS): pyproject.toml constraints.txt | $(PY)
 	$(call install,$(HERE)$(comma)annotate$(comma)demo$(comma)onnx$(comma)llm$(comma)serve$(comma)test$(comma)dev)

@@ -37,7 +37,10 @@ OF_LINES = [
     ("--run ''", "--run is empty; give a path"),
     ("--run nowhere", "nowhere holds no config.json; give the folder of a run"),
     ("--run s3://nobody/run", "--run s3://nobody/run is a URI; people label in a run folder on a local disk"),
-    ("--run run", "run has no pair that waits for an answer of people; go on with: python -m jobs.run --out run --config run"),
+    (
+        "--run run",
+        "run has no pair that waits for an answer of people; go on with: python -m jobs.run --out run --config run",
+    ),
     ("--audit nowhere", "nowhere holds no audit-key.json; give --audit the folder that jobs.audit sample wrote"),
     ("--audit run", "run holds no audit-key.json; give --audit the folder that jobs.audit sample wrote"),
     ("--audit audit", "audit.json cannot be read as a list of pairs"),
