@@ -4,7 +4,7 @@ import logging
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,6 +39,7 @@ OnRound = Callable[[dict[str, Any]], None]
 """Callback that receives the metrics of each completed round."""
 Peaks = dict[str, int | None]
 """Peak memory in bytes of the driver, and of the shard and the trainer that have the highest; None if it is unknown."""
+PageContext = Callable[[RunFolder], AbstractContextManager[None]]
 OnEnd = Callable[[RunFolder, Peaks], None]
 """Callback at the end of a run, before its folder is released; without peaks if no actor was started."""
 logger = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ PATIENCE = 60.0  # Seconds that a restarted trial waits for the run's lock while
 class RunSpec:
     """All options of a run: config, Ray resources, oracle, stopping, and the URI of an MLflow tracking server.
 
-    page: whether this process serves the page on which people label (--oracle page).
+    page: serves the page on which people label while its context is open (--oracle page): while the folder is locked.
     """
 
     config: RunConfig
@@ -58,7 +59,7 @@ class RunSpec:
     stop: StopConfig = NEVER
     mlflow: str | None = None
     on_end: OnEnd | None = None
-    page: bool = False
+    page: PageContext | None = None
 
 
 def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, trial: Trial | None = None) -> RunFolder:
@@ -73,7 +74,7 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
         stop.refuse_unmeasured(config)
         # Before the oracle is loaded: of another run or a grown task, how it is loaded is not what is wrong.
         journal.refuse_other(config)
-        request = OracleRequest(config, oracle_options, journal, watch, page=work.page)
+        request = OracleRequest(config, oracle_options, journal, watch, page=work.page is not None)
         oracle = make_oracle(request)
         dev = make_dev_oracle(request, oracle) if config.dev_labels else None
         journal.bind(config)
@@ -87,13 +88,14 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
             return lines
 
         early, peaks = None, Peaks()
-        try:
-            peaks = _Session(replace(work, config=config, stop=stop), request, oracle, dev, trial).run(completed)
-        except CostReached as limit:
-            early = f"{limit}{close_command(config, journal)}"
-        except BuyingStopped as reason:
-            early = str(reason)
-        journal.end(early or end_reason(config, stop, journal.complete_rounds()))
+        with nullcontext() if work.page is None else work.page(journal):
+            try:
+                peaks = _Session(replace(work, config=config, stop=stop), request, oracle, dev, trial).run(completed)
+            except CostReached as limit:
+                early = f"{limit}{close_command(config, journal)}"
+            except BuyingStopped as reason:
+                early = str(reason)
+            journal.end(early or end_reason(config, stop, journal.complete_rounds()))
         track(journal)
         if work.on_end:
             work.on_end(journal, peaks)

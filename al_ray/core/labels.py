@@ -10,6 +10,8 @@ from al_ray.core.scorer import Labels, Scorer
 
 # Labels of a pair: no match, a match, cannot be decided; OPEN has no label yet.
 NO, YES, UNSURE, OPEN = 0, 1, 2, 3
+# In an answer alone: the earlier ones to the pair were taken back, so that it has no label.
+TAKEN_BACK = 4
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class Answers:
-    """One reply of an oracle: rows (k,) of a batch and their labels (k,) NO, YES, UNSURE or OPEN.
+    """One reply of an oracle: rows (k,) of a batch and their labels (k,) NO, YES, UNSURE, OPEN or TAKEN_BACK.
 
-    OPEN is an answer that could not be parsed: it was paid for, and the pair is asked again. by: name of the labeller.
+    OPEN is an answer that could not be parsed: it was paid for, and the pair is asked again.
+    by: name of the labeller.
     confidences: (k,) in [0, 1], NaN where none was given. cost: of all rows together, in the user's currency.
     """
 
@@ -119,6 +122,6 @@ class State:
 
 
 # As files and forms spell them.
-WORDS = {NO: "no", YES: "yes", UNSURE: "unsure", OPEN: "unreadable"}
+WORDS = {NO: "no", YES: "yes", UNSURE: "unsure", OPEN: "unreadable", TAKEN_BACK: "taken back"}
 CODES = {word: code for code, word in WORDS.items()}
 STATED = "stated"

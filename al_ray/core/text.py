@@ -1,9 +1,11 @@
 """Words of a text, equality and differences of texts, and the coherence of clusters of questions."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import lru_cache
+from itertools import groupby, pairwise
 
 import numpy as np
 
@@ -13,7 +15,11 @@ from al_ray.core.pairs import Rows
 WORD = re.compile(r"\w+|[^\w\s]")
 COMPARED = 20_000
 """Number of characters of a text in which the words of the other text are looked up."""
-PIECE = re.compile(r"\w+|\W+")
+WITHOUT_SPACES = ("CJK ", "HIRAGANA ", "KATAKANA ", "THAI ", "LAO ", "KHMER ", "MYANMAR ")
+"""Beginnings of the names of characters whose scripts have no spaces between words."""
+# Written within words of Persian and of Indian languages.
+JOINERS = "\u200c\u200d"
+WORDS, ALONE, MARK, BETWEEN = "word", "alone", "mark", "between"
 
 
 @dataclass(frozen=True)
@@ -48,22 +54,49 @@ def coherence(questions: Sequence[str]) -> float:
 def differences(text: str, other: str, sharing: bool | None = None) -> tuple[Part, ...]:
     """Divide a text into parts that the other text has and parts that it lacks.
 
-    Words are compared without regard to case. If the texts share no word, nothing is marked. sharing: whether they do,
-    where `text` is a field of a longer one; None: computed.
+    Words are compared without regard to case; in scripts without spaces between words, single characters. If the texts
+    share no word, nothing is marked. sharing: whether they do, where `text` is a field of a longer one; None: computed.
     """
-    there = set(PIECE.findall(other[:COMPARED].casefold()))
-    pieces = PIECE.findall(text)
-    is_word = [bool(re.match(r"\w", piece)) for piece in pieces]
-    has = [piece.casefold() in there for piece in pieces]
+    there = _folded(other)
     if not (share_words(text, other) if sharing is None else sharing):
         return (Part(text),)
-    return _merged(pieces, [word and not known for word, known in zip(is_word, has, strict=True)])
+    pieces = pieces_of(text)
+    return _merged(pieces, [_is_word(piece) and piece.casefold() not in there for piece in pieces])
 
 
 def share_words(text: str, other: str) -> bool:
     """Return whether two texts have a word in common, without regard to case."""
-    words, others = (set(PIECE.findall(one[:COMPARED].casefold())) for one in (text, other))
-    return any(re.match(r"\w", piece) for piece in words & others)
+    return any(map(_is_word, _folded(text) & _folded(other)))
+
+
+def _folded(text: str) -> set[str]:
+    # Folded piece by piece: folding a whole text can change where its words end.
+    return {piece.casefold() for piece in pieces_of(text[:COMPARED])}
+
+
+def pieces_of(text: str) -> list[str]:
+    """Divide a text into words, single characters of scripts without spaces, and what is between them."""
+    starts, last = list[int](), ""
+    for place, kind in enumerate(map(_kind, text)):
+        # A mark belongs to the character before it.
+        if not place or (kind != MARK and (kind != last or kind == ALONE)):
+            starts.append(place)
+        last = last if kind == MARK and place else kind
+    return [text[start:end] for start, end in pairwise([*starts, len(text)])]
+
+
+@lru_cache(4096)
+def _kind(character: str) -> str:
+    """Return whether a character is part of a word, a word by itself, a mark on the one before, or none of these."""
+    if unicodedata.category(character).startswith("M") or character in JOINERS:
+        return MARK
+    if unicodedata.name(character, "").startswith(WITHOUT_SPACES):
+        return ALONE
+    return WORDS if character.isalnum() or character == "_" else BETWEEN
+
+
+def _is_word(piece: str) -> bool:
+    return _kind(piece[0]) in (WORDS, ALONE)
 
 
 def _merged(pieces: Sequence[str], lacks: Sequence[bool]) -> tuple[Part, ...]:

@@ -35,13 +35,16 @@ class PageAnswers:
     """What people have answered so far, by the lines of a log.
 
     answers: code of a pair -> person -> their answer. settled: code -> the label that decides where people disagree.
-    doubled: codes of the pairs that two people are to answer. requests: ids of the requests that were carried out.
-    touched: codes of all pairs that were ever answered or settled here.
+    share, doubled: the share of the pairs that two people are to answer, None if none was chosen, and their codes.
+    recorded: labels that were corrected in the ledger of a run after it had read the sheet, by code. requests: ids of
+    the requests that were carried out. touched: codes of all pairs that were ever answered or settled here.
     """
 
     answers: dict[str, dict[str, PageAnswer]] = field(default_factory=dict)
     settled: dict[str, PageAnswer] = field(default_factory=dict)
+    share: float | None = None
     doubled: frozenset[str] = frozenset()
+    recorded: dict[str, int] = field(default_factory=dict)
     requests: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
 
@@ -52,7 +55,9 @@ class PageAnswers:
             if "request" in line:
                 self.requests.add(line["request"])
             if kind == "overlap":
-                self.doubled = frozenset(line["pairs"])
+                self.share, self.doubled = line["share"], frozenset(line["pairs"])
+            elif kind == "recorded":
+                self.recorded |= {code: CODES[word] for code, word in line["labels"].items()}
             elif kind == "retract":
                 self._retract(line["person"])
             else:
@@ -100,6 +105,14 @@ class PageAnswers:
         """Return whether as many people have answered a pair as are to, or somebody has settled it."""
         return code in self.settled or len(self.of(code)) >= self.needed(code)
 
+    def taken_back(self, code: str) -> bool:
+        """Return whether a pair had an answer, and all of its answers were taken back."""
+        return code in self.touched and self.label(code) == OPEN
+
+    def waits(self, code: str) -> bool:
+        """Return whether a pair that had an answer waits for one: a second one, or after it was taken back."""
+        return self.taken_back(code) or (bool(self.of(code)) and not self.complete(code))
+
     def labellers(self, code: str) -> str:
         """Return who has labelled a pair."""
         by = {self.settled[code].by} if code in self.settled else self.of(code).keys()
@@ -137,7 +150,7 @@ def open_page_log(path: Path) -> tuple[PageAnswers, LogWriter]:
 
 def now() -> str:
     """Return the time, as lines have it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def append(log: LogWriter, answers: PageAnswers, **fields: Any) -> None:

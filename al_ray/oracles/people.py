@@ -13,13 +13,14 @@ import csv
 import io
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import sleep
 
 import numpy as np
 
 from al_ray.core.errors import BadOption, LabelsAwaited
-from al_ray.core.labels import OPEN, Answers, Batch, make_answers
+from al_ray.core.labels import OPEN, TAKEN_BACK, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.task import Task
 from al_ray.oracles.answer_files import BATCH, EXPORT, IDS, escape_cell, read_answers, unread_tables
@@ -64,12 +65,15 @@ class FileOracle:
         labels, earlier = read_answers(folder, codes, batch.pairs, self.ledger.task), self.ledger.first_labels(number)
         # Compared with answers, not with corrected labels: otherwise an answer that was corrected would be added again
         # at every call.
-        fresh = np.flatnonzero((labels != OPEN) & (labels != earlier))
         page = read_page_answers(log_path(folder, BATCH))
+        back = np.array([page.taken_back(code) for code in codes])
+        fresh = np.flatnonzero(((labels != OPEN) | back) & (labels != earlier))
         by = np.array([page.labellers(codes[row]) or "file" for row in fresh.tolist()], dtype=object)
+        given = np.where(back, np.uint8(TAKEN_BACK), labels)
         for name in sorted(set(by.tolist())):
-            yield make_answers(fresh[by == name], labels[fresh[by == name]], name)
-        waiting = int(((labels == OPEN) & (earlier == OPEN)).sum())
+            yield make_answers(fresh[by == name], given[fresh[by == name]], name)
+        waits = np.array([page.waits(code) for code in codes])
+        waiting = int((waits | ((labels == OPEN) & (earlier == OPEN))).sum())
         if waiting:
             files, unread = folder / BATCH, ", ".join(unread_tables(folder, BATCH))
             hint = f"\n  not read: {unread}; save the sheet as {BATCH}.csv, or export JSON" if unread else ""
@@ -102,10 +106,12 @@ class PageOracle:
         while True:
             if log.exists():
                 page.apply(reader.read_new())
-            if all(page.complete(code) or (known[row] and not page.of(code)) for row, code in enumerate(codes)):
-                break
+            if all(page.complete(code) or (known[row] and not page.waits(code)) for row, code in enumerate(codes)):
+                # An answer may be taken back before it is read.
+                with suppress(LabelsAwaited):
+                    yield from self.files.label(number, batch, missing)
+                    return
             sleep(PAUSE)
-        yield from self.files.label(number, batch, missing)
 
 
 def codes_of(number: int, count: int, dev: bool = False) -> list[str]:

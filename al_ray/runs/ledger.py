@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, Labelled, latest_labels
+from al_ray.core.labels import CODES, NO, OPEN, TAKEN_BACK, UNSURE, WORDS, YES, Answers, Batch, Labelled, latest_labels
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, as_pairs
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
@@ -127,7 +127,7 @@ class Ledger:
         labels = np.full(len(batch.pairs), OPEN, dtype=np.uint8)
         for piece in self.answers(number):
             readable = piece.labels != OPEN
-            labels[piece.rows[readable]] = piece.labels[readable]
+            labels[piece.rows[readable]] = np.where(piece.labels == TAKEN_BACK, OPEN, piece.labels)[readable]
         return labels
 
     def answers(self, number: int) -> Iterator[Answers]:

@@ -5,7 +5,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import OPEN, WORDS
+from al_ray.core.labels import OPEN, TAKEN_BACK, WORDS
 from al_ray.storage.files import read_parquet
 from al_ray.storage.uri import StoragePath
 
@@ -53,7 +53,11 @@ def open_pairs(folder: StoragePath) -> int:
     for path in pieces_of(folder, "answers"):
         table = read_table(path, ANSWERS)
         words = zip(table["row"].to_pylist(), table["answer"].to_pylist(), strict=True)
-        answered.update(row for row, word in words if word != WORDS[OPEN])
+        for row, word in words:
+            if word == WORDS[TAKEN_BACK]:
+                answered.discard(row)
+            elif word != WORDS[OPEN]:
+                answered.add(row)
     return len(read_table(folder / "batch.parquet", BATCH)) - len(answered)
 
 

@@ -4,8 +4,7 @@ config.json                        every option, resolved; the folder is bound t
 state.json                         the last complete round; replaced atomically, after all other files of the round
 metrics.jsonl                      one line for each complete round
 ended.json                         why the last session stopped before the last planned round, and after which round
-limits.json                        limits of cost and stop options, see runs/limits.py
-seconds.json                       time of the work before the first round, see runs/stage_seconds.py
+limits.json, seconds.json          limits and stop options (runs/limits.py); time before round 1 (runs/stage_seconds.py)
 planned.json                       what the run was planned to use and has used, see runs/planned.py
 round-NNN/*.parquet                pairs, answers and labels of the round, see runs/ledger.py
 round-NNN/search, seconds.json     recall of the index (knn); time of stages of a process that ended
@@ -16,6 +15,7 @@ round-NNN/fit, scores.parquet      cosines of the labelled pairs under the round
 round-NNN/neighbourhood.json       what auto chose from, see cluster/pool/score_fit.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
 llm/, check/                       raw answers of --oracle llm and its check by people, see oracles/llm
+page.json                          address of the page on which people label, while it is served
 mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
 events/                            the same metrics for TensorBoard
 """
@@ -30,6 +30,7 @@ import numpy as np
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.core.config.oracle import people_label
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import OPEN, Model, State
@@ -85,7 +86,8 @@ class RunFolder:
         stored = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
         # The last round of such a strategy took all pairs that were left.
         last, options = config.once or STRATEGIES[config.strategy].takes_all_stated, self._options(config)
-        new = ("dev_labels", *(() if last or stored["rounds"] > config.rounds else BATCH_SIZES))
+        new = ["dev_labels", *(() if last or stored["rounds"] > config.rounds else BATCH_SIZES)]
+        new += ["oracle"] if people_label(stored["oracle"], config.oracle) else []
         fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
         if fixed and self.ledger.rounds:
             same = stored["task_digest"] == self.task.digest

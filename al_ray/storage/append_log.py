@@ -72,7 +72,7 @@ class LogWriter:
     def __init__(self, path: Path, cure: str, number: int, offset: int) -> None:
         """number: of the last complete change; offset: of its end. What follows is cut off. cure: of a full disk."""
         self.path, self.number, self.offset = path, number, offset
-        self.broken = ""
+        self.broken, self._closed = "", False
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             os.ftruncate(self._file, offset)
@@ -103,5 +103,7 @@ class LogWriter:
         return change
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+        """Close the file; nothing is written after that."""
+        if not self._closed:
+            self._closed, self.broken = True, self.broken or f"{self.path} is closed; start again"
+            os.close(self._file)

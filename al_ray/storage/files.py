@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,8 @@ def in_one_step(path: StoragePath, write: Callable[[Path], Any], new: bool = Fal
             else:
                 path.fence.write(path.key, aside.read_bytes(), new)
         return
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    # Two threads of a process may write the same file.
+    aside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}")
     with WriteErrors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

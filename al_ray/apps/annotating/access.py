@@ -6,6 +6,7 @@ There is no state: a cookie has a digest of the token, so that people stay signe
 import hashlib
 import hmac
 import secrets
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -16,6 +17,8 @@ from starlette.responses import Response
 
 from al_ray.apps.http.address import LOOPBACK
 
+# Written within words of Persian and of Indian languages, and not printable by themselves.
+JOINERS = {0x200C: None, 0x200D: None}
 LONGEST_NAME, MOST_BYTES, MOST_FIELDS = 60, 65_536, 20
 FORM = "application/x-www-form-urlencoded"
 HEADERS = {
@@ -61,7 +64,7 @@ class Access:
     async def form(self, request: Request, visitor: Visitor) -> dict[str, str]:
         """Return the fields of a form; 403 if it was not sent from this page, 413 if it is too large, else 400."""
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        if origin is not None and _host_of(origin, "netloc") != request.headers.get("host"):
             raise HTTPException(403, "the form was sent from another site")
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
             raise HTTPException(400, f"the form is not {FORM}")
@@ -92,14 +95,14 @@ class Access:
     def sign_out(self, response: Response) -> None:
         """Forget a visitor."""
         for kind in ("name", "pass"):
-            response.delete_cookie(self._cookie(kind), httponly=True, samesite="strict")
+            response.delete_cookie(self._cookie(kind), httponly=True, samesite="lax")
 
     def add_csrf(self, response: Response, visitor: Visitor) -> None:
         """Give a visitor what their forms must contain, if they have it not yet."""
         self._set(response, "csrf", visitor.csrf)
 
     def _set(self, response: Response, kind: str, value: str) -> None:
-        response.set_cookie(self._cookie(kind), value, max_age=90 * 86_400, httponly=True, samesite="strict")
+        response.set_cookie(self._cookie(kind), value, max_age=90 * 86_400, httponly=True, samesite="lax")
 
     def _cookie(self, kind: str) -> str:
         # Browsers send cookies to all ports of a host.
@@ -107,9 +110,17 @@ class Access:
 
     def _refuse_other_host(self, headers: Mapping[str, str]) -> None:
         """Raise 400 if a server for this machine alone is asked under another name: a site may point its name here."""
-        asked = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        asked = _host_of(f"//{headers.get('host', '')}", "hostname")
         if self.host in LOOPBACK and asked not in LOOPBACK:
             raise HTTPException(400, f"open http://{self.host}:{self.port}; this server is not {asked[:80]!r}")
+
+
+def _host_of(url: str, part: str) -> str:
+    """Return netloc or hostname of a URL, "" if it has none."""
+    try:
+        return getattr(urlsplit(url), part) or ""
+    except ValueError:
+        return ""
 
 
 def new_csrf() -> str:
@@ -119,8 +130,10 @@ def new_csrf() -> str:
 
 def valid_name(text: str) -> str:
     """Return a name as answers have it: in lower case, without extra white space; "" if it is none."""
-    name = " ".join(text.split()).casefold()
-    return name if len(name) <= LONGEST_NAME and name.isprintable() else ""
+    # Composed first: otherwise two people could have names that look the same.
+    name = " ".join(unicodedata.normalize("NFC", text).casefold().split())
+    visible = name.translate(JOINERS)
+    return name if len(name) <= LONGEST_NAME and visible and visible.isprintable() else ""
 
 
 def missing(fields: Mapping[str, str], names: Iterable[str]) -> str | None:

@@ -85,12 +85,13 @@ class Annotator:
         return None
 
     def last_answer(self, person: str) -> tuple[Labelling, str] | None:
-        """Return the last answer of a person that counts, on the latest sheet on which they have one."""
-        for labelling in reversed(self.labellings.values()):
-            last = labelling.last_answer(person)
-            if last is not None:
-                return labelling, last[1]
-        return None
+        """Return the last answer of a person that counts, whatever sheet it is on."""
+        last = {key: one.last_answer(person) for key, one in self.labellings.items()}
+        found = [(answer, key) for key, answer in last.items() if answer is not None]
+        if not found:
+            return None
+        (_, _, code), key = max(found)
+        return self.labellings[key], code
 
     def close(self) -> None:
         """Close all logs."""

@@ -5,9 +5,9 @@ after a restart somebody may be shown a pair that another one has on the screen,
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
 
 from al_ray.apps.annotating.sheets import Sheet
@@ -45,17 +45,19 @@ class Labelling:
         self._leases: dict[str, tuple[str, float]] = {}
         self._skipped: dict[str, list[str]] = {}
         self._times: dict[str, list[float]] = {}
+        self._first: Mapping[str, int] | None = None
         if overlap is not None:
             self._set_overlap(overlap)
         self.reconcile()
 
     def _set_overlap(self, overlap: float) -> None:
-        """Choose the pairs that two people answer."""
+        """Choose the pairs that two people answer, unless a share of this size was chosen before."""
+        if overlap == (self.page.share or 0):
+            return
         codes = [code for code in self.sheet.pairs if code not in self.sheet.elsewhere]
         order = generator(self.sheet.seed, f"page-overlap-{self.sheet.key}").permutation(len(codes))
-        doubled = frozenset(codes[place] for place in order[: math.ceil(overlap * len(codes))].tolist())
-        if doubled != self.page.doubled:
-            append(self._log, self.page, kind="overlap", pairs=sorted(doubled))
+        doubled = sorted(codes[place] for place in order[: math.ceil(overlap * len(codes))].tolist())
+        append(self._log, self.page, kind="overlap", share=overlap, pairs=doubled)
 
     @property
     def progress(self) -> SheetProgress:
@@ -76,18 +78,21 @@ class Labelling:
         The one that they have on the screen already, if any: two windows of one person show the same pair.
         """
         skipped, now = self._skipped.get(person, []), self.clock()
-        leases = {code: one for code, one in self._leases.items() if one[1] > now}
-        mine = [code for code, (by, _) in leases.items() if by == person and self._is_for(person, code)]
-        free = (code for code in self.sheet.pairs if code not in leases and self._is_for(person, code))
-        first = next((code for code in free if code not in skipped), None)
-        code = next((code for code in mine if code not in skipped), first)
-        if code is None:
-            # What was skipped comes again, at the end.
-            code = next((one for one in skipped if one not in leases and self._is_for(person, one)), None)
-        self._leases = {one: lease for one, lease in leases.items() if lease[0] != person}
+        self._leases = {code: one for code, one in self._leases.items() if one[1] > now}
+        own = [code for code, (by, _) in self._leases.items() if by == person]
+        free = (code for code in self.sheet.pairs if code not in self._leases)
+        first = (code for code in chain(own, free) if code in own or code not in skipped)
+        # What was skipped comes again, at the end.
+        code = next((one for one in chain(first, skipped) if self._is_free_for(person, one)), None)
+        for one in own:
+            del self._leases[one]
         if code is not None:
             self._leases[code] = person, now + self.lease
         return code
+
+    def _is_free_for(self, person: str, code: str) -> bool:
+        """Return whether a person may be asked a pair that nobody else has on the screen."""
+        return self._is_for(person, code) and self._leases.get(code, (person,))[0] == person
 
     def _is_for(self, person: str, code: str) -> bool:
         """Return whether a person may be asked a pair: it needs an answer, and they have not given one."""
@@ -97,9 +102,7 @@ class Labelling:
         """Store the answer of a person to a pair. It replaces their earlier one; a request counts once."""
         if request in self.page.requests:
             return
-        self._refuse_unknown(code)
-        if code in self.sheet.elsewhere:
-            raise Refused(f"{code} has an answer in {self.sheet.stem}.csv or in an export; change it there")
+        self._refuse_unchangeable(code)
         append(
             self._log, self.page, kind="answer", pair=code, by=person, label=WORDS[label], note=note, request=request
         )
@@ -112,7 +115,7 @@ class Labelling:
         """Take back the answer of a person to a pair, and keep the pair for them."""
         if request in self.page.requests:
             return
-        self._refuse_unknown(code)
+        self._refuse_unchangeable(code)
         if person not in self.page.of(code):
             raise Refused(f"you have not answered {code}")
         append(self._log, self.page, kind="undo", pair=code, by=person, request=request)
@@ -131,13 +134,16 @@ class Labelling:
         """Decide a pair on which people disagree."""
         if request in self.page.requests:
             return
-        self._refuse_unknown(code)
+        self._refuse_unchangeable(code)
         append(self._log, self.page, kind="settle", pair=code, by=person, label=WORDS[label], request=request)
         self.reconcile(code)
 
     def retract(self, by: str, person: str, request: str) -> None:
-        """Take back all answers of a person, and what they have settled."""
-        if request in self.page.requests:
+        """Take back all answers of a person, and what they have settled.
+
+        Not of a sheet that can no longer be changed: what was read from it holds.
+        """
+        if request in self.page.requests or (self.sheet.is_final and not self._read):
             return
         append(self._log, self.page, kind="retract", person=person, by=by, request=request)
         self.reconcile()
@@ -146,20 +152,37 @@ class Labelling:
         """Wait for no second answer to pairs that have one."""
         if request not in self.page.requests:
             doubled = [code for code in sorted(self.page.doubled) if self.page.complete(code)]
-            append(self._log, self.page, kind="overlap", pairs=doubled, by=by, request=request)
+            append(self._log, self.page, kind="overlap", share=self.page.share, pairs=doubled, by=by, request=request)
+
+    @property
+    def _read(self) -> Mapping[str, int]:
+        """Return by code the labels that a run has read from the sheet; none before it has read all of them."""
+        recorder = self.sheet.recorder
+        if self._first is None and recorder is not None and recorder.is_final:
+            self._first = recorder.read_labels()
+        return self._first or {}
 
     def reconcile(self, code: str | None = None) -> None:
-        """Correct labels that were read before and are others now; code: of one pair, else of all."""
-        if self.sheet.recorder is None:
-            return
-        codes = sorted(self.page.touched) if code is None else [code]
-        labels = {one: self.page.label(one) for one in codes if one not in self.sheet.elsewhere}
-        # Taken back: what is unknown is not a negative, nor what it was.
-        self.sheet.recorder.record({one: UNSURE if label == OPEN else label for one, label in labels.items()})
+        """Correct labels that have changed since a run has read them; code: of one pair, else of all.
 
-    def last_answer(self, person: str) -> tuple[int, str] | None:
-        """Return the line and the code of a person's last answer that counts; None without one."""
-        own = [(of[person].number, code) for code, of in self.page.answers.items() if person in of]
+        Only those that changed on the page: what jobs.labels has corrected stays.
+        """
+        recorder, read = self.sheet.recorder, self._read
+        if recorder is None or not read:
+            return
+        changed = dict[str, int]()
+        for one in sorted(self.page.touched) if code is None else [code]:
+            # Taken back: what is unknown is not a negative, nor what it was.
+            label = UNSURE if self.page.label(one) == OPEN else self.page.label(one)
+            if one in read and label != self.page.recorded.get(one, read[one]):
+                changed[one] = label
+        if changed:
+            recorder.correct(changed)
+            append(self._log, self.page, kind="recorded", labels={one: WORDS[label] for one, label in changed.items()})
+
+    def last_answer(self, person: str) -> tuple[str, int, str] | None:
+        """Return time, line and code of a person's last answer that counts; None without one."""
+        own = [(of[person].at, of[person].number, code) for code, of in self.page.answers.items() if person in of]
         return max(own, default=None)
 
     def pace(self, person: str) -> float | None:
@@ -179,3 +202,14 @@ class Labelling:
     def _refuse_unknown(self, code: str) -> None:
         if code not in self.sheet.pairs:
             raise Refused(f"{code} is no pair of {self.sheet.title}")
+
+    def _refuse_unchangeable(self, code: str) -> None:
+        """Raise Refused for a pair whose answer on the page would not count."""
+        self._refuse_unknown(code)
+        if code in self.sheet.elsewhere:
+            raise Refused(f"{code} has an answer in {self.sheet.stem}.csv, in an export or in the run; change it there")
+        if self.sheet.is_final and code not in self._read:
+            raise Refused(
+                f"{self.sheet.title} is complete, and {code} is not changed here any more; for pairs that have a label "
+                "there is the command labels correct"
+            )

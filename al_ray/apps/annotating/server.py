@@ -26,8 +26,12 @@ START = 30.0
 
 
 @contextmanager
-def serving(annotator: Annotator, options: PageOptions, token: str | None) -> Iterator[str]:
-    """Serve the page while the context is open; yields its address. BadOption if it cannot be listened on."""
+def serving(annotator: Annotator, options: PageOptions, token: str | None, prefix: str = "--") -> Iterator[str]:
+    """Serve the page while the context is open; yields its address. BadOption if it cannot be listened on.
+
+    prefix: of the names of options.
+    """
+    refuse_used(options.host, options.port, prefix)
     application = make_application(annotator, Access(options.host, options.port, token))
     config = uvicorn.Config(
         application, host=options.host, port=options.port, log_level="warning", access_log=False,
@@ -57,24 +61,17 @@ def address(host: str, port: int) -> str:
 
 
 def checked_token(options: PageOptions, prefix: str = "--") -> str | None:
-    """Return the token of the page; BadOption for an address that is open without one, or that is in use."""
+    """Return the token of the page; BadOption for an address that is open without one."""
     token = read_token(options.token_file, f"{prefix}token-file")
     refuse_open(options.host, token, prefix)
-    refuse_used(options.host, options.port, prefix)
     return token
 
 
 @contextmanager
 def announced(folder: Path, address: str) -> Iterator[None]:
-    """Write the address of a page into the folder while it is served, for whoever finds the folder in use.
-
-    Nothing if another process is serving one: it has the lock of the folder, and this one will not get it.
-    """
-    path, own = folder / PAGE, {"address": address, "process": os.getpid()}
-    if path.exists() and _is_alive(read_json(path, ["process"])["process"]):
-        yield
-        return
-    write_json(path, own)
+    """Write the address of a page into the folder while it is served, for whoever finds the folder locked."""
+    path = folder / PAGE
+    write_json(path, {"address": address, "process": os.getpid()})
     try:
         yield
     finally:
@@ -95,4 +92,7 @@ def _is_alive(process: int) -> bool:
 def address_in(folder: Path) -> str:
     """Return where the page of a folder is served, for the error that the folder is in use; "" if it is not."""
     path = folder / PAGE
-    return f"; label on its page: {read_json(path, ['address'])['address']}" if path.exists() else ""
+    content = read_json(path, ["address", "process"]) if path.exists() else None
+    # A process that was killed has left its file.
+    alive = content is not None and _is_alive(content["process"])
+    return f"; label on its page: {content['address']}" if content is not None and alive else ""

@@ -9,16 +9,17 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
+from xml.etree import ElementTree
 
 import numpy as np
 
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import OPEN, Batch
-from al_ray.core.scorer import Floats, Labels
+from al_ray.core.scorer import Floats
 from al_ray.oracles.answer_files import BATCH, IDS, answer_paths, read_answer_files
 from al_ray.oracles.llm import check
-from al_ray.oracles.page_log import SUFFIX, log_path
-from al_ray.oracles.people import codes_of, write_sheets
+from al_ray.oracles.page_log import SUFFIX, log_path, read_page_answers
+from al_ray.oracles.people import INTERFACE, codes_of, write_sheets
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json
@@ -39,15 +40,22 @@ class SheetPair:
 
 
 class Recorder(Protocol):
-    """Takes labels that change after a run has read them."""
+    """The ledger of a run in which the labels of a sheet are, once the run has read them."""
 
     @property
     def is_final(self) -> bool:
-        """Return whether all labels of the sheet were read, and no more are waited for."""
+        """Return whether the run has read all labels of the sheet, and waits for no more."""
         ...
 
-    def record(self, labels: Mapping[str, int]) -> None:
-        """Correct labels, by code, that were read before and have changed; UNSURE for one that was taken back."""
+    def read_labels(self) -> Mapping[str, int]:
+        """Return by code the labels that the run has read from the sheet, without corrections; final sheets only.
+
+        Pairs that are not in it can no longer be changed on the page.
+        """
+        ...
+
+    def correct(self, labels: Mapping[str, int]) -> None:
+        """Correct labels, by code."""
         ...
 
 
@@ -87,17 +95,35 @@ class SheetSource(Protocol):
 
 def read_sheet_pairs(path: Path) -> dict[str, SheetPair]:
     """Read the pairs of STEM.json by code, in order; BadFile if it is not as al_ray writes it."""
+    titles = read_titles(path.parent / INTERFACE)
     try:
         rows = [cast(dict[str, Any], row["data"]) for row in json.loads(path.read_bytes())]
-        return {row["pair"]: _pair(row) for row in rows}
+        return {row["pair"]: _pair(row, titles) for row in rows}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} cannot be read as a list of pairs ({error!r}); {CURE}") from error
 
 
-def _pair(row: Mapping[str, str]) -> SheetPair:
+def read_titles(interface: Path) -> dict[str, str]:
+    """Return the titles of fields by their names in STEM.json, from the interface of Label Studio; none without it."""
+    try:
+        views = ElementTree.fromstring(interface.read_bytes()).iter("View")
+    except (OSError, ElementTree.ParseError):
+        return {}
+    titles = dict[str, str]()
+    for view in views:
+        title = ""
+        for element in view:
+            if element.tag == "Header":
+                title = element.get("value", "")
+            elif element.tag == "Text" and title:
+                titles[element.get("value", "").removeprefix("$")], title = title, ""
+    return titles
+
+
+def _pair(row: Mapping[str, str], titles: Mapping[str, str]) -> SheetPair:
     def fields(side: str) -> Fields:
         names = [name for name in row if name.startswith(f"{side}_") and name not in IDS]
-        return tuple((_title(name.removeprefix(f"{side}_"), len(names)), row[name]) for name in names)
+        return tuple((titles.get(name, _title(name.removeprefix(f"{side}_"), len(names))), row[name]) for name in names)
 
     return SheetPair(row["pair"], fields("left"), fields("right"), (row[IDS[0]], row[IDS[1]]))
 
@@ -119,7 +145,7 @@ def by_code(codes: Sequence[str], cosines: Floats) -> dict[str, float]:
 
 
 class RoundRecorder:
-    """Corrects labels of a round in the ledger of its run."""
+    """A round of training pairs or of drawn pairs of dev."""
 
     def __init__(self, ledger: Ledger, number: int, codes: Sequence[str]) -> None:
         """codes: (n,) of the pairs of the round."""
@@ -127,26 +153,28 @@ class RoundRecorder:
 
     @property
     def is_final(self) -> bool:
-        """Return whether the round has all its labels."""
+        """Return whether the round has all its labels, or was closed."""
         return self.ledger.sealed(self.number)
 
-    def record(self, labels: Mapping[str, int]) -> None:
-        """Correct the labels that the ledger has; see Recorder."""
-        # Drawn pairs of dev: their estimates depend on them (jobs.labels correct --split dev writes both).
+    def read_labels(self) -> Mapping[str, int]:
+        """Return the first labels of the round; none of dev, whose corrections change estimates, too."""
         if self.ledger.split != "train":
-            return
+            return {}
+        labels = zip(self.codes, self.ledger.first_labels(self.number).tolist(), strict=True)
+        # Pairs without a label left the round when it was closed.
+        return {code: label for code, label in labels if label != OPEN}
+
+    def correct(self, labels: Mapping[str, int]) -> None:
+        """Correct labels in the ledger."""
         batch = self.ledger.batch(self.number)
         assert batch is not None
-        current, first = self.ledger.labels(self.number), self.ledger.first_labels(self.number)
-        wanted: Labels = np.array([labels.get(code, OPEN) for code in self.codes], dtype=np.uint8)
-        rows = np.flatnonzero((wanted != OPEN) & (first != OPEN) & (wanted != current))
-        if len(rows):
-            self.ledger.correct(batch.pairs[rows], wanted[rows])
+        rows = [row for row, code in enumerate(self.codes) if code in labels]
+        self.ledger.correct(batch.pairs[rows], np.array([labels[self.codes[row]] for row in rows], dtype=np.uint8))
 
 
 @dataclass(frozen=True)
 class CheckRecorder:
-    """A check of a language model by people, which reads their answers when all are there."""
+    """A check of a language model by people, which reads their answers once all are there."""
 
     path: Path
 
@@ -155,8 +183,12 @@ class CheckRecorder:
         """Return whether the check is done."""
         return self.path.exists()
 
-    def record(self, labels: Mapping[str, int]) -> None:
-        """Do nothing: what was found counts."""
+    def read_labels(self) -> Mapping[str, int]:
+        """Return no labels: what the check has found holds."""
+        return {}
+
+    def correct(self, labels: Mapping[str, int]) -> None:
+        """Do nothing; there are no labels to correct."""
 
 
 @dataclass(frozen=True)
@@ -190,18 +222,20 @@ class RunSheets:
     def _round(self, ledger: Ledger, number: int, batch: Batch, key: str, title: str) -> Sheet:
         folder = cast(Path, ledger.round(number))
         codes = codes_of(number, len(batch.pairs), dev=ledger.split != "train")
-        write_sheets(folder, BATCH, codes, batch.pairs, self.run.task)
+        if not (folder / f"{BATCH}.json").exists():
+            write_sheets(folder, BATCH, codes, batch.pairs, self.run.task)
         pairs = read_sheet_pairs(folder / f"{BATCH}.json")
         if [*pairs] != codes:
             raise BadFile(f"{folder / BATCH}.json holds other pairs than batch.parquet beside it; {CURE}")
-        answered = ledger.first_labels(number) != OPEN
-        page = log_path(folder, BATCH).exists()
-        elsewhere = answered_elsewhere(folder, BATCH, pairs)
-        if not page:
-            elsewhere |= {code for code, is_answered in zip(codes, answered, strict=True) if is_answered}
+        labels = zip(codes, ledger.first_labels(number).tolist(), strict=True)
+        elsewhere = {code for code, label in labels if label != OPEN}
+        if not ledger.sealed(number):
+            elsewhere |= answered_elsewhere(folder, BATCH, pairs)
+        # What the ledger has of these came from the page.
+        elsewhere -= read_page_answers(log_path(folder, BATCH)).touched
         recorder = RoundRecorder(ledger, number, codes)
         cosines = by_code(codes, batch.cosines)
-        return Sheet(key, title, folder, BATCH, pairs, number, self.seed, cosines, elsewhere, recorder)
+        return Sheet(key, title, folder, BATCH, pairs, number, self.seed, cosines, frozenset(elsewhere), recorder)
 
     def _check(self, known: Container[str]) -> Iterator[Sheet]:
         folder = cast(Path, self.run.path / check.FOLDER)

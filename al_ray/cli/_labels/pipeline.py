@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from al_ray.core.text_table import format_columns
 from al_ray.datasets.tables.label_tables import read_task_labels
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog
+from al_ray.oracles.answer_files import BATCH, read_answers
+from al_ray.oracles.people import codes_of
 from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.runs.dev_labels import format_estimate, missing_labels
 from al_ray.runs.ledger import Ledger
@@ -46,6 +49,8 @@ def status(options: Status) -> None:
     rows += [*_counts(ledger), *(_counts(dev) if dev.rounds else ())]
     print(format_columns(rows))
     corrected = sum(len(table) for one in (ledger, dev) for table in one.corrections())
+    for one in (ledger, dev):
+        print(*_unread(one), sep="", end="")
     print(f"corrections: {corrected:,}; complete rounds: {last}; cost: {folder.cost:,.6g}")
     for option, limit in stored_limits(options.run).items():
         print(f"limit: {option} {limit:,.6g}")
@@ -69,6 +74,20 @@ def _counts(ledger: Ledger) -> Iterator[tuple[str, ...]]:
         labellers = ", ".join(sorted({piece.by for piece in pieces})) or "-"
         cost = sum(piece.cost for piece in pieces)
         yield (str(number), batch.source, f"{len(labels):,}", *counts, labellers, f"{cost:,.6g}")
+
+
+def _unread(ledger: Ledger) -> Iterator[str]:
+    """Yield how many pairs of an open round have an answer in its files that the ledger has not yet."""
+    number = ledger.rounds
+    if not number or ledger.sealed(number) or not isinstance(ledger.path, Path):
+        return
+    batch, folder, dev = ledger.batch(number), ledger.path / ledger.round(number).name, ledger.split != "train"
+    if batch is None or not (folder / f"{BATCH}.csv").exists():
+        return
+    labels = read_answers(folder, codes_of(number, len(batch.pairs), dev), batch.pairs, ledger.task)
+    fresh = int(((labels != OPEN) & (ledger.first_labels(number) == OPEN)).sum())
+    if fresh:
+        yield f"round {number}{', dev' * dev}: {fresh:,} open pairs have an answer in {folder}, which the run reads\n"
 
 
 def export(options: Export) -> None:

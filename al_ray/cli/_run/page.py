@@ -1,9 +1,8 @@
 """The page on which people label while jobs.run waits for them."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from time import sleep
 
@@ -11,31 +10,39 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.annotating.annotator import Annotator, RunStatus
 from al_ray.apps.annotating.options import PageOptions
 from al_ray.apps.annotating.server import announced, checked_token, serving
-from al_ray.apps.annotating.sheets import RunSheets, Sheet
+from al_ray.apps.annotating.sheets import RunSheets
+from al_ray.cli._shared.entry import as_called
 from al_ray.core.errors import BadOption
-from al_ray.datasets.task_folder import read_task
 from al_ray.runs.run_folder import RunFolder
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import StoragePath
 
 FAREWELL = 2.5
 """Seconds for which the page is served after the end of a run, so that open pages show it."""
+PREFIX = "--page."
 
 
 class RunPage:
-    """What the page shows of a run that goes on in this process; it is told by the callbacks of the run."""
+    """The page of a run that goes on in this process: it shows what the callbacks of the run tell it."""
 
-    def __init__(self, config: RunConfig, out: Path) -> None:
-        """Show a run that has not begun."""
-        self.config, self.out, self.status = config, out, RunStatus("starting")
+    def __init__(self, config: RunConfig, options: PageOptions, out: StoragePath) -> None:
+        """Check the options; BadOption for an address that is open without a token."""
+        if not isinstance(out, Path):
+            raise BadOption(f"--oracle page needs a run folder on a local disk; --out {out} is a URI")
+        self.config, self.options, self.out = config, options, out
+        self.token, self.status = checked_token(options, PREFIX), RunStatus("start")
 
-    @cached_property
-    def _sheets(self) -> RunSheets:
-        return RunSheets(RunFolder(self.out, read_task(storage_path(self.config.task))), self.config.seed, True)
-
-    def new_sheets(self, known: Container[str]) -> Iterator[Sheet]:
-        """Yield the sheets of the run; none before its first pairs are chosen."""
-        if (self.out / "round-001" / "batch.parquet").exists():
-            yield from self._sheets.new_sheets(known)
+    @contextmanager
+    def serve(self, journal: RunFolder) -> Iterator[None]:
+        """Serve the page while the context is open, and print its address. The folder must be locked."""
+        # A journal of its own: that of the run is used by another thread.
+        sheets = RunSheets(RunFolder(self.out, journal.task), self.config.seed, people=True)
+        annotator = Annotator(sheets, self.options, lambda: self.status)
+        with serving(annotator, self.options, self.token, PREFIX) as address, announced(self.out, address):
+            print(f"label at {address} (every answer is stored as it is given)", flush=True)
+            yield
+            why = as_called(journal.end_reason) if journal.end_reason else "All planned rounds are complete."
+            self.status = replace(self.status, stage="", ended=why)
+            sleep(FAREWELL)
 
     def on_progress(self, stage: str, done: int, total: int) -> None:
         """Show a stage of the run."""
@@ -44,21 +51,3 @@ class RunPage:
     def on_learnt(self, rounds: str, lines: Sequence[str]) -> None:
         """Show the table of complete rounds, and lines about them."""
         self.status = RunStatus("choose pairs", rounds=rounds, learnt=(*lines,))
-
-    def on_end(self, why: str) -> None:
-        """Show that no more pairs will come, and why."""
-        self.status = replace(self.status, stage="", ended=why)
-        sleep(FAREWELL)
-
-
-@contextmanager
-def run_page(config: RunConfig, options: PageOptions, out: StoragePath) -> Iterator[RunPage]:
-    """Serve the page of a run while the context is open, and print its address."""
-    if not isinstance(out, Path):
-        raise BadOption(f"--oracle page needs a run folder on a local disk; --out {out} is a URI")
-    token, page = checked_token(options, "--page."), RunPage(config, out)
-    annotator = Annotator(page, options, lambda: page.status)
-    out.mkdir(parents=True, exist_ok=True)
-    with serving(annotator, options, token) as address, announced(out, address):
-        print(f"label at {address} (every answer is stored as it is given)", flush=True)
-        yield page

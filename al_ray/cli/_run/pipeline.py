@@ -71,12 +71,10 @@ def run_with_page(work: RunSpec, options: PageOptions, out: StoragePath) -> RunF
             "--oracle page needs packages that are not installed here: the extra annotate (docs/install.md)"
         )
     # Not at the top: the packages of the page are an extra.
-    from al_ray.cli._run.page import run_page
+    from al_ray.cli._run.page import RunPage
 
-    with run_page(work.config, options, out) as page:
-        folder = run_watched(replace(work, page=True), out, page)
-        page.on_end(as_called(folder.end_reason) if folder.end_reason else "All planned rounds are complete.")
-    return folder
+    page = RunPage(work.config, options, out)
+    return run_watched(replace(work, page=page.serve), out, page)
 
 
 class Watcher(Protocol):

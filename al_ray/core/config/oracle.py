@@ -121,6 +121,11 @@ def oracle_kind(word: str) -> OracleKind:
     return ORACLES[name]
 
 
+def people_label(*words: str) -> bool:
+    """Return whether people label by each of these words of --oracle: in files or on a page is the same to a run."""
+    return all(oracle_kind(word).people for word in words)
+
+
 def oracle_forms() -> str:
     """Return how each kind of oracle is written, for the error on a word that names none."""
     *others, last = (kind.form for kind in ORACLES.values())

@@ -5,6 +5,7 @@ check/drawn.json               their round and rows
 check/check.json               how far the model agrees with people, and the pairs on which they differ
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -83,7 +84,8 @@ class Check:
             raise LabelsAwaited(
                 f"before round {number} is bought from the model: {waiting:,} of {len(rows):,} pairs wait for an "
                 f"answer of people\n"
-                f"  fill the column label of {self.folder / BATCH}.csv with yes, no or unsure; save it as CSV (UTF-8)\n"
+                f"  on a page: python -m jobs.annotate --run {shlex.quote(str(self.folder.parent))}\n"
+                f"  or fill the column label of {self.folder / BATCH}.csv with yes, no or unsure, and save it\n"
                 f"  or import {self.folder / BATCH}.json into Label Studio, and save its export beside it\n"
                 f"  the check holds until {self.folder} is moved away"
             )

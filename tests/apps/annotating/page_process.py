@@ -42,6 +42,8 @@ class PageProcess:
             self.printed.append(line)
             if found := re.search(pattern, line):
                 return found[1] if found.groups() else line
+        self.process.wait()
+        self.process.stdout.close()
         raise AssertionError("".join(self.printed))
 
     def kill(self) -> None:

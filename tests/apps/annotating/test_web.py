@@ -1,12 +1,16 @@
 """The page as people use it: what an answer changes, what counts once, and what is refused."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from al_ray.active_learning.loop import buy_labels
 from al_ray.apps.annotating.annotator import RunStatus
+from al_ray.cli import labels
+from al_ray.cli._shared import entry
 from al_ray.core.errors import LabelsAwaited
-from al_ray.core.labels import NO, OPEN, UNSURE, YES
+from al_ray.core.labels import NO, OPEN, UNSURE, YES, Batch, make_answers
 from al_ray.oracles.page_log import read_page_answers
 from al_ray.oracles.people import FileOracle
 from tests.apps.annotating.waiting_runs import TOKEN, page_of, waiting_run
@@ -157,6 +161,19 @@ def test_overlap_asks_pairs_twice_and_a_dispute_is_unsure_until_it_is_settled(ru
     assert sorted(labels_read(run)) == [YES] * 4 + [UNSURE] * 2
 
 
+def test_status_counts_the_answers_of_the_page_that_the_run_has_not_read(run, monkeypatch, capsys):
+    with page_of(run) as page:
+        ann = page.person("ann")
+        ann.answer("yes")
+        ann.answer("no")
+    monkeypatch.setattr(sys, "argv", ["labels", "status", "--run", str(run.path)])
+    entry.job(labels.main)
+    assert "round 1: 2 open pairs have an answer in" in capsys.readouterr().out
+    labels_read(run)
+    entry.job(labels.main)
+    assert "open pairs have an answer" not in capsys.readouterr().out
+
+
 def test_one_person_can_go_on_without_second_answers(run):
     with page_of(run, overlap=1.0) as page:
         ann = page.person("ann")
@@ -173,13 +190,23 @@ def test_all_answers_of_a_person_are_taken_back_also_where_a_run_has_read_them(r
         bob.answer("no")
         assert labels_read(run)[:2] == [YES, NO]
         bob.send("/retract", name="ann", request="t")
-        assert log_of(run).label("r001-00001") == OPEN
-        # What was read is corrected: nobody knows any more.
-        assert run.ledger.labels(1).tolist()[:2] == [UNSURE, NO]
+        # The pair is waited for again, and has no label until then.
+        assert labels_read(run)[:2] == [OPEN, NO]
+        assert labels_read(run)[:2] == [OPEN, NO]
         carl = page.person("carl")
         assert carl.code == "r001-00001"
-        carl.answer("no")
-        assert run.ledger.labels(1).tolist()[:2] == [NO, NO]
+        while carl.code:
+            carl.answer("no")
+    with page_of(run) as page:
+        dora = page.person("dora")
+        while dora.code:
+            dora.answer("no")
+    assert labels_read(run) == [NO] * 6
+    assert run.ledger.sealed(1)
+    # After the round is complete nobody is asked again, and nobody knows.
+    with page_of(run) as page:
+        page.person("bob").send("/retract", name="carl", request="u")
+    assert run.ledger.labels(1).tolist()[:2] == [UNSURE, NO]
 
 
 def test_an_answer_that_changes_after_the_round_is_complete_is_a_correction(run):
@@ -196,6 +223,91 @@ def test_an_answer_that_changes_after_the_round_is_complete_is_a_correction(run)
     labelled = run.ledger.labelled()
     stale = labelled.__class__(labelled.pairs, np.full(6, NO, np.uint8), labelled.rounds, labelled.sources)
     assert run.ledger.corrected(stale).labels.tolist() == [NO, NO, YES, NO, NO, NO]
+
+
+def test_what_the_command_labels_corrects_stays_when_the_page_is_opened_again(run):
+    with page_of(run) as page:
+        ann = page.person("ann")
+        while ann.code:
+            ann.answer("no")
+    labels_read(run)
+    pairs = run.ledger.batch(1).pairs
+    run.ledger.correct(pairs[:1], np.array([YES], np.uint8))
+    for _ in range(2):
+        with page_of(run) as page:
+            ann = page.person("ann")
+        assert run.ledger.labels(1).tolist() == [YES, *[NO] * 5]
+    # And a later answer on the page counts over it.
+    with page_of(run) as page:
+        page.person("ann").send("/answer", pair="r001-00001", request="x", label="unsure")
+    assert run.ledger.labels(1).tolist() == [UNSURE, *[NO] * 5]
+    assert len(list(run.ledger.corrections())) == 2
+
+
+def test_the_last_pair_can_be_skipped_and_is_shown_again(run):
+    with page_of(run) as page:
+        ann = page.person("ann")
+        while ann.code != "r001-00006":
+            ann.answer("no")
+        ann.send("/skip", pair=ann.code)
+        for _ in range(3):
+            ann.open("/status")
+            ann.open("/")
+            assert ann.code == "r001-00006"
+
+
+def test_a_pair_that_left_a_closed_round_takes_no_answer(run):
+    with page_of(run) as page:
+        ann = page.person("ann")
+        ann.answer("yes")
+        assert labels_read(run)[0] == YES
+        run.ledger.close(1)
+        late = ann.send("/answer", pair="r001-00002", request="late", label="yes")
+        assert (late.status_code, "round 1 is complete" in late.text) == (409, True)
+        ann.open("/")
+        assert ann.send("/answer", pair="r001-00001", request="again", label="no").status_code == 200
+    assert run.ledger.labels(1).tolist() == [NO, *[OPEN] * 5]
+    assert log_of(run).touched == {"r001-00001"}
+
+
+def test_labels_that_the_run_has_from_elsewhere_are_not_asked_whenever_the_page_is_opened(run):
+    run.ledger.add_answers(1, make_answers(np.arange(2), np.array([YES, NO], np.uint8), "somebody"))
+    for _ in range(2):
+        with page_of(run, overlap=1.0) as page:
+            assert page.person("ann").code == "r001-00003"
+    assert log_of(run).doubled == {f"r001-0000{row}" for row in (3, 4, 5, 6)}
+
+
+def test_a_second_answer_is_waited_for_by_every_way_and_a_waiver_holds(run):
+    with page_of(run, overlap=1.0) as page:
+        ann = page.person("ann")
+        while ann.code:
+            ann.answer("no")
+        assert labels_read(run) == [NO] * 6
+        assert not run.ledger.sealed(1)
+        ann.send("/waive", request="w")
+    with page_of(run, overlap=1.0) as page:
+        assert "All pairs are labelled" in page.person("ann").page
+    labels_read(run)
+    assert run.ledger.sealed(1)
+
+
+def test_undo_after_a_restart_takes_back_the_latest_answer_of_all_sheets(run):
+    space = run.task.split("dev").space
+    with page_of(run) as page:
+        ann = page.person("ann")
+        ann.answer("yes")
+    run.dev_labels.ledger.add_batch(1, Batch(space.pairs(space.at(np.arange(2))), np.full(2, 0.5), "dev-labels"))
+    with page_of(run) as page:
+        ann = page.person("ann")
+        ann.send("/answer", pair="d001-00001", request="d", label="no")
+        ann.send("/answer", pair="r001-00002", request="r", label="no")
+    with page_of(run) as page:
+        ann = page.person("ann")
+        ann.undo()
+        assert ann.code == "r001-00002"
+        ann.undo()
+        assert ann.code == "d001-00001"
 
 
 @pytest.mark.parametrize(
@@ -253,6 +365,9 @@ def test_forms_of_other_sites_and_other_hosts_are_refused(run):
             ({"data": {key: value for key, value in form.items() if key != "csrf"}}, 403),
             ({"data": form, "headers": {"Origin": "http://evil.example"}}, 403),
             ({"data": form, "headers": {"Host": "evil.example:8001"}}, 400),
+            ({"data": form, "headers": {"Host": "[::1"}}, 400),
+            ({"data": form, "headers": {"Origin": "http://["}}, 403),
+            ({"data": form, "headers": {"Origin": "null"}}, 403),
             ({"json": form}, 400),
             ({"content": b"csrf=\xff", "headers": {"Content-Type": "application/x-www-form-urlencoded"}}, 400),
         ):
@@ -263,10 +378,10 @@ def test_forms_of_other_sites_and_other_hosts_are_refused(run):
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         cookie = page.person("bob").client.get("/sign-in").headers["set-cookie"]
         assert "HttpOnly" in cookie
-        assert "SameSite=strict" in cookie
+        assert "SameSite=lax" in cookie
 
 
-@pytest.mark.parametrize("name", ["", "   ", "n" * 61, "a\x00b", "a\u202eb"])
+@pytest.mark.parametrize("name", ["", "   ", "n" * 61, "a\x00b", "a\u202eb", "\u200d"])
 def test_a_name_that_cannot_be_printed_is_refused(run, name):
     with page_of(run) as page:
         assert page.person(name).signed_in.status_code == 403
@@ -276,6 +391,9 @@ def test_names_are_the_same_in_any_case_and_spacing(run):
     with page_of(run) as page:
         page.person("  Ann  Lee ").answer("yes")
         page.person("ANN LEE").answer("no")
+        # Persian, with a joiner within the name; and an accent that is a character of its own.
+        assert page.person("\u0639\u0644\u06cc\u200c\u0631\u0636\u0627").code
+        assert page.person("Jose\u0301").page.count("jos\u00e9") == 1
         assert {one.by for of in log_of(run).answers.values() for one in of.values()} == {"ann lee"}
 
 

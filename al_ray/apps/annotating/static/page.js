@@ -45,7 +45,9 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  const target = document.querySelector(`[data-key="${CSS.escape(event.key.toLowerCase())}"]:not(:disabled)`);
+  // On a keyboard of another script the key at the place of the letter.
+  const letter = /^[a-z]$/i.test(event.key) ? event.key : event.code.replace(/^Key/, "");
+  const target = document.querySelector(`[data-key="${CSS.escape(letter.toLowerCase())}"]:not(:disabled)`);
   if (target && !busy) target.click();
 });
 
