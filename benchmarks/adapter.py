@@ -72,9 +72,17 @@ class Adapter(torch.nn.Module):
 
 
 def train_adapter(
-    frozen: SideVectors, pairs: Pairs, labels: Labels, options: AdapterOptions, rng: np.random.Generator
+    frozen: SideVectors,
+    pairs: Pairs,
+    labels: Labels,
+    options: AdapterOptions,
+    rng: np.random.Generator,
+    flips: float = 0.0,
 ) -> Adapter:
-    """Train an adapter from A = 0 on (n, 2) pairs and (n,) labels in {0, 1}; rng: of the order of the pairs."""
+    """Train an adapter from A = 0 on (n, 2) pairs and (n,) labels in {0, 1}; rng: of the order of the pairs.
+
+    flips: the probability that a label is wrong.
+    """
     adapter = Adapter(frozen.left.shape[1], options.maps)
     head = Head(
         TrainingConfig(head=options.head),
@@ -97,7 +105,12 @@ def train_adapter(
         order = torch.from_numpy(rng.permutation(len(labels)))
         for at in order[: per_epoch * batch].split(batch):
             ones, others = adapter(left[rows[at, 0]], 0), adapter(right[rows[at, 1]], -1)
-            loss = torch.nn.functional.binary_cross_entropy_with_logits(head((ones * others).sum(dim=1)), target[at])
+            logits = head((ones * others).sum(dim=1))
+            if flips:
+                p = flips + (1 - 2 * flips) * torch.sigmoid(logits)
+                loss = torch.nn.functional.binary_cross_entropy(p, target[at])
+            else:
+                loss = torch.nn.functional.binary_cross_entropy_with_logits(logits, target[at])
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

@@ -28,6 +28,7 @@ from al_ray.encoders.pretrained import MINILM
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.round_comparison import prequential_average_precision
 from benchmarks.adapter import AdapterOptions
+from benchmarks.adapter_noise import Noise
 from benchmarks.adapter_services import (
     UNTRAINED,
     AdapterModels,
@@ -46,7 +47,8 @@ logger = logging.getLogger(__name__)
 
 SETTINGS = (
     *("vectors", "measured", "left", "distractors", "first_batch", "growth", "neighbourhood"),
-    *("maps", "epochs", "batch", "rate", "decay", "head", "head_rate", "seed", "strategy"),
+    *("maps", "epochs", "batch", "rate", "decay", "head", "head_rate", "errors", "hard", "correct"),
+    *("seed", "strategy"),
 )
 """Columns that identify a run. vectors: digest of the task and of the encoder's options."""
 STAGES = ("search", "label", "train", "evaluate")
@@ -89,6 +91,7 @@ class Simulate:
     """As --scoring.neighbourhood of jobs.run, from 0 to 1; every run is repeated with each."""
     shares: Shares = field(default_factory=Shares)
     adapter: AdapterOptions = field(default_factory=AdapterOptions)
+    noise: Noise = field(default_factory=Noise)
     out: Path | None = None
     """CSV file to which a line is added for each round. Rerun the same command to resume."""
 
@@ -125,7 +128,7 @@ class Simulate:
         """Yield the columns SETTINGS of each run."""
         origin = origin_of(read_task(self.task), self._encoding)
         common = {"vectors": origin, "first_batch": self.first_batch, "growth": float(self.growth)}
-        common |= asdict(self.shares) | asdict(self.adapter)
+        common |= asdict(self.shares) | asdict(self.adapter) | asdict(self.noise)
         for own in product(self.measured, map(float, self.neighbourhood), self.seeds, self.strategies):
             every = {**common, **dict(zip(("measured", "neighbourhood", "seed", "strategy"), own, strict=True))}
             yield {name: str(every[name]) for name in SETTINGS}
@@ -145,7 +148,7 @@ class Simulate:
             logger.info("%s", " ".join(rows[-1].values()))
             services.seconds.clear()
 
-        trainer = AdapterTrainer(models, pool, self.adapter, neighbourhood, seed)
+        trainer = AdapterTrainer(models, pool, self.adapter, neighbourhood, seed, self.noise)
         services = SimulatedServices(pool, measured, trainer, MemoryJournal(record))
         record(State(), {"dev": ExactEvaluator(models, measured).evaluate_scores(UNTRAINED, neighbourhood)})
         with on_trial():

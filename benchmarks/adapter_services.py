@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from al_ray.active_learning.ports import Oracle
 from al_ray.core.candidates import MARGIN, BestCandidates, Candidates, Order
 from al_ray.core.labels import OPEN, Answers, Batch, Labelled, Model, State
 from al_ray.core.neighbourhood import NEIGHBOURS
 from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows, is_in
 from al_ray.core.rng import generator
-from al_ray.core.scorer import Floats, Labels, refit
+from al_ray.core.scorer import Floats, Labels
 from al_ray.core.task import Split
 from al_ray.metrics.average_precision import Counts, StratumSummary, counts_above, thresholds_of
 from al_ray.metrics.bootstrap import Replicates, bootstrap_queries, cumulate_counts, make_replicates
@@ -21,6 +22,7 @@ from al_ray.metrics.error_examples import Examples
 from al_ray.metrics.evaluation import Evaluation, evaluate_counts
 from al_ray.oracles.simulated import SimulatedOracle
 from benchmarks.adapter import AdapterOptions, SideVectors, train_adapter
+from benchmarks.adapter_noise import NO_NOISE, Noise, NoisyOracle, refit_noisy
 
 ROWS = 256
 """Left texts of a block of scores."""
@@ -128,6 +130,7 @@ class AdapterTrainer:
     options: AdapterOptions
     neighbourhood: float
     seed: int
+    noise: Noise = NO_NOISE
 
     def untrained(self) -> Model:
         """Return the untrained encoder."""
@@ -137,10 +140,11 @@ class AdapterTrainer:
         """Train the model of a round; `start` is not used."""
         frozen, rng = self.models.vectors(UNTRAINED), generator(self.seed, "adapter-order", number)
         model = Model(f"round-{number}", f"round-{number}")
-        adapter = train_adapter(frozen, labelled.pairs, labelled.labels, self.options, rng)
+        adapter = train_adapter(frozen, labelled.pairs, labelled.labels, self.options, rng, self.noise.flips)
         self.models.add(model.path, adapter.adapted(frozen))
         scores = self.models.scores(model, self.pool, self.neighbourhood, labelled.pairs)
-        return replace(model, scorer=replace(refit(scores, labelled.labels), neighbourhood=self.neighbourhood))
+        scorer = refit_noisy(scores, labelled.labels, self.noise.flips)
+        return replace(model, scorer=replace(scorer, neighbourhood=self.neighbourhood))
 
 
 @dataclass(frozen=True)
@@ -232,6 +236,10 @@ class MemoryJournal:
         """Return the (n,) labels of a round's batch."""
         return self.answers[number].copy()
 
+    def corrected(self, labelled: Labelled) -> Labelled:
+        """Return the labels as they are: nobody corrects them."""
+        return labelled
+
     def add_answers(self, number: int, answers: Answers) -> None:
         """Store answers."""
         self.answers[number][answers.rows] = answers.labels
@@ -249,6 +257,13 @@ class MemoryJournal:
         self.watch(state, evaluations)
 
 
+def make_oracle(pool: Split, trainer: AdapterTrainer) -> Oracle:
+    """Return the labeller of a simulated run: one who errs, if the trainer has such options."""
+    truth, noise = SimulatedOracle(pool), trainer.noise
+    frozen = trainer.models.vectors(UNTRAINED)
+    return NoisyOracle(truth, noise, frozen, trainer.seed) if noise.errors else truth
+
+
 class SimulatedServices:
     """The RunServices of a simulated run. seconds: by stage of the loop, since they were last cleared."""
 
@@ -257,7 +272,7 @@ class SimulatedServices:
     def __init__(self, pool: Split, measured: Split, trainer: AdapterTrainer, journal: MemoryJournal) -> None:
         """trainer: of adapters, whose models the search and the evaluation use."""
         self.retriever, self.evaluator = ExactSearch(trainer.models, pool), ExactEvaluator(trainer.models, measured)
-        self.trainer, self.journal, self.oracle = trainer, journal, SimulatedOracle(pool)
+        self.trainer, self.journal, self.oracle = trainer, journal, make_oracle(pool, trainer)
         self.seconds = dict[str, float]()
 
     @contextmanager

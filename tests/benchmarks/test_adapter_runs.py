@@ -17,18 +17,20 @@ from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.labels import Labelled, State
+from al_ray.core.labels import Batch, Labelled, State
 from al_ray.core.neighbourhood import means_in
 from al_ray.core.pairs import NO_KEYS, as_pairs
-from al_ray.core.scorer import Scorer
+from al_ray.core.scorer import Scorer, refit
 from al_ray.core.task import Corpus, Split, Task
 from al_ray.datasets.task_folder import sealed, write_task
 from al_ray.encoders.pretrained import MINILM
 from al_ray.metrics.average_precision import average_precision, count_scores
 from al_ray.metrics.bootstrap import poisson_weights
+from al_ray.oracles.simulated import SimulatedOracle
 from benchmarks import __main__ as bench
 from benchmarks import adapter_services
 from benchmarks.adapter import AdapterOptions, SideVectors, train_adapter
+from benchmarks.adapter_noise import Noise, NoisyOracle, refit_noisy
 from benchmarks.adapter_runs import COLUMNS, Simulate
 from benchmarks.adapter_services import (
     UNTRAINED,
@@ -353,3 +355,31 @@ def test_options_that_cannot_be_are_refused(simulate, make_task):
     simulate.out.write_text("a,b\n")
     with pytest.raises(BadFile, match="other columns"):
         simulate.results()
+
+
+def test_a_labeller_errs_as_often_as_told_and_on_hard_pairs_if_told():
+    frozen, split = made_vectors(), made_task().split("train")
+    pairs = split.space.pairs(split.space.at(np.arange(split.space.total)))
+    batch = Batch(pairs, np.full(len(pairs), np.nan), "")
+    rows, truth = np.arange(len(batch.pairs)), SimulatedOracle(split)
+    (right,) = truth.label(1, batch, rows)
+    cosines = frozen.cosines(batch.pairs)
+    for noise in (Noise(0.2), Noise(0.2, hard=True)):
+        (answers,) = NoisyOracle(truth, noise, frozen, 0).label(1, batch, rows)
+        wrong = answers.labels != right.labels
+        assert wrong.mean() == pytest.approx(0.2, abs=0.01)
+        negatives = right.labels == 0
+        median = np.median(cosines[negatives])
+        easy, hard = (wrong[negatives & (side)].mean() for side in (cosines < median, cosines > median))
+        assert (easy, hard) == pytest.approx((0.0, 0.4) if noise.hard else (0.2, 0.2), abs=0.03)
+
+
+def test_a_scorer_that_knows_how_often_labels_are_wrong_is_that_of_right_labels():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=40_000)
+    right = (rng.random(40_000) < 1 / (1 + np.exp(-(3 * scores - 1)))).astype(np.uint8)
+    noisy = np.where(rng.random(40_000) < 0.2, 1 - right, right).astype(np.uint8)
+    wanted, biased, found = refit(scores, right), refit(scores, noisy), refit_noisy(scores, noisy, 0.2)
+    assert biased.weight < 0.6 * wanted.weight
+    assert (found.weight, found.bias) == pytest.approx((wanted.weight, wanted.bias), abs=0.15)
+    assert refit_noisy(scores, noisy, 0.0) == biased

@@ -50,6 +50,8 @@ class PageProcess:
         """Kill it as kill -9 does."""
         self.process.kill()
         self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     def end(self) -> str:
         """Ask it to end, and return the rest of what it prints."""
@@ -70,5 +72,3 @@ def page_process(words: list[str], folder: Path, **environment: str) -> Iterator
         yield process
     finally:
         process.kill()
-        assert process.process.stdout is not None
-        process.process.stdout.close()
