@@ -14,6 +14,8 @@ from al_ray.metrics.average_precision import Estimate
 from al_ray.oracles.page_log import PageAnswer, PageAnswers
 
 DRAWS, TAIL = 1_000, 0.025
+LEAST = 10
+"""Pairs below which a bootstrap says nothing."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,9 @@ def label_counts(pairs: Iterable[Mapping[str, PageAnswer]]) -> Counts:
 def alpha(counts: Counts, rng: np.random.Generator) -> Estimate | None:
     """Return Krippendorff's alpha of nominal labels with its 95% bootstrap interval over pairs.
 
-    counts: (n, k), how many people gave pair i the label j. None if there is one label only.
+    counts: (n, k), how many people gave pair i the label j. None if there is one label only, or fewer than LEAST pairs.
     """
-    value = _alpha(counts)
+    value = _alpha(counts) if len(counts) >= LEAST else None
     if value is None:
         return None
     rows = rng.integers(len(counts), size=(DRAWS, len(counts)))

@@ -45,7 +45,8 @@ def log_of(run: RunFolder) -> PageAnswers:
 def enter(browser: Browser, url: str, name: str, token: str = "", **context: Any) -> Page:
     """Somebody opens the page and signs in, by keyboard alone."""
     page = browser.new_context(**context).new_page()
-    page.set_default_timeout(30_000)
+    # A busy machine takes its time.
+    page.set_default_timeout(120_000)
     page.goto(url)
     # The name has the focus.
     page.keyboard.type(name)

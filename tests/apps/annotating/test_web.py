@@ -157,7 +157,7 @@ def test_overlap_asks_pairs_twice_and_a_dispute_is_unsure_until_it_is_settled(ru
         assert log_of(run).label(asked[0]) == YES
         assert "Settled by bob: <b>yes</b>" in bob.page
         figures = bob.open("/progress").text
-        assert "Krippendorff" in figures
+        assert "<td>3</td><td>0%</td>" in figures
     assert sorted(labels_read(run)) == [YES] * 4 + [UNSURE] * 2
 
 

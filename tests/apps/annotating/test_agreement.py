@@ -1,0 +1,58 @@
+"""Agreement of people, by values worked by hand and by another way to compute them."""
+
+import numpy as np
+import pytest
+
+from al_ray.apps.annotating.agreement import alpha, disputed, label_counts, people, sheet_agreement
+from al_ray.oracles.page_log import PageAnswers
+
+
+def answers(rows: list[str]) -> PageAnswers:
+    """Answers of a, b, c to pairs: y, n, u, or - for none."""
+    words, page = {"y": "yes", "n": "no", "u": "unsure"}, PageAnswers()
+    lines = [
+        {"kind": "answer", "pair": f"r001-{row:05d}", "by": by, "label": words[word], "at": ""}
+        for row, line in enumerate(rows)
+        for by, word in zip("abc", line, strict=False)
+        if word != "-"
+    ]
+    page.apply({**line, "number": number} for number, line in enumerate(lines, 1))
+    return page
+
+
+def by_definition(counts: np.ndarray) -> float:
+    """Krippendorff's alpha of nominal labels: 1 - observed / expected disagreement, over all pairs of labels."""
+    observed = sum((row.sum() ** 2 - (row**2).sum()) / (row.sum() - 1) for row in counts)
+    totals = counts.sum(0)
+    expected = (totals.sum() ** 2 - (totals**2).sum()) / (totals.sum() - 1)
+    return 1 - observed / expected
+
+
+def test_agreement_of_a_sheet():
+    page = answers(["yy", "yn", "nn", "n-", "uu-", "yyn", *["nn"] * 8])
+    found = sheet_agreement(page, 0)
+    # Of 13 pairs with two answers or more, two are disputed.
+    assert (found.n, found.share) == (13, pytest.approx(11 / 13))
+    assert disputed(page) == ["r001-00001", "r001-00005"]
+    assert found.alpha is not None
+    shared = [of for of in page.answers.values() if len(of) > 1]
+    assert found.alpha.value == pytest.approx(by_definition(label_counts(shared)))
+    assert found.alpha.low < found.alpha.value < found.alpha.high
+    # Of the first two answers 12 of 13 agree; shares of labels: yes 5, no 19, unsure 2 of 26.
+    chance = (5**2 + 19**2 + 2**2) / 26**2
+    assert found.fleiss == pytest.approx((12 / 13 - chance) / (1 - chance))
+
+
+def test_agreement_of_each_person_is_with_all_others():
+    a, b, c = people([answers(["yyn", "nn-", "y--"]), answers(["n-n"])], 0)
+    assert (a.name, a.total, a.yes, a.no, a.unsure) == ("a", 4, 2, 2, 0)
+    # a with b: yy, nn; with c: yn, nn.
+    assert (a.with_others.n, a.with_others.share) == (4, 0.75)
+    assert (b.with_others.n, b.with_others.share) == (3, pytest.approx(2 / 3))
+    assert c.with_others.n == 3
+
+
+def test_few_pairs_or_one_label_say_nothing():
+    assert alpha(np.array([[2, 0, 0]] * 30), np.random.default_rng(0)) is None
+    assert alpha(np.array([[1, 1, 0]] * 9), np.random.default_rng(0)) is None
+    assert sheet_agreement(answers(["y", "n"]), 0).n == 0
