@@ -7,6 +7,9 @@ from typing import Any
 
 from al_ray.storage.uri import StoragePath
 
+MOST_SIZES = 8
+"""Sizes of clusters that are printed: the smallest, and the largest."""
+
 
 def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
     """Yield the lines of a summary."""
@@ -61,8 +64,11 @@ def audit_command(record: Mapping[str, Any], out: StoragePath) -> str | None:
 
 def _cluster_lines(record: Mapping[str, Any]) -> Iterator[str]:
     if "clusters" in record:
-        sizes = ", ".join(f"{count:,} of {size}" for size, count in record["clusters"]["sizes"])
-        yield f"clusters of two or more texts: {record['clusters']['number']:,}" + (f" ({sizes})" if sizes else "")
+        sizes = [f"{count:,} of {size:,}" for size, count in record["clusters"]["sizes"]]
+        if len(sizes) > MOST_SIZES:
+            sizes[MOST_SIZES - 1 : -1] = ["..."]
+        shown = f" ({', '.join(sizes)})" if sizes else ""
+        yield f"clusters of two or more texts: {record['clusters']['number']:,}{shown}"
         if record["clusters"]["conflicts"]:
             count = f"{record['clusters']['conflicts']:,}"
             yield f"pairs labelled no that are in one cluster: {count} (listed in matches.html)"
