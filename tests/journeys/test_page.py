@@ -50,6 +50,7 @@ def test_the_walk_of_the_guide(browser: Browser, minilm, tmp_path):  # noqa: F81
     words = ["al_ray", *shlex.split(run)[1:], "--page.port", str(free_port())]
     server = PageProcess(words, tmp_path)
     page = enter(browser, server.url, "ann", viewport={"width": 1100, "height": 620})
+    first = time.time() - (tmp_path / "runs" / "page" / "round-001" / "batch.parquet").stat().st_mtime
     try:
         while True:
             if page.locator("form.answer").count():
@@ -74,6 +75,7 @@ def test_the_walk_of_the_guide(browser: Browser, minilm, tmp_path):  # noqa: F81
     finally:
         server.kill()
         page.context.close()
+    print(f"the first pair was shown {first:.1f} s after it was chosen")
     print(f"{len(typed)} pairs, {killed} kills, seconds from the last answer of a round to the next pair: {waits}")
     folder = RunFolder(Path(tmp_path, "runs", "page"), read_task(tmp_path / "tasks" / "products"))
     assert (killed, folder.last, len(typed)) == (3, 4, 240)
