@@ -46,7 +46,7 @@ def test_the_walk_of_the_guide(browser: Browser, minilm, tmp_path):  # noqa: F81
     terminal = shop(tmp_path)
     prepare, run, match = commands("\n".join(block(*WALK, first) for first in ("$ al-ray prepare", "$ al-ray match")))
     terminal.run(prepare)
-    typed, waits, killed = dict[str, str](), list[float](), 0
+    typed, waits, killed, last = dict[str, str](), list[float](), 0, time.monotonic()
     words = ["al_ray", *shlex.split(run)[1:], "--page.port", str(free_port())]
     server = PageProcess(words, tmp_path)
     page = enter(browser, server.url, "ann", viewport={"width": 1100, "height": 620})
