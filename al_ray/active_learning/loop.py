@@ -43,7 +43,8 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
         # 3. Train on all labels so far; pairs labelled "unsure" teach nothing.
         if not len(labelled.decided):
             raise TrainingFailed(
-                f"round {number}: no label says yes or no; answer more than unsure, or give more labels"
+                f"round {number}: no label says yes or no; answer more than unsure, give more labels, or settle the "
+                "pairs on which people disagree (jobs.annotate)"
             )
         with services.stage("train"):
             start = state.model if config.training.start == "previous" else None

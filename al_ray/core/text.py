@@ -13,8 +13,8 @@ from al_ray.core.pairs import Rows
 
 # Applied to lower-case text. Paper 002 does not define its words.
 WORD = re.compile(r"\w+|[^\w\s]")
-COMPARED = 20_000
-"""Number of characters of a text in which the words of the other text are looked up."""
+COMPARED = 200_000
+"""Characters of a text above which its words are not compared with those of another."""
 WITHOUT_SPACES = ("CJK ", "HIRAGANA ", "KATAKANA ", "THAI ", "LAO ", "KHMER ", "MYANMAR ")
 """Beginnings of the names of characters whose scripts have no spaces between words."""
 # Written within words of Persian and of Indian languages.
@@ -55,11 +55,12 @@ def differences(text: str, other: str, sharing: bool | None = None) -> tuple[Par
     """Divide a text into parts that the other text has and parts that it lacks.
 
     Words are compared without regard to case; in scripts without spaces between words, single characters. If the texts
-    share no word, nothing is marked. sharing: whether they do, where `text` is a field of a longer one; None: computed.
+    share no word, or one has more than COMPARED characters, nothing is marked. sharing: whether they share one, where
+    `text` is a field of a longer text; None: computed.
     """
-    there = _folded(other)
-    if not (share_words(text, other) if sharing is None else sharing):
+    if max(len(text), len(other)) > COMPARED or not (share_words(text, other) if sharing is None else sharing):
         return (Part(text),)
+    there = _folded(other)
     pieces = pieces_of(text)
     return _merged(pieces, [_is_word(piece) and piece.casefold() not in there for piece in pieces])
 

@@ -15,7 +15,7 @@ round-NNN/fit, scores.parquet      cosines of the labelled pairs under the round
 round-NNN/neighbourhood.json       what auto chose from, see cluster/pool/score_fit.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
 llm/, check/                       raw answers of --oracle llm and its check by people, see oracles/llm
-page.json                          address of the page on which people label, while it is served
+page.json, page-options.json       address of the page on which people label, while it is served; its question, overlap
 mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
 events/                            the same metrics for TensorBoard
 """

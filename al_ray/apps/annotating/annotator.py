@@ -18,6 +18,7 @@ class RunStatus:
     stage: in words, "" if no run is under way. done, total: of the stage, 0 if unknown. rounds: table of complete
     rounds, "" without one. learnt: lines about them. command: which goes on when all pairs have answers, "" if the run
     goes on by itself. ended: why no more pairs will come, "" if some may.
+    next_step: a command for after the end.
     """
 
     stage: str = ""
@@ -27,6 +28,7 @@ class RunStatus:
     learnt: tuple[str, ...] = ()
     command: str = ""
     ended: str = ""
+    next_step: str = ""
 
 
 class Annotator:
@@ -84,13 +86,17 @@ class Annotator:
                 return labelling, code
         return None
 
-    def last_answer(self, person: str) -> tuple[Labelling, str] | None:
-        """Return the last answer of a person that counts, whatever sheet it is on."""
-        last = {key: one.last_answer(person) for key, one in self.labellings.items()}
-        found = [(answer, key) for key, answer in last.items() if answer is not None]
-        if not found:
+    def last_answer(self, person: str, before: str = "") -> tuple[Labelling, str] | None:
+        """Return the last answer of a person that counts, whatever sheet it is on; None without one.
+
+        before: code of a pair; of one that they have answered, the answer before that.
+        """
+        every = sorted((*answer, key) for key, one in self.labellings.items() for answer in one.answers_of(person))
+        codes = [code for _, _, code, _ in every]
+        place = codes.index(before) if before in codes else len(codes)
+        if not place:
             return None
-        (_, _, code), key = max(found)
+        _, _, code, key = every[place - 1]
         return self.labellings[key], code
 
     def close(self) -> None:

@@ -61,7 +61,9 @@ class Labelling:
 
     @property
     def progress(self) -> SheetProgress:
-        """Return how far the sheet is."""
+        """Return how far the sheet is; one whose labels were all read needs no more answers."""
+        if self.sheet.is_final:
+            return SheetProgress(len(self.sheet.pairs), len(self.sheet.pairs), 0)
         waiting = [code for code in self.sheet.pairs if not self._is_complete(code)]
         return SheetProgress(
             len(self.sheet.pairs),
@@ -89,6 +91,13 @@ class Labelling:
         if code is not None:
             self._leases[code] = person, now + self.lease
         return code
+
+    def holders(self, person: str) -> set[str]:
+        """Return which other people have a pair on the screen that needs an answer."""
+        now = self.clock()
+        return {
+            by for code, (by, end) in self._leases.items() if end > now and by != person and not self._is_complete(code)
+        }
 
     def _is_free_for(self, person: str, code: str) -> bool:
         """Return whether a person may be asked a pair that nobody else has on the screen."""
@@ -180,10 +189,9 @@ class Labelling:
             recorder.correct(changed)
             append(self._log, self.page, kind="recorded", labels={one: WORDS[label] for one, label in changed.items()})
 
-    def last_answer(self, person: str) -> tuple[str, int, str] | None:
-        """Return time, line and code of a person's last answer that counts; None without one."""
-        own = [(of[person].at, of[person].number, code) for code, of in self.page.answers.items() if person in of]
-        return max(own, default=None)
+    def answers_of(self, person: str) -> list[tuple[str, int, str]]:
+        """Return time, line and code of a person's answers that count."""
+        return [(of[person].at, of[person].number, code) for code, of in self.page.answers.items() if person in of]
 
     def pace(self, person: str) -> float | None:
         """Return the median seconds between the last answers of a person, since the server started; None if unknown."""

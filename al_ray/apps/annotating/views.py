@@ -87,10 +87,11 @@ def pair_page(labelling: Labelling, code: str, person: str, **values: Any) -> st
 def waiting_page(annotator: Annotator, person: str, **values: Any) -> str:
     """Return the page for a person for whom there is no pair now."""
     left, second = pairs_left(annotator)
-    status = annotator.status()
+    status, holders = annotator.status(), {name for one in annotator.open for name in one.holders(person)}
     return render(
         "waiting", person=person, status=status, second=second, left=left, disputes=count_disputes(annotator),
-        state=waiting_state(annotator, status), **values,
+        state=waiting_state(annotator, status), holders=sorted(holders),
+        lease=annotator.options.lease_minutes, **values,
     )  # fmt: skip
 
 

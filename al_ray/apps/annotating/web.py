@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 from al_ray.apps.annotating import views
 from al_ray.apps.annotating.access import HEADERS, Access, Visitor, missing, new_csrf, valid_name
 from al_ray.apps.annotating.annotator import Annotator
+from al_ray.apps.annotating.options import QUESTION
 from al_ray.core.errors import AlRayError
 from al_ray.core.labels import CODES, NO, UNSURE, YES
 
@@ -62,12 +63,16 @@ def _own(visitor: Visitor) -> dict[str, str]:
     return {"csrf": visitor.csrf, "request_id": token_hex(8)}
 
 
-def _last(annotator: Annotator, person: str) -> dict[str, Any]:
-    last = annotator.last_answer(person)
+def _last(annotator: Annotator, person: str, before: str = "") -> dict[str, Any]:
+    last = annotator.last_answer(person, before)
     if last is None:
         return {"last": "", "last_label": None}
     labelling, code = last
     return {"last": code, "last_label": labelling.page.of(code)[person].label}
+
+
+def _question(annotator: Annotator) -> dict[str, str]:
+    return {"question": annotator.options.question or QUESTION}
 
 
 def _next(annotator: Annotator, visitor: Visitor, request: Request) -> str:
@@ -76,13 +81,14 @@ def _next(annotator: Annotator, visitor: Visitor, request: Request) -> str:
     if found is None:
         return views.waiting_page(annotator, visitor.name, **values)
     labelling, code = found
-    return views.pair_page(labelling, code, visitor.name, question=annotator.options.question, **values)
+    values |= _question(annotator)
+    return views.pair_page(labelling, code, visitor.name, **values)
 
 
 def _pair(annotator: Annotator, visitor: Visitor, request: Request) -> str:
     code = request.path_params["code"]
-    values = {**_own(visitor), **_last(annotator, visitor.name)}
-    return views.pair_page(annotator.of(code), code, visitor.name, question=annotator.options.question, **values)
+    values = {**_own(visitor), **_last(annotator, visitor.name, code), **_question(annotator)}
+    return views.pair_page(annotator.of(code), code, visitor.name, **values)
 
 
 def _status(annotator: Annotator, visitor: Visitor, request: Request) -> Response:

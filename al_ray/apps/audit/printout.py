@@ -1,5 +1,6 @@
 """Results of jobs.audit, as lines of text and as JSON; those of bands of score are in band_printout.py."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -40,7 +41,9 @@ def format_waiting(out: Path, count: int) -> list[str]:
     """Say how people label the pairs of an audit."""
     return [
         f"{count:,} pairs wait for an answer",
-        f"  in a spreadsheet: fill the column label of {out / STEM}.csv with yes, no or unsure; save it as CSV (UTF-8)",
+        f"  on a page: python -m jobs.annotate --audit {shlex.quote(str(out))}",
+        f"  or in a spreadsheet: fill the column label of {out / STEM}.csv with yes, no or unsure; "
+        "save it as CSV (UTF-8)",
         f"  or in Label Studio: import {out / STEM}.json with the interface label-studio.xml beside it, and save "
         f"its JSON export as {out / EXPORT} or under its own name there",
         f"then: python -m jobs.audit estimate --audit {out}",

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from al_ray.apps.annotating.annotator import Annotator, RunStatus
+from al_ray.apps.annotating.options import remember
 from al_ray.apps.annotating.server import address_in, announced, checked_token, serving
 from al_ray.apps.annotating.sheets import RunSheets, SheetSource
 from al_ray.apps.audit.sheet import AuditSheets
@@ -37,11 +38,12 @@ def run_command(options: Options) -> None:
         if options.dry_run:
             print(*_plan(source, folder, status), sep="\n")
             return
-        annotator = Annotator(source, options, lambda: status)
+        chosen = remember(folder, options)
+        annotator = Annotator(source, chosen, lambda: status)
         annotator.refresh()
         if not annotator.labellings:
             raise _nothing(folder, status)
-        with serving(annotator, options, token) as address, announced(folder, address):
+        with serving(annotator, chosen, token) as address, announced(folder, address):
             print(f"label at {address} (every answer is stored as it is given; Ctrl-C ends the page)", flush=True)
             wait_for_signal()
         for labelling in annotator.labellings.values():

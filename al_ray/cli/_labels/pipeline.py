@@ -71,7 +71,7 @@ def _counts(ledger: Ledger) -> Iterator[tuple[str, ...]]:
     for number, (batch, labels) in enumerate(ledger.read_rounds(range(1, ledger.rounds + 1)), start=1):
         pieces = list(ledger.answers(number))
         counts = [f"{int((labels == label).sum()):,}" for label in (YES, NO, UNSURE, OPEN)]
-        labellers = ", ".join(sorted({piece.by for piece in pieces})) or "-"
+        labellers = ", ".join(sorted({name for piece in pieces for name in piece.by.split(", ")})) or "-"
         cost = sum(piece.cost for piece in pieces)
         yield (str(number), batch.source, f"{len(labels):,}", *counts, labellers, f"{cost:,.6g}")
 

@@ -8,9 +8,10 @@ from time import sleep
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.annotating.annotator import Annotator, RunStatus
-from al_ray.apps.annotating.options import PageOptions
+from al_ray.apps.annotating.options import PageOptions, remember
 from al_ray.apps.annotating.server import announced, checked_token, serving
 from al_ray.apps.annotating.sheets import RunSheets
+from al_ray.apps.matching.model import match_command
 from al_ray.cli._shared.entry import as_called
 from al_ray.core.errors import BadOption
 from al_ray.runs.run_folder import RunFolder
@@ -36,12 +37,13 @@ class RunPage:
         """Serve the page while the context is open, and print its address. The folder must be locked."""
         # A journal of its own: that of the run is used by another thread.
         sheets = RunSheets(RunFolder(self.out, journal.task), self.config.seed, people=True)
-        annotator = Annotator(sheets, self.options, lambda: self.status)
+        annotator = Annotator(sheets, remember(self.out, self.options), lambda: self.status)
         with serving(annotator, self.options, self.token, PREFIX) as address, announced(self.out, address):
             print(f"label at {address} (every answer is stored as it is given)", flush=True)
             yield
             why = as_called(journal.end_reason) if journal.end_reason else "All planned rounds are complete."
-            self.status = replace(self.status, stage="", ended=why)
+            step = match_command(journal)
+            self.status = replace(self.status, stage="", ended=why, next_step="" if step is None else as_called(step))
             sleep(FAREWELL)
 
     def on_progress(self, stage: str, done: int, total: int) -> None:

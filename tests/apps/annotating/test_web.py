@@ -7,6 +7,7 @@ import pytest
 
 from al_ray.active_learning.loop import buy_labels
 from al_ray.apps.annotating.annotator import RunStatus
+from al_ray.apps.annotating.options import QUESTION, PageOptions, remember
 from al_ray.cli import labels
 from al_ray.cli._shared import entry
 from al_ray.core.errors import LabelsAwaited
@@ -113,6 +114,35 @@ def test_undo_takes_the_last_answer_back_and_shows_its_pair(run):
         assert [log_of(run).label(code) for code in log_of(run).touched] == [OPEN, OPEN]
 
 
+def test_back_walks_through_the_answers_of_a_person(run):
+    with page_of(run) as page:
+        ann = page.person("ann")
+        for _ in range(3):
+            ann.answer("yes")
+        for code in ("r001-00003", "r001-00002", "r001-00001"):
+            assert f'data-key="b" href="/pair/{code}"' in ann.page
+            ann.open(f"/pair/{code}")
+        assert 'data-key="b"' not in ann.page
+
+
+def test_the_question_and_the_overlap_of_a_folder_hold_until_others_are_given(tmp_path):
+    assert remember(tmp_path, PageOptions()) == PageOptions(question=QUESTION, overlap=None)
+    given = PageOptions(question="The same film?", overlap=0.5)
+    assert remember(tmp_path, given) == given
+    assert remember(tmp_path, PageOptions()) == given
+    assert remember(tmp_path, PageOptions(overlap=0.0)) == PageOptions(question="The same film?", overlap=0.0)
+
+
+def test_who_has_the_last_pair_on_the_screen_is_said(run):
+    with page_of(run) as page:
+        bob, ann = page.person("bob"), page.person("ann")
+        while ann.code:
+            ann.answer("no")
+        assert "On the screen of: bob." in ann.page
+        bob.answer("no")
+        assert "On the screen" not in ann.open("/").text
+
+
 def test_a_skipped_pair_comes_again_at_the_end(run):
     with page_of(run) as page:
         ann, seen = page.person("ann"), list[str]()
@@ -144,7 +174,7 @@ def test_overlap_asks_pairs_twice_and_a_dispute_is_unsure_until_it_is_settled(ru
         ann = page.person("ann")
         while ann.code:
             ann.answer("yes")
-        assert "3 of them wait for the answer of a second person" in ann.page
+        assert "Pairs without a label: 3; waiting for a second person: 3." in ann.page
         bob, asked = page.person("bob"), list[str]()
         while bob.code:
             asked.append(bob.code)

@@ -41,14 +41,20 @@ document.addEventListener("submit", (event) => {
 
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.matches("input, textarea")) {
-    if (event.key === "Escape") event.target.blur();
-    return;
-  }
+  // In a note letters are letters, also while the focus is on its title.
+  const note = event.target.closest("details");
+  if (note && event.key === "Escape") document.activeElement.blur();
+  if (note || event.target.matches("input, textarea")) return;
   // On a keyboard of another script the key at the place of the letter.
   const letter = /^[a-z]$/i.test(event.key) ? event.key : event.code.replace(/^Key/, "");
   const target = document.querySelector(`[data-key="${CSS.escape(letter.toLowerCase())}"]:not(:disabled)`);
-  if (target && !busy) target.click();
+  if (!target || busy) return;
+  event.preventDefault();
+  target.click();
+});
+
+document.querySelector("form.answer details")?.addEventListener("toggle", (event) => {
+  if (event.target.open) event.target.querySelector("textarea").focus();
 });
 
 // A page that was left and is shown again by the browser is as it was then.
