@@ -1,7 +1,7 @@
 """jobs.run --oracle llm as a process of its own with a Ray of its own, which a test, or it itself, can kill.
 
-As a program: llm_process.py COUNT and the arguments of jobs.run. It kills itself when it has written so many raw answers
-of the model, before their labels are in the ledger.
+As a program: llm_process.py COUNT and the arguments of jobs.run. It kills itself when it has written so many raw
+answers of the model, before the last one's labels are in the ledger.
 """
 
 import os
@@ -12,16 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
-
 from al_ray.cli import run
 from al_ray.cli._shared.entry import run_process
 from al_ray.oracles.llm.store import AnswerStore, RawAnswer
 from tests.oracles.llm_server import MODEL, LlmServer, Texts
 from tests.ray_ports import choose_ports
 
+ROOT = Path(__file__).resolve().parents[2]
 # Two rounds of 16 and 24 pairs, in calls of 4.
 SMALL = (
     *("--task", "task", "--out", "run", "--oracle", "llm", "--rounds", "2", "--first-batch", "16"),

@@ -20,8 +20,8 @@ class LlmServer(ThreadingHTTPServer):
     """Answers chat completions; the next word of `plan`, if there is one, spoils an answer.
 
     asked: the bodies of all requests; keys: the header of each. tokens: how many of a prompt and of an answer a request
-    takes. billed: those of each request that was not refused; answered: the pairs with a readable answer in a reply that
-    was sent whole. released: ends stalled calls; stalling: acquired once for each call that began to stall.
+    takes. billed: those of each request that was not refused; answered: the pairs with a readable answer in a reply
+    that was sent whole. released: ends stalled calls; stalling: acquired once for each call that began to stall.
     """
 
     daemon_threads, block_on_close = True, False

@@ -1,4 +1,4 @@
-"""jobs.run --oracle llm killed with kill -9 while it buys: no stored answer is bought twice, and its cost counts once."""
+"""jobs.run --oracle llm killed with kill -9 while it buys: a stored answer is not bought again and counts once."""
 
 import json
 import signal
