@@ -191,34 +191,6 @@ def test_another_model_is_accepted_when_it_is_named(bench: Bench):
     assert bench.buy({"accept_model": "other"}) == LABELS
 
 
-def test_a_wait_that_the_server_asks_for_holds_for_every_request(bench: Bench, monkeypatch: pytest.MonkeyPatch):
-    """By a clock of the test's own: the second request starts 30 s after the reply to the first, not after a second."""
-    now = [0.0]
-    starts: list[float] = []
-
-    class Clocked(function.Calls[Any]):
-        def start(self, request: Any, function: Any, seconds: float) -> None:
-            starts.append(now[0])
-            super().start(request, function, 1e9)
-
-        def wait(self, until: float = float("inf")) -> Any:
-            if not self.running:
-                now[0] = max(now[0], until)
-                return None
-            return super().wait()
-
-    monkeypatch.setattr(function, "Calls", Clocked)
-    monkeypatch.setattr(function, "monotonic", lambda: now[0])
-    bench.server.reset("429 after 30")
-    assert bench.buy() == LABELS
-    assert starts == [0, 30, 30, 30]
-    bench.folder = bench.folder / "limited"
-    starts.clear()
-    now[0] = 0.0
-    bench.buy({"requests_per_minute": 6})
-    assert starts == [0, 10, 20]
-
-
 def test_a_request_without_an_answer_in_time_is_charged_with_its_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch):
     """The time of the first request is over as soon as the server stalls it."""
     stalled = list[bool]()
