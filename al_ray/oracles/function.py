@@ -211,10 +211,11 @@ class CallableOracle:
             return CallResult(unread, nothing, error.cost, str(error), fatal=error.fatal, wait=error.wait)
         if outcome.error is not None:
             return CallResult(unread, nothing, 0.0, f"{type(outcome.error).__name__}: {outcome.error}"[:500])
-        reply, cost = outcome.value, None
+        reply, cost, reason = outcome.value, None, ""
         if isinstance(reply, Reply):
-            reply, cost = reply.answers, reply.cost
+            reply, cost, reason = reply.answers, reply.cost, reply.wrong
         labels, confidences, wrong = read_reply(reply, pairs)
+        wrong = wrong and (reason or wrong)
         at = int(np.argmax(labels == OPEN))
         if cost is not None and (not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf")):
             wrong = f"it returned the cost {SHORT.repr(cost)}, not a number from 0, or None"

@@ -22,10 +22,14 @@ SHORT.maxstring = SHORT.maxother = 60
 
 @dataclass(frozen=True)
 class Reply:
-    """Answers to the pairs of a call, and its cost in the currency of --max-cost (None: --cost-per-pair each)."""
+    """Answers to the pairs of a call, and its cost in the currency of --max-cost (None: --cost-per-pair each).
+
+    wrong: why an answer is unreadable, for the message; by default the message quotes the answer.
+    """
 
     answers: Sequence[object]
     cost: float | None = None
+    wrong: str = ""
 
 
 class ServiceFailed(Exception):

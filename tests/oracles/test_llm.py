@@ -163,6 +163,13 @@ def test_it_stops_when_asking_again_does_not_help_and_the_key_is_nowhere(
     assert len(bench.server.asked) == len(plan)
 
 
+@pytest.mark.parametrize("fault", ["few", "word"])
+def test_the_message_counts_the_pairs_that_were_answered(fault: str, bench: Bench):
+    bench.server.reset(fault)
+    with pytest.raises(OracleFailed, match="--oracle llm: the model answered 3 of 4 pairs"):
+        bench.buy(retries=0)
+
+
 def test_a_server_that_cannot_be_reached_costs_nothing(bench: Bench):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -369,6 +376,17 @@ def test_a_bad_url_is_refused_without_being_repeated(url: str):
     with pytest.raises(BadOption, match=r"--llm\.base-url") as refusal:
         refuse_url(url, "--llm.base-url")
     assert url not in str(refusal.value)
+
+
+@pytest.mark.parametrize("key", ["sk-…abc", "sk-abc\ndef", "sk-ábc"])
+def test_a_key_that_no_header_can_hold_is_refused_before_a_request(
+    key: str, bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(BadOption, match="OPENAI_API_KEY has characters that no key has") as refusal:
+        bench.buy()
+    assert key not in str(refusal.value)
+    assert bench.server.asked == []
 
 
 def test_without_a_key_there_must_be_a_server(bench: Bench, monkeypatch: pytest.MonkeyPatch):

@@ -26,15 +26,16 @@ class LlmService:
     def ask(self, left: list[str], right: list[str]) -> Reply:
         """Return the answers to pairs: those on disk, and the others from the server, each way round if asked."""
         pairs = list(zip(left, right, strict=True))
-        cost = 0.0
+        cost, wrong = 0.0, ""
         for wanted in self._wanted(pairs):
             try:
-                cost += self._buy(wanted)
+                charged, fault = self._buy(wanted)
             except ServiceFailed as error:
                 error.cost += cost
                 raise
+            cost, wrong = cost + charged, wrong or fault
         answers = [self.known(texts) for texts in pairs]
-        return Reply([one or "no answer" for one in answers], cost)
+        return Reply([one or "no answer" for one in answers], cost, wrong)
 
     def known(self, texts: Texts) -> Answer | None:
         """Return the answer to a pair that is on disk; None if there is none."""
@@ -78,8 +79,8 @@ class LlmService:
     def _bound(self, request: dict[str, Any]) -> float:
         return self.config.cost(*most_tokens(request))
 
-    def _buy(self, pairs: list[Texts]) -> float:
-        """Send one request, write its raw answer, and return its cost."""
+    def _buy(self, pairs: list[Texts]) -> tuple[float, str]:
+        """Send one request, write its raw answer, and return its cost and what is wrong with it; "" if nothing."""
         request, keys = self.prompts.request(pairs), [self.prompts.key(texts) for texts in pairs]
         try:
             reply = self.client.complete(request, self._bound(request))
@@ -101,7 +102,7 @@ class LlmService:
         self.store.add(RawAnswer(reply.model, keys, answers, cost, fatal or wrong, request, reply.raw))
         if fatal or not any(answers):
             raise ServiceFailed(fatal or wrong, cost, fatal=bool(fatal))
-        return cost
+        return cost, wrong
 
     def _price(self, request: dict[str, Any], reply: Completion) -> tuple[float, str]:
         """Return the cost of a reply, and what is wrong if it is more than the bound by which --max-cost was kept."""
