@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -76,9 +76,9 @@ class RunProcess:
 
 @contextmanager
 def run_process_of(
-    server: LlmServer, folder: Path, *options: str, dies_after: int = 0, **environment: str
+    server: LlmServer, folder: Path, options: Sequence[str], environment: Mapping[str, str], dies_after: int = 0
 ) -> Iterator[RunProcess]:
-    """Start jobs.run in a folder that has a task, and kill it at the end. dies_after: as of the program."""
+    """Start jobs.run in a folder that has a task, and kill it at the end. dies_after: COUNT of the program."""
     start = [str(Path(__file__)), str(dies_after)] if dies_after else ["-m", "jobs.run"]
     process = RunProcess([*start, *SMALL, "--llm.base-url", server.url, *options], folder, environment)
     try:

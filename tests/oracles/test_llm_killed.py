@@ -20,6 +20,7 @@ PRICE = 2.0, 8.0
 PAIR = (TOKENS[0] * PRICE[0] + TOKENS[1] * PRICE[1]) / 1e6
 PER_CALL, AT_ONCE = 4, 2
 OPTIONS = ("--llm.input-price", "2", "--llm.output-price", "8", "--calls-at-once", str(AT_ONCE), "--max-cost", "1")
+ENVIRONMENT = {"OPENAI_API_KEY": KEY}
 
 
 def stored(place: Path) -> set[Texts]:
@@ -31,7 +32,7 @@ def stored(place: Path) -> set[Texts]:
 def killed(server: LlmServer, place: Path, *plan: str) -> set[Texts]:
     """Kill a run when two of its calls stall, and return the pairs of these calls."""
     server.plan.extend(plan)
-    with run_process_of(server, place, *OPTIONS, OPENAI_API_KEY=KEY) as process:
+    with run_process_of(server, place, OPTIONS, ENVIRONMENT) as process:
         process.await_stalls(server, AT_ONCE)
     return {texts for body in server.asked[-AT_ONCE:] for texts in pairs_of(body)}
 
@@ -43,13 +44,13 @@ def test_a_run_that_is_killed_while_it_buys_buys_no_stored_answer_again(make_tas
         under_way = killed(server, tmp_path, "", "", "stall", "stall")
         assert len(stored(tmp_path)) == 2 * PER_CALL
         # It buys the rest of round 1, and ends when the last raw answer is written, before its labels count.
-        with run_process_of(server, tmp_path, *OPTIONS, dies_after=2, OPENAI_API_KEY=KEY) as process:
+        with run_process_of(server, tmp_path, OPTIONS, ENVIRONMENT, dies_after=2) as process:
             assert process.end() == -signal.SIGKILL, process.printed
         assert len(stored(tmp_path)) == PAIRS[0]
         # In round 2, of which one call is answered.
         under_way |= killed(server, tmp_path, "", "stall", "stall")
         assert len(stored(tmp_path)) == PAIRS[0] + PER_CALL
-        with run_process_of(server, tmp_path, *OPTIONS, OPENAI_API_KEY=KEY) as process:
+        with run_process_of(server, tmp_path, OPTIONS, ENVIRONMENT) as process:
             assert process.end() == 0, process.printed
     assert len(under_way) == 2 * AT_ONCE * PER_CALL
     assert Counter(server.pairs) == Counter([*stored(tmp_path), *under_way])
