@@ -71,6 +71,10 @@ class Service(Protocol):
         """Return the cost of a call of so many pairs that returned this cost, and learn from it."""
         ...
 
+    def expire(self, pairs: Sequence[Texts], cost: float) -> None:
+        """Note that a call with these pairs has not ended in time and is charged with this cost; it may still end."""
+        ...
+
     def seconds_between(self, pairs: Sequence[Texts]) -> float:
         """Return the seconds from the start of a call with these pairs to that of the next call."""
         ...

@@ -22,7 +22,6 @@ from al_ray.core.labels import NO, OPEN, UNSURE, YES, Batch, make_answers
 from al_ray.core.pairs import as_pairs
 from al_ray.core.progress import no_progress
 from al_ray.core.task import Task
-from al_ray.oracles import function
 from al_ray.oracles.llm.client import _retry_after, refuse_url
 from al_ray.oracles.llm.oracle import LlmOracle
 from al_ray.oracles.llm.prompt import Prompts, most_tokens, read_content
@@ -196,24 +195,6 @@ def test_the_key_is_not_in_what_is_kept_of_a_round_that_went_well(bench: Bench):
 def test_another_model_is_accepted_when_it_is_named(bench: Bench):
     bench.server.reset("", "model other", "model other")
     assert bench.buy({"accept_model": "other"}) == LABELS
-
-
-def test_a_request_without_an_answer_in_time_is_charged_with_its_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch):
-    """The time of the first request is over as soon as the server stalls it."""
-    stalled = list[bool]()
-
-    class Stalled(function.Calls[Any]):
-        def start(self, request: Any, function: Any, seconds: float) -> None:
-            super().start(request, function, 1e9 if stalled else 0.0)
-            if not stalled:
-                stalled.append(bench.server.stalling.acquire(timeout=600))
-
-    monkeypatch.setattr(function, "Calls", Stalled)
-    bench.server.reset("stall")
-    assert bench.buy() == LABELS
-    assert len(bench.server.asked) == 4
-    most = most_tokens(bench.server.asked[0])
-    assert bench.cost == pytest.approx((most[0] * PRICE[0] + most[1] * PRICE[1]) / 1e6 + COUNT * PAIR)
 
 
 @pytest.mark.parametrize("calls_at_once", [1, 3])
