@@ -169,6 +169,14 @@ def test_the_message_counts_the_pairs_that_were_answered(fault: str, bench: Benc
         bench.buy(retries=0)
 
 
+def test_pairs_of_the_same_texts_are_asked_once(bench: Bench):
+    one, other = bench.texts[:2]
+    reply = bench.oracle(bench.journal()).service.ask(*map(list, zip(one, other, one, strict=True)))
+    assert bench.server.pairs == [one, other]
+    assert reply.answers == [(TRUTH[place], 0.75) for place in (0, 1, 0)]
+    assert reply.cost == pytest.approx(2 * PAIR)
+
+
 def test_a_server_that_cannot_be_reached_costs_nothing(bench: Bench):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -96,9 +96,12 @@ class LlmService:
         return [self.prompts.key(way) for way in ways]
 
     def _wanted(self, pairs: Sequence[Texts]) -> Iterator[list[Texts]]:
-        """Yield the pairs of each request that is to be sent: one way round, then the other."""
+        """Yield the pairs of each request that is to be sent: one way round, then the other.
+
+        Pairs with the same texts are one.
+        """
         for reverse in range(1 + self.both):
-            ways = [_reverse(texts) if reverse else texts for texts in pairs]
+            ways = dict.fromkeys(_reverse(texts) if reverse else texts for texts in pairs)
             wanted = [texts for texts in ways if self.store.answer(self.prompts.key(texts)) is None]
             if wanted:
                 yield wanted
