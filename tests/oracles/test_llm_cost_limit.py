@@ -74,6 +74,8 @@ def bench(make_task, tmp_path_factory) -> Iterator[Bench]:
 )
 # What was bought and not stored in the ledger counts in the next process: there is room for 5 pairs one by one.
 @example((2.0, 8.0), ALL_TOKENS, False, 5.5 / COUNT, [Session(1.0, 1, 1, (), 1), Session(1.0, 1, 1, (), None)])
+# The first order of a call is charged though its second one fails: there is room for 11 requests.
+@example((2.0, 8.0), ALL_TOKENS, True, 5.55 / COUNT, [Session(1.0, 1, 1, ("", "500"), None)])
 @settings(max_examples=25)
 def test_max_cost_holds_whatever_fails_and_no_answer_is_bought_twice(
     bench: Bench,
