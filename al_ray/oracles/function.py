@@ -206,15 +206,18 @@ class CallableOracle:
         unread, nothing = np.full(pairs, OPEN, dtype=np.uint8), np.full(pairs, np.nan)
         if not outcome.ended:
             wrong = f"no answer within {self.config.call_timeout:g} s (--call-timeout)"
-            return CallResult(unread, nothing, self._due(request), wrong)
+            due = self._due(request)
+            self.service.expire(request.texts, due)
+            return CallResult(unread, nothing, due, wrong)
         if isinstance(error := outcome.error, ServiceFailed):
             return CallResult(unread, nothing, error.cost, str(error), fatal=error.fatal, wait=error.wait)
         if outcome.error is not None:
             return CallResult(unread, nothing, 0.0, f"{type(outcome.error).__name__}: {outcome.error}"[:500])
-        reply, cost = outcome.value, None
+        reply, cost, reason = outcome.value, None, ""
         if isinstance(reply, Reply):
-            reply, cost = reply.answers, reply.cost
+            reply, cost, reason = reply.answers, reply.cost, reply.wrong
         labels, confidences, wrong = read_reply(reply, pairs)
+        wrong = wrong and (reason or wrong)
         at = int(np.argmax(labels == OPEN))
         if cost is not None and (not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf")):
             wrong = f"it returned the cost {SHORT.repr(cost)}, not a number from 0, or None"
@@ -258,6 +261,9 @@ class FunctionService:
             cost = pairs * (self.config.cost_per_pair or 0.0)
         self.price, self.priced = max(self.price, cost / pairs), True
         return cost
+
+    def expire(self, pairs: Sequence[Texts], cost: float) -> None:
+        """Do nothing: what a call cost is known from the ledger alone."""
 
     def seconds_between(self, pairs: Sequence[Texts]) -> float:
         """Return the seconds between calls that --calls-per-minute asks for."""

@@ -22,10 +22,14 @@ SHORT.maxstring = SHORT.maxother = 60
 
 @dataclass(frozen=True)
 class Reply:
-    """Answers to the pairs of a call, and its cost in the currency of --max-cost (None: --cost-per-pair each)."""
+    """Answers to the pairs of a call, and its cost in the currency of --max-cost (None: --cost-per-pair each).
+
+    wrong: why an answer is unreadable, for the message; by default the message quotes the answer.
+    """
 
     answers: Sequence[object]
     cost: float | None = None
+    wrong: str = ""
 
 
 class ServiceFailed(Exception):
@@ -65,6 +69,10 @@ class Service(Protocol):
 
     def charge(self, cost: float | None, pairs: int) -> float:
         """Return the cost of a call of so many pairs that returned this cost, and learn from it."""
+        ...
+
+    def expire(self, pairs: Sequence[Texts], cost: float) -> None:
+        """Note that a call with these pairs has not ended in time and is charged with this cost; it may still end."""
         ...
 
     def seconds_between(self, pairs: Sequence[Texts]) -> float:

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,8 +19,9 @@ Texts = tuple[str, str]
 class LlmServer(ThreadingHTTPServer):
     """Answers chat completions; the next word of `plan`, if there is one, spoils an answer.
 
-    asked: the bodies of all requests; keys: the header of each. released: ends stalled calls; stalling: acquired once
-    for each call that began to stall.
+    asked: the bodies of all requests; keys: the header of each. tokens: how many of a prompt and of an answer a request
+    takes. billed: those of each request that was not refused; answered: the pairs with a readable answer in a reply
+    that was sent whole. released: ends stalled calls; stalling: acquired once for each call that began to stall.
     """
 
     daemon_threads, block_on_close = True, False
@@ -33,6 +34,8 @@ class LlmServer(ThreadingHTTPServer):
 
     def reset(self, *plan: str) -> None:
         self.plan, self.asked, self.keys = deque(plan), list[dict[str, Any]](), list[str]()
+        self.tokens: Callable[[Mapping[str, Any]], tuple[int, int]] = usual_tokens
+        self.billed, self.answered = list[tuple[int, int]](), list[Texts]()
 
     @property
     def url(self) -> str:
@@ -46,6 +49,16 @@ class LlmServer(ThreadingHTTPServer):
 
 def pairs_of(body: Mapping[str, Any]) -> list[Texts]:
     return [(one["left"], one["right"]) for one in json.loads(body["messages"][-1]["content"])]
+
+
+def usual_tokens(body: Mapping[str, Any]) -> tuple[int, int]:
+    return TOKENS[0] * len(pairs_of(body)), TOKENS[1] * len(pairs_of(body))
+
+
+def answered_pairs(pairs: list[Texts], fault: str) -> list[Texts]:
+    """The pairs with a readable answer in the reply to a request that goes wrong in this way."""
+    part = {"": pairs, "no usage": pairs, "few": pairs[:-1], "word": pairs[1:]}
+    return part.get(fault, [])
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -66,10 +79,14 @@ class Handler(BaseHTTPRequestHandler):
             said = {"error": {"message": f"no: {self.headers['Authorization']} and sk-pl****cdef", "type": "x"}}
             self.reply(int(status), json.dumps(said), {"Retry-After": wait} if wait else {})
             return
+        tokens = (TOKENS[0], 10**6) if fault == "dear" else server.tokens(body)
+        with server.lock:
+            server.billed.append(tokens)
+            server.answered += answered_pairs(pairs_of(body), fault)
         if fault == "drop":
             self.close_connection = True
             return
-        self.reply(200, completion(server, body, fault), {}, cut=fault == "cut")
+        self.reply(200, completion(server, body, fault, tokens), {}, cut=fault == "cut")
 
     def reply(self, status: int, text: str, headers: Mapping[str, str], cut: bool = False) -> None:
         content = text.encode()
@@ -86,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-def completion(server: LlmServer, body: Mapping[str, Any], fault: str) -> str:
+def completion(server: LlmServer, body: Mapping[str, Any], fault: str, tokens: tuple[int, int]) -> str:
     pairs = pairs_of(body)
     answers = [
         {"pair": number, "answer": server.truth[texts], "confidence": 0.75} for number, texts in enumerate(pairs, 1)
@@ -101,16 +118,13 @@ def completion(server: LlmServer, body: Mapping[str, Any], fault: str) -> str:
     message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
     if fault == "refusal":
         message |= {"content": None, "refusal": f"I cannot ({KEY})"}
-    usage = {"prompt_tokens": TOKENS[0] * len(pairs), "completion_tokens": TOKENS[1] * len(pairs)}
-    if fault == "dear":
-        usage["completion_tokens"] = 10**6
     reply: dict[str, Any] = {
         "id": "1",
         "object": "chat.completion",
         "created": 0,
         "model": fault.removeprefix("model ") if fault.startswith("model ") else MODEL,
         "choices": [{"index": 0, "finish_reason": "length" if fault == "malformed" else "stop", "message": message}],
-        "usage": usage,
+        "usage": {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]},
         # It must not reach a file.
         "echo": server.keys[-1],
     }

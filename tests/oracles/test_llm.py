@@ -22,7 +22,6 @@ from al_ray.core.labels import NO, OPEN, UNSURE, YES, Batch, make_answers
 from al_ray.core.pairs import as_pairs
 from al_ray.core.progress import no_progress
 from al_ray.core.task import Task
-from al_ray.oracles import function
 from al_ray.oracles.llm.client import _retry_after, refuse_url
 from al_ray.oracles.llm.oracle import LlmOracle
 from al_ray.oracles.llm.prompt import Prompts, most_tokens, read_content
@@ -163,6 +162,21 @@ def test_it_stops_when_asking_again_does_not_help_and_the_key_is_nowhere(
     assert len(bench.server.asked) == len(plan)
 
 
+@pytest.mark.parametrize("fault", ["few", "word"])
+def test_the_message_counts_the_pairs_that_were_answered(fault: str, bench: Bench):
+    bench.server.reset(fault)
+    with pytest.raises(OracleFailed, match="--oracle llm: the model answered 3 of 4 pairs"):
+        bench.buy(retries=0)
+
+
+def test_pairs_of_the_same_texts_are_asked_once(bench: Bench):
+    one, other = bench.texts[:2]
+    reply = bench.oracle(bench.journal()).service.ask(*map(list, zip(one, other, one, strict=True)))
+    assert bench.server.pairs == [one, other]
+    assert reply.answers == [(TRUTH[place], 0.75) for place in (0, 1, 0)]
+    assert reply.cost == pytest.approx(2 * PAIR)
+
+
 def test_a_server_that_cannot_be_reached_costs_nothing(bench: Bench):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -189,52 +203,6 @@ def test_the_key_is_not_in_what_is_kept_of_a_round_that_went_well(bench: Bench):
 def test_another_model_is_accepted_when_it_is_named(bench: Bench):
     bench.server.reset("", "model other", "model other")
     assert bench.buy({"accept_model": "other"}) == LABELS
-
-
-def test_a_wait_that_the_server_asks_for_holds_for_every_request(bench: Bench, monkeypatch: pytest.MonkeyPatch):
-    """By a clock of the test's own: the second request starts 30 s after the reply to the first, not after a second."""
-    now = [0.0]
-    starts: list[float] = []
-
-    class Clocked(function.Calls[Any]):
-        def start(self, request: Any, function: Any, seconds: float) -> None:
-            starts.append(now[0])
-            super().start(request, function, 1e9)
-
-        def wait(self, until: float = float("inf")) -> Any:
-            if not self.running:
-                now[0] = max(now[0], until)
-                return None
-            return super().wait()
-
-    monkeypatch.setattr(function, "Calls", Clocked)
-    monkeypatch.setattr(function, "monotonic", lambda: now[0])
-    bench.server.reset("429 after 30")
-    assert bench.buy() == LABELS
-    assert starts == [0, 30, 30, 30]
-    bench.folder = bench.folder / "limited"
-    starts.clear()
-    now[0] = 0.0
-    bench.buy({"requests_per_minute": 6})
-    assert starts == [0, 10, 20]
-
-
-def test_a_request_without_an_answer_in_time_is_charged_with_its_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch):
-    """The time of the first request is over as soon as the server stalls it."""
-    stalled = list[bool]()
-
-    class Stalled(function.Calls[Any]):
-        def start(self, request: Any, function: Any, seconds: float) -> None:
-            super().start(request, function, 1e9 if stalled else 0.0)
-            if not stalled:
-                stalled.append(bench.server.stalling.acquire(timeout=600))
-
-    monkeypatch.setattr(function, "Calls", Stalled)
-    bench.server.reset("stall")
-    assert bench.buy() == LABELS
-    assert len(bench.server.asked) == 4
-    most = most_tokens(bench.server.asked[0])
-    assert bench.cost == pytest.approx((most[0] * PRICE[0] + most[1] * PRICE[1]) / 1e6 + COUNT * PAIR)
 
 
 @pytest.mark.parametrize("calls_at_once", [1, 3])
@@ -397,6 +365,17 @@ def test_a_bad_url_is_refused_without_being_repeated(url: str):
     with pytest.raises(BadOption, match=r"--llm\.base-url") as refusal:
         refuse_url(url, "--llm.base-url")
     assert url not in str(refusal.value)
+
+
+@pytest.mark.parametrize("key", ["sk-…abc", "sk-abc\ndef", "sk-ábc"])
+def test_a_key_that_no_header_can_hold_is_refused_before_a_request(
+    key: str, bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(BadOption, match="OPENAI_API_KEY has characters that no key has") as refusal:
+        bench.buy()
+    assert key not in str(refusal.value)
+    assert bench.server.asked == []
 
 
 def test_without_a_key_there_must_be_a_server(bench: Bench, monkeypatch: pytest.MonkeyPatch):

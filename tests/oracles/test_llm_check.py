@@ -92,6 +92,36 @@ def test_the_run_stops_where_the_model_disagrees_and_people_win(bench: Bench):
     assert len(bench.server.pairs) == COUNT
 
 
+def test_of_a_disputed_pair_the_label_of_people_counts_and_the_check_says_who_said_what(bench: Bench):
+    people = ["yes", "no", "no", "no", "unsure", "yes"]
+    rows = answered(bench, people)
+    # The model differs on the second pair.
+    said = {bench.texts[row]: word for row, word in zip(rows, ["yes", "yes", *people[2:]], strict=True)}
+    truth, bench.server.truth = bench.server.truth, {**bench.server.truth, **said}
+    try:
+        labels = bench.buy({"check_with": CHECKED, "least_kappa": -1.0})
+    finally:
+        bench.server.truth = truth
+    codes = {"yes": YES, "no": NO, "unsure": UNSURE}
+    assert [labels[row] for row in rows] == [codes[word] for word in people]
+    assert len(bench.server.pairs) == len(set(bench.server.pairs)) == COUNT
+    content = json.loads((bench.folder / "check" / "check.json").read_text())
+    (left,), (right,) = bench.task.ids_of(bench.batch.pairs[[rows[1]]])
+    assert content["disputed"] == [{"left_id": left, "right_id": right, "people": "no", "model": "yes"}]
+    # Rows: people said no, yes, unsure. Columns: the model did.
+    assert content["table"] == [[2, 1, 0], [0, 2, 0], [0, 0, 1]]
+    assert content["agreement"] == pytest.approx(5 / 6)
+    # By chance (3 * 2 + 2 * 3 + 1 * 1) / 36 = 13/36 agree: (30/36 - 13/36) / (1 - 13/36).
+    assert content["kappa"]["value"] == pytest.approx(17 / 23)
+    shares = {(word, name): one["value"] for word, both in content["classes"].items() for name, one in both.items()}
+    # Of 3 that the model calls yes 2 are, and it finds both; of 3 that are no it finds 2, and calls no other one no.
+    assert shares == pytest.approx(
+        {("yes", "precision"): 2 / 3, ("yes", "recall"): 1, ("no", "precision"): 1, ("no", "recall"): 2 / 3}
+    )
+    by = [(piece.by, row) for piece in bench.journal().ledger.answers(1) for row in piece.rows.tolist()]
+    assert ("people", rows[1]) in by
+
+
 def test_one_label_for_all_tells_nothing(bench: Bench):
     answered(bench, ["yes"] * CHECKED)
     truth, bench.server.truth = bench.server.truth, dict.fromkeys(bench.server.truth, "yes")

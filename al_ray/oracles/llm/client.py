@@ -46,7 +46,7 @@ class Client:
     """Sends requests to the endpoint of a language model."""
 
     def __init__(self, config: LlmConfig, seconds: float) -> None:
-        """Read the key from the environment; BadOption if it or the package openai is missing, or for a bad URL.
+        """Read the key from the environment; BadOption if it or the package openai is missing, or it or a URL is bad.
 
         seconds: time limit of a request.
         """
@@ -54,6 +54,9 @@ class Client:
         refuse_url(base_url, "--llm.base-url" if config.base_url else f"the environment variable {URL}")
         refuse_missing("--oracle llm", "openai", INSTALL)
         self._key = os.environ.get(KEY, "").strip()
+        # No header can hold it: each request would fail, and look as if it had been sent.
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise BadOption(f"the key in the environment variable {KEY} has characters that no key has; copy it again")
         if not self._key and base_url is None:
             raise BadOption(f"--oracle llm needs a key in the environment variable {KEY}, or --llm.base-url (or {URL})")
         self._openai = import_module("openai")

@@ -1,6 +1,8 @@
 """A language model as a service that CallableOracle asks (oracles/replies.py): prompts, prices, rates, raw answers."""
 
+import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from al_ray.core.config.llm import LlmConfig
@@ -8,6 +10,15 @@ from al_ray.oracles.llm.client import Client, Completion
 from al_ray.oracles.llm.prompt import Answer, Prompts, both_ways, most_tokens, read_content
 from al_ray.oracles.llm.store import AnswerStore, RawAnswer
 from al_ray.oracles.replies import Reply, ServiceFailed, Texts
+
+
+@dataclass
+class RunningCall:
+    """A call under way: the cost of its raw answers, and whether it has expired, which charged it with its bound."""
+
+    cost: float = 0.0
+    expired: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class LlmService:
@@ -22,19 +33,23 @@ class LlmService:
         self.config, self.client, self.store = config, client, store
         self.both, self.name = config.both_orders and symmetric, f"llm:{config.model}"
         self.prompts = Prompts(config)
+        # The last call with these pairs; a dict is written and read by several threads, one operation at a time.
+        self._running = dict[tuple[Texts, ...], RunningCall]()
 
     def ask(self, left: list[str], right: list[str]) -> Reply:
         """Return the answers to pairs: those on disk, and the others from the server, each way round if asked."""
         pairs = list(zip(left, right, strict=True))
-        cost = 0.0
+        call, cost, wrong = RunningCall(), 0.0, ""
+        self._running[tuple(pairs)] = call
         for wanted in self._wanted(pairs):
             try:
-                cost += self._buy(wanted)
+                charged, fault = self._buy(wanted, call)
             except ServiceFailed as error:
                 error.cost += cost
                 raise
+            cost, wrong = cost + charged, wrong or fault
         answers = [self.known(texts) for texts in pairs]
-        return Reply([one or "no answer" for one in answers], cost)
+        return Reply([one or "no answer" for one in answers], cost, wrong)
 
     def known(self, texts: Texts) -> Answer | None:
         """Return the answer to a pair that is on disk; None if there is none."""
@@ -52,6 +67,19 @@ class LlmService:
         assert cost is not None
         return cost
 
+    def expire(self, pairs: Sequence[Texts], cost: float) -> None:
+        """Write that a call has not ended in time, with the part of its cost that no raw answer has yet.
+
+        Later raw answers of the call cost nothing more: all files together cost what the ledger counts.
+        """
+        requests = self.requests(pairs)
+        keys = [key for texts in pairs for key in self._keys(texts)]
+        call = self._running.get(tuple(pairs), RunningCall())
+        with call.lock:
+            call.expired, rest = True, max(0.0, cost - call.cost)
+            request = requests[0] if requests else {}
+            self.store.add(RawAnswer("", keys, [None] * len(keys), rest, "no answer in time", request, None))
+
     def seconds_between(self, pairs: Sequence[Texts]) -> float:
         """Return the seconds that the limits of requests and of tokens a minute ask for after these pairs."""
         requests = [self.prompts.request(wanted) for wanted in self._wanted(pairs)]
@@ -68,9 +96,12 @@ class LlmService:
         return [self.prompts.key(way) for way in ways]
 
     def _wanted(self, pairs: Sequence[Texts]) -> Iterator[list[Texts]]:
-        """Yield the pairs of each request that is to be sent: one way round, then the other."""
+        """Yield the pairs of each request that is to be sent: one way round, then the other.
+
+        Pairs with the same texts are one.
+        """
         for reverse in range(1 + self.both):
-            ways = [_reverse(texts) if reverse else texts for texts in pairs]
+            ways = dict.fromkeys(_reverse(texts) if reverse else texts for texts in pairs)
             wanted = [texts for texts in ways if self.store.answer(self.prompts.key(texts)) is None]
             if wanted:
                 yield wanted
@@ -78,14 +109,22 @@ class LlmService:
     def _bound(self, request: dict[str, Any]) -> float:
         return self.config.cost(*most_tokens(request))
 
-    def _buy(self, pairs: list[Texts]) -> float:
-        """Send one request, write its raw answer, and return its cost."""
+    def _add(self, raw: RawAnswer, call: RunningCall) -> None:
+        """Write a raw answer of a call; it costs nothing more if the call has expired."""
+        with call.lock:
+            raw = replace(raw, cost=0.0) if call.expired else raw
+            call.cost += raw.cost
+            self.store.add(raw)
+
+    def _buy(self, pairs: list[Texts], call: RunningCall) -> tuple[float, str]:
+        """Send one request, write its raw answer, and return its cost and what is wrong with it; "" if nothing."""
         request, keys = self.prompts.request(pairs), [self.prompts.key(texts) for texts in pairs]
         try:
             reply = self.client.complete(request, self._bound(request))
         except ServiceFailed as failure:
             if failure.cost:
-                self.store.add(RawAnswer("", keys, [None] * len(pairs), failure.cost, str(failure), request, None))
+                nothing = [None] * len(pairs)
+                self._add(RawAnswer("", keys, nothing, failure.cost, str(failure), request, None), call)
             raise
         answers, wrong = read_content(reply.content, len(pairs))
         if reply.cut_off and wrong:
@@ -98,10 +137,10 @@ class LlmService:
         fatal = fatal or self._other_model(reply.model)
         if reply.refusal or fatal:
             answers = [None] * len(pairs)
-        self.store.add(RawAnswer(reply.model, keys, answers, cost, fatal or wrong, request, reply.raw))
+        self._add(RawAnswer(reply.model, keys, answers, cost, fatal or wrong, request, reply.raw), call)
         if fatal or not any(answers):
             raise ServiceFailed(fatal or wrong, cost, fatal=bool(fatal))
-        return cost
+        return cost, wrong
 
     def _price(self, request: dict[str, Any], reply: Completion) -> tuple[float, str]:
         """Return the cost of a reply, and what is wrong if it is more than the bound by which --max-cost was kept."""
