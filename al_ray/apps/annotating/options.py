@@ -24,8 +24,8 @@ class PageOptions:
     """File whose only line is the token that people enter to sign in. Default: the environment variable AL_RAY_TOKEN;
     without both, whoever reaches the address may label."""
     question: str | None = None
-    """What people are asked about each pair: Are these the same product, for example. Default: as before, else Do these
-    two match?"""
+    """What people are asked about each pair, such as "Are these the same product?". Default: as before, else "Do these
+    two match?"."""
     overlap: Annotated[float | None, Between(0, 1)] = None
     """Share of the pairs that two people answer, so that their agreement is measured. Default: as before, else 0."""
     lease_minutes: Annotated[float, Between(0.1, 1440)] = 10.0
