@@ -31,6 +31,8 @@ def test_only_the_nearest_of_each_text_are_compared(ran, monkeypatch, capsys, tm
     assert "3 nearest alone" in (tmp_path / "1/matches.html").read_text(encoding="utf-8")
 
 
+# tests/search holds the same of the searches alone, in seconds.
+@pytest.mark.slow
 def test_with_as_many_neighbours_as_texts_the_matches_are_those_of_exact_search(ran, monkeypatch, tmp_path):
     run, task = ran
     for rule in ("all --at-score 0.5", "best", "one-to-one --at-score 0.5", *(["mutual"] if task.symmetric else [])):
