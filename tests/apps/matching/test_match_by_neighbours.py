@@ -3,6 +3,8 @@
 import json
 from collections import Counter
 
+import pytest
+
 from al_ray.core.task import Task
 from tests.apps.matching.test_match_job import do, labelled, ran, refused, scores_by_loops, tables, written
 
