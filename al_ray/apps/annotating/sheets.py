@@ -64,8 +64,8 @@ class Sheet:
     """Pairs that people are to label.
 
     key: of the sheet, unique in its folder: the codes of its pairs begin with it. cosines: by code, of the pairs for
-    which one is known. elsewhere: codes of pairs that have an answer in another file. number: of the round, 0 without
-    one. recorder: None if labels are read from the files whenever they are needed.
+    which one is known. elsewhere: codes of pairs that have an answer in another file. recorder: None if labels are read
+    from the files whenever they are needed.
     """
 
     key: str
@@ -73,7 +73,6 @@ class Sheet:
     folder: Path
     stem: str
     pairs: Mapping[str, SheetPair]
-    number: int = 0
     seed: int = 0
     cosines: Mapping[str, float] = field(default_factory=dict[str, float])
     elsewhere: frozenset[str] = frozenset()
@@ -235,7 +234,7 @@ class RunSheets:
         elsewhere -= read_page_answers(log_path(folder, BATCH)).touched
         recorder = RoundRecorder(ledger, number, codes)
         cosines = by_code(codes, batch.cosines)
-        return Sheet(key, title, folder, BATCH, pairs, number, self.seed, cosines, frozenset(elsewhere), recorder)
+        return Sheet(key, title, folder, BATCH, pairs, self.seed, cosines, frozenset(elsewhere), recorder)
 
     def _check(self, known: Container[str]) -> Iterator[Sheet]:
         folder = cast(Path, self.run.path / check.FOLDER)
@@ -247,4 +246,4 @@ class RunSheets:
             return
         pairs = read_sheet_pairs(folder / f"{BATCH}.json")
         title, elsewhere = "check of the language model", answered_elsewhere(folder, BATCH, pairs)
-        yield Sheet(key, title, folder, BATCH, pairs, number, self.seed, {}, elsewhere, recorder)
+        yield Sheet(key, title, folder, BATCH, pairs, self.seed, {}, elsewhere, recorder)

@@ -32,4 +32,4 @@ class AuditSheets:
         if [*pairs] != codes:
             raise BadFile(f"{self.path / STEM}.json holds other pairs than {KEY} beside it; restore both")
         elsewhere = answered_elsewhere(self.path, STEM, pairs)
-        yield Sheet(LETTER, "audit", self.path, STEM, pairs, 0, 0, by_code(codes, drawn.cosines), elsewhere)
+        yield Sheet(LETTER, "audit", self.path, STEM, pairs, 0, by_code(codes, drawn.cosines), elsewhere)
