@@ -60,6 +60,8 @@ OF_OPTIONS = [
     (f"{MATCH} --recall 0.5", "--at-boundary and --recall are two cutoffs; give one of them"),
     (f"{MATCH} --at-score nan", "--at-score is nan"),
     (f"{MATCH} --at-score -2.1", "--at-score is -2.1; give at least -2"),
+    (f"{MATCH} --at-cosine 1.01", "--at-cosine is 1.01; give at most 1"),
+    (f"{MATCH} --at-cosine 0.5", "--at-cosine and --at-boundary are two cutoffs; give one of them"),
     (f"{MATCH} --at-p 1.5", "--at-p is 1.5; give at most 1"),
     (f"{MATCH} --precision -0.1", "--precision is -0.1; give at least 0"),
     (f"{MATCH} --recall 95", "--recall is 95.0; give at most 1"),

@@ -34,6 +34,8 @@ def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignmen
     """
     if options.at_score is not None:
         return Cutoff(options.at_score, options.most, f"--at-score {options.at_score:g}")
+    if options.at_cosine is not None:
+        return Cutoff(_cosine(options.at_cosine, model), options.most, f"--at-cosine {options.at_cosine:g}")
     if options.at_p is not None:
         return Cutoff(_score_of(options.at_p, model), options.most, f"--at-p {options.at_p:g}")
     if options.at_boundary:
@@ -50,9 +52,21 @@ def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignmen
     stored = f"several thresholds ({', '.join(model.thresholds)})" if model.thresholds else "no threshold"
     raise BadOption(
         f"{model.path} has {stored}, and no cutoff is given: give --precision P, --recall R, --at-p P, --at-score S, "
-        "--at-boundary or --best N, or --assign mutual, which needs none; a threshold is chosen by jobs.evaluate "
+        "--at-cosine C, --at-boundary or --best N, or --assign mutual, which needs none; a threshold is chosen by jobs.evaluate "
         "--threshold-for precision=0.9 or by jobs.audit estimate"
     )
+
+
+def _cosine(cosine: float, model: MatchingModel) -> float:
+    """Return a cosine as the score that it is; BadOption if scores are no cosines."""
+    scorer = model.model.scorer
+    assert scorer is not None
+    if scorer.neighbourhood:
+        raise BadOption(
+            f"--at-cosine: scores of {model.path} are no cosines, as neighbours are part of them "
+            "(docs/neighbourhood.md); give --at-score, or another cutoff"
+        )
+    return cosine
 
 
 def _score_of(p: float, model: MatchingModel) -> float:

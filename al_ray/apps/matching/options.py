@@ -46,6 +46,8 @@ class CutoffOptions:
     at_score: Annotated[float | None, CUTOFF, Between(-2, 2)] = None
     """Lowest score of a match: the cosine, or with --scoring.neighbourhood the cosine less what that
     subtracts."""
+    at_cosine: Annotated[float | None, CUTOFF, Between(-1, 1)] = None
+    """Lowest cosine of a match: --at-score of a model whose scores are cosines, and refused for others."""
     at_p: Annotated[float | None, CUTOFF, Between(0, 1)] = None
     """Lowest probability of a match, of a model whose probabilities were calibrated (docs/audit.md)."""
     at_boundary: Annotated[bool, CUTOFF] = False
@@ -66,8 +68,8 @@ class CutoffOptions:
     def cutoffs(self) -> dict[str, float | None]:
         """Return the options that give a cutoff, by their names on the command line."""
         return {
-            "--at-score": self.at_score, "--at-p": self.at_p, "--at-boundary": self.at_boundary,
-            "--precision": self.precision, "--recall": self.recall,
+            "--at-score": self.at_score, "--at-cosine": self.at_cosine, "--at-p": self.at_p,
+            "--at-boundary": self.at_boundary, "--precision": self.precision, "--recall": self.recall,
         }  # fmt: skip
 
 
