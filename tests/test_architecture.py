@@ -56,7 +56,8 @@ AMONG_APPS = {
     "al_ray.apps.augmentation": {"al_ray.apps.cross_encoder", "al_ray.apps.mining"},
     # It opens models as the other does.
     "al_ray.apps.exporting": {"al_ray.apps.matching", "al_ray.apps.reporting"},
-    "al_ray.apps.matching": {"al_ray.apps.reporting"},
+    # Its suggested pairs are labelled on the page of annotating.
+    "al_ray.apps.matching": {"al_ray.apps.annotating", "al_ray.apps.reporting"},
     "al_ray.apps.paraphrase": {"al_ray.apps.mining", "al_ray.apps.reporting"},
     "al_ray.apps.grid": {"al_ray.apps.reporting"},
     "al_ray.apps.serving": {"al_ray.apps.http", "al_ray.apps.matching"},

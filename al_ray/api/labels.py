@@ -11,6 +11,8 @@ import numpy as np
 
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.api.runs import Run
+from al_ray.apps.matching.drift.folder import read_suggested_labels
+from al_ray.apps.matching.folder import RECORD
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import OPEN, WORDS, YES, Batch, Labelled, make_answers
 from al_ray.core.pairs import Pairs
@@ -78,9 +80,10 @@ def import_labels(
     """Add the labels of a table or of another run that a run lacks as its next round.
 
     `al_ray.run` with as many rounds trains on them. run: a run folder, or a new folder, which needs the task.
-    labels: a table, or a run folder, also of another task: its labels of pairs whose texts have the same ids and are
-    the same here. columns: of a table, two ids and the label (1/0, yes/no, unsure), or two ids of matches. table: the
-    format of the table, and what to do with bad rows. A label that contradicts the run's is a bad row.
+    labels: a table; or a run folder, also of another task: its labels of pairs whose texts have the same ids and are
+    the same here; or a folder of matches: the answers to its suggested pairs. columns: of a table, two ids and the
+    label (1/0, yes/no, unsure), or two ids of matches. table: the format of the table, and what to do with bad rows. A
+    label that contradicts the run's is a bad row.
 
     Examples:
         >>> labels, columns = folder / "labels.csv", "left_id,right_id,answer"
@@ -121,9 +124,11 @@ def import_labels(
 def _read_labels(
     source: StoragePath, columns: tuple[str, ...], table: TableOptions, task: Task, faults: BadRowLog
 ) -> tuple[LabelTable, dict[str, int]]:
-    """Return the labels of a run or of a table, and counts of those that are left out."""
+    """Return the labels of a run, of suggested pairs or of a table, and counts of those that are left out."""
     if (source / "config.json").exists():
         return labels_of_other_run(source, task)
+    if isinstance(source, Path) and (source / RECORD).exists():
+        return read_suggested_labels(source, task, faults), {}
     if not isinstance(source, Path):
         raise BadOption(f"--labels {source} holds no run, and tables are read from local paths; copy it to one")
     return read_task_labels(source, columns, table.reading, task, faults), {}

@@ -119,15 +119,13 @@ def codes_of(number: int, count: int, dev: bool = False) -> list[str]:
     return [f"{'d' if dev else 'r'}{number:03d}-{row:05d}" for row in range(1, count + 1)]
 
 
-def write_sheets(folder: Path, stem: str, codes: list[str], pairs: Pairs, task: Task) -> None:
-    """Write stem.csv, stem.json and the interface; existing files are never overwritten, for they may hold answers.
+def write_sheets(folder: StoragePath, stem: str, codes: list[str], pairs: Pairs, task: Task) -> None:
+    """Write stem.json, the interface, and stem.csv last; existing files are not overwritten, for they may hold answers.
 
     codes: (n,) for the (n, 2) pairs. Each field of a text has a column.
     """
     sheet, tasks = folder / f"{stem}.csv", folder / f"{stem}.json"
     columns = sheet_columns(task)
-    if not sheet.exists():
-        write_sheet(sheet, codes, pairs, task)
     if not tasks.exists():
         names = ("pair", *(column.variable for column in columns), *IDS)
         lines = _lines(codes, pairs, task)
@@ -135,9 +133,11 @@ def write_sheets(folder: Path, stem: str, codes: list[str], pairs: Pairs, task: 
         write_json(tasks, [{"data": one} for one in data])
     if not (folder / INTERFACE).exists():
         write_text(folder / INTERFACE, interface(columns))
+    if not sheet.exists():
+        _write_sheet(sheet, codes, pairs, task)
 
 
-def write_sheet(sheet: StoragePath, codes: list[str], pairs: Pairs, task: Task) -> None:
+def _write_sheet(sheet: StoragePath, codes: list[str], pairs: Pairs, task: Task) -> None:
     """Write a sheet in which people fill the column label. codes: (n,) for the (n, 2) pairs."""
     file = io.StringIO()
     # The byte-order mark tells spreadsheets that the file is UTF-8.

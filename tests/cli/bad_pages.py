@@ -32,8 +32,8 @@ def write_waiting(here: Path, task: Task) -> None:
 
 
 OF_LINES = [
-    ("", "give --run, the folder of a run, or --audit, the folder of an audit; one of them"),
-    ("--run waiting --audit audit", "give --run, the folder of a run, or --audit, the folder of an audit; one of them"),
+    ("", "give one folder: of a run (--run), of an audit (--audit) or of matches (--matches)"),
+    ("--run waiting --audit audit", "give one folder: of a run (--run), of an audit (--audit) or of matches"),
     ("--run ''", "--run is empty; give a path"),
     ("--run nowhere", "nowhere holds no config.json; give the folder of a run"),
     ("--run s3://nobody/run", "--run s3://nobody/run is a URI; people label in a run folder on a local disk"),
@@ -41,6 +41,8 @@ OF_LINES = [
         "--run run",
         "run has no pair that waits for an answer of people; go on with: python -m jobs.run --out run --config run",
     ),
+    ("--matches nowhere", "nowhere holds no match.json; give --matches the folder that jobs.match wrote"),
+    ("--matches known", "known has no suggested pairs; match with --suggest N, which writes them"),
     ("--audit nowhere", "nowhere holds no audit-key.json; give --audit the folder that jobs.audit sample wrote"),
     ("--audit run", "run holds no audit-key.json; give --audit the folder that jobs.audit sample wrote"),
     ("--audit audit", "audit.json cannot be read as a list of pairs"),

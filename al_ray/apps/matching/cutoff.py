@@ -52,8 +52,8 @@ def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignmen
     stored = f"several thresholds ({', '.join(model.thresholds)})" if model.thresholds else "no threshold"
     raise BadOption(
         f"{model.path} has {stored}, and no cutoff is given: give --precision P, --recall R, --at-p P, --at-score S, "
-        "--at-cosine C, --at-boundary or --best N, or --assign mutual, which needs none; a threshold is chosen by jobs.evaluate "
-        "--threshold-for precision=0.9 or by jobs.audit estimate"
+        "--at-cosine C, --at-boundary or --best N, or --assign mutual, which needs none; a threshold is chosen by "
+        "jobs.evaluate --threshold-for precision=0.9 or by jobs.audit estimate"
     )
 
 

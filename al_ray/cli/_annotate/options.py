@@ -15,5 +15,7 @@ class Options(PageOptions):
     """Folder of a run that waits for people (jobs.run --oracle file or page): its open round is labelled."""
     audit: Path | None = None
     """Folder of an audit (jobs.audit sample): its sample is labelled."""
+    matches: Path | None = None
+    """Folder of matches (jobs.match --suggest N): the suggested pairs are labelled."""
     dry_run: bool = False
     """Check all that is given, print what would be labelled, and stop."""

@@ -1,4 +1,4 @@
-"""Serve the page on which people label a run or an audit, until the process is told to stop."""
+"""Serve the page on which people label pairs of a run, an audit or matches, until the process is told to stop."""
 
 import shlex
 import signal
@@ -14,27 +14,31 @@ from al_ray.apps.annotating.options import remember
 from al_ray.apps.annotating.server import address_in, announced, checked_token, serving
 from al_ray.apps.annotating.sheets import RunSheets, SheetSource
 from al_ray.apps.audit.sheet import AuditSheets
+from al_ray.apps.matching.drift.sheet import SuggestedSheets
+from al_ray.apps.matching.drift.suggestions import use_of_suggestions
+from al_ray.apps.matching.folder import RECORD
 from al_ray.cli._annotate.options import Options
 from al_ray.cli._labels.pipeline import run_line
 from al_ray.cli._run.pipeline import table
 from al_ray.cli._shared.advice import advice
 from al_ray.cli._shared.entry import as_called
 from al_ray.core.config.oracle import oracle_kind
-from al_ray.core.errors import BadOption, FolderInUse
+from al_ray.core.errors import BadOption, FolderInUse, WrongFolder
 from al_ray.core.labels import OPEN
 from al_ray.datasets.task_folder import read_task
 from al_ray.oracles.page_log import log_path, read_page_answers
 from al_ray.runs.run_folder import bound_config, opened
+from al_ray.storage.files import read_json
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath, storage_path
 
 
 def run_command(options: Options) -> None:
     """Serve the page, and print how many pairs have a label when it ends."""
-    if (options.run is None) == (options.audit is None):
-        raise BadOption("give --run, the folder of a run, or --audit, the folder of an audit; one of them")
+    if (options.run, options.audit, options.matches).count(None) != 2:
+        raise BadOption("give one folder: of a run (--run), of an audit (--audit) or of matches (--matches)")
     token = checked_token(options)
-    with _run(options) if options.audit is None else _audit(options.audit) as (folder, source, status):
+    with _opened(options) as (folder, source, status):
         if options.dry_run:
             print(*_plan(source, folder, status), sep="\n")
             return
@@ -68,35 +72,46 @@ def _nothing(folder: Path, status: RunStatus) -> BadOption:
 
 
 @contextmanager
-def _run(options: Options) -> Iterator[tuple[Path, SheetSource, RunStatus]]:
-    """Open a run for the page; FolderInUse with the address of the page that another process serves."""
-    assert options.run is not None
-    run = local_folder(options.run)
-    config = bound_config(run)
+def _opened(options: Options) -> Iterator[tuple[Path, SheetSource, RunStatus]]:
+    """Open what is labelled; FolderInUse with the address of the page that another process serves."""
+    path = options.audit or options.matches or local_folder(options.run)
     try:
-        with opened(run, read_task(storage_path(config.task))) as folder:
-            people = oracle_kind(config.oracle).people
-            command = run_line(run, folder.ledger.rounds, None)
-            rounds = table(folder.complete_rounds()) if folder.last else ""
-            status = RunStatus(rounds=rounds, learnt=(*advice(run),), command=command)
-            yield run, RunSheets(folder, config.seed, people), status
-    except FolderInUse as error:
-        raise FolderInUse(f"{error}{address_in(run)}") from error
-
-
-@contextmanager
-def _audit(path: Path) -> Iterator[tuple[Path, SheetSource, RunStatus]]:
-    """Open an audit for the page."""
-    source = AuditSheets(path)
-    command = as_called(f"python -m jobs.audit estimate --audit {shlex.quote(str(path))}")
-    try:
-        with locked(path):
-            yield path, source, RunStatus(command=command)
+        with _audit(path) if options.audit else _matches(path) if options.matches else _run(path) as (source, status):
+            yield path, source, status
     except FolderInUse as error:
         raise FolderInUse(f"{error}{address_in(path)}") from error
 
 
-def local_folder(run: StoragePath) -> Path:
+@contextmanager
+def _run(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
+    config = bound_config(path)
+    with opened(path, read_task(storage_path(config.task))) as folder:
+        people = oracle_kind(config.oracle).people
+        command = run_line(path, folder.ledger.rounds, None)
+        rounds = table(folder.complete_rounds()) if folder.last else ""
+        status = RunStatus(rounds=rounds, learnt=(*advice(path),), command=command)
+        yield RunSheets(folder, config.seed, people), status
+
+
+@contextmanager
+def _audit(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
+    source = AuditSheets(path)
+    command = as_called(f"python -m jobs.audit estimate --audit {shlex.quote(str(path))}")
+    with locked(path):
+        yield source, RunStatus(command=command)
+
+
+@contextmanager
+def _matches(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
+    if not (path / RECORD).exists():
+        raise WrongFolder(f"{path} holds no {RECORD}; give --matches the folder that jobs.match wrote")
+    source = SuggestedSheets(path)
+    command = as_called(use_of_suggestions(read_json(path / RECORD, ["model"]), path))
+    with locked(path):
+        yield source, RunStatus(command=command)
+
+
+def local_folder(run: StoragePath | None) -> Path:
     """Return the folder of a run; BadOption if it is on an object store."""
     if not isinstance(run, Path):
         raise BadOption(f"--run {run} is a URI; people label in a run folder on a local disk")

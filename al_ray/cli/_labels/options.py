@@ -62,7 +62,8 @@ class Import(Table):
 
     labels: PathOrUri
     """Table of labels: Parquet, CSV, TSV or JSON lines; or a run folder, also of another task, such as that of last
-    month: its labels of pairs whose texts have the same ids and are the same here."""
+    month: its labels of pairs whose texts have the same ids and are the same here; or the folder of jobs.match
+    --suggest N: what people have answered to the suggested pairs."""
     task: PathOrUri | None = None
     """Task folder; required for a new run folder."""
 

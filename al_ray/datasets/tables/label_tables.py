@@ -66,9 +66,12 @@ def read_task_labels(
     path: Path, columns: Sequence[str], reading: TableFormat, task: Task, faults: BadRowLog, split: str = "train"
 ) -> LabelTable:
     """Read labels of pairs of a task's split; see `read_label_table`."""
-    left = _side("left", task.left)
-    sides = left, left if task.symmetric else _side("right", task.right)
-    return read_label_table(path, columns, reading, sides, task.split(split).space, faults)
+    return read_label_table(path, columns, reading, _sides(task), task.split(split).space, faults)
+
+
+def task_labels(sheet: TableRows, task: Task, faults: BadRowLog) -> LabelTable:
+    """Return the labels of rows with the cells left_id, right_id and label; see `read_label_table`."""
+    return _labels_of(sheet, EVERY[:2] + PAIR[2:], _sides(task), task.split("train").space, faults)
 
 
 def read_label_table(
@@ -85,7 +88,17 @@ def read_label_table(
     A row with an empty label is left out before its ids are looked up. Bad rows (see `BadRowLog`): an id that its side
     does not have, a pair that `space` does not hold, and those of `label_rows`. hint: ends the line on unknown ids.
     """
-    sheet = read_table(path, columns, reading, faults)
+    return _labels_of(read_table(path, columns, reading, faults), columns, sides, space, faults, hint)
+
+
+def _labels_of(
+    sheet: TableRows,
+    columns: Sequence[str],
+    sides: tuple[SideTexts, SideTexts],
+    space: PairSpace,
+    faults: BadRowLog,
+    hint: str = "",
+) -> LabelTable:
     names = dict(zip(("left", "right", "label"), columns, strict=False))
     sheet = sheet.with_cells(**{cell: sheet.cells[column] for cell, column in names.items()})
     rows, labelled = len(sheet), ~_unlabelled(sheet)
@@ -176,6 +189,11 @@ def _unknown_id(ids: Cells, column: str, side: SideTexts, hint: str) -> Callable
         return f"its {column!r} is {quote_cell(ids, row)}, which is not an id of {side.name}{hint}"
 
     return reason
+
+
+def _sides(task: Task) -> tuple[SideTexts, SideTexts]:
+    left = _side("left", task.left)
+    return left, left if task.symmetric else _side("right", task.right)
 
 
 def _side(name: str, corpus: Corpus) -> SideTexts:

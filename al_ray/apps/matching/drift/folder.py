@@ -1,20 +1,35 @@
 """The files of suggested pairs in the folder of jobs.match.
 
 suggested.csv        for people, as the batch of a run: pair, label (to fill), the texts by column, left_id, right_id
+suggested.json       the same pairs as tasks of Label Studio, with its interface label-studio.xml
+suggested.page.log   answers that people gave on the page of jobs.annotate
 suggested.parquet    for programs: pair, left_id, right_id, score, and the distance of each text to the nearest training
                      text; people do not see these, because they would bias the answers
 """
 
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
 import pyarrow as pa
 
+from al_ray.core.errors import BadFile
+from al_ray.core.labels import OPEN, WORDS
 from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task
-from al_ray.oracles.people import write_sheet
-from al_ray.storage.files import write_parquet
+from al_ray.datasets.strings import as_array
+from al_ray.datasets.tables.columns import TableRows, trim_cells
+from al_ray.datasets.tables.label_tables import LabelTable, task_labels
+from al_ray.datasets.tsv import BadRowLog
+from al_ray.oracles.answer_files import answer_paths, read_answer_files
+from al_ray.oracles.page_log import log_path
+from al_ray.oracles.people import write_sheets
+from al_ray.storage.files import read_parquet, write_parquet
 from al_ray.storage.uri import StoragePath
 
-SHEET, TABLE = "suggested.csv", "suggested.parquet"
+STEM = "suggested"
+SHEET, TABLE = f"{STEM}.csv", f"{STEM}.parquet"
 COLUMNS = pa.schema(
     [
         *(("pair", pa.string()), ("left_id", pa.string()), ("right_id", pa.string()), ("score", pa.float64())),
@@ -23,9 +38,47 @@ COLUMNS = pa.schema(
 )
 
 
+@dataclass(frozen=True)
+class SuggestedPairs:
+    """Suggested pairs: (n,) codes by which people refer to them, (n,) ids of both texts, (n,) scores."""
+
+    codes: list[str]
+    ids: list[tuple[str, str]]
+    scores: Floats
+
+
+def may_hold_answers(folder: StoragePath) -> bool:
+    """Return whether a folder has suggested pairs to which people may have given answers."""
+    return (folder / SHEET).exists() or (isinstance(folder, Path) and log_path(folder, STEM).exists())
+
+
 def write_suggested(folder: StoragePath, task: Task, pairs: Pairs, scores: Floats, distances: Floats) -> None:
     """Write (n, 2) pairs with their scores (n,) and the distances (n, 2) of their texts; the sheet is written last."""
     codes = [f"s{row:05d}" for row in range(1, len(pairs) + 1)]
     columns = [codes, *task.ids_of(pairs), scores, distances[:, 0], distances[:, 1]]
     write_parquet(folder / TABLE, pa.table(dict(zip(COLUMNS.names, columns, strict=True)), schema=COLUMNS))
-    write_sheet(folder / SHEET, codes, pairs, task)
+    # Of pairs that were suggested before, and whose sheet was moved away.
+    (folder / f"{STEM}.json").unlink(missing_ok=True)
+    write_sheets(folder, STEM, codes, pairs, task)
+
+
+def read_suggested(folder: Path) -> SuggestedPairs:
+    """Read the suggested pairs; BadFile if there are none."""
+    if not (folder / TABLE).exists():
+        raise BadFile(f"{folder} has no suggested pairs; match with --suggest N, which writes them")
+    table = read_parquet(folder / TABLE, COLUMNS)
+    codes, *ids = (table[name].to_pylist() for name in COLUMNS.names[:3])
+    return SuggestedPairs(codes, list(zip(*ids, strict=True)), table["score"].to_numpy())
+
+
+def read_suggested_labels(folder: Path, task: Task, faults: BadRowLog) -> LabelTable:
+    """Return what people have said of the suggested pairs, in the sheet, in Label Studio or on the page.
+
+    task: which has their ids. A pair that is none of its train split is a bad row.
+    """
+    pairs = read_suggested(folder)
+    labels = read_answer_files(answer_paths(folder, STEM), pairs.codes, pairs.ids)
+    left, right = zip(*pairs.ids, strict=True) if pairs.ids else ((), ())
+    words = ["" if label == OPEN else WORDS[label] for label in labels.tolist()]
+    cells = {"left_id": as_array(left), "right_id": as_array(right), "label": trim_cells(as_array(words))}
+    return task_labels(TableRows(folder / TABLE, cells, np.arange(len(labels)), None), task, faults)

@@ -10,7 +10,7 @@ import numpy as np
 
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
-from al_ray.apps.matching.drift.folder import SHEET, write_suggested
+from al_ray.apps.matching.drift.folder import SHEET, STEM, may_hold_answers, write_suggested
 from al_ray.apps.matching.drift.measure import Drift
 from al_ray.apps.matching.drift.samples import stored_vectors
 from al_ray.apps.matching.drift.text_values import distance_to
@@ -54,9 +54,9 @@ def write_suggestions(out: StoragePath, pool: ShardedPool, split: Split, request
     candidates. A text is unlike training if it is farther from each sampled training text than UNLIKE of those are from
     the nearest other that is no match.
 
-    An existing suggested.csv may hold labels, and is not replaced.
+    Suggested pairs that are there may have answers, and are not replaced.
     """
-    if (out / SHEET).exists():
+    if may_hold_answers(out):
         return {"kept": True}
     model, labelled = request.model.model, request.decisions
     centre, source = centre_of(request)
@@ -141,9 +141,9 @@ def suggestion_lines(record: Mapping[str, Any], out: StoragePath) -> Iterator[st
     """Yield what the command prints of the suggested pairs in match.json: how many, and how their labels are used."""
     if "suggested" not in record:
         return
-    suggested, sheet, run = record["suggested"], out / SHEET, record["model"]["run"]
+    suggested, sheet = record["suggested"], out / SHEET
     if suggested["kept"]:
-        yield f"{sheet} was there before and may hold labels, so it was kept; move it away for new suggestions"
+        yield f"{out / STEM}.* was there before and may hold labels, so it was kept; move it away for new suggestions"
         return
     yield (
         f"pairs to label next: {suggested['pairs']:,}, closest to {suggested['closest_to']}, "
@@ -154,9 +154,14 @@ def suggestion_lines(record: Mapping[str, Any], out: StoragePath) -> Iterator[st
             f"--suggest {suggested['asked']:,} asks for more than there are: pairs without a label, "
             f"{PAIRS_OF_TEXT} of a text at most"
         )
-    line = shlex.join(["--run", run, "--labels", str(sheet), "--columns", "left_id,right_id,label"])
-    yield f"fill the column label of {sheet} with yes, no or unsure"
-    if suggested["in_task_of_run"]:
-        yield f"then: python -m jobs.labels import {line}"
-    else:
-        yield f"their texts are not all in the train split of the task of {run}: extend the task first (docs/match.md)"
+    yield f"label them on a page: python -m jobs.annotate --matches {shlex.quote(str(out))}"
+    yield f"or fill the column label of {sheet} with yes, no or unsure"
+    yield f"then: {use_of_suggestions(record, out)}"
+
+
+def use_of_suggestions(record: Mapping[str, Any], out: StoragePath) -> str:
+    """Return what to do once the suggested pairs of match.json have labels."""
+    run = record["model"]["run"]
+    if record.get("suggested", {}).get("in_task_of_run", True):
+        return f"python -m jobs.labels import {shlex.join(['--run', run, '--labels', str(out)])}"
+    return f"extend the task first: not all texts are in the train split of {run} (docs/match.md); then import {out}"

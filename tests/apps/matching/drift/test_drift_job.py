@@ -141,10 +141,9 @@ def test_suggested_pairs_are_the_closest_to_the_cutoff_and_their_labels_can_be_i
     assert found == closest
 
     sheet, copy = tmp_path / "out/suggested.csv", tmp_path / "run"
+    assert f"label them on a page: python -m jobs.annotate --matches {tmp_path / 'out'}" in shown
     command = next(line for line in shown.splitlines() if "jobs.labels" in line)
-    assert command == (
-        f"then: python -m jobs.labels import --run {run} --labels {sheet} --columns left_id,right_id,label"
-    )
+    assert command == f"then: python -m jobs.labels import --run {run} --labels {tmp_path / 'out'}"
     answers = iter(["yes", "no", "unsure", *["no"] * 6])
     fill(sheet, lambda _: next(answers))
     shutil.copytree(run, copy)
