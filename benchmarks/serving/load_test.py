@@ -15,14 +15,14 @@ from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.core.config.bounds import Between, check_bounds
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import AlRayError, BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.synthetic import LEAST, synthetic_task
 from al_ray.datasets.tables.format_options import ColumnNames
 from benchmarks.row_file import append_rows, read_rows
 from benchmarks.serving.figures import PERCENTS, WHOLE, shares, summary
 from benchmarks.serving.load_client import Load
-from benchmarks.serving.services import both_services, refuse_unequal, run_clients, run_module
+from benchmarks.serving.services import both_services, differences, run_clients, run_module
 
 logger = logging.getLogger(__name__)
 QUERIES, SHARE = 2_000, 5
@@ -61,13 +61,18 @@ class Serve:
     """Measurements of each, the two services in turn; medians are reported."""
     threads: Annotated[int, Between(1, 1_000)] = 1
     """Threads of each service for the model and the search."""
+    index: bool = False
+    """Let jobs.serve search by its index, the plain service still exactly; then their answers may differ, and the share
+    that is equal is printed."""
+    replicas: Annotated[int, Between(1, 1_000)] = 1
+    """Replicas of jobs.serve, each with so many threads."""
     out: Path | None = None
     """CSV file of all measurements; it is added to."""
 
     def results(self) -> tuple[list[dict[str, Any]], dict[str, float]]:
         """Return the measurements, and the seconds of a request by one client and of its parts.
 
-        AlRayError if the two services answer differently.
+        AlRayError if the two services answer differently, though both search exactly.
         """
         check_bounds(self)
         if not self.clients or min(self.clients) < 1:
@@ -80,7 +85,7 @@ class Serve:
         with tempfile.TemporaryDirectory() as folder:
             options = self._options(Path(folder), known)
             with both_services(options, str(model.model.path)) as (ours, plain):
-                refuse_unequal(ours, plain, bodies[:SAMPLE])
+                self._compare(ours, plain, bodies[:SAMPLE])
                 rows = self._measure({OURS: ours, PLAIN: plain}, bodies)
                 content = {"options": options, "address": ours.removeprefix("http://"), "bodies": bodies[:SAMPLE]}
                 return rows, run_module("benchmarks.serving.parts", content, self.threads)
@@ -103,6 +108,14 @@ class Serve:
             )
         return texts[:-queries], texts[-queries:]
 
+    def _compare(self, ours: str, plain: str, bodies: Sequence[str]) -> None:
+        differ = differences(ours, plain, bodies)
+        if self.index:
+            texts = len(bodies) * self.texts_per_request
+            logger.info("the best match is that of exact search for %d of %d texts", texts - len(differ), texts)
+        elif differ:
+            raise AlRayError(f"{differ[0]}; figures of them would not compare")
+
     def _options(self, folder: Path, known: Sequence[str]) -> dict[str, Any]:
         """Write the known texts as a table, and return the options of jobs.serve by name."""
         with (folder / "known.csv").open("w", newline="", encoding="utf-8") as file:
@@ -111,8 +124,9 @@ class Serve:
             writer.writerows((f"t-{number}", text) for number, text in enumerate(known))
         return {
             "model": str(self.model.resolve()), "known": str(folder / "known.csv"), "store": str(folder / "store"),
-            "text_columns": "words", "id_column": "key", "exact_texts": len(known), "at_score": -2.0,
-            "cpus_per_replica": self.threads, "most_waiting": max(200, *self.clients),
+            "text_columns": "words", "id_column": "key", "at_score": -2.0,
+            "exact_texts": 0 if self.index else len(known),
+            "cpus_per_replica": self.threads, "replicas": self.replicas, "most_waiting": max(200, *self.clients),
         }  # fmt: skip
 
     def _measure(self, services: dict[str, str], bodies: list[str]) -> list[dict[str, Any]]:

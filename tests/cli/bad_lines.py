@@ -120,7 +120,7 @@ OF_LABELS = [
     ({}, "export --run run --out p.tsv/x.csv", "p.tsv/x.csv cannot be written"),
     ({}, "import --run task --task task --labels l.csv", "task is a task folder or lies in one"),
     ({}, "import --run new --task nowhere --labels l.csv", "nowhere holds no task.json"),
-    ({}, "import --run new --task task --labels known", "known has no suggested pairs; match with --suggest N"),
+    ({}, "import --run new --task task --labels known", "known has no suggested pairs; jobs.match --suggest N writes"),
     ({}, "import --run new --task task --labels task", "task"),
     ({}, "import --run new --task task --labels none.csv", "none.csv cannot be read"),
     ({}, "import --run new --task task --labels l.csv --encoding utf-9", "utf-9: unknown encoding"),

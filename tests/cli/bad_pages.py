@@ -42,7 +42,7 @@ OF_LINES = [
         "run has no pair that waits for an answer of people; go on with: python -m jobs.run --out run --config run",
     ),
     ("--matches nowhere", "nowhere holds no match.json; give --matches the folder that jobs.match wrote"),
-    ("--matches known", "known has no suggested pairs; match with --suggest N, which writes them"),
+    ("--matches known", "known has no suggested pairs; jobs.match --suggest N writes them"),
     ("--audit nowhere", "nowhere holds no audit-key.json; give --audit the folder that jobs.audit sample wrote"),
     ("--audit run", "run holds no audit-key.json; give --audit the folder that jobs.audit sample wrote"),
     ("--audit audit", "audit.json cannot be read as a list of pairs"),

@@ -66,7 +66,7 @@ EXCEPTIONS = {
     # The options of a command of match, whose name begins it.
     "al_ray.apps.matching.model.match_command",
     # The options of labels import, which the line names before them.
-    "al_ray.apps.matching.drift.suggestions.suggestion_lines",
+    "al_ray.apps.matching.drift.suggestions.use_of_suggestions",
     # An option of pip.
     "al_ray.runs.trackers.mlflow.INSTALL",
 }

@@ -65,7 +65,7 @@ def write_suggested(folder: StoragePath, task: Task, pairs: Pairs, scores: Float
 def read_suggested(folder: Path) -> SuggestedPairs:
     """Read the suggested pairs; BadFile if there are none."""
     if not (folder / TABLE).exists():
-        raise BadFile(f"{folder} has no suggested pairs; match with --suggest N, which writes them")
+        raise BadFile(f"{folder} has no suggested pairs; jobs.match --suggest N writes them")
     table = read_parquet(folder / TABLE, COLUMNS)
     codes, *ids = (table[name].to_pylist() for name in COLUMNS.names[:3])
     return SuggestedPairs(codes, list(zip(*ids, strict=True)), table["score"].to_numpy())
