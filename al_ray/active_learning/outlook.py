@@ -13,7 +13,7 @@ from al_ray.active_learning.stopping import (
     points,
     share_of_matches,
 )
-from al_ray.metrics.round_comparison import AGREEMENT, GAIN
+from al_ray.metrics.round_comparison import AGREEMENT, GAIN, INTERVAL
 from al_ray.metrics.shares import next_count
 
 ADVICE = StopConfig(gain=0.02, match_share=0.02)
@@ -45,6 +45,9 @@ def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | 
         size = batch[1] if size is None else size
         low, high = next_count(*batch, size)
         yield f"if matches are as frequent in the next {size:,} pairs, {low:,} to {high:,} of them match"
+    if (interval := metrics[-1].get(INTERVAL)) is not None:
+        value, low, high = (100 * interval[end] for end in ("value", "low", "high"))
+        yield f"average precision is {value:.1f}% (95%, over queries: {low:.1f} to {high:.1f})"
 
 
 def _stable(metrics: Sequence[Mapping[str, Any]]) -> str:

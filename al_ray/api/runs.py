@@ -52,8 +52,8 @@ class Run:
         """Return the metrics of all complete rounds, one row each: the columns are the fields of metrics.jsonl.
 
         average_precision and precision_at_recall_20 are shares in [0, 1], null where nothing was evaluated; `seconds`
-        is a struct of the seconds of each stage, and average_precision_gain one of value, low and high. A field that an
-        earlier version of al_ray did not write is null.
+        is a struct of the seconds of each stage; average_precision_interval and average_precision_gain are structs of
+        value, low and high, 95% over queries. A field that an earlier version of al_ray did not write is null.
         """
         rounds = self.folder.complete_rounds()
         names = dict.fromkeys(name for line in rounds for name in line)

@@ -13,6 +13,7 @@ from al_ray.core.scorer import Floats, Labels
 from al_ray.metrics.average_precision import average_precision, count_scores
 
 AGREEMENT, PREQUENTIAL, GAIN = "agreement", "prequential_average_precision", "average_precision_gain"
+INTERVAL = "average_precision_interval"
 MOST_DROP, FEWEST_POSITIVES = 0.1, 10
 """A larger fall of a figure from one round to the next is a warning; AP of fewer positives is not compared."""
 

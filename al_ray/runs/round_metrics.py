@@ -14,6 +14,7 @@ from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.round_comparison import (
     AGREEMENT,
     GAIN,
+    INTERVAL,
     PREQUENTIAL,
     agreement,
     look_up,
@@ -64,13 +65,19 @@ def gain_over(before: Mapping[str, Any], evaluations: Mapping[str, Evaluation]) 
 
 
 def headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the metrics of dev if it was evaluated, else of the first split, else nulls."""
+    """Return the metrics of dev if it was evaluated, else of the first split, else nulls.
+
+    The interval of AP is over queries, and does not cover the sampling of pairs.
+    """
     split = main_split(evaluations)
     if split is None:
-        return {"average_precision": None, "precision_at_recall_20": None, "calibration_error": None}
+        names = "average_precision", INTERVAL, "precision_at_recall_20", "calibration_error"
+        return dict.fromkeys(names)
     first = evaluations[split]
+    interval = None if first.over_queries is None else first.over_queries.interval
     return {
         "average_precision": first.average_precision.value,
+        INTERVAL: None if interval is None else interval.as_dict(),
         "precision_at_recall_20": first.precision_at_recall_20.value,
         "calibration_error": first.calibration_error,
     }

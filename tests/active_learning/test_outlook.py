@@ -61,6 +61,11 @@ def test_a_round_of_an_earlier_version_ends_no_run():
     assert list(outlook(lines, StopConfig())) == ["label on, because nothing known speaks against it"]
 
 
+def test_average_precision_has_its_interval():
+    lines = rounds(SEED, average_precision=0.4, average_precision_interval={"value": 0.4, "low": 0.35, "high": 0.456})
+    assert list(outlook(lines, StopConfig()))[-1] == "average precision is 40.0% (95%, over queries: 35.0 to 45.6)"
+
+
 @pytest.mark.parametrize(
     ("lines", "first"),
     [

@@ -112,6 +112,7 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
         "agreement": None,
         "prequential_average_precision": 0.75,
         "average_precision_gain": None,
+        "average_precision_interval": None,
         "neighbourhood": 0.0,
         "index_recall": None,
         "warnings": [],
@@ -169,6 +170,9 @@ def test_the_gain_over_the_round_before_is_paired_by_query(folder):
     # 2.5% of the 38 steps are 0.95 of a step from either end.
     ends = {"value": pytest.approx(0.075), "low": pytest.approx(-0.181), "high": pytest.approx(0.541)}
     assert second["average_precision_gain"] == ends
+    # 2.5% of the 39 steps between 0 and 39 / 80 are 0.975 of a step; none of the draws is as high as AP.
+    ends = {"value": 0.75, "low": pytest.approx(0.975 / 80), "high": 0.75}
+    assert first["average_precision_interval"] == ends
     words = format_round(second).splitlines()[2]
     assert words.startswith("compared with round 1: AP +7.5 points (95%: -18.1 to +54.1); AP of")
 
