@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from al_ray.core.config.bounds import Between
-from al_ray.core.labels import Answers, Batch, make_answers
+from al_ray.core.labels import UNSURE, YES, Answers, Batch, make_answers
 from al_ray.core.pairs import Rows
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels, Scorer, refit
@@ -30,6 +30,9 @@ class Noise:
     correct: bool = False
     """Train and refit as if each label were wrong with the probability --noise.errors (forward correction, Patrini et
     al., Making deep neural networks robust to label noise, 2017)."""
+    confirm: bool = False
+    """Ask a second labeller, who errs as often and independently, about each pair with the answer yes. A pair on which
+    they differ is unsure."""
 
     @property
     def flips(self) -> float:
@@ -50,12 +53,17 @@ class NoisyOracle:
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
         """Answer all missing rows in one piece."""
         for right in self.truth.label(number, batch, missing):
-            wrong = self._wrong(right.labels, self.frozen.cosines(batch.pairs[missing]), number)
-            yield make_answers(missing, np.where(wrong, 1 - right.labels, right.labels).astype(np.uint8), "noisy")
+            cosines = self.frozen.cosines(batch.pairs[missing])
+            wrong = self._wrong(right.labels, cosines, "label-noise", number)
+            labels = np.where(wrong, 1 - right.labels, right.labels)
+            if self.noise.confirm:
+                differ = wrong != self._wrong(right.labels, cosines, "label-noise-second", number)
+                labels[(labels == YES) & differ] = UNSURE
+            yield make_answers(missing, labels.astype(np.uint8), "noisy")
 
-    def _wrong(self, labels: Labels, cosines: Floats, number: int) -> np.ndarray:
-        """Draw which (n,) answers are wrong."""
-        chance = generator(self.seed, "label-noise", number).random(len(labels))
+    def _wrong(self, labels: Labels, cosines: Floats, name: str, number: int) -> np.ndarray:
+        """Draw which (n,) answers are wrong. name: of the draw."""
+        chance = generator(self.seed, name, number).random(len(labels))
         if not self.noise.hard:
             return chance < self.noise.errors
         ease = np.empty(len(labels))

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 SETTINGS = (
     *("vectors", "measured", "left", "distractors", "first_batch", "growth", "neighbourhood"),
-    *("maps", "epochs", "batch", "rate", "decay", "head", "head_rate", "errors", "hard", "correct"),
+    *("maps", "epochs", "batch", "rate", "decay", "head", "head_rate", "errors", "hard", "correct", "confirm"),
     *("seed", "strategy"),
 )
 """Columns that identify a run. vectors: digest of the task and of the encoder's options."""

@@ -138,6 +138,7 @@ class AdapterTrainer:
 
     def train(self, labelled: Labelled, number: int, start: Model | None) -> Model:
         """Train the model of a round; `start` is not used."""
+        labelled = labelled.decided
         frozen, rng = self.models.vectors(UNTRAINED), generator(self.seed, "adapter-order", number)
         model = Model(f"round-{number}", f"round-{number}")
         adapter = train_adapter(frozen, labelled.pairs, labelled.labels, self.options, rng, self.noise.flips)

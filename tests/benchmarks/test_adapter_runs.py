@@ -17,7 +17,7 @@ from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.labels import Batch, Labelled, State
+from al_ray.core.labels import UNSURE, Batch, Labelled, State
 from al_ray.core.neighbourhood import means_in
 from al_ray.core.pairs import NO_KEYS, as_pairs
 from al_ray.core.scorer import Scorer, refit
@@ -372,6 +372,23 @@ def test_a_labeller_errs_as_often_as_told_and_on_hard_pairs_if_told():
         median = np.median(cosines[negatives])
         easy, hard = (wrong[negatives & (side)].mean() for side in (cosines < median, cosines > median))
         assert (easy, hard) == pytest.approx((0.0, 0.4) if noise.hard else (0.2, 0.2), abs=0.03)
+
+
+def test_a_second_labeller_confirms_each_yes():
+    frozen, split = made_vectors(), made_task().split("train")
+    pairs = split.space.pairs(split.space.at(np.arange(split.space.total)))
+    batch, rows, truth = Batch(pairs, np.full(len(pairs), np.nan), ""), np.arange(len(pairs)), SimulatedOracle(split)
+    (right,) = truth.label(1, batch, rows)
+    (once,) = NoisyOracle(truth, Noise(0.2), frozen, 0).label(1, batch, rows)
+    (twice,) = NoisyOracle(truth, Noise(0.2, confirm=True), frozen, 0).label(1, batch, rows)
+    assert (twice.labels[once.labels == 0] == 0).all()
+    negatives = right.labels == 0
+    # Both err on a negative with probability 0.2 * 0.2, and one of them on a match that the first finds with 0.2.
+    assert [(negatives & (of.labels == 1)).sum() / negatives.sum() for of in (once, twice)] == pytest.approx(
+        [0.2, 0.04], abs=0.01
+    )
+    # Either errs with 0.2 and the other does not, of negatives and of matches.
+    assert (twice.labels == UNSURE).mean() == pytest.approx(0.2 * 0.8, abs=0.01)
 
 
 def test_a_scorer_that_knows_how_often_labels_are_wrong_is_that_of_right_labels():

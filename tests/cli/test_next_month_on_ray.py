@@ -74,8 +74,8 @@ def test_the_labels_of_may_are_trained_on_in_june_and_none_is_bought_twice(tmp_p
     printed = call(lines[1])
     assert printed[0].startswith(f"round 1: {24 - stale} labels, ")
     assert f"labels that are not imported, as a text of the pair has changed: {stale}" in printed
-    assert printed[-1] == ("to train on them: python -m jobs.run --config runs/may --task tasks/june --out runs/june")
-    assert lines[2].replace("al-ray run ", "python -m jobs.run ") == printed[-1].partition(": ")[2] + " --rounds 3"
+    assert printed[-1] == "to train on them: al-ray run --config runs/may --task tasks/june --out runs/june"
+    assert lines[2] == printed[-1].partition(": ")[2] + " --rounds 3"
 
     june = RunFolder(Path("runs/june"), read_task(Path("tasks/june")))
     imported = june.ledger.labelled()
