@@ -137,6 +137,8 @@ def job(main: Callable[[], None]) -> None:
         # An empty path would mean the current folder; most likely a shell variable is not set.
         if (not value and option in PATHS) or option.removesuffix("=") in PATHS - {option}:
             fail(f"{option.removesuffix('=')} is empty; give a path")
+    # Ray prints lines of actors after a name in colour, whose codes would be written out.
+    os.environ.setdefault("RAY_COLOR_PREFIX", "0")
     with printable_output(sys.stdout):
         _run(main)
 
