@@ -28,7 +28,7 @@ from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task, strings_at
-from al_ray.storage.files import in_one_step, make_table, read_json, write_json, write_text
+from al_ray.storage.files import in_one_step, make_table, read_json, write_root, write_text
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
 
@@ -136,7 +136,7 @@ def remove_record(folder: StoragePath) -> None:
 
 def write_record(folder: StoragePath, content: dict[str, Any]) -> None:
     """Write match.json, which says that the folder is complete."""
-    write_json(folder / RECORD, content)
+    write_root(folder / RECORD, content)
 
 
 def _tables(schema: pa.Schema, count: int, columns: Callable[[slice], list[Any]]) -> Iterator[pa.Table]:
