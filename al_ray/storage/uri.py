@@ -233,7 +233,7 @@ def refuse_secrets(
     path, _, query = rest.partition("?")
     host = path.partition("/")[0]
     # A secret key of AWS may have a slash, and then ends after the first one: only a port may follow a colon.
-    _, colon, port = host.partition(":")
+    _, colon, port = re.sub(r"^\[[0-9a-f:.]*\]", "", host.lower()).partition(":")
     if "@" in host or (colon and (not port.isdecimal() or "@" in path)):
         raise BadOption(f"{option}{scheme}://...@{path.rpartition('@')[2]} holds a password; {cure}")
     options = parse_qsl(query)
