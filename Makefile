@@ -7,6 +7,11 @@ ELSEWHERE := $(if $(filter gpu,$(HERE)),cpu,gpu)
 RUNS := .venv/installed-$(HERE)-to-run
 TESTS := .venv/installed-$(HERE)-to-test
 SITE := .venv/installed-$(HERE)-to-document
+# Tools that look at dependencies, in an environment of their own: they are no dependency of al_ray.
+TOOLS := .cache/tools/bin
+# torch and what its CUDA build brings: a machine has one build of several (docs/dependencies.md).
+TORCH := torch triton cuda-bindings cuda-pathfinder cuda-toolkit $(addprefix nvidia-,cublas cuda-cupti cuda-nvrtc cuda-runtime \
+  cudnn-cu13 cufft cufile curand cusolver cusparse cusparselt-cu13 nccl-cu13 nvjitlink nvshmem-cu13 nvtx)
 comma := ,
 # Files of tests that run at a time, each on its own Ray; 0 for one process.
 FILES ?= 2
@@ -16,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The checker that the package carries, not a newer one from a registry.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test lint faults slow long gpu gputests docs clean
+.PHONY: help demo test lint faults slow long gpu gputests docs hashes sbom clean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +35,8 @@ help:
 	@echo "             installs nothing, takes up to 10 minutes, writes gpu.json"
 	@echo "make gputests  install, and run the tests that need a CUDA device"
 	@echo "make docs    the site of docs/ in site/; a broken link is an error"
+	@echo "make hashes  renew requirements.txt: the pins of constraints.txt that al_ray runs with, with the hashes of their files"
+	@echo "make sbom    the packages of .venv with licences: sbom.json (CycloneDX) and licences.md in .cache/"
 	@echo "make clean   remove .venv and caches; runs and tasks stay"
 	@echo "PYTHON=/path/to/python make ...   takes that Python (3.11 or later) for .venv"
 
@@ -59,6 +66,20 @@ faults slow long: $(TESTS)
 # Zensical reads mkdocs.yml and the docstrings as text; al_ray itself is not imported.
 docs: $(SITE)
 	.venv/bin/zensical build --clean --strict
+
+$(TOOLS)/uv: | $(PY)
+	$(PY) -m venv .cache/tools
+	$(TOOLS)/pip install --quiet --constraint constraints.txt cyclonedx-bom==7.5.0 pip-licenses==5.5.5 uv==0.13.9
+
+hashes: $(TOOLS)/uv
+	$(TOOLS)/uv pip compile --quiet pyproject.toml --constraint constraints.txt --python-version 3.11 \
+	  --python-platform x86_64-manylinux_2_28 $(addprefix --extra ,annotate cpu demo llm onnx serve) \
+	  $(addprefix --no-emit-package ,$(TORCH)) --generate-hashes --no-annotate --custom-compile-command 'make hashes' \
+	  --output-file requirements.txt
+
+sbom: $(TOOLS)/uv $(RUNS)
+	$(TOOLS)/cyclonedx-py environment $(PY) --pyproject pyproject.toml --output-format JSON --output-file .cache/sbom.json
+	$(TOOLS)/pip-licenses --python=$(PY) --format=markdown --output-file=.cache/licences.md
 
 # 3.11 comes first, for it is what constraints.txt was made with and what the cluster's image holds. A candidate must start,
 # be new enough, and be able to make an environment with pip in it (Debian packs that apart, as python3-venv).

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from al_ray.datasets.tables.format_options import TableOptions
     from al_ray.datasets.tables.options import OwnTexts
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = (
     # A task: texts, splits and known pairs.

@@ -74,7 +74,6 @@ HOMES = {
     "fastapi": {"al_ray.apps.serving.app", "al_ray.apps.serving.http_api", "benchmarks.serving.plain_service"},
     "starlette": {"al_ray.apps.annotating", "al_ray.apps.serving"},
     "uvicorn": {"al_ray.apps.annotating.server", "benchmarks.serving.plain_service"},
-    "krippendorff": {"al_ray.apps.annotating.agreement"},
     "pydantic": {"al_ray.apps.serving", "benchmarks.serving.plain_service"},
     "prometheus_client": {"al_ray.apps.serving.gate"},
     "faiss": {"al_ray.search.faiss_index", "benchmarks.serving.plain_service"},

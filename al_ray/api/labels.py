@@ -46,13 +46,19 @@ class LabelImport:
 
 
 def export_labels(
-    run: Run, out: str | StoragePath, *, every_column: bool = False, split: Literal["train", "dev"] = "train"
+    run: Run,
+    out: str | StoragePath,
+    *,
+    every_column: bool = False,
+    split: Literal["train", "dev"] = "train",
+    escape_formulas: bool = False,
 ) -> Labelled:
     """Write the labelled pairs of a run to a file, in the order bought, and return all labels, as `Run.labelled` does.
 
     out: .parquet, .csv or .jsonl, with the columns sentence1, sentence2 and label (1 match, 0 no match), without unsure
     pairs. every_column: also left_id, right_id, answer, round and source, and the unsure pairs, whose label is null.
-    split: dev for the drawn pairs by which models were measured (dev_labels).
+    split: dev for the drawn pairs by which models were measured (dev_labels). escape_formulas: put a quote before cells
+    of a CSV file that a spreadsheet would run; `import_labels` does not know such an id.
 
     Examples:
         >>> len(al_ray.export_labels(al_ray.load_run(folder / "run"), folder / "labels.csv", every_column=True))
@@ -65,7 +71,7 @@ def export_labels(
     labelled = (run.folder.ledger if split == "train" else run.folder.dev_labels.ledger).labelled()
     if not len(labelled):
         raise BadFile(f"{run.path} has no label of {split} yet; label a batch first (python -m jobs.labels status)")
-    write_labels(storage_path(str(out)), labels_table(labelled, run.folder.task, every_column))
+    write_labels(storage_path(str(out)), labels_table(labelled, run.folder.task, every_column), escape_formulas)
     return labelled
 
 

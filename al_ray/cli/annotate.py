@@ -12,7 +12,7 @@ from al_ray.cli._shared.entry import fail, parse_options
 def main() -> None:
     """Parse the options, and serve the page until the process is told to stop."""
     options = parse_options(Options, "annotate", "Label pairs in the browser. Every answer is stored as it is given.")
-    if find_spec("uvicorn") is None or find_spec("krippendorff") is None:
+    if find_spec("uvicorn") is None:
         fail("the page is not installed here; install al_ray with its extra annotate (docs/install.md)")
     from al_ray.cli._annotate.pipeline import run_command
 

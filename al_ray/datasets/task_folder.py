@@ -39,7 +39,7 @@ from al_ray.datasets.corpus_file import (
 )
 from al_ray.datasets.pair_rules import add_rule, read_rule, write_rule, write_values
 from al_ray.datasets.strings import add_strings, as_strings
-from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
+from al_ray.storage.files import read_json, read_parquet, stamped, write_parquet, write_root
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 FORMAT = 1
@@ -170,7 +170,7 @@ def _refuse_other(task: Task, folder: StoragePath) -> bool:
             write_values(task.rule, folder)
         if _labels_are(other, folder) != task.labels_are:
             log.info("the labels of %s are %s from now on", folder, task.labels_are)
-            write_json(folder / "task.json", {**other, "labels_are": task.labels_are})
+            write_root(folder / "task.json", {**other, "labels_are": task.labels_are})
         return False
     holds = f"another task ({other['name']!r}, digest {other['digest'][:12]})" if other else "something else"
     raise WrongFolder(f"{folder} exists and holds {holds}; choose another --out, or move it away")
@@ -215,7 +215,7 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
         "splits": {name: counts(split) for name, split in task.splits.items()},
         "provenance": dict(provenance),
     }
-    (folder / "task.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    (folder / "task.json").write_text(json.dumps(stamped(about), indent=2) + "\n", encoding="utf-8")
 
 
 def _read_side(folder: StoragePath, side: str) -> Corpus:

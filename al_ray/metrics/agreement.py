@@ -1,7 +1,7 @@
-"""How far labellers agree beyond chance: Cohen's kappa of two, Fleiss' kappa of several.
+"""How far labellers agree beyond chance: Cohen's kappa of two, Fleiss' kappa and Krippendorff's alpha of several.
 
 Cohen (1960), A coefficient of agreement for nominal scales. Fleiss (1971), Measuring nominal scale agreement among many
-raters.
+raters. Krippendorff (2011), Computing Krippendorff's alpha-reliability; the package of this name is under GPL-3.
 """
 
 from dataclasses import dataclass
@@ -69,6 +69,23 @@ def fleiss_kappa(counts: Counts) -> float | None:
     observed = float(((counts**2).sum(1) - raters).mean()) / (raters * (raters - 1))
     chance = float(((counts.sum(0) / counts.sum()) ** 2).sum())
     return None if chance == 1 else (observed - chance) / (1 - chance)
+
+
+def krippendorff_alpha(counts: Counts) -> float | None:
+    """Return Krippendorff's alpha of nominal labels: 1 - observed / expected disagreement.
+
+    counts: (n, k), how many labellers gave pair i the label j; pairs with one label say nothing. None if fewer than two
+    labels occur.
+    """
+    labels = counts.sum(1)
+    counts, labels = counts[labels > 1], labels[labels > 1]
+    totals, total = counts.sum(0), int(labels.sum())
+    if np.count_nonzero(totals) < 2:
+        return None
+    # Ordered pairs of unlike labels: of one pair of texts, and of all labels wherever they were given.
+    observed = float(((labels**2 - (counts**2).sum(1)) / (labels - 1)).sum())
+    expected = float(total**2 - (totals**2).sum()) / (total - 1)
+    return 1 - observed / expected
 
 
 def _kappa(tables: Floats) -> Floats:

@@ -25,6 +25,7 @@ from al_ray.datasets.tables.columns import TableRows
 from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tsv import BadRowLog
 from al_ray.oracles.page_log import log_path, read_page_answers
+from al_ray.storage.formulas import FORMULA
 
 BATCH, EXPORT = "batch", "labelled.json"
 COLUMNS = ("pair", "label", "left_text", "right_text", "left_id", "right_id")
@@ -32,8 +33,6 @@ IDS = COLUMNS[4:]
 CHOICE = "match"
 TABLES = (".csv", ".tsv", ".xlsx", ".xls", ".ods", ".zip")
 MEANINGS = {**stated.MEANINGS, "?": UNSURE, "skip": UNSURE}
-# A spreadsheet takes a cell that begins with one of these for a formula.
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 # A spreadsheet cell holds 32,767 UTF-16 units; longer text overflows into the next rows.
 CELL, CUT = 16_000, " [...]"
 NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(E[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)

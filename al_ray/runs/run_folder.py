@@ -46,7 +46,8 @@ from al_ray.runs.round_metrics import compare_with_round_before, content_of, fig
 from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.trackers.tensorboard import add_events
-from al_ray.storage.files import read_json, write_json, write_text
+from al_ray.runs.versions import began_elsewhere
+from al_ray.storage.files import read_json, write_json, write_root, write_text
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath
 
@@ -101,8 +102,8 @@ class RunFolder:
         if stored and self.ledger.rounds and any(stored[name] != options[name] for name in BATCH_SIZES[1:]):
             sizes = ", ".join(f"{size:,}" for size in config.batches[self.ledger.rounds :][:6])
             logger.info("batch sizes change: the next rounds have %s pairs", sizes or "no")
-        if stored != options:
-            write_json(self.path / "config.json", options)
+        if began_elsewhere(self.path / "config.json", self.ledger.rounds) or stored != options:
+            write_root(self.path / "config.json", options)
 
     def _options(self, config: RunConfig) -> dict[str, Any]:
         return {**as_dict(config), "task_digest": self.task.digest}
@@ -204,8 +205,7 @@ class RunFolder:
     @property
     def end_reason(self) -> str | None:
         """Return why the run stopped before its last planned round; None if it did not, or went on since."""
-        path = self.path / ENDED
-        if not path.exists():
+        if not (path := self.path / ENDED).exists():
             return None
         content = read_json(path, ["round", "why"])
         return content["why"] if content["round"] == self.last else None

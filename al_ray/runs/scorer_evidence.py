@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from al_ray.core.errors import BadFile
-from al_ray.storage.files import read_json, write_json
+from al_ray.storage.files import read_json, write_root
 from al_ray.storage.uri import StoragePath
 
 
@@ -23,7 +23,7 @@ def add_evidence(
         raise BadFile(f"{path}: the field thresholds is not a list of thresholds; restore it")
     rules = {one["rule"] for one in thresholds}
     others = [one for one in earlier if one["rule"] not in rules]
-    write_json(path, {**content, **evidence, "thresholds": [*others, *thresholds]})
+    write_root(path, {**content, **evidence, "thresholds": [*others, *thresholds]})
 
 
 def replace_recalibration(path: StoragePath, source: str, recalibration: Mapping[str, Any] | None) -> None:
@@ -38,4 +38,4 @@ def replace_recalibration(path: StoragePath, source: str, recalibration: Mapping
         add_evidence(path, {"recalibration": recalibration}, [])
     elif earlier is not None:
         content = read_json(path, ["digest"])
-        write_json(path, {name: value for name, value in content.items() if name != "recalibration"})
+        write_root(path, {name: value for name, value in content.items() if name != "recalibration"})

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,13 +12,45 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from al_ray import __version__
 from al_ray.core.errors import BadFile, BadOption, WriteErrors
 from al_ray.storage.uri import StoragePath, Uri
+
+WRITER = "al_ray"
+"""Name of the version of al_ray in the JSON file that describes a folder. Before 0.2.0 there was none."""
 
 
 def write_json(path: StoragePath, content: Any) -> None:
     """Write JSON atomically."""
     write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def write_root(path: StoragePath, content: Mapping[str, Any]) -> None:
+    """Write the JSON file that describes a folder atomically, with the version of al_ray that writes it."""
+    write_json(path, stamped(content))
+
+
+def stamped(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a JSON file with the version of this al_ray, which `read_json` checks and leaves out."""
+    return {**content, WRITER: __version__}
+
+
+def written_by(path: StoragePath) -> str | None:
+    """Return the version of al_ray that wrote a JSON file; None if it is older than 0.2.0, or no JSON."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content.get(WRITER) if isinstance(content, dict) else None
+
+
+def refuse_newer(path: StoragePath, version: object) -> None:
+    """BadFile for a file of a later al_ray, whose folders may mean something else. Patch levels make no difference."""
+    numbers = re.match(r"(\d+)\.(\d+)", str(version))
+    own = __version__.split(".")
+    if numbers is None or [*map(int, numbers.groups())] > [*map(int, own[:2])]:
+        cure = "install that version, or a later one"
+        raise BadFile(f"{path} was written by al_ray {version}, and this is al_ray {__version__}; {cure}")
 
 
 def write_text(path: StoragePath, text: str) -> None:
@@ -94,11 +127,16 @@ def sync(path: Path) -> None:
 def read_json(
     path: StoragePath, names: Sequence[str] = (), cure: str = "restore it, or start again in another --out"
 ) -> Any:
-    """Read JSON; BadFile with the cure for a file that is missing, truncated, or lacks one of the names."""
+    """Read JSON; BadFile with the cure for a file that is missing, truncated, or lacks one of the names.
+
+    BadFile, too, for one that a later al_ray wrote (see `refuse_newer`); the version is left out of the content.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
+    if isinstance(content, dict) and WRITER in content:
+        refuse_newer(path, content.pop(WRITER))
     lacks = [name for name in names if not isinstance(content, dict) or name not in content]
     if lacks:
         raise BadFile(f"{path} lacks {', '.join(lacks)}; {cure}")

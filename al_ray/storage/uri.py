@@ -4,6 +4,7 @@ On an object store nothing is renamed or copied: an object is written whole or n
 that is written last marks a folder as complete.
 """
 
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, cast
+from urllib.parse import parse_qsl
 
 import pyarrow as pa
 from pyarrow import fs
@@ -19,6 +21,9 @@ from pyarrow import fs
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.conditional import ConditionalStore, store_error
 from al_ray.storage.fence import Fence
+
+SECRET = r"[\w-]*(?:key|secret|token|passw|signature)[\w-]*|sig"
+"""Names of options in the query of a URI whose values are secrets: secret_key, X-Amz-Signature, without case."""
 
 
 @dataclass(frozen=True)
@@ -202,21 +207,38 @@ def stamp_of(path: StoragePath) -> Stamp | None:
 
 
 def storage_path(text: str) -> StoragePath:
-    """Parse a path, or with :// a URI; BadOption for a URI without a bucket or with a password in it."""
+    """Parse a path, or with :// a URI; BadOption for a URI without a bucket or with a secret in it."""
     scheme, mark, rest = text.partition("://")
     if not mark:
         return Path(text)
     path, _, query = rest.partition("?")
+    refuse_secrets(text)
     path = path.strip("/")
     if not path or "//" in path or scheme == "file":
         raise BadOption(
             f"{text} is not a path on an object store; give one such as s3://bucket/folder, or a local path"
         )
-    if "@" in path.partition("/")[0]:
-        # Config files and logs record the URI, and would then hold the password.
-        shown = f"{scheme}://...@{path.partition('@')[2]}"
-        raise BadOption(f"{shown} holds a password; remove it, and set it as AWS_SECRET_ACCESS_KEY or its like")
     return Uri(scheme, path, query)
+
+
+def refuse_secrets(
+    uri: str, option: str = "", cure: str = "remove it, and set it as AWS_SECRET_ACCESS_KEY or its like"
+) -> None:
+    """Raise BadOption for a URI with a password, or with the value of a key in its query; the message lacks them.
+
+    Config files, logs and Ray's records have the URIs of a command, and would then hold the secret. option: before the
+    URI in the message.
+    """
+    scheme, _, rest = uri.partition("://")
+    path, _, query = rest.partition("?")
+    host = path.partition("/")[0]
+    # A secret key of AWS may have a slash, and then ends after the first one: only a port may follow a colon.
+    _, colon, port = re.sub(r"^\[[0-9a-f:.]*\]", "", host.lower()).partition(":")
+    if "@" in host or (colon and (not port.isdecimal() or "@" in path)):
+        raise BadOption(f"{option}{scheme}://...@{path.rpartition('@')[2]} holds a password; {cure}")
+    options = parse_qsl(query)
+    if any("@" in value or re.fullmatch(SECRET, name, re.IGNORECASE) for name, value in options):
+        raise BadOption(f"{option}{scheme}://{path}?... holds a secret in its query; {cure}")
 
 
 def put_folder(local: Path, folder: Uri, last: str) -> None:

@@ -17,7 +17,7 @@ from al_ray.core.labels import Model
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.prompts import DOCUMENT, QUERY, StoredPrompts, read_prompts
 from al_ray.encoders.vocabulary import FILE as VOCABULARY
-from al_ray.storage.files import read_json, write_json
+from al_ray.storage.files import read_json, stamped, write_root
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 SCORER = "scorer.json"
@@ -51,7 +51,7 @@ def bytes_digest(first: bytes, *arrays: np.ndarray) -> str:
 def write_model(encoder: SavedWeights, scorer: Scorer, folder: StoragePath, made_from: str) -> Model:
     """Write weights and scorer.json atomically: into a new folder that is renamed, or as objects, scorer.json last."""
     model = Model(str(folder), encoder.digest(), scorer)
-    content = {**_fields(scorer), "digest": model.digest, "made_from": made_from}
+    content = stamped({**_fields(scorer), "digest": model.digest, "made_from": made_from})
     with WriteErrors(folder):
         if isinstance(folder, Path):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def write_model(encoder: SavedWeights, scorer: Scorer, folder: StoragePath, made
 def write_scorer(folder: StoragePath, model: Model, scorer: Scorer) -> Model:
     """Replace the scorer of a model that was written into a folder, and return it with this one."""
     path = folder / SCORER
-    write_json(path, {**read_json(path, ["digest", "made_from"]), **_fields(scorer)})
+    write_root(path, {**read_json(path, ["digest", "made_from"]), **_fields(scorer)})
     return replace(model, scorer=scorer)
 
 
@@ -85,13 +85,13 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
     """Read a model that `write_model` wrote; None if there is none, or if its `made_from` is another."""
     if not (folder / SCORER).exists():
         return None
+    content = read_json(folder / SCORER, (), f"restore it, or move {folder} away")
     try:
-        content = json.loads((folder / SCORER).read_text(encoding="utf-8"))
         weight, bias, loss = (float(content[name]) for name in ("weight", "bias", "loss"))
         # Earlier versions knew no neighbourhood.
         scorer = Scorer(weight, bias, loss, str(content["outcome"]), float(content.get("neighbourhood", 0.0)))
         model, source = Model(str(folder), str(content["digest"]), scorer), content["made_from"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise BadFile(f"{folder / SCORER} cannot be read ({error!r}); restore it, or move {folder} away") from error
     return model if made_from is None or source == made_from else None
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,11 +18,12 @@ from al_ray.cli import labels as job_of_labels
 from al_ray.cli._run.options import parse_arguments
 from al_ray.cli._shared.entry import job
 from al_ray.core.config.sections import EvaluationConfig
-from al_ray.core.errors import WrongFolder
+from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.labels import NO, UNSURE, YES, Batch, Model, make_answers
 from al_ray.core.pairs import Pairs
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Corpus, Task
+from al_ray.datasets.tables.label_tables import write_labels
 from al_ray.datasets.task_folder import read_task, sealed, write_task
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.ledger import Ledger
@@ -118,6 +120,20 @@ def test_labels_are_exported_with_their_texts_in_the_order_bought(begun, monkeyp
     }
     assert readers[form]() == wanted
     assert list(readers[form]()[0]) == ["sentence1", "sentence2", "label"]
+
+
+def test_an_export_says_which_cells_a_spreadsheet_would_run_and_escapes_them_on_request(tmp_path, caplog):
+    table = pa.table({"sentence1": ["=1+1", "a"], "sentence2": ["b", "@c"], "label": [1, 0]})
+    write_labels(tmp_path / "a.csv", table)
+    assert "a spreadsheet would run 2 cells of a.csv as formulas; --escape-formulas" in caplog.text
+    assert [row["sentence1"] for row in csv.DictReader((tmp_path / "a.csv").read_text().splitlines())] == ["=1+1", "a"]
+    caplog.clear()
+    write_labels(tmp_path / "b.csv", table, escape_formulas=True)
+    write_labels(tmp_path / "b.parquet", table)
+    assert caplog.text == ""
+    assert [row["sentence2"] for row in csv.DictReader((tmp_path / "b.csv").read_text().splitlines())] == ["b", "'@c"]
+    with pytest.raises(BadOption, match="--escape-formulas goes with a CSV file"):
+        write_labels(tmp_path / "b.jsonl", table, escape_formulas=True)
 
 
 def test_an_export_of_every_column_holds_the_unsure_too(begun, monkeypatch, capsys):

@@ -242,10 +242,41 @@ def test_a_lease_that_is_lost_while_it_is_given_back_interrupts_nobody(bucket: U
     assert not interrupted
 
 
-def test_a_password_in_a_uri_is_refused_and_not_said():
-    with pytest.raises(BadOption, match="AWS_SECRET_ACCESS_KEY") as refused:
-        storage_path("s3://somebody:hunter2@bucket/run")
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://somebody:hunter2@bucket/run",
+        # Secret keys of AWS may have slashes.
+        "s3://somebody:hunter2/more@bucket/run",
+        "s3://somebody:/hunter2@bucket/run",
+        "s3://somebody:12/hunter2@bucket/run",
+        "s3://somebody:hunter2//more@bucket/run",
+        "s3://hunter2@bucket/run",
+        "s3://bucket/run?secret_key=hunter2",
+        "s3://bucket/run?region=x&X-Amz-Signature=hunter2",
+        "s3://bucket/run?endpoint_override=http://somebody:hunter2@10.0.0.7:9000",
+        "s3://bucket/run?endpoint_override=http%3A%2F%2Fsomebody%3Ahunter2%4010.0.0.7",
+        "abfs://container/run?sig=hunter2",
+        "abfs://container/run?client_secret=hunter2",
+    ],
+)
+def test_a_secret_in_a_uri_is_refused_and_not_said(uri: str):
+    with pytest.raises(BadOption, match=r"holds a .*AWS_SECRET_ACCESS_KEY") as refused:
+        storage_path(uri)
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://bucket/mail@2026/run",
+        "hdfs://name:8020/run",
+        "s3://bucket/run?endpoint_override=10.0.0.7:9000&scheme=http&region=us-east-1",
+        "gs://bucket/secret_key/run?project_id=p",
+    ],
+)
+def test_what_only_looks_like_a_secret_is_taken(uri: str):
+    assert str(storage_path(uri)) == uri
 
 
 def test_a_bucket_that_is_not_there_is_named(bucket: Uri):

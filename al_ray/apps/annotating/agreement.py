@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-import krippendorff
 import numpy as np
 
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.rng import generator
-from al_ray.metrics.agreement import Agreement, Counts, cohen_kappa, fleiss_kappa, tabulate
+from al_ray.metrics.agreement import Agreement, Counts, cohen_kappa, fleiss_kappa, krippendorff_alpha, tabulate
 from al_ray.metrics.average_precision import Estimate
 from al_ray.oracles.page_log import PageAnswer, PageAnswers
 
@@ -94,21 +93,14 @@ def alpha(counts: Counts, rng: np.random.Generator) -> Estimate | None:
 
     counts: (n, k), how many people gave pair i the label j. None if there is one label only, or fewer than LEAST pairs.
     """
-    value = _alpha(counts) if len(counts) >= LEAST else None
+    value = krippendorff_alpha(counts) if len(counts) >= LEAST else None
     if value is None:
         return None
     rows = rng.integers(len(counts), size=(DRAWS, len(counts)))
-    draws = [_alpha(counts[some]) for some in rows]
+    draws = [krippendorff_alpha(counts[some]) for some in rows]
     # In a sample of pairs of one label only, nobody disagrees.
     low, high = np.quantile([1.0 if one is None else one for one in draws], [TAIL, 1 - TAIL])
     return Estimate(value, min(float(low), value), max(float(high), value))
-
-
-def _alpha(counts: Counts) -> float | None:
-    used = counts[:, counts.any(0)]
-    if used.shape[1] < 2:
-        return None
-    return float(krippendorff.alpha(value_counts=used, level_of_measurement="nominal"))
 
 
 def disputed(page: PageAnswers) -> list[str]:

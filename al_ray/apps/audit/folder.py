@@ -26,7 +26,7 @@ from al_ray.metrics.audit.match_precision import MatchBand
 from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.average_precision import StratumSummary
 from al_ray.runs.dev_labels import read_band_scores, write_band_scores
-from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
+from al_ray.storage.files import read_json, read_parquet, write_parquet, write_root
 
 KEY, RECORD, SCORES, STEM = "audit-key.parquet", "audit-key.json", "audit-scores.parquet", "audit"
 SCHEMA = pa.schema(
@@ -177,7 +177,7 @@ class AuditFolder:
         if scored is not None:
             write_band_scores(self.path / SCORES, scored)
         write_parquet(self.path / KEY, pa.table(columns, schema=SCHEMA))
-        write_json(self.path / RECORD, record.content)
+        write_root(self.path / RECORD, record.content)
 
     def record(self) -> Record:
         """Read the options and counts of the audit; WrongFolder if there are none."""

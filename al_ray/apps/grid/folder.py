@@ -20,7 +20,7 @@ from al_ray.apps.reporting.run_records import Run
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.runs.trackers.tensorboard import add_events
-from al_ray.storage.files import read_json, write_json, write_text
+from al_ray.storage.files import read_json, write_json, write_root, write_text
 from al_ray.storage.uri import StoragePath
 
 GROWING = ("strategies", "seeds")  # Axes that may get more values: these change the name of no existing cell.
@@ -47,7 +47,7 @@ class GridFolder:
         if (self.path / "config.json").exists():
             raise WrongFolder(f"{self.path} is the folder of a run; give a grid a folder of its own")
         if not path.exists():
-            write_json(path, content)
+            write_root(path, content)
             return
         names = ["axes", "options"]
         stored = {name: value for name, value in read_json(path, [*names, "cells"]).items() if name in names}
@@ -59,7 +59,7 @@ class GridFolder:
         other = sorted(differences(stored, {name: content[name] for name in names}))
         if other:
             raise WrongFolder(f"{self.path} is a grid with other options ({'; '.join(other)}); give another --out")
-        write_json(path, content)
+        write_root(path, content)
 
     def axes(self) -> Axes | None:
         """Return the axes in grid.json; None if there is none, BadFile if they cannot be read."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from ray import tune
 from ray.exceptions import RayTaskError
+from ray.tune.execution import class_cache
 from ray.tune.result import TIMESTEPS_TOTAL
 from ray.util import get_current_placement_group
 from ray.util.placement_group import PlacementGroup
@@ -39,6 +40,9 @@ SETTINGS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
+# Tune passes these of the driver to its trials as a runtime environment, which Ray writes into a log and shows on its
+# dashboard. Trials have them as all processes of a run have: from the environment of their node (docs/storage.md).
+CREDENTIALS = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN"}
 logger = logging.getLogger(__name__)
 
 # Tune's pickles name modules and classes. Raise this number when one of those moves or is renamed: Tune then starts a
@@ -167,6 +171,7 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
     as ended, but whose folder was removed since, is run in another experiment.
     """
     os.environ.update(SETTINGS)
+    class_cache.ENV_VARS_TO_PROPAGATE -= CREDENTIALS
     # Tune warns about files of the loggers that are off, and prints each failure in fifty lines.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     folder, name = GridFolder(grid.out), f"phase-{phase}-{grid.digest}"

@@ -1,6 +1,5 @@
 """A grid of runs: strategies x seeds x encoders x budgets, the names of its cells, and their dependencies."""
 
-import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from al_ray.active_learning.config import MOST_LABELS, RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath
 
 NEEDS: Mapping[str, str] = {name: one.matches for name, one in STRATEGIES.items() if one.matches}
@@ -152,11 +152,12 @@ class GridConfig:
 
 def read_grid_file(path: StoragePath) -> dict[str, Any]:
     """Return the axes and options of a grid file: TOML, or JSON as in grid.json; BadFile for anything else."""
+    cure = "give a TOML file, or a grid.json"
     try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text) if path.name.endswith(".json") else tomllib.loads(text)
+        is_json = path.name.endswith(".json")
+        content = read_json(path, (), cure) if is_json else tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise BadFile(f"{path} cannot be read ({error}); give a TOML file, or a grid.json") from error
+        raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
     if not isinstance(content, dict) or not all(
         isinstance(content.get(name, {}), dict) for name in ("axes", "options")
     ):

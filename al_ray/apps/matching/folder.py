@@ -28,7 +28,8 @@ from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task, strings_at
-from al_ray.storage.files import in_one_step, make_table, read_json, write_json, write_text
+from al_ray.storage.files import in_one_step, make_table, read_json, write_root, write_text
+from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
 
 RECORD, PAGE = "match.json", "matches.html"
@@ -72,7 +73,7 @@ def refuse_other(folder: StoragePath, made_from: str) -> None:
         raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another --out")
 
 
-def write_matches(folder: StoragePath, matches: Matches, task: Task, texts: bool) -> None:
+def write_matches(folder: StoragePath, matches: Matches, task: Task, texts: bool, cells: FormulaCells) -> None:
     """Write matches.parquet and matches.csv."""
     schema = pa.schema([*MATCHES, *TEXTS]) if texts else MATCHES
 
@@ -84,24 +85,26 @@ def write_matches(folder: StoragePath, matches: Matches, task: Task, texts: bool
         own = [*task.ids_of(pairs), matches.scores[here], matches.cosines[here], probabilities, ranks, decided]
         return [*own, *task.texts_of(pairs)] if texts else own
 
-    _write_both(folder / "matches", schema, _tables(schema, len(matches), columns))
+    _write_both(folder / "matches", schema, _tables(schema, len(matches), columns), cells)
 
 
-def write_clusters(folder: StoragePath, task: Task, rows: Rows, clusters: Rows, canonical: Rows) -> None:
+def write_clusters(
+    folder: StoragePath, task: Task, rows: Rows, clusters: Rows, canonical: Rows, cells: FormulaCells
+) -> None:
     """Write the clusters of texts: rows (n,), their clusters (n,), and the row (n,) of each one's canonical text."""
     ids, texts = task.left.ids, task.left.texts
 
     def of_clusters(here: slice) -> list[Any]:
         return [strings_at(ids, rows[here]), clusters[here], strings_at(ids, canonical[here])]
 
-    _write_both(folder / "clusters", CLUSTERS, _tables(CLUSTERS, len(rows), of_clusters))
+    _write_both(folder / "clusters", CLUSTERS, _tables(CLUSTERS, len(rows), of_clusters), cells)
     own = rows[rows == canonical]
 
     def of_texts(here: slice) -> list[Any]:
         return [strings_at(ids, own[here]), strings_at(texts, own[here])]
 
     tables = _tables(DEDUPLICATED, len(own), of_texts)
-    in_one_step(folder / "deduplicated.csv", lambda aside: _write_tables(tables, DEDUPLICATED, aside))
+    in_one_step(folder / "deduplicated.csv", lambda aside: _write_tables(tables, DEDUPLICATED, cells, aside))
 
 
 def write_changes(folder: StoragePath, ids: ClusterIds) -> None:
@@ -111,7 +114,10 @@ def write_changes(folder: StoragePath, ids: ClusterIds) -> None:
     lines += [("merged", one.new_id, _listed(one.old_ids)) for one in ids.merges]
     kinds, clusters, others = zip(*lines, strict=True) if lines else ((), (), ())
     columns = pa.array(kinds, pa.string()), pa.array(clusters, pa.int64()), pa.array(others, pa.string())
-    _write_csv(folder / "changes.csv", pa.table(dict(zip(CHANGES, columns, strict=True))))
+    table = pa.table(dict(zip(CHANGES, columns, strict=True)))
+    # Its cells are ours.
+    cells = FormulaCells(escape=False)
+    in_one_step(folder / "changes.csv", lambda aside: _write_tables([table], table.schema, cells, aside))
 
 
 def _listed(ids: Sequence[int]) -> str:
@@ -130,7 +136,7 @@ def remove_record(folder: StoragePath) -> None:
 
 def write_record(folder: StoragePath, content: dict[str, Any]) -> None:
     """Write match.json, which says that the folder is complete."""
-    write_json(folder / RECORD, content)
+    write_root(folder / RECORD, content)
 
 
 def _tables(schema: pa.Schema, count: int, columns: Callable[[slice], list[Any]]) -> Iterator[pa.Table]:
@@ -139,31 +145,34 @@ def _tables(schema: pa.Schema, count: int, columns: Callable[[slice], list[Any]]
         yield make_table(schema, columns(slice(start, min(start + CHUNK, count))))
 
 
-def _write_both(path: StoragePath, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+def _write_both(path: StoragePath, schema: pa.Schema, tables: Iterable[pa.Table], cells: FormulaCells) -> None:
     """Write a table that comes in parts as PATH.parquet and PATH.csv: both are complete before either is replaced."""
     parquet, csv = (path.parent / f"{path.name}.{kind}" for kind in ("parquet", "csv"))
 
     def write(aside: Path) -> None:
-        in_one_step(csv, lambda csv_aside: _write_tables(tables, schema, csv_aside, aside))
+        in_one_step(csv, lambda csv_aside: _write_tables(tables, schema, cells, csv_aside, aside))
 
     in_one_step(parquet, write)
 
 
-def _write_tables(tables: Iterable[pa.Table], schema: pa.Schema, csv: Path, parquet: Path | None = None) -> None:
-    """Write a table that comes in parts as CSV, and as Parquet if a path is given; one part is in memory at a time."""
+def _write_tables(
+    tables: Iterable[pa.Table], schema: pa.Schema, cells: FormulaCells, csv: Path, parquet: Path | None = None
+) -> None:
+    """Write a table that comes in parts as CSV, and as Parquet if a path is given; one part is in memory at a time.
+
+    cells: of the CSV file alone, which people open.
+    """
     with ExitStack() as stack:
-        writers: list[Any] = [stack.enter_context(pa_csv.CSVWriter(stack.enter_context(csv.open("wb")), schema))]
+        sheet = stack.enter_context(pa_csv.CSVWriter(stack.enter_context(csv.open("wb")), schema))
+        writer = None
         if parquet is not None:
             # An open file, because pyarrow rejects names that are not UTF-8.
             file = stack.enter_context(parquet.open("wb"))
-            writers.append(stack.enter_context(pq.ParquetWriter(file, schema, write_page_checksum=True)))
+            writer = stack.enter_context(pq.ParquetWriter(file, schema, write_page_checksum=True))
         for table in tables:
-            for writer in writers:
+            sheet.write_table(cells.checked(table))
+            if writer is not None:
                 writer.write_table(table)
-
-
-def _write_csv(path: StoragePath, table: pa.Table) -> None:
-    in_one_step(path, lambda aside: _write_tables([table], table.schema, aside))
 
 
 def cluster_sizes(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -110,6 +110,9 @@ class MatchOptions(CutoffOptions):
     says so, before these pairs are searched."""
     texts: bool = True
     """Write the texts of the pairs, too."""
+    escape_formulas: bool = False
+    """Put a quote before cells of CSV files that a spreadsheet would run as a formula. They are then other texts and
+    ids than those of the tables; Parquet files have these."""
     drift: bool = True
     """Compare the texts with those of training, and warn where they differ much (docs/match.md)."""
     suggest: Annotated[int | None, Between(1, 10_000)] = None

@@ -31,6 +31,7 @@ from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
+from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
 
 
@@ -46,6 +47,7 @@ class Matching:
     clustering: Clustering
     decisions: PairDecisions
     texts: bool = True
+    escape_formulas: bool = False
 
     def assigned(self, pairs: Pairs, scores: Floats) -> np.ndarray:
         """(n, 2) candidates with their scores (n,) -> (n,) whether each is a match."""
@@ -155,14 +157,16 @@ def _page_summary(outcome: Outcome) -> MatchSummary:
 def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
     """Write the files of a match folder, match.json last; return its content."""
     matching, task = outcome.matching, outcome.matching.task
+    cells = FormulaCells(matching.escape_formulas)
     remove_record(out)
-    write_matches(out, outcome.matches, task, matching.texts)
+    write_matches(out, outcome.matches, task, matching.texts, cells)
     if outcome.clustered is not None:
         rows, of = matching.split.space.left, outcome.clustered.figures
         canonical = np.arange(len(task.left))
         canonical[of.labels] = of.canonical
         labels = outcome.clustered.clusters.labels[rows]
-        write_clusters(out, task, rows, outcome.clustered.ids.ids, canonical[labels])
+        write_clusters(out, task, rows, outcome.clustered.ids.ids, canonical[labels], cells)
     write_page(out, matches_page(_page_summary(outcome)))
-    write_record(out, outcome.record)
-    return outcome.record
+    record = outcome.record | {"formula_cells": 0 if cells.escape else cells.count}
+    write_record(out, record)
+    return record

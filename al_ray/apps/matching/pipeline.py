@@ -90,7 +90,8 @@ def match_texts(
     if task.symmetric:
         _refuse_one_side(model)
     decisions = known_decisions(model, task, split.space)
-    matching = Matching(model, task, split, rule, cutoff, options.clusters or "components", decisions, options.texts)
+    written = options.texts, options.escape_formulas
+    matching = Matching(model, task, split, rule, cutoff, options.clusters or "components", decisions, *written)
     with locked(out) as out, session(cluster_config):
         refuse_other(out, made_from)
         place = task_folder(options, task, out)
@@ -138,6 +139,7 @@ def match_into(
         cutoff = Cutoff(**(rules["cutoff"] | {"score": -inf if score is None else score, "count": options.most}))
         matching = Matching(
             model, grown.task, split, rules["assign"], cutoff, rules["clusters"], decisions, options.texts,
+            options.escape_formulas,
         )  # fmt: skip
         scored = _search_again(matching, state, known, grown, out, cluster_config, watch)
         kept = matching.assigned(scored.pairs, scored.scores)

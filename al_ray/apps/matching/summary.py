@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from al_ray.storage.formulas import formula_advice
 from al_ray.storage.uri import StoragePath
 
 MOST_SIZES = 8
@@ -33,6 +34,8 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
         sides = "one set" if symmetric else "two sets"
         yield f"labels that are not used, as they are not of {sides} of texts: {record['unused_labels']:,}"
     yield from _cluster_lines(record)
+    if advice := formula_advice(record.get("formula_cells", 0), "the CSV files"):
+        yield advice
 
 
 def compared(record: Mapping[str, Any]) -> str:

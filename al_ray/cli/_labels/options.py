@@ -36,6 +36,9 @@ class Export(OfRun):
     """Also write ids, answer, round and source, and the pairs labelled unsure."""
     split: SplitName = "train"
     """dev: the drawn pairs of dev (jobs.run --dev-labels), by which models were measured."""
+    escape_formulas: bool = False
+    """Of a CSV file: put a quote before cells that a spreadsheet would run as a formula. The file is then for people:
+    labels import does not know an id with a quote."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,7 +92,13 @@ def _unread(ledger: Ledger) -> Iterator[str]:
 
 def export(options: Export) -> None:
     """Write all labels of a run, those of an incomplete round included."""
-    labelled = export_labels(load_run(options.run), options.out, every_column=options.every_column, split=options.split)
+    labelled = export_labels(
+        load_run(options.run),
+        options.out,
+        every_column=options.every_column,
+        split=options.split,
+        escape_formulas=options.escape_formulas,
+    )
     decided = len(labelled.decided)
     unsure = f"{'and' if options.every_column else 'without'} {len(labelled) - decided:,} unsure"
     print(f"wrote {decided:,} labelled pairs ({labelled.positives:,} matches) {unsure} to {options.out}")

@@ -66,7 +66,7 @@ def print_results(folder: RunFolder) -> None:
 
 def run_with_page(work: RunSpec, options: PageOptions, out: StoragePath) -> RunFolder:
     """Run to the end, and serve the page on which people label meanwhile."""
-    if find_spec("uvicorn") is None or find_spec("krippendorff") is None:
+    if find_spec("uvicorn") is None:
         raise BadOption(
             "--oracle page needs packages that are not installed here: the extra annotate (docs/install.md)"
         )

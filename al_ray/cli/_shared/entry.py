@@ -18,6 +18,13 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.cli._shared.help import from_tyro, to_tyro
+from al_ray.cli._shared.terminal import (
+    LineFormatter,
+    plain_output,
+    printable,
+    printable_output,
+    without_passwords,
+)
 from al_ray.core.config.bounds import check_bounds
 from al_ray.core.errors import AlRayError, DryRun, LabelsAwaited
 from al_ray.runs.place import refuse_lost
@@ -114,17 +121,30 @@ def as_called(text: str) -> str:
 
 
 def job(main: Callable[[], None]) -> None:
-    """Run a command; an AlRayError ends it with one line `error: ...` on stderr and exit code 2."""
+    """Run a command; an AlRayError ends it with one line `error: ...` on stderr and exit code 2.
+
+    What it prints has no character that controls a terminal: such a character may be in a text, an id or a path.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A path that is not UTF-8, or a text that the terminal cannot show, must not crash the command.
         sys.stdout.reconfigure(errors="backslashreplace")
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
     # Commands import faiss after this line; it logs every build of itself that it tries to load.
     logging.getLogger("faiss.loader").setLevel(logging.WARNING)
     for option, value in pairwise([*sys.argv[1:], "-"]):
         # An empty path would mean the current folder; most likely a shell variable is not set.
         if (not value and option in PATHS) or option.removesuffix("=") in PATHS - {option}:
             fail(f"{option.removesuffix('=')} is empty; give a path")
+    # Ray prints lines of actors after a name in colour, whose codes would be written out.
+    os.environ.setdefault("RAY_COLOR_PREFIX", "0")
+    with printable_output(sys.stdout):
+        _run(main)
+
+
+def _run(main: Callable[[], None]) -> None:
+    """Run a command, and print what its exceptions say."""
     try:
         _piped(main)
     except LabelsAwaited as wait:
@@ -164,7 +184,8 @@ def parse_options(
     """
     errors = io.StringIO()
     try:
-        with redirect_stderr(errors):
+        # The help of tyro has colours.
+        with redirect_stderr(errors), plain_output(sys.stdout):
             parsed = tyro.cli(
                 to_tyro(kind, default), prog=program_of(name), description=description, args=arguments,
                 config=(tyro.conf.DisallowNone,),
@@ -201,5 +222,5 @@ def value_of(option: str, arguments: Sequence[str]) -> str | None:
 
 def fail(message: str) -> NoReturn:
     """End the command: one line on stderr, exit code 2."""
-    print("error: " + " ".join(message.split()), file=sys.stderr)
+    print("error: " + printable(without_passwords(" ".join(message.split()))), file=sys.stderr)
     sys.exit(2)

@@ -1,6 +1,7 @@
 """Tables of labels: read those bought elsewhere or corrected, write those of a run."""
 
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,8 +24,10 @@ from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tables.texts import SideTexts
 from al_ray.datasets.tsv import BadRowLog
 from al_ray.storage.files import in_one_step
+from al_ray.storage.formulas import FormulaCells, formula_advice
 from al_ray.storage.uri import StoragePath
 
+logger = logging.getLogger(__name__)
 # The column order of sentence-transformers: texts, then the label.
 PAIR = ("sentence1", "sentence2", "label")
 EVERY = ("left_id", "right_id", "answer", "round", "source")
@@ -215,15 +218,26 @@ def labels_table(labelled: Labelled, task: Task, every: bool) -> pa.Table:
     return pa.table(columns)
 
 
-def write_labels(path: StoragePath, table: pa.Table) -> None:
-    """Write a table of labels atomically, in the format of the file's extension."""
+def write_labels(path: StoragePath, table: pa.Table, escape_formulas: bool = False) -> None:
+    """Write a table of labels atomically, in the format of the file's extension.
+
+    It logs whether a spreadsheet would run cells of a CSV file as formulas. escape_formulas: put a quote before them;
+    BadOption for another format.
+    """
     write = WRITERS.get(Path(path.name).suffix.lower())
     if write is None:
         raise BadOption(f"--out {path} ends with none of {' '.join(WRITERS)}; give a name that does")
 
+    cells, is_csv = FormulaCells(escape_formulas), path.name.lower().endswith(".csv")
+    if escape_formulas and not is_csv:
+        raise BadOption(f"--escape-formulas goes with a CSV file, and --out is {path}; leave it out")
+    written = cells.checked(table) if is_csv else table
+
     def write_aside(aside: Path) -> None:
         # A file, not its name: pyarrow takes no name that is not UTF-8.
         with aside.open("wb") as file:
-            write(table, file)
+            write(written, file)
 
     in_one_step(path, write_aside)
+    if not escape_formulas and (advice := formula_advice(cells.count, path.name)):
+        logger.warning("%s", advice)

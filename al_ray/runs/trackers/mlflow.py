@@ -19,8 +19,10 @@ from al_ray.core.errors import BadOption
 from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config
 from al_ray.storage.download import fetched
 from al_ray.storage.files import read_json, write_json
+from al_ray.storage.uri import refuse_secrets
 
 EXPERIMENT, FILE, MODEL_ROUND = "al_ray", "mlflow.json", "model_round"
+CREDENTIALS = "remove it, and set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN"
 INSTALL = "pip install --constraint constraints.txt '.[mlflow]' in the checkout"
 # The client's own defaults retry for minutes, and print addresses on stdout.
 CLIENT = {
@@ -38,11 +40,12 @@ Track = Callable[[RunFolder], None]
 def tracking(uri: str | None) -> Track:
     """Return the function that writes runs to the tracking server of a URI; without one it does nothing.
 
-    It warns when the server fails, because a run must not end by that. BadOption if the package is missing or the
-    server does not answer now.
+    It warns when the server fails, because a run must not end by that. BadOption if the URI has a password, the
+    package is missing or the server does not answer now.
     """
     if uri is None:
         return lambda folder: None
+    refuse_secrets(uri, "--mlflow ", CREDENTIALS)
     refuse_missing("--mlflow", "mlflow", INSTALL)
     for name, value in CLIENT.items():
         os.environ.setdefault(name, value)

@@ -1,9 +1,12 @@
 """Agreement of people, by values worked by hand and by another way to compute them."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
 from al_ray.apps.annotating.agreement import alpha, disputed, label_counts, people, sheet_agreement
+from al_ray.metrics.agreement import krippendorff_alpha
 from al_ray.oracles.page_log import PageAnswers
 
 
@@ -22,9 +25,10 @@ def answers(rows: list[str]) -> PageAnswers:
 
 def by_definition(counts: np.ndarray) -> float:
     """Krippendorff's alpha of nominal labels: 1 - observed / expected disagreement, over all pairs of labels."""
-    observed = sum((row.sum() ** 2 - (row**2).sum()) / (row.sum() - 1) for row in counts)
-    totals = counts.sum(0)
-    expected = (totals.sum() ** 2 - (totals**2).sum()) / (totals.sum() - 1)
+    given = [np.repeat(np.arange(len(row)), row).tolist() for row in counts]
+    observed = sum(sum(one != other for one, other in permutations(row, 2)) / (len(row) - 1) for row in given)
+    every = [label for row in given for label in row]
+    expected = sum(one != other for one, other in permutations(every, 2)) / (len(every) - 1)
     return 1 - observed / expected
 
 
@@ -56,3 +60,12 @@ def test_few_pairs_or_one_label_say_nothing():
     assert alpha(np.array([[2, 0, 0]] * 30), np.random.default_rng(0)) is None
     assert alpha(np.array([[1, 1, 0]] * 9), np.random.default_rng(0)) is None
     assert sheet_agreement(answers(["y", "n"]), 0).n == 0
+
+
+def test_alpha_is_that_of_the_published_example():
+    """Krippendorff (2011), section C: four observers, twelve units, five categories; alpha is 0.743."""
+    observers = ["123321412...", "1233224125.3", ".3332342251.", "12332441251."]
+    units = ["".join(unit).replace(".", "") for unit in zip(*observers, strict=True)]
+    counts = np.array([[unit.count(category) for category in "12345"] for unit in units])
+    # The last unit has one label.
+    assert krippendorff_alpha(counts) == pytest.approx(0.743, abs=5e-4)

@@ -185,7 +185,7 @@ def test_overlap_asks_pairs_twice_and_a_dispute_is_unsure_until_it_is_settled(ru
         assert [log_of(run).label(code) for code in asked] == [UNSURE] * 3
         bob.send("/settle", pair=asked[0], label="yes", request="s1")
         assert log_of(run).label(asked[0]) == YES
-        assert "Settled by bob: <b>yes</b>" in bob.page
+        assert "Settled by <bdi>bob</bdi>: <b>yes</b>" in bob.page
         figures = bob.open("/progress").text
         assert "<td>3</td><td>0%</td>" in figures
     assert sorted(labels_read(run)) == [YES] * 4 + [UNSURE] * 2

@@ -13,6 +13,7 @@ import pytest
 import al_ray
 from al_ray.apps.matching.folder import Matches, write_matches, write_record
 from al_ray.core.task import Task
+from al_ray.storage.formulas import FormulaCells
 from tests.apps.audit.test_audit_job import do, fill, run_folder
 from tests.apps.matching import test_match_job as matching
 
@@ -33,7 +34,7 @@ def match_folder(folder: Path, task: Task, count: int = 60, texts: bool = True, 
     space = task.split("train").space
     scores = np.linspace(0.9, 0.4, count)
     pairs, by_label = space.pairs(np.sort(space.at(np.arange(count)))), np.arange(count) % 5 == 0
-    write_matches(folder, Matches(pairs, scores, scores, None, by_label), task, texts)
+    write_matches(folder, Matches(pairs, scores, scores, None, by_label), task, texts, FormulaCells(escape=False))
     write_record(folder, {"assign": rule})
     return folder
 

@@ -13,10 +13,12 @@ import pytest
 from al_ray.apps.matching import folder
 from al_ray.apps.matching.folder import CLUSTERS, MATCHES, TEXTS, Matches, write_clusters, write_matches
 from al_ray.core.task import Corpus, Task
+from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath, Uri, storage_path
 from tests.storage.s3 import Server, served
 
 COUNT = 23
+EXACT = FormulaCells(escape=False)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def test_tables_written_in_parts_are_those_written_at_once(place, tmp_path, monk
     monkeypatch.setattr(folder, "CHUNK", size)
     task, matches = made()
     whole = one_table(task, matches)
-    write_matches(place, matches, task, texts=True)
+    write_matches(place, matches, task, texts=True, cells=EXACT)
     with (place / "matches.parquet").open("rb") as file:
         read = pq.ParquetFile(file)
         assert read.num_row_groups == -(-COUNT // size)
@@ -76,7 +78,7 @@ def test_clusters_and_their_texts_are_complete_in_parts(tmp_path, monkeypatch):
     (task, _), rows = made(), np.arange(2, 25)
     # Clusters of two texts, of which the first stands for both.
     canonical = rows - rows % 2
-    write_clusters(tmp_path, task, rows, rows // 2, canonical)
+    write_clusters(tmp_path, task, rows, rows // 2, canonical, EXACT)
     columns = [[f"id {row}" for row in rows], rows // 2, [f"id {row}" for row in canonical]]
     clusters = pa.table(dict(zip(CLUSTERS.names, columns, strict=True)), schema=CLUSTERS)
     assert pq.read_table(tmp_path / "clusters.parquet").equals(clusters)
@@ -88,7 +90,7 @@ def test_clusters_and_their_texts_are_complete_in_parts(tmp_path, monkeypatch):
 def test_no_match_gives_tables_of_columns_alone(tmp_path):
     task, _ = made()
     none = np.empty(0)
-    write_matches(tmp_path, Matches(np.empty((0, 2), dtype=np.int64), none, none, None, none), task, texts=False)
+    write_matches(tmp_path, Matches(np.empty((0, 2), dtype=np.int64), none, none, None, none), task, False, EXACT)
     assert pq.read_table(tmp_path / "matches.parquet").equals(MATCHES.empty_table())
     assert (tmp_path / "matches.csv").read_text() == ",".join(f'"{name}"' for name in MATCHES.names) + "\n"
 
@@ -96,11 +98,29 @@ def test_no_match_gives_tables_of_columns_alone(tmp_path):
 def test_both_tables_stay_as_they_were_if_a_later_part_cannot_be_made(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "CHUNK", 7)
     task, matches = made()
-    write_matches(tmp_path, matches, task, texts=True)
+    write_matches(tmp_path, matches, task, True, EXACT)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     # The last row of the pairs names a text that is not there.
     wrong = replace(matches, pairs=np.concatenate([matches.pairs[:-1], [[0, 99]]]))
     with pytest.raises(IndexError):
-        write_matches(tmp_path, wrong, task, texts=True)
+        write_matches(tmp_path, wrong, task, True, EXACT)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert set(before) == {"matches.parquet", "matches.csv"}
+
+
+def test_on_request_the_csv_files_have_no_formulas_and_the_parquet_files_are_exact(tmp_path):
+    corpus = Corpus(("=id", "7"), ('=HYPERLINK("http://x")', "a = b"))
+    task, one = Task("task", True, corpus, corpus, {}, "digest"), np.ones(1)
+    matches = Matches(np.array([[0, 1]]), -one, one, None, one > 2)
+    cells = FormulaCells(escape=True)
+    write_matches(tmp_path, matches, task, True, cells)
+    write_clusters(tmp_path, task, np.arange(2), np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64), cells)
+    # The score is a number, and no formula.
+    assert (tmp_path / "matches.csv").read_text().splitlines()[1:] == [
+        '"\'=id","7",-1,1,,1,"model","\'=HYPERLINK(""http://x"")","a = b"'
+    ]
+    assert (tmp_path / "clusters.csv").read_text().splitlines()[1:] == ['"\'=id",0,"\'=id"', '"7",0,"\'=id"']
+    assert (tmp_path / "deduplicated.csv").read_text().splitlines()[1:] == ['"\'=id","\'=HYPERLINK(""http://x"")"']
+    assert pq.read_table(tmp_path / "matches.parquet")["left_id"].to_pylist() == ["=id"]
+    # matches.csv has 2, clusters.csv 3, deduplicated.csv 2.
+    assert cells.count == 7

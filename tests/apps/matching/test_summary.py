@@ -37,3 +37,11 @@ def test_of_many_sizes_the_smallest_and_the_largest_are_printed():
     assert line == (
         "clusters of two or more texts: 49 (1 of 2, 1 of 3, 1 of 4, 1 of 5, 1 of 6, 1 of 7, 1 of 8, ..., 1 of 224,442)"
     )
+
+
+def test_cells_that_a_spreadsheet_would_run_are_counted():
+    assert not [line for line in summary_lines({**RECORD, "formula_cells": 0}, symmetric=True) if "formulas" in line]
+    (line,) = [line for line in summary_lines({**RECORD, "formula_cells": 3}, symmetric=True) if "formulas" in line]
+    assert line == (
+        "a spreadsheet would run 3 cells of the CSV files as formulas; --escape-formulas puts a quote before them"
+    )

@@ -181,6 +181,18 @@ def test_a_server_that_does_not_answer_is_refused(memory):
         tracking("http://mlflow")
 
 
+@pytest.mark.parametrize("uri", ["http://me:hunter2@mlflow", "postgresql://me:hunter2@db/x", "http://m?token=hunter2"])
+def test_a_password_in_the_uri_is_refused_and_not_said(uri):
+    with pytest.raises(BadOption, match=r"--mlflow .* holds a .* MLFLOW_TRACKING_PASSWORD") as refused:
+        tracking(uri)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("uri", ["http://[::1]:5000", "https://mlflow.example/base", "sqlite:///runs.db", "databricks"])
+def test_a_uri_without_a_password_is_taken(memory, uri):
+    tracking(uri)
+
+
 def test_the_command_refuses_a_missing_package_before_it_reads_the_task(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     # No such task: the package is looked for first.

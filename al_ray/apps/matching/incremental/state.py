@@ -23,7 +23,7 @@ from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
+from al_ray.storage.files import read_json, read_parquet, write_parquet, write_root
 from al_ray.storage.uri import StoragePath
 
 STATE = "state.json"
@@ -98,7 +98,7 @@ def write_state(folder: StoragePath, state: MatchState) -> None:
     yes = np.arange(len(state.yes) + len(state.no)) < len(state.yes)
     write_parquet(inner / "labels.parquet", _table(LABELS, np.concatenate([state.yes, state.no]), yes))
     write_parquet(inner / "clusters.parquet", pa.table({"cluster": state.clusters}).cast(CLUSTERS))
-    write_json(
+    write_root(
         folder / STATE,
         {"number": state.number, "task": state.task, "next_cluster": state.next_cluster, "about": dict(state.about)},
     )
