@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from al_ray.core.labels import CODES, OPEN, UNSURE
+from al_ray.core.labels import CODES, OPEN, UNSURE, YES
 from al_ray.storage.append_log import Change, LogReader, LogWriter
 
 SUFFIX = ".page.log"
@@ -36,6 +36,7 @@ class PageAnswers:
 
     answers: code of a pair -> person -> their answer. settled: code -> the label that decides where people disagree.
     share, doubled: the share of the pairs that two people are to answer, None if none was chosen, and their codes.
+    confirm: whether two people are to answer a pair that has the answer yes, None if that was never chosen.
     recorded: labels that were corrected in the ledger of a run after it had read the sheet, by code. requests: ids of
     the requests that were carried out. touched: codes of all pairs that were ever answered or settled here.
     """
@@ -44,6 +45,7 @@ class PageAnswers:
     settled: dict[str, PageAnswer] = field(default_factory=dict)
     share: float | None = None
     doubled: frozenset[str] = frozenset()
+    confirm: bool | None = None
     recorded: dict[str, int] = field(default_factory=dict)
     requests: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
@@ -56,6 +58,8 @@ class PageAnswers:
                 self.requests.add(line["request"])
             if kind == "overlap":
                 self.share, self.doubled = line["share"], frozenset(line["pairs"])
+            elif kind == "confirm":
+                self.confirm = line["on"]
             elif kind == "recorded":
                 self.recorded |= {code: CODES[word] for code, word in line["labels"].items()}
             elif kind == "retract":
@@ -99,7 +103,8 @@ class PageAnswers:
 
     def needed(self, code: str) -> int:
         """Return how many people are to answer a pair."""
-        return 2 if code in self.doubled else 1
+        matches = any(answer.label == YES for answer in self.of(code).values())
+        return 2 if code in self.doubled or (self.confirm and matches) else 1
 
     def complete(self, code: str) -> bool:
         """Return whether as many people have answered a pair as are to, or somebody has settled it."""

@@ -22,6 +22,7 @@ import numpy as np
 from al_ray.core.errors import BadOption, LabelsAwaited
 from al_ray.core.labels import OPEN, TAKEN_BACK, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
 from al_ray.oracles.answer_files import BATCH, EXPORT, IDS, escape_cell, read_answers, unread_tables
 from al_ray.oracles.page_log import PageAnswers, log_path, log_reader, read_page_answers
@@ -66,13 +67,11 @@ class FileOracle:
         # Compared with answers, not with corrected labels: otherwise an answer that was corrected would be added again
         # at every call.
         page = read_page_answers(log_path(folder, BATCH))
-        back = np.array([page.taken_back(code) for code in codes])
-        fresh = np.flatnonzero(((labels != OPEN) | back) & (labels != earlier))
-        by = np.array([page.labellers(codes[row]) or "file" for row in fresh.tolist()], dtype=object)
-        given = np.where(back, np.uint8(TAKEN_BACK), labels)
-        for name in sorted(set(by.tolist())):
-            yield make_answers(fresh[by == name], given[fresh[by == name]], name)
+        # A pair that waits for a second answer, or again for the first, has no label: a round that has all is complete.
         waits = np.array([page.waits(code) for code in codes])
+        fresh = np.flatnonzero(np.where(waits, earlier != OPEN, (labels != OPEN) & (labels != earlier)))
+        given = np.where(waits, np.uint8(TAKEN_BACK), labels)
+        yield from _answers_by_person(page, codes, fresh, given)
         waiting = int((waits | ((labels == OPEN) & (earlier == OPEN))).sum())
         if waiting:
             files, unread = folder / BATCH, ", ".join(unread_tables(folder, BATCH))
@@ -86,6 +85,21 @@ class FileOracle:
                 f"  or in Label Studio: import {files}.json with the interface of {INTERFACE} beside it, and "
                 f"save its JSON export as {folder / EXPORT} or under its own name there{hint}"
             )
+
+    def label_without_second(self, number: int, batch: Batch) -> Iterator[Answers]:
+        """Yield the answers of the pairs that wait for a second one, for a round that ends without it."""
+        folder, codes = self.path / self.ledger.round(number).name, codes_of(number, len(batch.pairs), self.dev)
+        page = read_page_answers(log_path(folder, BATCH))
+        labels = np.array([page.label(code) for code in codes], dtype=np.uint8)
+        fresh = np.flatnonzero((labels != OPEN) & (self.ledger.first_labels(number) == OPEN))
+        yield from _answers_by_person(page, codes, fresh, labels)
+
+
+def _answers_by_person(page: PageAnswers, codes: list[str], rows: Rows, labels: Labels) -> Iterator[Answers]:
+    """Yield the labels (n,) of some rows, one value for each group of people who gave them."""
+    by = np.array([page.labellers(codes[row]) or "file" for row in rows.tolist()], dtype=object)
+    for name in sorted(set(by.tolist())):
+        yield make_answers(rows[by == name], labels[rows[by == name]], name)
 
 
 class PageOracle:

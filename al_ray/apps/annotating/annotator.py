@@ -57,10 +57,7 @@ class Annotator:
     def refresh(self) -> None:
         """Open new sheets, and correct what changed while the run read a sheet."""
         for sheet in self.source.new_sheets(self.labellings.keys()):
-            lease = self.options.lease_minutes * 60
-            # The share holds for pairs that are still to be answered.
-            overlap = None if sheet.is_final else self.options.overlap
-            self.labellings[sheet.key] = Labelling(sheet, overlap, lease, self.clock)
+            self.labellings[sheet.key] = Labelling(sheet, self.options, self.clock)
         for key, labelling in self.labellings.items():
             if key not in self._final and labelling.sheet.is_final:
                 labelling.reconcile()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from statistics import median
 
+from al_ray.apps.annotating.options import PageOptions
 from al_ray.apps.annotating.sheets import Sheet
 from al_ray.core.errors import AlRayError
 from al_ray.core.labels import OPEN, UNSURE, WORDS
@@ -38,16 +39,20 @@ class SheetProgress:
 class Labelling:
     """The pairs of a sheet while people label them. Not thread-safe: the caller holds a lock."""
 
-    def __init__(self, sheet: Sheet, overlap: float | None, lease: float, clock: Callable[[], float]) -> None:
-        """overlap: share of the pairs that two people answer; None: as before. lease, clock: seconds."""
-        self.sheet, self.lease, self.clock = sheet, lease, clock
+    def __init__(self, sheet: Sheet, options: PageOptions, clock: Callable[[], float]) -> None:
+        """options: who answers what; a sheet that is final keeps what it had. clock: seconds."""
+        self.sheet, self.lease, self.clock = sheet, 60 * options.lease_minutes, clock
         self.page, self._log = open_page_log(log_path(sheet.folder, sheet.stem))
         self._leases: dict[str, tuple[str, float]] = {}
         self._skipped: dict[str, list[str]] = {}
         self._times: dict[str, list[float]] = {}
         self._first: Mapping[str, int] | None = None
-        if overlap is not None:
-            self._set_overlap(overlap)
+        # Both hold for pairs that are still to be answered.
+        if not sheet.is_final:
+            if options.overlap is not None:
+                self._set_overlap(options.overlap)
+            if options.confirm_matches and self.page.confirm is None:
+                append(self._log, self.page, kind="confirm", on=True)
         self.reconcile()
 
     def _set_overlap(self, overlap: float) -> None:
@@ -161,7 +166,8 @@ class Labelling:
         """Wait for no second answer to pairs that have one."""
         if request not in self.page.requests:
             doubled = [code for code in sorted(self.page.doubled) if self.page.complete(code)]
-            append(self._log, self.page, kind="overlap", share=self.page.share, pairs=doubled, by=by, request=request)
+            append(self._log, self.page, kind="overlap", share=self.page.share, pairs=doubled, by=by)
+            append(self._log, self.page, kind="confirm", on=False, by=by, request=request)
 
     @property
     def _read(self) -> Mapping[str, int]:

@@ -28,6 +28,9 @@ class PageOptions:
     two match?"."""
     overlap: Annotated[float | None, Between(0, 1)] = None
     """Share of the pairs that two people answer, so that their agreement is measured. Default: as before, else 0."""
+    confirm_matches: bool = False
+    """Ask a second person about each pair that was answered yes. It holds for a round, or an audit, until somebody goes
+    on without second answers."""
     lease_minutes: Annotated[float, Between(0.1, 1440)] = 10.0
     """Minutes for which a pair that is shown to one person is shown to nobody else."""
 

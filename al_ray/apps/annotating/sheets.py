@@ -221,7 +221,8 @@ class RunSheets:
     def _round(self, ledger: Ledger, number: int, batch: Batch, key: str, title: str) -> Sheet:
         folder = cast(Path, ledger.round(number))
         codes = codes_of(number, len(batch.pairs), dev=ledger.split != "train")
-        if not (folder / f"{BATCH}.json").exists():
+        # The sheet is written last.
+        if not (folder / f"{BATCH}.csv").exists():
             write_sheets(folder, BATCH, codes, batch.pairs, self.run.task)
         pairs = read_sheet_pairs(folder / f"{BATCH}.json")
         if [*pairs] != codes:

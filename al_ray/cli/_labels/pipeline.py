@@ -24,7 +24,7 @@ from al_ray.datasets.tables.label_tables import read_task_labels
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog
 from al_ray.oracles.answer_files import BATCH, read_answers
-from al_ray.oracles.people import codes_of
+from al_ray.oracles.people import FileOracle, codes_of
 from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.runs.dev_labels import format_estimate, missing_labels
 from al_ray.runs.ledger import Ledger
@@ -164,12 +164,16 @@ def close(options: Close) -> None:
     """End the open round with the labels that it has; what people have answered in its files is read first."""
     with writing(options.run, None) as folder:
         ledger, number = folder.ledger, folder.last + 1
-        if ledger.batch(number) is None or ledger.sealed(number):
+        batch = ledger.batch(number)
+        if batch is None or ledger.sealed(number):
             raise BadOption(f"{options.run} has no round that waits for labels; there is nothing to close")
         config = bound_config(options.run)
         if oracle_kind(config.oracle).people:
             with suppress(LabelsAwaited):
                 buy_labels(number, ledger, make_oracle(OracleRequest(config, OracleConfig(), folder, no_progress)))
+            if not ledger.sealed(number):
+                for answers in FileOracle(ledger).label_without_second(number, batch):
+                    ledger.add_answers(number, answers)
         left = 0 if ledger.sealed(number) else ledger.close(number)
         labels = ledger.labels(number)
         print(f"round {number} is closed with {int((labels != OPEN).sum()):,} labels; {left:,} pairs leave it")

@@ -191,6 +191,38 @@ def test_overlap_asks_pairs_twice_and_a_dispute_is_unsure_until_it_is_settled(ru
     assert sorted(labels_read(run)) == [YES] * 4 + [UNSURE] * 2
 
 
+def test_a_second_person_confirms_each_yes_until_somebody_goes_on_without(run):
+    with page_of(run, confirm_matches=True) as page:
+        ann = page.person("ann")
+        for answer in ("yes", "no", "yes", "unsure", "yes", "no"):
+            ann.answer(answer)
+        assert "Pairs without a label: 3; waiting for a second person: 3." in ann.page
+        # However often the run is started again, a yes is no label before it is confirmed.
+        for _ in range(2):
+            assert labels_read(run) == [OPEN, NO, OPEN, UNSURE, OPEN, NO]
+        assert not run.ledger.sealed(1)
+        bob = page.person("bob")
+        assert bob.code == "r001-00001"
+        bob.answer("yes")
+        assert labels_read(run)[0] == YES
+        bob.undo()
+        assert labels_read(run)[0] == OPEN
+        bob.answer("yes")
+        assert bob.code == "r001-00003"
+        bob.answer("no")
+        assert bob.code == "r001-00005"
+    # The one that is left is still asked after a restart, and then let go; it is not asked again after another one.
+    with page_of(run, confirm_matches=True) as page:
+        bob = page.person("bob")
+        assert bob.code == "r001-00005"
+        bob.send("/waive", request="w")
+        assert "All pairs are labelled" in bob.page
+    with page_of(run, confirm_matches=True) as page:
+        assert not page.person("carl").code
+    assert labels_read(run) == [YES, NO, UNSURE, UNSURE, YES, NO]
+    assert run.ledger.sealed(1)
+
+
 def test_status_counts_the_answers_of_the_page_that_the_run_has_not_read(run, monkeypatch, capsys):
     with page_of(run) as page:
         ann = page.person("ann")
@@ -313,13 +345,25 @@ def test_a_second_answer_is_waited_for_by_every_way_and_a_waiver_holds(run):
         ann = page.person("ann")
         while ann.code:
             ann.answer("no")
-        assert labels_read(run) == [NO] * 6
+        for _ in range(2):
+            assert labels_read(run) == [OPEN] * 6
         assert not run.ledger.sealed(1)
         ann.send("/waive", request="w")
     with page_of(run, overlap=1.0) as page:
         assert "All pairs are labelled" in page.person("ann").page
     labels_read(run)
     assert run.ledger.sealed(1)
+
+
+def test_a_round_that_is_closed_keeps_answers_without_a_second_one(run, monkeypatch, capsys):
+    with page_of(run, confirm_matches=True) as page:
+        ann = page.person("ann")
+        for answer in ("yes", "no", "unsure"):
+            ann.answer(answer)
+    monkeypatch.setattr(sys, "argv", ["labels", "close", "--run", str(run.path)])
+    entry.job(labels.main)
+    assert "round 1 is closed with 3 labels; 3 pairs leave it" in capsys.readouterr().out
+    assert run.ledger.labels(1).tolist() == [YES, NO, UNSURE, OPEN, OPEN, OPEN]
 
 
 def test_undo_after_a_restart_takes_back_the_latest_answer_of_all_sheets(run):
