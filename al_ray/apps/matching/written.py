@@ -14,7 +14,7 @@ from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.storage.files import read_json, read_parquet
+from al_ray.storage.files import file_in, read_json, read_parquet
 
 FILE = "matches.parquet"
 CURE = "match the texts again (jobs.match)"
@@ -76,7 +76,7 @@ def read_match_texts(folder: Path, places: Rows) -> tuple[Task, Pairs]:
     table = read_parquet(folder / FILE, cure=CURE).take(places)
     left, right = (table[name].to_pylist() for name in ("left_id", "right_id"))
     if (folder / STATE).exists():
-        task = read_task(folder / read_json(folder / STATE, ["task"], CURE)["task"])
+        task = read_task(file_in(folder, read_json(folder / STATE, ["task"], CURE)["task"], folder / STATE, CURE))
         return task, as_pairs(_rows_of(task.left, left, folder), _rows_of(task.right, right, folder))
     if TEXTS[0][0] not in table.schema.names:
         raise BadOption(
