@@ -17,10 +17,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PART = 250
+PART = 1_000
 """Inputs that one process reads."""
 
 
@@ -49,13 +50,18 @@ def parts(inputs: int, first: int, names: list[str]) -> list[Part]:
     ]
 
 
+def memory() -> str | None:
+    """Return a folder in memory, where files are written sooner than on a disk; None if there is none."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
 def read_part(part: Part, corpora: Path, out: Path, after: int) -> None:
     """Read the inputs of a part after number `after`, and write what became of them."""
     from tests.fuzz import harness
     from tests.fuzz.limits import cap_address_space
 
     logging.disable(logging.CRITICAL)
-    with tempfile.TemporaryDirectory(prefix="al_ray-fuzz-") as folder, open(os.devnull, "w") as nowhere:
+    with tempfile.TemporaryDirectory(prefix="al_ray-fuzz-", dir=memory()) as folder, open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 2)
         harness.copy_corpora(corpora, Path(folder) / "work")
         os.chdir(Path(folder) / "work")
@@ -174,6 +180,8 @@ def _fuzz(given: argparse.Namespace, out: Path, work: Path, began: float) -> int
     unknown = set(given.readers or ()) - set(READERS)
     if unknown:
         sys.exit(f"--readers {', '.join(sorted(unknown))}: there is no such reader; give some of {', '.join(READERS)}")
+    # Arrow imports it when it is first needed, which would be in each process anew.
+    import_module("pandas")
     making = multiprocessing.get_context("fork").Process(target=_make, args=(work,))
     making.start()
     making.join()

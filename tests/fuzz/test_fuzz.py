@@ -3,12 +3,17 @@
 `make fuzz INPUTS=100000` reads more of them (tests/fuzz/__main__.py).
 """
 
+import io
+import json
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import AlRayError, BadFile
 from tests.fuzz import harness, limits
 from tests.fuzz.readers import READERS, Reader
 
@@ -28,6 +33,89 @@ def test_what_is_damaged_is_read_or_refused_by_name(sound, work, monkeypatch, na
     results = [harness.run_input(name, number, sound) for number in range(max(3, round(EACH * READERS[name].share)))]
     faults = [f"input {one.number} of {name}: {one.fault}" for one in results if one.fault]
     assert not faults, "\n\n".join(faults)
+
+
+JSON_DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+def two_columns(path: Path) -> bytes:
+    table, file = pq.read_table(path), io.BytesIO()
+    pq.write_table(table.append_column(table.schema.names[0], table.column(0)), file)
+    return file.getvalue()
+
+
+def an_empty_cell(path: Path) -> bytes:
+    table, file = pq.read_table(path), io.BytesIO()
+    empty = pa.array([None, *table["left_id"].to_pylist()[1:]], pa.string())
+    pq.write_table(table.set_column(table.schema.get_field_index("left_id"), "left_id", empty), file)
+    return file.getvalue()
+
+
+def a_step_back(path: Path) -> bytes:
+    starts, file = np.load(path), io.BytesIO()
+    starts[1] = starts[2] + 1
+    np.save(file, starts)
+    return file.getvalue()
+
+
+def fields(path: Path, **changed: object) -> bytes:
+    return json.dumps(json.loads(path.read_text()) | changed).encode()
+
+
+def long_task(path: Path) -> bytes:
+    return fields(path, task="x" * 5_000)
+
+
+# Inputs that once raised something else, or whose errors named no file: reader, file, content, and what is said now.
+FOUND = [
+    ("grid", "fz-grid/sittings.json", b"3", "sittings.json holds no list of sessions"),
+    ("grid", "fz-grid/sittings.json", b"[3]", "sittings.json: GridSession is 3"),
+    (
+        "run",
+        "fz-run/planned.json",
+        b'{"memory": {"shard": "x"}}',
+        "the memory of shard in fz-run/planned.json lacks used",
+    ),
+    ("run-config", "fz-run/config.json", long_task, "cannot be read (File name too long)"),
+    ("scorer", "fz-model/scorer.json", JSON_DEEP, "scorer.json cannot be read"),
+    (
+        "scorer",
+        "fz-model/sentence_bert_config.json",
+        b'{"max_seq_length": 2}',
+        "sentence_bert_config.json: --max-length is 2",
+    ),
+    (
+        "scorer",
+        "fz-model/config_sentence_transformers.json",
+        b"2",
+        "config_sentence_transformers.json holds no settings",
+    ),
+    ("scorer", "fz-model/config_sentence_transformers.json", b"{", "config_sentence_transformers.json cannot be read"),
+    (
+        "cnn",
+        "fz-cnn/model/vocab.json",
+        b'{"bins": Infinity, "counts": [], "words": []}',
+        "vocab.json, the encoder's vocabulary",
+    ),
+    ("task", "fz-one/left.parquet", two_columns, "left.parquet has not one column 'id'"),
+    ("task", "fz-one/task.json", lambda path: fields(path, provenance=3), "task.json: its provenance is 3"),
+    ("audit", "fz-audit/audit-key.parquet", an_empty_cell, "audit-key.parquet has empty cells in column 'left_id'"),
+    ("vectors", "fz-vectors/tokens/starts-00000.npy", a_step_back, "token ids in fz-vectors/tokens are truncated"),
+    (
+        "run",
+        "fz-run/metrics.jsonl",
+        lambda path: path.read_bytes().replace(b'"labels": 8', b'"labels": "8"'),
+        "metrics.jsonl:1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "content", "words"), FOUND)
+def test_what_was_found_is_refused_by_name(copied, name, file, content, words):
+    Path(file).write_bytes(content(Path(file)) if callable(content) else content)
+    with pytest.raises(AlRayError) as refused:
+        READERS[name].read(Path(READERS[name].path))
+    assert words in str(refused.value)
 
 
 def _raises(path: Path) -> None:
