@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +68,7 @@ def long_task(path: Path) -> bytes:
 
 
 # Inputs that once raised something else, or whose errors named no file: reader, file, content, and what is said now.
-FOUND = [
+FOUND: list[tuple[str, str, Any, str]] = [
     ("grid", "fz-grid/sittings.json", b"3", "sittings.json holds no list of sessions"),
     ("grid", "fz-grid/sittings.json", b"[3]", "sittings.json: GridSession is 3"),
     (

@@ -50,7 +50,7 @@ def test_no_name_in_a_folder_leads_out_of_it(copied, name):
     split = read_task(Path("fz-one")).split("dev")
     sets = EvaluationSets([Path("fz-sets")])
     place = sets.write(EvaluationSet("dev", (Stratum("all", NO_KEYS, 0),), NO_KEYS, 0), {"split": "dev"})
-    change(place / "set.json", strata=[{"name": "all", "file": name, "population": 0}])
+    change(Path(str(place)) / "set.json", strata=[{"name": "all", "file": name, "population": 0}])
     with pytest.raises(BadFile, match=r"set\.json"):
         sets.read(split, {"split": "dev"})
 
