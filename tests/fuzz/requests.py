@@ -127,7 +127,7 @@ def _body(request: dict[str, Any], client: TestClient) -> bytes:
         fields = {name: client.csrf if value == CSRF else value for name, value in request["form"].items()}  # pyright: ignore[reportAttributeAccessIssue]
         return urlencode(fields, doseq=True, errors="surrogatepass").encode()
     if "json" in request and request["json"] is not None:
-        return json.dumps(request["json"]).replace('"@deep@"', "[" * 50_000 + "]" * 50_000).encode()
+        return json.dumps(request["json"]).encode()
     return str(request.get("body", "")).encode("latin-1", "replace")
 
 
@@ -146,6 +146,10 @@ def _page() -> TestClient:
 
 @cache
 def _service() -> TestClient:
+    return service_client()
+
+
+def service_client() -> TestClient:
     """Return a client of a service of a store of its own."""
     options = ServeOptions(
         model=Path("fz-run"),
@@ -156,7 +160,7 @@ def _service() -> TestClient:
         limit=2,
         most_texts=3,
         most_characters=50,
-        most_bytes=500,
+        most_bytes=300_000,
         most_waiting=1,
     )
     service = PlainService(Matcher(options, open_model(options.model)), StoreWriter(options.store))

@@ -23,6 +23,8 @@ from al_ray.storage import download
 from al_ray.storage.files import write_json
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import Uri
+from tests.apps.annotating.waiting_runs import TOKEN
+from tests.fuzz import requests
 
 MODEL = Path("fz-model")
 OUTSIDE = ("../fz-one", "/etc", "..", "", "a/b", "a\\b", "a\x00b", 3)
@@ -211,3 +213,13 @@ def test_a_model_folder_runs_no_code_and_reads_no_pickle(copied, name):
         assert words in str(refused.value)
         assert "fz-model" in str(refused.value)
     assert not Path("harmed").exists()
+
+
+def test_a_body_that_is_nested_without_end_is_refused(copied):
+    client = requests.service_client()
+    deep = b'{"texts": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+    for method, path in (("POST", "/match"), ("PUT", "/texts"), ("DELETE", "/texts")):
+        answer = client.request(method, path, content=deep, headers=headers)
+        assert (answer.status_code, list(answer.json())) == (400, ["error"])
+    assert client.post("/match", json={"texts": "why"}, headers=headers).status_code == 200
