@@ -52,6 +52,12 @@ def an_empty_cell(path: Path) -> bytes:
     return file.getvalue()
 
 
+def another_type(path: Path) -> bytes:
+    table, file = pq.read_table(path), io.BytesIO()
+    pq.write_table(table.set_column(0, "left_id", table.column(0).cast(pa.string_view())), file)
+    return file.getvalue()
+
+
 def a_step_back(path: Path) -> bytes:
     starts, file = np.load(path), io.BytesIO()
     starts[1] = starts[2] + 1
@@ -101,6 +107,7 @@ FOUND: list[tuple[str, str, Any, str]] = [
     ("task", "fz-one/left.parquet", two_columns, "left.parquet has not one column 'id'"),
     ("task", "fz-one/task.json", lambda path: fields(path, provenance=3), "task.json: its provenance is 3"),
     ("audit", "fz-audit/audit-key.parquet", an_empty_cell, "audit-key.parquet has empty cells in column 'left_id'"),
+    ("matches", "fz-matches/matches.parquet", another_type, "matches.parquet holds left_id, right_id, score"),
     ("vectors", "fz-vectors/tokens/starts-00000.npy", a_step_back, "token ids in fz-vectors/tokens are truncated"),
     (
         "run",
