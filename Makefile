@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The checker that the package carries, not a newer one from a registry.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test lint faults slow long gpu gputests docs hashes sbom clean
+.PHONY: help demo test lint faults slow long fuzz gpu gputests docs hashes sbom clean
 .DELETE_ON_ERROR:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make faults  the tests that kill processes and nodes"
 	@echo "make slow    the tests that take minutes; .ci/run does not run them"
 	@echo "make long    more tests that kill processes and nodes, of minutes each; .ci/run does not run them"
+	@echo "make fuzz INPUTS=100000  damaged files to everything that reads files of others; FIRST=100000: other ones"
 	@echo "make gpu     measure and check the GPU of this machine with its python3, which needs torch 2.11 and transformers:"
 	@echo "             installs nothing, takes up to 10 minutes, writes gpu.json"
 	@echo "make gputests  install, and run the tests that need a CUDA device"
@@ -62,6 +63,12 @@ gputests: $(TESTS)
 faults slow long: $(TESTS)
 	$(PY) -m pytest -m "$(if $(filter long,$@),$@,$@ and not long)" \
 	  $(if $(filter long,$@),-o faulthandler_timeout=1800,-n $(FILES) --dist loadfile)
+
+# Finished parts are kept in .fuzz, so that the same command continues after a stop.
+INPUTS ?= 10000
+FIRST ?= 0
+fuzz: $(TESTS)
+	$(PY) -m tests.fuzz --inputs $(INPUTS) --first $(FIRST) --jobs $(FILES)
 
 # Zensical reads mkdocs.yml and the docstrings as text; al_ray itself is not imported.
 docs: $(SITE)

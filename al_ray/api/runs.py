@@ -14,7 +14,7 @@ from al_ray.cluster.run import OnRound, RunSpec
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import ScoringConfig
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.datasets.tables.label_tables import labels_table
@@ -57,7 +57,11 @@ class Run:
         """
         rounds = self.folder.complete_rounds()
         names = dict.fromkeys(name for line in rounds for name in line)
-        return pa.Table.from_pylist([{name: line.get(name) for name in names} for line in rounds])
+        try:
+            return pa.Table.from_pylist([{name: line.get(name) for name in names} for line in rounds])
+        except (pa.ArrowException, OverflowError) as error:
+            path = self.path / "metrics.jsonl"
+            raise BadFile(f"{path} has values of several types in one field ({error}); restore it") from error
 
     def labels(self) -> pa.Table:
         """Return all labels, in the order bought, those of the round under way included, one row a pair.

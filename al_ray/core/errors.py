@@ -18,9 +18,17 @@ DryRun                  no error: what would be bought was to be shown alone; a 
 
 from types import TracebackType
 
+LONGEST = 4_000
+"""Characters of a message, about."""
+
 
 class AlRayError(Exception):
     """Base class of all errors that a user can fix."""
+
+    def __str__(self) -> str:
+        """Return the message; the middle of a very long one, such as with the value of a damaged file, is left out."""
+        text = super().__str__()
+        return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} [...] {text[-LONGEST // 2 :]}"
 
 
 class BadOption(AlRayError):

@@ -17,6 +17,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus
 from al_ray.datasets.strings import AT_ONCE, Block, Strings, as_array, as_strings, letters, log_progress
+from al_ray.storage.bounded_parquet import BoundedParquet
 from al_ray.storage.files import make_table
 from al_ray.storage.uri import StoragePath
 
@@ -37,12 +38,12 @@ def read_rows(path: StoragePath, schema: pa.Schema) -> Rows:
     """Read the k int64 columns of a schema: (n, k) rows; BadFile for columns of other types or with empty cells."""
     _require(path)
     with _read_errors(path), path.open("rb") as file:
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        parquet = BoundedParquet(file)
         for name in schema.names:
-            _check_type(path, parquet.schema_arrow, schema, name)
+            _check_type(path, parquet.schema, schema, name)
         rows, end = np.empty((parquet.metadata.num_rows, len(schema)), dtype=np.int64), 0
-        for number in range(parquet.num_row_groups):
-            group = parquet.read_row_group(number, schema.names, use_threads=False)
+        for number in range(parquet.metadata.num_row_groups):
+            group = parquet.read(schema.names, number)
             group.validate(full=True)
             start, end = end, end + len(group)
             for column, name in enumerate(schema.names):
@@ -101,11 +102,11 @@ class _CorpusFile:
         with _read_errors(path):
             file = path.open("rb")
             weakref.finalize(self, file.close)
-            self.parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            self.parquet = BoundedParquet(file)
 
     def strings(self, name: Column) -> Strings:
         """Return a column; BadFile if the file has no such column."""
-        _check_type(self.path, self.parquet.schema_arrow, TEXTS, name)
+        _check_type(self.path, self.parquet.schema, TEXTS, name)
         groups = self.parquet.metadata
         sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
         cached = max(1, CACHED // max([1, *sizes]))
@@ -114,7 +115,7 @@ class _CorpusFile:
     def _read(self, name: Column, number: int) -> Block:
         """Return a column of a row group; BadFile if it is damaged, or is not what it was when it was first read."""
         with _read_errors(self.path), self.lock:
-            column = self.parquet.read_row_group(number, [name], use_threads=False)[name]
+            column = self.parquet.read([name], number)[name]
             # Finds texts that are not UTF-8, among others.
             column.validate(full=True)
         _refuse_nulls(self.path, column, name)
@@ -131,7 +132,7 @@ def _read_errors(path: StoragePath) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); {cure_of(path)}") from error
+        raise BadFile(f"{path} cannot be read ({str(error).partition(chr(10))[0]}); {cure_of(path)}") from error
 
 
 def _require(path: StoragePath) -> None:
@@ -140,8 +141,8 @@ def _require(path: StoragePath) -> None:
 
 
 def _check_type(path: StoragePath, there: pa.Schema, schema: pa.Schema, name: str) -> None:
-    if name not in there.names or there.field(name).type != schema.field(name).type:
-        raise BadFile(f"{path} has no column {name!r} of type {schema.field(name).type}; {cure_of(path)}")
+    if there.names.count(name) != 1 or there.field(name).type != schema.field(name).type:
+        raise BadFile(f"{path} has not one column {name!r} of type {schema.field(name).type}; {cure_of(path)}")
 
 
 def _refuse_nulls(path: StoragePath, column: pa.ChunkedArray, name: str) -> None:

@@ -43,6 +43,8 @@ from al_ray.storage.files import read_json, read_parquet, stamped, write_parquet
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 FORMAT = 1
+# Fields of task.json that every version has written, with their types; splits: counts by name.
+FIELDS = {"digest": str, "format": int, "name": str, "splits": dict, "symmetric": bool}
 ROWS = pa.schema([("row", pa.int64())])
 PAIRS = pa.schema([("left", pa.int64()), ("right", pa.int64())])
 # Sources whose labels are partial in a task.json of before labels_are; those of published data sets are complete.
@@ -131,13 +133,17 @@ def read_task(folder: StoragePath) -> Task:
 def read_about(folder: StoragePath) -> dict[str, Any]:
     """Read task.json: name, digest and counts, without the tables."""
     path = folder / "task.json"
-    if not path.is_file():
+    try:
+        there = path.is_file()
+    except OSError as error:
+        raise WrongFolder(f"{folder} cannot be read ({error.strerror}); give the folder of a task") from error
+    if not there:
         raise WrongFolder(f"{folder} holds no task.json; make a task folder with: python -m jobs.prepare --help")
-    about = read_json(path, ("digest", "format", "name", "splits", "symmetric"), cure_of(folder))
+    about = read_json(path, FIELDS, cure_of(folder))
     if about["format"] != FORMAT:
         raise BadFile(f"{path} has format {about['format']}, this al_ray reads {FORMAT}; {cure_of(folder)}")
-    if not isinstance(about["splits"], dict):
-        raise BadFile(f"{path}: its splits are {about['splits']!r}, not counts by name; {cure_of(folder)}")
+    if not isinstance(about.get("provenance", {}), dict):
+        raise BadFile(f"{path}: its provenance is {about['provenance']!r}, not options by name; {cure_of(folder)}")
     return about
 
 

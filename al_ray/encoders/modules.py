@@ -4,10 +4,9 @@
 module or a setting that would give other vectors here than in sentence-transformers is refused by its name.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal, cast, get_args
 
 import torch
@@ -16,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from transformers.utils.hub import cached_file
 
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.storage.files import write_json
+from al_ray.storage.files import read_json, write_json
 
 PoolingMode = Literal["mean", "cls", "lasttoken"]
 MODES: tuple[str, ...] = get_args(PoolingMode)
@@ -176,8 +175,13 @@ def read_modules(folder: str) -> Modules | None:
     listed = read_file(folder, "modules.json")
     if listed is None:
         return None
+    if not isinstance(listed, list) or not all(isinstance(module, dict) for module in listed):
+        raise BadFile(f"encoder {folder!r}: modules.json is no list of modules; restore it")
     kinds = [_kind(folder, module) for module in listed]
     paths = [str(module.get("path", "")) for module in listed]
+    for path in paths:
+        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+            raise BadFile(f"encoder {folder!r} has the path {path!r} in its modules.json, outside of it; restore it")
     if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= {"Dense", "Normalize"}:
         other = [kind for kind, allowed in zip(kinds, ("Transformer", "Pooling"), strict=False) if kind != allowed]
         other += [kind for kind in kinds[2:] if kind not in ("Dense", "Normalize")] or ["no Pooling"]
@@ -205,7 +209,15 @@ def find_file(folder: str, name: str, subfolder: str = "") -> Path | None:
 def read_file(folder: str, name: str, subfolder: str = "") -> Any:
     """Return the content of a JSON file, None if there is none."""
     path = find_file(folder, name, subfolder)
-    return None if path is None else json.loads(path.read_text(encoding="utf-8"))
+    return None if path is None else read_json(path, cure="restore the folder, or give another --encoder")
+
+
+def read_settings(folder: str, name: str, subfolder: str = "") -> dict[str, Any] | None:
+    """Return the content of a JSON file with settings by name, None if there is none; BadFile for anything else."""
+    settings = read_file(folder, name, subfolder)
+    if settings is not None and not isinstance(settings, dict):
+        raise BadFile(f"encoder {folder!r}: {subfolder}/{name} holds no settings by name; restore it")
+    return settings
 
 
 def _kind(folder: str, module: Mapping[str, Any]) -> str:
@@ -218,7 +230,7 @@ def _kind(folder: str, module: Mapping[str, Any]) -> str:
 
 def _lowercase(folder: str, subfolder: str) -> bool:
     """Read the settings of the transformer: whether texts are lower-cased; BadOption for others that matter."""
-    settings = read_file(folder, "sentence_bert_config.json", subfolder) or {}
+    settings = read_settings(folder, "sentence_bert_config.json", subfolder) or {}
     text = settings.get("modality_config", {"text": {}}).get("text", {"method_output_name": "no text"})
     settings["method_output_name"] = text.get("method_output_name")
     for name, harmless in TRANSFORMER_SETTINGS.items():
@@ -232,7 +244,7 @@ def _lowercase(folder: str, subfolder: str) -> bool:
 
 def _pooling(folder: str, subfolder: str) -> Pooling:
     """Read the settings of the pooling."""
-    settings = read_file(folder, "config.json", subfolder)
+    settings = read_settings(folder, "config.json", subfolder)
     if settings is None:
         raise BadFile(f"encoder {folder!r} has no {subfolder}/config.json of its pooling; restore it")
     modes = settings.get("pooling_mode") or [mode for name, mode in LEGACY.items() if settings.get(name)] or "mean"
@@ -245,7 +257,7 @@ def _pooling(folder: str, subfolder: str) -> Pooling:
 
 def _dense(folder: str, subfolder: str) -> Dense:
     """Read a Dense layer with its weights, which must be in safetensors."""
-    settings = read_file(folder, "config.json", subfolder)
+    settings = read_settings(folder, "config.json", subfolder)
     weights = find_file(folder, "model.safetensors", subfolder)
     if settings is None or weights is None:
         lack = "config.json" if settings is None else "model.safetensors"

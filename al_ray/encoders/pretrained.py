@@ -5,16 +5,19 @@ Weights are read from safetensors only, and no code is run from the hub.
 
 import hashlib
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.utils import SAFE_WEIGHTS_NAME
 from transformers.utils import logging as transformers_logging
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import AlRayError, BadFile, BadOption
+from al_ray.encoders.modules import find_file, read_settings
 from al_ray.encoders.random_bert import RANDOM_BERT, letters_tokenizer, random_bert
 
 MINILM = "all-MiniLM-L6-v2"
@@ -67,6 +70,7 @@ def load_parts(folder: str, layers: int | None, subfolder: str = "") -> tuple[An
 
 def from_safetensors(kind: Any, folder: str, config: Any = None, subfolder: str = "") -> tuple[Any, list[str]]:
     """Load a model class of transformers, never a pickle and never code from the hub: the model and missing weights."""
+    refuse_code(folder, subfolder)
     # A pooler that is missing in the file does not affect vectors, but the digest: it must be equal in every process.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -75,6 +79,31 @@ def from_safetensors(kind: Any, folder: str, config: Any = None, subfolder: str 
             output_loading_info=True, subfolder=subfolder,
         )  # fmt: skip
     return model, sorted(report["missing_keys"])
+
+
+def refuse_code(folder: str, subfolder: str = "") -> None:
+    """Raise BadFile for what transformers would run as code, read as a pickle, or take from outside of the folder."""
+    place, cure = f"{folder}/{subfolder}".rstrip("/"), "remove it if you trust the rest of the folder"
+    for name, value in _values(read_settings(folder, "config.json", subfolder) or {}):
+        # A kernel of the hub, NAME/KERNEL, is downloaded and run where the package kernels is installed.
+        if name.endswith("implementation") and "/" in str(value):
+            raise BadFile(f"{place}/config.json has the {name} {value!r}, which is code of others; {cure}")
+    if not Path(folder).is_dir():
+        return
+    if find_file(folder, "adapter_config.json", subfolder) is not None:
+        raise BadFile(f"{place} has an adapter_config.json, which names another model; merge it, or {cure}")
+    index = read_settings(folder, f"{SAFE_WEIGHTS_NAME}.index.json", subfolder) or {}
+    files = index.get("weight_map", {})
+    for file in files.values() if isinstance(files, dict) else [files]:
+        if not isinstance(file, str) or "/" in file or not file.endswith(".safetensors"):
+            raise BadFile(f"{place}/{SAFE_WEIGHTS_NAME}.index.json has {file!r} as a file of weights; restore it")
+
+
+def _values(settings: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all settings, those of inner settings too, by name."""
+    for name, value in settings.items() if isinstance(settings, dict) else ():
+        yield str(name), value
+        yield from _values(value)
 
 
 class Loading:

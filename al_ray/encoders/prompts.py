@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.errors import BadOption
-from al_ray.encoders.modules import read_file
+from al_ray.core.errors import BadFile, BadOption
+from al_ray.encoders.modules import read_settings
 from al_ray.storage.files import write_json
 
 Side = Literal["left", "right"]
@@ -92,9 +92,11 @@ class Prompts:
 
 def read_prompts(folder: str) -> StoredPrompts:
     """Read the prompts of a local folder or of a name on the hub; BadOption for a folder of another kind of model."""
-    about = read_file(folder, FILE) or {}
+    about = read_settings(folder, FILE) or {}
     kind = about.get("model_type") or "SentenceTransformer"
     if kind != "SentenceTransformer":
         raise BadOption(f"encoder {folder!r} is a {kind}, no bi-encoder; give another --encoder")
-    texts = {str(name): str(text or "") for name, text in (about.get("prompts") or {}).items()}
-    return StoredPrompts(texts, about.get("default_prompt_name"))
+    prompts, default = about.get("prompts") or {}, about.get("default_prompt_name")
+    if not isinstance(prompts, dict) or not isinstance(default, str | None):
+        raise BadFile(f"encoder {folder!r}: the prompts in {FILE} are not texts by name; restore it")
+    return StoredPrompts({str(name): str(text or "") for name, text in prompts.items()}, default)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from tokenize import TokenError
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -84,10 +85,10 @@ class StoredTokens:
         """BadFile if files are missing or truncated."""
         self.folder = folder
         try:
-            self.prompt = int(np.load(folder / PROMPT)) if (folder / PROMPT).exists() else 0
+            self.prompt = int(load_array(folder / PROMPT)) if (folder / PROMPT).exists() else 0
             count = max(1, sum(1 for _ in folder.glob("starts-*.npy")))
             self._chunks = [self._read(number) for number in range(count)]
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, TypeError) as error:
             raise BadFile(f"token ids in {folder} cannot be read ({error}); {self._cure}") from error
         self._ends = np.cumsum([len(chunk) for chunk in self._chunks])
 
@@ -124,9 +125,9 @@ class StoredTokens:
         return rows - (self._ends[number - 1] if number else 0)
 
     def _read(self, number: int) -> Tokens:
-        ids = cast(Ids, np.load(self.folder / _file("ids", number), mmap_mode="r"))
-        starts = np.load(self.folder / _file("starts", number), mmap_mode="r")
-        if not len(starts) or starts[-1] != len(ids):
+        ids, starts = (load_array(self.folder / _file(name, number)) for name in ("ids", "starts"))
+        whole = (ids.dtype, ids.ndim, starts.dtype, starts.ndim) == (np.int32, 1, np.int64, 1)
+        if not whole or not len(starts) or starts[0] or starts[-1] != len(ids) or (np.diff(starts) < 0).any():
             raise BadFile(f"token ids in {self.folder} are truncated; {self._cure}")
         return Tokens(ids, starts, self.prompt)
 
@@ -142,6 +143,14 @@ def has_chunk(folder: StoragePath, number: int) -> bool:
 
 def _file(name: str, number: int) -> str:
     return f"{name}-{number:05}.npy"
+
+
+def load_array(path: Path) -> npt.NDArray[Any]:
+    """Map a .npy file; ValueError if it is damaged, OSError if it cannot be read. Nothing is allocated for it."""
+    try:
+        return np.load(path, mmap_mode="r")
+    except (EOFError, SyntaxError, TokenError, TypeError, OverflowError, MemoryError) as error:
+        raise ValueError(f"{path.name} is damaged ({error})") from error
 
 
 def store_array(path: StoragePath, array: npt.NDArray[Any]) -> None:

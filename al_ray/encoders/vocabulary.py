@@ -69,7 +69,7 @@ class Vocabulary:
             if len(words) != len(counts):
                 raise ValueError(f"{len(words)} words, {len(counts)} counts")
             return Vocabulary(words, counts, int(about["bins"]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise BadFile(
                 f"{folder / FILE}, the encoder's vocabulary, cannot be read ({error}); restore {folder}"
             ) from error

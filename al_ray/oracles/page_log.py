@@ -11,12 +11,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from al_ray.core.labels import CODES, OPEN, UNSURE, YES
+from al_ray.core.labels import CODES, NO, OPEN, UNSURE, YES
 from al_ray.storage.append_log import Change, LogReader, LogWriter
 
 SUFFIX = ".page.log"
 CURE = "restore the file from a copy; each of its lines is an answer that somebody gave"
 ROOM = "make room, and start again"
+# Fields of a line by its kind, each with what its value must be.
+ANSWERED = {"pair": "text", "by": "text", "label": "label", "at": "text"}
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    "overlap": {"share": "share", "pairs": "texts"},
+    "confirm": {"on": "flag"},
+    "recorded": {"labels": "labels"},
+    "retract": {"person": "text"},
+    "undo": {"pair": "text", "by": "text"},
+    "answer": ANSWERED,
+    "settle": ANSWERED,
+}
 
 
 @dataclass(frozen=True)
@@ -124,6 +135,28 @@ class PageAnswers:
         return ", ".join(sorted(by))
 
 
+def _is_valid(line: Change) -> bool:
+    """Return whether a line is as `append` writes it."""
+    kind, optional = line.get("kind"), [line.get("note", ""), line.get("request", "")]
+    if not isinstance(kind, str) or kind not in FIELDS or not all(isinstance(one, str) for one in optional):
+        return False
+    return all(name in line and _fits(line[name], expected) for name, expected in FIELDS[kind].items())
+
+
+def _fits(value: Any, expected: str) -> bool:
+    if expected == "text":
+        return isinstance(value, str)
+    if expected == "flag":
+        return isinstance(value, bool)
+    if expected == "texts":
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if expected == "share":
+        return value is None or (isinstance(value, int | float) and 0 <= value <= 1)
+    if expected == "label":
+        return isinstance(value, str) and CODES.get(value) in (NO, YES, UNSURE)
+    return isinstance(value, dict) and all(isinstance(one, str) and one in CODES for one in value.values())
+
+
 def log_path(folder: Path, stem: str) -> Path:
     """Return the log beside the sheet STEM.csv of a folder."""
     return folder / f"{stem}{SUFFIX}"
@@ -131,7 +164,7 @@ def log_path(folder: Path, stem: str) -> Path:
 
 def log_reader(path: Path) -> LogReader:
     """Return a reader of a log from its beginning."""
-    return LogReader(path, CURE)
+    return LogReader(path, CURE, _is_valid)
 
 
 def read_page_answers(path: Path) -> PageAnswers:

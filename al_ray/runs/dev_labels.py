@@ -66,7 +66,7 @@ def write_band_scores(path: StoragePath, scores: BandScores) -> None:
 
 def read_band_scores(path: StoragePath) -> BandScores:
     """Read the scores of bands; BadFile if they are out of order."""
-    table = read_parquet(path, SCORED)
+    table = read_parquet(path, SCORED, lacking=["label"])
     cosines, known = table["cosine"].to_numpy(), table["label"].is_valid().to_numpy()
     labels = table["label"].drop_null().to_numpy().astype(np.uint8)
     if (np.diff(cosines[~known]) > 0).any():

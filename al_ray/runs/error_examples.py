@@ -33,4 +33,4 @@ def write_examples(folder: StoragePath, examples: Examples, task: Task) -> None:
 def read_examples(folder: StoragePath) -> list[dict[str, Any]]:
     """Return the rows of a round's error examples; an empty list if the round has no file."""
     path = folder / FILE
-    return read_parquet(path, EXAMPLES).to_pylist() if path.exists() else []
+    return read_parquet(path, EXAMPLES, lacking=["p"]).to_pylist() if path.exists() else []

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from al_ray.core.errors import BadFile
 from al_ray.core.task import Split
 from al_ray.metrics.strata import EvaluationSet, Stratum
-from al_ray.storage.files import make_table, read_parquet
-from al_ray.storage.result_cache import key_of, read_about, write_tables
+from al_ray.storage.files import check_fields, file_in, make_table, read_parquet
+from al_ray.storage.result_cache import ABOUT, key_of, read_about, write_tables
 from al_ray.storage.uri import StoragePath
 
 KEYS = pa.schema([("key", pa.int64())])
+CURE = "remove its folder: the set is then drawn again, as it was"
 
 
 class EvaluationSets:
@@ -30,13 +32,13 @@ class EvaluationSets:
         """Return the set made from these values; None when there is none. BadFile for one that is damaged."""
         for folder in self.folders:
             place = folder / _name(made_from)
-            about = read_about(place, made_from, ["strata"])
+            about = read_about(place, made_from, {"strata": list})
             if about is not None:
-                strata = [
-                    Stratum(one["name"], read_parquet(place / one["file"], KEYS)["key"].to_numpy(), one["population"])
-                    for one in about["strata"]
-                ]
-                return EvaluationSet(split.name, tuple(strata), split.positive_keys, split.space.total)
+                strata = [_stratum(place, one) for one in about["strata"]]
+                try:
+                    return EvaluationSet(split.name, tuple(strata), split.positive_keys, split.space.total)
+                except BadFile as error:
+                    raise BadFile(f"{place}: {error} ({CURE})") from error
         return None
 
     def write(self, evalset: EvaluationSet, made_from: Mapping[str, Any]) -> StoragePath:
@@ -48,6 +50,12 @@ class EvaluationSets:
             strata.append({"name": stratum.name, "file": file, "population": stratum.population, "size": stratum.size})
         write_tables(place, made_from, tables, {"strata": strata})
         return place
+
+
+def _stratum(place: StoragePath, about: Any) -> Stratum:
+    check_fields(f"a stratum of {place / ABOUT}", about, {"name": str, "file": str, "population": int}, CURE)
+    path = file_in(place, about["file"], place / ABOUT, CURE)
+    return Stratum(about["name"], read_parquet(path, KEYS)["key"].to_numpy(), about["population"])
 
 
 def _name(made_from: Mapping[str, Any]) -> str:

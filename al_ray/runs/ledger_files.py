@@ -63,10 +63,7 @@ def open_pairs(folder: StoragePath) -> int:
 
 def read_table(path: StoragePath, schema: pa.Schema, lacking: str = "") -> pa.Table:
     """Read a table; BadFile for a null, except in the column `lacking`."""
-    table = read_parquet(path, schema)
-    if any(table[name].null_count for name in schema.names if name != lacking):
-        refuse(path, "lacks values")
-    return table
+    return read_parquet(path, schema, lacking=[lacking])
 
 
 def refuse(path: StoragePath, fault: str) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import Any
 
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import total_seconds
-from al_ray.storage.files import read_json, write_json
+from al_ray.storage.files import check_fields, read_json, write_json
 
 FILE = "planned.json"
 
@@ -25,7 +25,9 @@ def used_seconds(folder: RunFolder) -> dict[str, float]:
 def highest_peaks(folder: RunFolder, peaks: Mapping[str, int | None]) -> dict[str, int]:
     """Return the peak memory of each process of a run: the highest of `peaks` and of what the file has."""
     path = folder.path / FILE
-    stored = read_json(path, ["memory"])["memory"] if path.exists() else {}
+    stored = read_json(path, {"memory": dict})["memory"] if path.exists() else {}
+    for name, figures in stored.items():
+        check_fields(f"the memory of {name} in {path}", figures, {"used": int | None}, "restore it")
     earlier = {name: figures["used"] for name, figures in stored.items()}
     known = {name: [peak for peak in (earlier.get(name), peaks.get(name)) if peak] for name in {**earlier, **peaks}}
     return {name: max(values) for name, values in known.items() if values}

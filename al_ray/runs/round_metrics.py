@@ -1,11 +1,14 @@
 """Metrics of a round: those of the main split, and the comparison with the round before."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.core.config.serialization import fits
+from al_ray.core.errors import BadFile
 from al_ray.core.labels import UNSURE, YES, State
 from al_ray.core.scorer import Scorer
 from al_ray.metrics.bootstrap import Replicates
@@ -22,6 +25,33 @@ from al_ray.metrics.round_comparison import (
 )
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.pair_cosines import read_fitted
+from al_ray.storage.uri import StoragePath
+
+FIGURES = {
+    **dict.fromkeys(("round", "labels", "positives"), int),
+    **dict.fromkeys(("average_precision", "precision_at_recall_20", "boundary"), float | None),
+    "seconds": dict,
+}
+"""The fields of a line of metrics.jsonl that jobs read, with their types."""
+
+
+def read_lines(folder: StoragePath) -> list[dict[str, Any]]:
+    """Return the lines of metrics.jsonl of a run folder; BadFile if one is not that of its round."""
+    if not (path := folder / "metrics.jsonl").exists():
+        return []
+    try:
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadFile(f"{path} cannot be read ({error}); restore it") from error
+    for number, line in enumerate(lines, start=1):
+        if not _has_figures(line) or line["round"] != number:
+            raise BadFile(f"{path}:{number} is not the line of round {number}; restore it")
+    return lines
+
+
+def _has_figures(line: Any) -> bool:
+    typed = isinstance(line, dict) and all(name in line and fits(line[name], kind) for name, kind in FIGURES.items())
+    return typed and all(fits(seconds, float) for seconds in line["seconds"].values())
 
 
 def figures_of(state: State) -> dict[str, int]:

@@ -42,7 +42,14 @@ from al_ray.metrics.round_comparison import drop_warnings
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
-from al_ray.runs.round_metrics import compare_with_round_before, content_of, figures_of, gain_over, headline
+from al_ray.runs.round_metrics import (
+    compare_with_round_before,
+    content_of,
+    figures_of,
+    gain_over,
+    headline,
+    read_lines,
+)
 from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.trackers.tensorboard import add_events
@@ -51,8 +58,6 @@ from al_ray.storage.files import read_json, write_json, write_root, write_text
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath
 
-# The fields of a line of metrics.jsonl that jobs read.
-FIGURES = ("round", "labels", "positives", "average_precision", "precision_at_recall_20", "boundary", "seconds")
 # Fields of the model in record.json, with their types.
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
 logger = logging.getLogger(__name__)
@@ -228,7 +233,7 @@ class RunFolder:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the lines of metrics.jsonl, one for each round."""
-        return _lines(self.path)
+        return read_lines(self.path)
 
     def complete_rounds(self) -> list[dict[str, Any]]:
         """Return the metrics of the rounds that state.json counts; an interrupted round may have left one line more."""
@@ -237,20 +242,7 @@ class RunFolder:
 
 def complete_rounds(path: StoragePath) -> list[dict[str, Any]]:
     """Return the metrics of the complete rounds of a run folder, without reading its task."""
-    return _lines(path)[: last_round(path)]
-
-
-def _lines(folder: StoragePath) -> list[dict[str, Any]]:
-    if not (path := folder / "metrics.jsonl").exists():
-        return []
-    try:
-        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadFile(f"{path} cannot be read ({error}); restore it") from error
-    for number, line in enumerate(lines, start=1):
-        if not isinstance(line, dict) or not set(FIGURES) <= set(line) or line["round"] != number:
-            raise BadFile(f"{path}:{number} is not the line of round {number}; restore it")
-    return lines
+    return read_lines(path)[: last_round(path)]
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class SeedSets:
     def read(self, made_from: Mapping[str, Any]) -> SeedSet | None:
         """Return the set made from these values; None when there is none. BadFile for one that is damaged."""
         place = self.folder / key_of(made_from)
-        about = read_about(place, made_from, ["count", "recall"])
+        about = read_about(place, made_from, {"count": int, "recall": float | None})
         if about is None:
             return None
         table = read_parquet(place / "pairs.parquet", SCHEMA)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from al_ray.core.pairs import Mask, Rows, is_in
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.encoder import TextEncoder, embed_batches
-from al_ray.encoders.tokens import Tokens, store_array
+from al_ray.encoders.tokens import Tokens, load_array, store_array
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import StoragePath
 
@@ -58,12 +58,16 @@ class KnownVectors:
         local = fetched(self.folder)
         for name in sorted(names):
             try:
-                keys = np.load(local / f"{name}{KEYS}")
-                vectors = np.load(local / f"{name}{VECTORS}", mmap_mode="r")
-            except (OSError, ValueError, EOFError) as error:
+                keys, vectors = (load_array(local / f"{name}{kind}") for kind in (KEYS, VECTORS))
+            except (OSError, ValueError) as error:
                 logger.warning("%s of %s is not used (%s): its texts are encoded again", name, self.folder, error)
                 continue
-            if keys.shape == (len(vectors), 2) and keys.dtype == np.uint64 and vectors.dtype == self.dtype:
+            if (
+                vectors.ndim == 2
+                and keys.shape == (len(vectors), 2)
+                and keys.dtype == np.uint64
+                and vectors.dtype == self.dtype
+            ):
                 self._files[name] = keys, vectors
             else:
                 logger.warning("%s of %s is not used (damaged): its texts are encoded again", name, self.folder)

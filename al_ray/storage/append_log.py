@@ -7,7 +7,7 @@ off. Any other line that does not agree with its checksum is damage, and an erro
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,14 @@ Change = Mapping[str, Any]
 class LogReader:
     """Reads the changes of a log that a writer in another process may extend."""
 
-    def __init__(self, path: Path, cure: str, number: int = 0, offset: int = 0) -> None:
-        """number: of the last change before byte `offset`, where reading begins; cure: of damage, for the error."""
-        self.path, self.cure, self.number, self.offset = path, cure, number, offset
+    def __init__(
+        self, path: Path, cure: str, valid: Callable[[Change], bool], number: int = 0, offset: int = 0
+    ) -> None:
+        """number: of the last change before byte `offset`, where reading begins; cure: of damage, for the error.
+
+        valid: whether a change has the fields, and the types of values, that its writer writes.
+        """
+        self.path, self.cure, self.valid, self.number, self.offset = path, cure, valid, number, offset
         self._last = b""
 
     def read_new(self) -> list[Change]:
@@ -60,9 +65,17 @@ class LogReader:
         checksum, _, content = line.partition(b" ")
         if checksum != b"%08x" % crc32(content):
             raise BadFile(f"{place}: the change {number:,} is damaged; {self.cure}")
-        change = json.loads(content)
+        try:
+            change = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise BadFile(f"{place}: the change {number:,} is no JSON ({error}); {self.cure}") from error
+        # A checksum can be computed for any line: another program may have written it.
+        if not isinstance(change, dict) or type(change.get("number")) is not int:
+            raise BadFile(f"{place}: the change {number:,} has no number; {self.cure}")
         if change["number"] != number:
             raise BadFile(f"{place}: change {change['number']:,} stands where change {number:,} belongs; {self.cure}")
+        if not self.valid(change):
+            raise BadFile(f"{place}: the change {number:,} is not as al_ray writes it; {self.cure}")
         return change
 
 
@@ -74,7 +87,8 @@ class LogWriter:
         self.path, self.number, self.offset = path, number, offset
         self.broken, self._closed = "", False
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            # A link in a folder of somebody else may lead to any file of the user, which would be cut off here.
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             os.ftruncate(self._file, offset)
             os.fsync(self._file)
             sync(path.parent)

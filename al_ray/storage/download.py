@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ def fetched(folder: StoragePath) -> Path:
     copy = cache / hashlib.sha256(json.dumps([str(folder), objects]).encode()).hexdigest()[:32]
     with WriteErrors(cache):
         cache.mkdir(mode=0o700, exist_ok=True)
+        refuse_foreign(cache)
         with FileLock(f"{copy}.lock"):
             if not copy.is_dir():
                 _delete_unused(cache)
@@ -57,12 +59,27 @@ def local_file(path: StoragePath) -> Iterator[Path]:
         yield copy
 
 
+def refuse_foreign(cache: Path) -> None:
+    """Raise BadFile for a cache that another user has made in the folder of temporary files, or may write into."""
+    status = cache.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise BadFile(f"{cache} belongs to another user, or others may write into it; remove it, or set another TMPDIR")
+
+
+def local_name(uri: Uri, folder: Uri) -> str:
+    """Return the path of an object below a folder; BadFile for a key such as "../x", which would lead out of it."""
+    name = uri.path.removeprefix(f"{folder.path}/")
+    if not name or name.startswith("/") or any(part in ("", ".", "..") for part in name.split("/")):
+        raise BadFile(f"{uri} has a key that cannot be a path below a folder; rename the object")
+    return name
+
+
 def _download(folder: Uri, copy: Path) -> None:
     aside = copy.with_name(f"{copy.name}.{os.getpid()}")
     started = time.monotonic()
     try:
         for uri, *_ in folder.objects():
-            path = aside / uri.path.removeprefix(f"{folder.path}/")
+            path = aside / local_name(uri, folder)
             path.parent.mkdir(parents=True, exist_ok=True)
             uri.get(path)
         os.rename(aside, copy)

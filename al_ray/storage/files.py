@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from al_ray import __version__
+from al_ray.core.config.serialization import fits
 from al_ray.core.errors import BadFile, BadOption, WriteErrors
+from al_ray.storage.bounded_parquet import BoundedParquet
 from al_ray.storage.uri import StoragePath, Uri
 
 WRITER = "al_ray"
@@ -125,11 +127,14 @@ def sync(path: Path) -> None:
 
 
 def read_json(
-    path: StoragePath, names: Sequence[str] = (), cure: str = "restore it, or start again in another --out"
+    path: StoragePath,
+    names: Sequence[str] | Mapping[str, Any] = (),
+    cure: str = "restore it, or start again in another --out",
 ) -> Any:
     """Read JSON; BadFile with the cure for a file that is missing, truncated, or lacks one of the names.
 
     BadFile, too, for one that a later al_ray wrote (see `refuse_newer`); the version is left out of the content.
+    names: of fields, with the type of each if they are a mapping.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -137,23 +142,60 @@ def read_json(
         raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
     if isinstance(content, dict) and WRITER in content:
         refuse_newer(path, content.pop(WRITER))
-    lacks = [name for name in names if not isinstance(content, dict) or name not in content]
-    if lacks:
-        raise BadFile(f"{path} lacks {', '.join(lacks)}; {cure}")
+    check_fields(path, content, names, cure)
     return content
 
 
+def check_fields(place: object, content: Any, names: Sequence[str] | Mapping[str, Any], cure: str) -> None:
+    """Raise BadFile with the cure if a JSON object lacks one of the names, or has a value of another type.
+
+    place: of the object. names: as `read_json` takes them.
+    """
+    lacks = [name for name in names if not isinstance(content, dict) or name not in content]
+    if lacks:
+        raise BadFile(f"{place} lacks {', '.join(lacks)}; {cure}")
+    if isinstance(names, Mapping):
+        for name, kind in names.items():
+            if not fits(content[name], kind):
+                raise BadFile(f"{place} has {content[name]!r} as {name}; {cure}")
+
+
+def file_in(folder: StoragePath, name: Any, place: object, cure: str) -> StoragePath:
+    """Return a file or folder directly in a folder; BadFile for a name that leads elsewhere, such as "../x".
+
+    place: the file that has the name.
+    """
+    if not isinstance(name, str) or name in ("", ".", "..") or any(one in name for one in "/\\\0"):
+        raise BadFile(f"{place} has {name!r} as the name of a file in {folder}; {cure}")
+    return folder / name
+
+
 def read_parquet(
-    path: StoragePath, schema: pa.Schema | None = None, columns: list[str] | None = None, cure: str = "restore it"
+    path: StoragePath,
+    schema: pa.Schema | None = None,
+    columns: list[str] | None = None,
+    cure: str = "restore it",
+    lacking: Sequence[str] = (),
 ) -> pa.Table:
-    """Read a table, or some of its columns; BadFile if it is missing or damaged, or differs from `schema`."""
+    """Read a table, or some of its columns; BadFile if it is missing or damaged, or differs from `schema`.
+
+    lacking: the columns of the schema that may have empty cells.
+    """
     try:
         with path.open("rb") as file:
-            table = pq.ParquetFile(file, page_checksum_verification=True).read(columns)
+            parquet = BoundedParquet(file)
+            _refuse_other_columns(path, parquet.schema, schema, cure)
+            table = parquet.read(columns)
         # Finds texts that are not UTF-8, among others.
         table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
-        raise BadFile(f"{path} cannot be read ({str(error).splitlines()[0]}); {cure}") from error
-    if schema is not None and (table.schema.names != schema.names or table.schema.types != schema.types):
-        raise BadFile(f"{path} holds {', '.join(table.schema.names)}, not what this al_ray wrote; {cure}")
+        raise BadFile(f"{path} cannot be read ({str(error).partition(chr(10))[0]}); {cure}") from error
+    for name in schema.names if schema is not None else ():
+        if table[name].null_count and name not in lacking:
+            raise BadFile(f"{path} has empty cells in column {name!r}; {cure}")
     return table
+
+
+def _refuse_other_columns(path: StoragePath, there: pa.Schema, schema: pa.Schema | None, cure: str) -> None:
+    if schema is not None and (there.names != schema.names or there.types != schema.types):
+        raise BadFile(f"{path} holds {', '.join(there.names)}, not what this al_ray wrote; {cure}")

@@ -44,15 +44,19 @@ def key_of(made_from: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(dict(made_from), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_about(place: StoragePath, made_from: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any] | None:
-    """Return the description of the tables in `place`, with these names in it; None when there are no tables.
+def read_about(
+    place: StoragePath, made_from: Mapping[str, Any], names: Sequence[str] | Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the description of the tables in `place`, with these fields; None when there are no tables.
 
     BadFile when they were made from other values: the folder's name holds the key of `made_from`, so this is damage.
     """
     path = place / ABOUT
     if not path.exists():
         return None
-    about = read_json(path, ["made_from", *names])
+    about = read_json(
+        path, {"made_from": dict, **(names if isinstance(names, Mapping) else dict.fromkeys(names, object))}
+    )
     if about["made_from"] != dict(made_from):
         raise BadFile(f"{path} was not made from the values in the hash of its folder's name; remove {place}")
     return about

@@ -56,7 +56,7 @@ class Checkpoint:
             with tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
                 self.path.get(Path(folder) / NAME)
                 return self._read(Path(folder) / NAME)
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
             logger.warning("%s cannot be read (%s): training restarts, to the same weights", self.path, error)
             return 0, {}
 

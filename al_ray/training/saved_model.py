@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.errors import BadFile, WriteErrors
+from al_ray.core.errors import BadFile, BadOption, WriteErrors
 from al_ray.core.labels import Model
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.prompts import DOCUMENT, QUERY, StoredPrompts, read_prompts
@@ -91,7 +91,7 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
         # Earlier versions knew no neighbourhood.
         scorer = Scorer(weight, bias, loss, str(content["outcome"]), float(content.get("neighbourhood", 0.0)))
         model, source = Model(str(folder), str(content["digest"]), scorer), content["made_from"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadFile(f"{folder / SCORER} cannot be read ({error!r}); restore it, or move {folder} away") from error
     return model if made_from is None or source == made_from else None
 
@@ -103,13 +103,16 @@ def saved_encoding(folder: StoragePath) -> EncoderConfig:
     if (folder / VOCABULARY).exists() and not path.exists():
         return EncoderConfig("cnn")
     limit = read_json(path, ["max_seq_length"])["max_seq_length"]
-    if not isinstance(limit, int) or limit < 1:
+    if type(limit) is not int:
         raise BadFile(f"{path} gives {limit!r} as the longest text; restore it")
     stored = read_prompts(str(folder)) if isinstance(folder, Path) else StoredPrompts()
     left, right = stored.of_side(QUERY), stored.of_side(DOCUMENT)
     # By name: a text of one word would be taken for a name.
     prompt_left, prompt_right = "query" if left or right else None, "document" if left != right else None
-    return EncoderConfig(str(folder), max_length=limit, prompt_left=prompt_left, prompt_right=prompt_right)
+    try:
+        return EncoderConfig(str(folder), max_length=limit, prompt_left=prompt_left, prompt_right=prompt_right)
+    except BadOption as error:
+        raise BadFile(f"{path}: {error} (restore it)") from error
 
 
 def calibrated_scorer(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str | None]:

@@ -230,7 +230,7 @@ SAID = [
         ("task.json", "{}", "task/task.json lacks digest"),
         ("task.json", b"\xff\0", "task/task.json cannot be read"),
         ("task.json", json.dumps({**TASK, "format": 2}), "has format 2, this al_ray reads 1"),
-        ("task.json", json.dumps({**TASK, "splits": 3}), "task/task.json: its splits are 3"),
+        ("task.json", json.dumps({**TASK, "splits": 3}), "task/task.json has 3 as splits"),
         ("task.json", json.dumps(TASK), "its tables do not match the digest in task.json"),
         ("task.json", json.dumps({"format": 1}), "task/task.json lacks digest, name, splits, symmetric"),
     )),

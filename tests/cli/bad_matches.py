@@ -1,5 +1,6 @@
 """What jobs.match may not swallow: command lines, tables and damaged folders, and what is said of each."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,16 @@ OF_TABLES = [
     (parquet(key=["k0"], words=["how"]), "t.csv is Parquet, not CSV; give --format parquet"),
 ]
 TORN = parquet(key=["k0", "k1"], words=["how", "why"])[:60]
+
+
+def state(**fields: object) -> str:
+    """Return a state.json whose types are right, but for these fields."""
+    cutoff = {"score": 0.9, "count": 9, "source": "--at-score 0.9", "precision": None, "recall": None}
+    rules = {"assign": "all", "clusters": "components", "cutoff": cutoff}
+    about = {"model": {"run": "run", "round": 1, "digest": ""}, "rules": rules, "table": {}}
+    return json.dumps({"number": 1, "task": "task", "next_cluster": 0, "about": about, **fields})
+
+
 OF_FOLDERS = [
     ({"copy/scorer.json": "{"}, f"{COPY} --at-boundary", "copy/scorer.json cannot be read"),
     ({"copy/model.safetensors": None}, f"{COPY} --at-boundary", "copy"),
@@ -178,9 +189,23 @@ OF_FOLDERS = [
     (
         {"known/state.json": '{"number": 1, "task": "t", "next_cluster": 0, "about": {"model": {}}}'},
         INTO,
-        "known/state.json lacks rules, table of its field about",
+        "the field about of known/state.json lacks rules, table",
     ),
     ({"run/round-001/record.json": "{}"}, INTO, "record.json lacks model"),
+    (
+        {"known/state.json": state(task="../task")},
+        INTO,
+        "known/state.json has '../task' as the name of a file in known",
+    ),
+    ({"known/state.json": state(number="1")}, INTO, "known/state.json has '1' as number"),
+    ({"known/state.json": state(next_cluster=None)}, INTO, "known/state.json has None as next_cluster"),
+    ({"copy/config_sentence_transformers.json": "3"}, f"{COPY} --at-boundary", "holds no settings by name"),
+    (
+        {"copy/sentence_bert_config.json": '{"max_seq_length": 2}'},
+        f"{COPY} --at-boundary",
+        "sentence_bert_config.json: ",
+    ),
+    ({"copy/adapter_config.json": "{}"}, f"{COPY} --at-boundary", "adapter_config.json, which names another model"),
 ]
 OF_MATCH = [
     *(({}, *case) for case in OF_OPTIONS),

@@ -1,6 +1,8 @@
 """What jobs.annotate may not swallow: command lines, and damaged batches, sheets and logs of answers."""
 
+import json
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 
@@ -59,6 +61,14 @@ OF_LINES = [
     ),
     (f"{ANNOTATE} --host nowhere.invalid", "--host nowhere.invalid is open to other machines"),
 ]
+
+
+def log_line(**fields: object) -> bytes:
+    """Return a line of a log with a checksum that fits."""
+    content = json.dumps(fields).encode()
+    return b"%08x %s\n" % (crc32(content), content)
+
+
 OF_ANNOTATE = [
     *(({}, line, words) for line, words in OF_LINES),
     ({f"{ROUND}/batch.json": '{"a": 1}'}, ANNOTATE, "batch.json cannot be read as a list of pairs"),
@@ -76,5 +86,18 @@ OF_ANNOTATE = [
         ANNOTATE,
         "batch.page.log, byte 0: the change 1 is damaged; restore the file",
     ),
+    *(
+        ({f"{ROUND}/batch.page.log": log_line(**fields)}, ANNOTATE, f"byte 0: the change 1 {words}")
+        for fields, words in (
+            ({}, "has no number"),
+            ({"number": 1}, "is not as al_ray writes it"),
+            (
+                {"number": 1, "kind": "answer", "pair": "r001-00001", "by": "ann", "at": "", "label": "maybe"},
+                "is not as",
+            ),
+            ({"number": 1, "kind": "recorded", "labels": 3}, "is not as al_ray writes it"),
+        )
+    ),
+    ({f"{ROUND}/batch.json": '[{"data": {"pair": "r001-00001", "left_id": []}}]'}, ANNOTATE, "a value that is no text"),
     ({"waiting/config.json": "{}"}, ANNOTATE, "config.json lacks task_digest"),
 ]

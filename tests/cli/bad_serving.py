@@ -1,8 +1,10 @@
 """What jobs.serve may not swallow: command lines, and damaged models, known texts, stores and tokens."""
 
+import json
 from pathlib import Path
 
 from al_ray.apps.serving.store import KnownText, ModelName, Source, StoreWriter, make_store, texts_digest
+from tests.cli.bad_pages import log_line
 
 COLUMNS = "--text-columns words --id-column key"
 SERVE = f"--model run --known t.csv {COLUMNS} --store store --dry-run"
@@ -54,6 +56,14 @@ OF_LINES = [
     (f"{NEW} --store t.csv", "t.csv is no store and not empty; give --store a folder of its own"),
     (f"{SERVE} --known more.csv", "store was made from other texts (t.csv) than "),
 ]
+
+
+def store_about(table: object) -> str:
+    """Return a store.json whose newest table has this name."""
+    snapshot = {"table": table, "digest": "", "number": 0, "offset": 0}
+    return json.dumps({"source": {"known": "t.csv", "digest": "", "symmetric": True}, "snapshot": snapshot})
+
+
 OF_SERVE = [
     *(({}, line, words) for line, words in OF_LINES),
     ({"t.csv": "key,words\n"}, NEW, "t.csv"),
@@ -63,4 +73,8 @@ OF_SERVE = [
     ({TABLE: None}, SERVE, "texts-0.jsonl cannot be read"),
     ({LOG: "00000000 {}\n"}, SERVE, "changes.log, byte 0: the change 1 is damaged; restore the file"),
     ({LOG: None}, SERVE, "changes.log cannot be read"),
+    ({LOG: log_line(number=1, put=[["k2"]], removed=[])}, SERVE, "byte 0: the change 1 is not as al_ray writes it"),
+    ({LOG: log_line(number=1, put=[], removed=[7])}, SERVE, "byte 0: the change 1 is not as al_ray writes it"),
+    ({ABOUT: store_about("../t.csv")}, SERVE, "store.json has '../t.csv' as the name of a file in "),
+    ({ABOUT: store_about(3)}, SERVE, "store.json is not what this al_ray wrote (table is 3"),
 ]

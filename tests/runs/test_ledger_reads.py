@@ -25,10 +25,10 @@ def reads(monkeypatch) -> Counter[str]:
     """How often the ledger read each Parquet file: ROUND/NAME in a folder of a round, else NAME."""
     count, read = Counter[str](), ledger_files.read_parquet
 
-    def counted(path, *rest):
+    def counted(path, *rest, **options):
         in_round = path.parent.name.startswith("round-")
         count[f"{path.parent.name}/{path.name}" if in_round else path.name] += 1
-        return read(path, *rest)
+        return read(path, *rest, **options)
 
     monkeypatch.setattr(ledger_files, "read_parquet", counted)
     return count

@@ -97,6 +97,8 @@ def read_sheet_pairs(path: Path) -> dict[str, SheetPair]:
     titles = read_titles(path.parent / INTERFACE)
     try:
         rows = [cast(dict[str, Any], row["data"]) for row in json.loads(path.read_bytes())]
+        if not all(isinstance(value, str) for row in rows for value in row.values()):
+            raise ValueError("a value that is no text")
         return {row["pair"]: _pair(row, titles) for row in rows}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BadFile(f"{path} cannot be read as a list of pairs ({error!r}); {CURE}") from error

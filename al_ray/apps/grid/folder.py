@@ -77,7 +77,10 @@ class GridFolder:
     def sessions(self) -> list[GridSession]:
         """Return the finished sessions, in order."""
         path = self.path / "sittings.json"
-        return [from_dict(GridSession, one) for one in read_json(path)] if path.exists() else []
+        sessions = read_json(path) if path.exists() else []
+        if not isinstance(sessions, list):
+            raise BadFile(f"{path} holds no list of sessions; restore it")
+        return [_parsed(GridSession, one, path) for one in sessions]
 
     def write_summary(self, runs: Sequence[Run], text: str) -> None:
         """Write summary.parquet and summary.md."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from al_ray.apps.matching.folder import MATCHES, RECORD, TEXTS
 from al_ray.apps.matching.incremental.state import STATE
@@ -14,7 +15,7 @@ from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.storage.files import read_json, read_parquet
+from al_ray.storage.files import file_in, read_json, read_parquet
 
 FILE = "matches.parquet"
 CURE = "match the texts again (jobs.match)"
@@ -49,13 +50,20 @@ def read_matches(folder: Path) -> WrittenMatches:
         )
     rule = read_json(folder / RECORD, ["assign"], CURE)["assign"]
     digest = digest_of(folder)
-    table = read_parquet(folder / FILE, cure=CURE)
-    names = table.schema.names
-    if names not in (MATCHES.names, [*MATCHES.names, *(name for name, _ in TEXTS)]):
-        raise BadFile(f"{folder / FILE} holds {', '.join(names)}, not what this al_ray wrote; {CURE}")
+    table = _table(folder)
     scores, cosines = (table[name].to_numpy().astype(np.float64) for name in ("score", "cosine"))
     by_label = np.array([who == "label" for who in table["decided_by"].to_pylist()], dtype=np.bool_)
     return WrittenMatches(folder, digest, rule, scores, cosines, by_label)
+
+
+def _table(folder: Path) -> pa.Table:
+    """Read the file of matches, with or without texts; BadFile for other columns, or columns of other types."""
+    table = read_parquet(folder / FILE, cure=CURE)
+    there = list(zip(table.schema.names, table.schema.types, strict=True))
+    own = list(zip(MATCHES.names, MATCHES.types, strict=True))
+    if there not in (own, [*own, *TEXTS]):
+        raise BadFile(f"{folder / FILE} holds {', '.join(table.schema.names)}, not what this al_ray wrote; {CURE}")
+    return table
 
 
 def digest_of(folder: Path) -> str:
@@ -73,10 +81,10 @@ def read_match_texts(folder: Path, places: Rows) -> tuple[Task, Pairs]:
     The task is that of the folder, whose texts have their fields. Matches of a task folder have the texts that were
     written with them; BadOption if they were not.
     """
-    table = read_parquet(folder / FILE, cure=CURE).take(places)
+    table = _table(folder).take(places)
     left, right = (table[name].to_pylist() for name in ("left_id", "right_id"))
     if (folder / STATE).exists():
-        task = read_task(folder / read_json(folder / STATE, ["task"], CURE)["task"])
+        task = read_task(file_in(folder, read_json(folder / STATE, ["task"], CURE)["task"], folder / STATE, CURE))
         return task, as_pairs(_rows_of(task.left, left, folder), _rows_of(task.right, right, folder))
     if TEXTS[0][0] not in table.schema.names:
         raise BadOption(

@@ -24,7 +24,7 @@ from al_ray.metrics.calibration import Bin
 from al_ray.metrics.round_comparison import AGREEMENT, PREQUENTIAL
 from al_ray.runs.error_examples import read_examples
 from al_ray.runs.run_folder import at_its_end, bound_config, last_round
-from al_ray.storage.files import read_json, read_parquet
+from al_ray.storage.files import file_in, read_json, read_parquet
 from al_ray.storage.uri import StoragePath, storage_path
 
 GRID, CONFIG = "grid.json", "config.json"
@@ -94,7 +94,7 @@ def read_grid(folder: StoragePath, failures: Mapping[str, tuple[str, int]]) -> l
     if not isinstance(cells, list) or not all(isinstance(cell, dict) and needed <= set(cell) for cell in cells):
         raise BadFile(f"{path}: `cells` is not a list of cells; restore it")
     for cell in cells:
-        key, home = cell["name"], folder / "runs" / str(cell["name"])
+        key, home = cell["name"], file_in(folder / "runs", cell["name"], path, "restore it")
         error, rounds = failures.get(key, ("", 0))
         try:
             if (home / CONFIG).exists():

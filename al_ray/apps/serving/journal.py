@@ -1,6 +1,6 @@
 """The changes of known texts, one for each request, in an append-only log (storage/append_log.py)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,18 @@ class Change:
 
 def journal_reader(path: Path, number: int = 0, offset: int = 0) -> LogReader:
     """Return a reader of the changes after change `number`, whose end is at byte `offset`."""
-    return LogReader(path, CURE, number, offset)
+    return LogReader(path, CURE, _is_valid, number, offset)
+
+
+def _is_valid(line: Mapping[str, Any]) -> bool:
+    """Return whether a line has texts that were put, and ids that were removed."""
+    put, removed = line.get("put"), line.get("removed")
+    return (
+        isinstance(put, list)
+        and all(isinstance(one, list) and len(one) == 2 and all(isinstance(text, str) for text in one) for one in put)
+        and isinstance(removed, list)
+        and all(isinstance(one, str) for one in removed)
+    )
 
 
 def read_changes(reader: LogReader) -> list[Change]:

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.serving.journal import Change, append_change, journal_reader, open_journal, read_changes
+from al_ray.core.config.serialization import from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.storage.append_log import LogReader
-from al_ray.storage.files import in_one_step, read_json, write_json
+from al_ray.storage.files import check_fields, file_in, in_one_step, read_json, write_json
 from al_ray.storage.lock import locked
 
 logger = logging.getLogger(__name__)
@@ -141,7 +142,7 @@ def read_source(folder: Path) -> Source | None:
 
 def read_model_name(folder: Path) -> ModelName:
     """Return the model that a store names."""
-    content = read_json(folder / MODEL, ["path", "round"], CURE)
+    content = read_json(folder / MODEL, {"path": str, "round": int | None}, CURE)
     return ModelName(content["path"], content["round"])
 
 
@@ -156,8 +157,7 @@ def read_store(folder: Path) -> StoreContent:
         content = _bytes(folder / snapshot.table)
     if hashlib.sha256(content).hexdigest() != snapshot.digest:
         raise BadFile(f"{folder / snapshot.table} is not as it was written; {CURE}")
-    rows = map(json.loads, content.splitlines())
-    texts = {row["id"]: KnownText(row["text"], row["cluster"]) for row in rows}
+    texts = dict(_known(row, folder / snapshot.table) for row in content.splitlines())
     reader = journal_reader(folder / CHANGES, snapshot.number, snapshot.offset)
     changes = read_changes(reader)
     for change in changes:
@@ -237,9 +237,21 @@ class StoreWriter:
 def _about(folder: Path) -> tuple[Source, Snapshot]:
     content = read_json(folder / ABOUT, ["source", "snapshot"], CURE)
     try:
-        return Source(**content["source"]), Snapshot(**content["snapshot"])
-    except TypeError as error:
+        source, snapshot = from_dict(Source, content["source"]), from_dict(Snapshot, content["snapshot"])
+    except BadOption as error:
         raise BadFile(f"{folder / ABOUT} is not what this al_ray wrote ({error}); {CURE}") from error
+    file_in(folder, snapshot.table, folder / ABOUT, CURE)
+    return source, snapshot
+
+
+def _known(line: bytes, path: Path) -> tuple[str, KnownText]:
+    """Return the id and the text of a line of a table of all texts."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"{path} has a line that is no JSON ({error}); {CURE}") from error
+    check_fields(path, row, {"id": str, "text": str, "cluster": int | None}, CURE)
+    return row["id"], KnownText(row["text"], row["cluster"])
 
 
 def _bytes(path: Path) -> bytes:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from al_ray.core.errors import BadFile
 from al_ray.datasets.tables.columns import TableRows, check_columns, concatenate, trim_cells
+from al_ray.storage.bounded_parquet import BoundedParquet
 from al_ray.storage.uri import StoragePath
 
 
@@ -18,9 +18,10 @@ def read_parquet_table(path: StoragePath, local: Path, columns: list[str], namin
     naming: how to name other columns, in the message on a missing one.
     """
     try:
-        file = pq.ParquetFile(local)
-        check_columns(str(path), columns, file.schema_arrow.names, naming)
-        table = file.read(columns=columns)
+        with local.open("rb") as file:
+            parquet = BoundedParquet(file)
+            check_columns(str(path), columns, parquet.schema.names, naming)
+            table = parquet.read(columns)
     except (pa.ArrowException, OSError, UnicodeError) as error:
         reason = str(error).partition("\n")[0]
         raise BadFile(f"{path} cannot be read as Parquet ({reason}); is it whole, and of that format?") from error

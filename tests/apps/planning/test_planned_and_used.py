@@ -22,7 +22,8 @@ from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.task import Task
 from al_ray.runs.planned import FILE, used_seconds
-from al_ray.runs.run_folder import FIGURES, RunFolder
+from al_ray.runs.round_metrics import FIGURES
+from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import write_seconds
 from al_ray.storage.files import write_json, write_text
 from tests.apps.planning.test_plan import CONSTANTS, ONE, made
@@ -134,7 +135,7 @@ def test_the_highest_peaks_stay_in_the_file_and_what_is_the_same_is_not_written_
         ),
         ("round-002/model/modules.json", [{"kind": 5}], "'type'"),
         ("state.json", {"round": 0}, "no round is complete"),
-        ("planned.json", {"memory": 7}, "has no attribute"),
+        ("planned.json", {"memory": 7}, "planned.json has 7 as memory"),
         (
             "config.json",
             {"task_digest": "", "encoder": "cnn", "task": "t"},

@@ -18,20 +18,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadOption
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.storage.files import read_json, read_parquet, write_parquet, write_root
+from al_ray.storage.files import check_fields, file_in, read_json, read_parquet, write_parquet, write_root
 from al_ray.storage.uri import StoragePath
 
 STATE = "state.json"
 PAIRS = (("left", pa.int64()), ("right", pa.int64()))
 CANDIDATES, LABELS = pa.schema([*PAIRS, ("score", pa.float64())]), pa.schema([*PAIRS, ("yes", pa.bool_())])
 CLUSTERS = pa.schema([("cluster", pa.int64())])
-# What the field about of state.json has at least.
-ABOUT = ("model", "rules", "table")
+# Fields of state.json, of its field about, and of the parts of that, with their types.
+FIELDS = {"number": int, "task": str, "next_cluster": int, "about": dict}
+ABOUT = {"model": dict, "rules": dict, "table": dict}
+PARTS = {
+    "model": {"run": str, "round": int | None, "digest": str},
+    "rules": {"assign": str, "clusters": str, "cutoff": dict},
+}
+CUTOFF = {"score": float | None, "source": str, "precision": float | None, "recall": float | None}
+CURE = "restore it, or match all texts again with another --out"
 
 
 @dataclass(frozen=True)
@@ -71,13 +78,10 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
             f"--into {folder} holds no matches of tables to which new texts can be added; match the known ones first, "
             "with --out and without --search.kind knn"
         )
-    about = read_json(folder / STATE, ["number", "task", "next_cluster", "about"])
-    lacks = [name for name in ABOUT if not isinstance(about["about"], dict) or name not in about["about"]]
-    if lacks:
-        raise BadFile(
-            f"{folder / STATE} lacks {', '.join(lacks)} of its field about; restore it, or match all texts again with "
-            "another --out"
-        )
+    about = read_json(folder / STATE, FIELDS, CURE)
+    for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):
+        check_fields(f"the field about of {folder / STATE}", part, names, CURE)
+    check_fields(f"the cutoff in {folder / STATE}", about["about"]["rules"]["cutoff"], CUTOFF, CURE)
     inner = folder / _name(about["number"])
     found = read_parquet(inner / "candidates.parquet", CANDIDATES)
     labels = read_parquet(inner / "labels.parquet", LABELS)
@@ -88,7 +92,7 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
         about["number"], about["task"], ScoredPairs(_pairs(found), scores), pairs[yes], pairs[~yes], clusters,
         about["next_cluster"], about["about"],
     )  # fmt: skip
-    return state, read_task(folder / about["task"])
+    return state, read_task(file_in(folder, about["task"], folder / STATE, CURE))
 
 
 def write_state(folder: StoragePath, state: MatchState) -> None:
