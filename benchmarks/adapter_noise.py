@@ -54,16 +54,17 @@ class NoisyOracle:
         """Answer all missing rows in one piece."""
         for right in self.truth.label(number, batch, missing):
             cosines = self.frozen.cosines(batch.pairs[missing])
-            wrong = self._wrong(right.labels, cosines, "label-noise", number)
+            wrong = self._wrong(right.labels, cosines, generator(self.seed, "label-noise", number))
             labels = np.where(wrong, 1 - right.labels, right.labels)
             if self.noise.confirm:
-                differ = wrong != self._wrong(right.labels, cosines, "label-noise-second", number)
+                rng = generator(self.seed, "label-noise-second", number)
+                differ = wrong != self._wrong(right.labels, cosines, rng)
                 labels[(labels == YES) & differ] = UNSURE
             yield make_answers(missing, labels.astype(np.uint8), "noisy")
 
-    def _wrong(self, labels: Labels, cosines: Floats, name: str, number: int) -> np.ndarray:
-        """Draw which (n,) answers are wrong. name: of the draw."""
-        chance = generator(self.seed, name, number).random(len(labels))
+    def _wrong(self, labels: Labels, cosines: Floats, rng: np.random.Generator) -> np.ndarray:
+        """Draw which (n,) answers are wrong."""
+        chance = rng.random(len(labels))
         if not self.noise.hard:
             return chance < self.noise.errors
         ease = np.empty(len(labels))

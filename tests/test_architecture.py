@@ -88,7 +88,7 @@ HOMES = {
     "pyarrow": {
         *("al_ray.storage", "al_ray.datasets", "al_ray.runs", "al_ray.apps.audit.folder"),
         *("al_ray.apps.augmentation.folder", "al_ray.apps.cross_encoder.folder", "al_ray.apps.paraphrase.folder"),
-        *("al_ray.apps.matching.folder", "al_ray.apps.matching.drift.folder"),
+        *("al_ray.apps.matching.folder", "al_ray.apps.matching.drift.folder", "al_ray.apps.matching.written"),
         "al_ray.apps.matching.incremental.state",
         *("al_ray.apps.mining.task_pool", "al_ray.apps.reporting.export", "al_ray.apps.reporting.read_runs"),
         # Its results are tables.

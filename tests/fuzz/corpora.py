@@ -49,6 +49,7 @@ from al_ray.runs.run_folder import RunFolder, opened
 from al_ray.runs.seed_sets import SeedSet, SeedSets
 from al_ray.search.known_vectors import KnownVectors
 from al_ray.storage.files import write_json
+from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.pair_cosines import FIT, write_cosines
 from al_ray.training.saved_model import write_model
 from tests.apps.reporting.made_runs import evaluated, examples_of
@@ -277,10 +278,12 @@ def _matches(path: Path) -> None:
     place, pairs = f"task-{task.digest[:12]}", np.array([[0, 1], [0, 10], [1, 10], [2, 3]])
     write_task(task, path / place, {})
     scores, by_label = np.array([0.99, 0.95, 0.93, 0.91]), np.array([False, False, True, False])
-    write_matches(path, Matches(pairs, scores, scores, None, by_label), task, texts=True)
+    write_matches(
+        path, Matches(pairs, scores, scores, None, by_label), task, texts=True, cells=FormulaCells(escape=False)
+    )
     rows, clusters = np.arange(len(TEXTS)), np.array([0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 0, 8])
     canonical = np.array([0, 0, 2, 2, 4, 5, 6, 7, 8, 9, 0, 11])
-    write_clusters(path, task, rows, clusters, canonical)
+    write_clusters(path, task, rows, clusters, canonical, formulas)
     model = RunFolder(Path("fz-run"), read_task(Path("fz-one"))).model(2)
     about = {
         "model": {"run": "fz-run", "round": 2, "digest": model.digest},

@@ -119,8 +119,9 @@ FOUND: list[tuple[str, str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("name", "file", "content", "words"), FOUND)
-def test_what_was_found_is_refused_by_name(copied, name, file, content, words):
-    Path(file).write_bytes(content(Path(file)) if callable(content) else content)
+def test_what_was_found_is_refused_by_name(copied, name: str, file: str, content: Any, words: str):
+    made: Any = content(Path(file)) if callable(content) else content
+    Path(file).write_bytes(made)
     with pytest.raises(AlRayError) as refused:
         READERS[name].read(Path(READERS[name].path))
     assert words in str(refused.value)
