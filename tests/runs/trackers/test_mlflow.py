@@ -188,7 +188,10 @@ def test_a_password_in_the_uri_is_refused_and_not_said(uri):
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize("uri", ["http://[::1]:5000", "https://mlflow.example/base", "sqlite:///runs.db", "databricks"])
+@pytest.mark.parametrize(
+    "uri",
+    ["http://[::1]:5000", "https://mlflow.example/base", "sqlite:///runs.db", "databricks", "databricks://scope:key"],
+)
 def test_a_uri_without_a_password_is_taken(memory, uri):
     tracking(uri)
 
