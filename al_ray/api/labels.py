@@ -14,7 +14,7 @@ from al_ray.api.runs import Run
 from al_ray.apps.matching.drift.folder import read_suggested_labels
 from al_ray.apps.matching.folder import RECORD
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.core.labels import OPEN, WORDS, YES, Batch, Labelled, make_answers
+from al_ray.core.labels import OPEN, UNSURE, WORDS, YES, Batch, Labelled, make_answers
 from al_ray.core.pairs import Pairs
 from al_ray.core.task import Task
 from al_ray.datasets.tables.format_options import TableOptions
@@ -89,7 +89,7 @@ def import_labels(
     labels: a table; or a run folder, also of another task: its labels of pairs whose texts have the same ids and are
     the same here; or a folder of matches: the answers to its suggested pairs. columns: of a table, two ids and the
     label (1/0, yes/no, unsure), or two ids of matches. table: the format of the table, and what to do with bad rows. A
-    label that contradicts the run's is a bad row.
+    label that contradicts the run's is a bad row; a yes or no for a pair that was unsure is a correction.
 
     Examples:
         >>> labels, columns = folder / "labels.csv", "left_id,right_id,answer"
@@ -107,24 +107,27 @@ def import_labels(
         ledger, faults = folder.ledger, BadRowLog(table.bad_rows, OR_SKIP)
         names = label_column_names("--columns", columns)
         content, left_out = _read_labels(source, names, table, folder.task, faults)
-        known = ledger.labels_of(content.pairs)
+        known, decided = ledger.labels_of(content.pairs), content.labels != UNSURE
         content.sheet.reject(
-            (known != OPEN) & (known != content.labels),
+            decided & (known != OPEN) & (known != UNSURE) & (known != content.labels),
             lambda row: f"the run has the label {WORDS[known[row]]} for this pair (python -m jobs.labels correct)",
             faults,
         )
-        fresh = known == OPEN
-        if not fresh.any():
+        fresh, settled = known == OPEN, decided & (known == UNSURE)
+        if not fresh.any() and not settled.any():
             raise BadFile(f"{source} holds no label that {path} lacks; there is nothing to import")
-        number = _round_of(content.pairs[fresh], path, ledger)
-        # A path may hold bytes that are not UTF-8.
-        by = os.fsencode(str(source)).decode("utf-8", "backslashreplace")
-        answers = make_answers(np.arange(int(fresh.sum())), content.labels[fresh], by)
-        ledger.add_answers(number, answers)
-        ledger.seal(number)
-    matches, repeated = int((answers.labels == YES).sum()), int((known == content.labels).sum())
-    report = Report(tuple(faults.skipped), {**content.settled, **left_out})
-    return LabelImport(number, len(answers.rows), matches, repeated, report)
+        number = ledger.rounds
+        if fresh.any():
+            number = _round_of(content.pairs[fresh], path, ledger)
+            # A path may hold bytes that are not UTF-8.
+            by = os.fsencode(str(source)).decode("utf-8", "backslashreplace")
+            ledger.add_answers(number, make_answers(np.arange(int(fresh.sum())), content.labels[fresh], by))
+            ledger.seal(number)
+        if settled.any():
+            ledger.correct(content.pairs[settled], content.labels[settled])
+    matches, repeated = int((content.labels[fresh] == YES).sum()), int((known == content.labels).sum())
+    counts = {**content.settled, **left_out, "labels of pairs that were unsure before": int(settled.sum())}
+    return LabelImport(number, int(fresh.sum()), matches, repeated, Report(tuple(faults.skipped), counts))
 
 
 def _read_labels(

@@ -141,8 +141,10 @@ def _require(path: StoragePath) -> None:
 
 
 def _check_type(path: StoragePath, there: pa.Schema, schema: pa.Schema, name: str) -> None:
-    if there.names.count(name) != 1 or there.field(name).type != schema.field(name).type:
-        raise BadFile(f"{path} has not one column {name!r} of type {schema.field(name).type}; {cure_of(path)}")
+    if there.names.count(name) > 1:
+        raise BadFile(f"{path} has {there.names.count(name)} columns {name!r}; {cure_of(path)}")
+    if name not in there.names or there.field(name).type != schema.field(name).type:
+        raise BadFile(f"{path} has no column {name!r} of type {schema.field(name).type}; {cure_of(path)}")
 
 
 def _refuse_nulls(path: StoragePath, column: pa.ChunkedArray, name: str) -> None:

@@ -158,9 +158,9 @@ def _read(path: Path, batch: SheetRows) -> AnswerRows:
 
 
 def _of_page(path: Path, batch: SheetRows) -> AnswerRows:
-    """Return (row, label, place) of each pair that was answered on the page."""
+    """Return (row, label, place) of each pair that was answered on the page by as many people as are to."""
     page = read_page_answers(path)
-    labels = {code: page.label(code) for code in sorted(page.touched)}
+    labels = {code: OPEN if page.waits(code) else page.label(code) for code in sorted(page.touched)}
     return [
         (batch.row(str(path), code, {}), label, f"{path}, by {page.labellers(code)},")
         for code, label in labels.items()

@@ -25,6 +25,7 @@ from al_ray.datasets.corpus_file import (
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.datasets.strings import Strings
 from al_ray.datasets.task_folder import PAIRS, read_task, read_texts, write_task
+from al_ray.storage.bounded_parquet import BoundedParquet
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=5)
 ROWS, GROUP = 40, 4
@@ -41,14 +42,14 @@ def small_groups(monkeypatch):
 @pytest.fixture
 def reads(monkeypatch) -> list[tuple[int | str, ...]]:
     """The row groups and columns of ids and texts that are read from here on."""
-    done, read = list[tuple[int | str, ...]](), pq.ParquetFile.read_row_group
+    done, read = list[tuple[int | str, ...]](), BoundedParquet.read
 
-    def noted(file: pq.ParquetFile, number: int, columns: list[str], **options: bool) -> pa.Table:
+    def noted(file: BoundedParquet, columns: list[str], number: int) -> pa.Table:
         if set(columns) <= set(TEXTS.names):
             done.append((number, *columns))
-        return read(file, number, columns, **options)
+        return read(file, columns, number)
 
-    monkeypatch.setattr(pq.ParquetFile, "read_row_group", noted)
+    monkeypatch.setattr(BoundedParquet, "read", noted)
     return done
 
 

@@ -104,7 +104,7 @@ FOUND: list[tuple[str, str, Any, str]] = [
         b'{"bins": Infinity, "counts": [], "words": []}',
         "vocab.json, the encoder's vocabulary",
     ),
-    ("task", "fz-one/left.parquet", two_columns, "left.parquet has not one column 'id'"),
+    ("task", "fz-one/left.parquet", two_columns, "left.parquet has 2 columns 'id'"),
     ("task", "fz-one/task.json", lambda path: fields(path, provenance=3), "task.json: its provenance is 3"),
     ("audit", "fz-audit/audit-key.parquet", an_empty_cell, "audit-key.parquet has empty cells in column 'left_id'"),
     ("matches", "fz-matches/matches.parquet", another_type, "matches.parquet holds left_id, right_id, score"),

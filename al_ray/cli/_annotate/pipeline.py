@@ -24,7 +24,6 @@ from al_ray.cli._shared.advice import advice
 from al_ray.cli._shared.entry import as_called
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadOption, FolderInUse, WrongFolder
-from al_ray.core.labels import OPEN
 from al_ray.datasets.task_folder import read_task
 from al_ray.oracles.page_log import log_path, read_page_answers
 from al_ray.runs.run_folder import bound_config, opened
@@ -63,7 +62,7 @@ def _plan(source: SheetSource, folder: Path, status: RunStatus) -> Iterator[str]
         raise _nothing(folder, status)
     for sheet in sheets:
         page = read_page_answers(log_path(sheet.folder, sheet.stem))
-        answered = sum(code in sheet.elsewhere or page.label(code) != OPEN for code in sheet.pairs)
+        answered = sum(code in sheet.elsewhere or page.complete(code) for code in sheet.pairs)
         yield f"{sheet.title}: {answered:,} of {len(sheet.pairs):,} pairs have an answer"
 
 

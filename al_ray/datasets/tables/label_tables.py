@@ -72,9 +72,9 @@ def read_task_labels(
     return read_label_table(path, columns, reading, _sides(task), task.split(split).space, faults)
 
 
-def task_labels(sheet: TableRows, task: Task, faults: BadRowLog) -> LabelTable:
+def task_labels(sheet: TableRows, task: Task, faults: BadRowLog, hint: str) -> LabelTable:
     """Return the labels of rows with the cells left_id, right_id and label; see `read_label_table`."""
-    return _labels_of(sheet, EVERY[:2] + PAIR[2:], _sides(task), task.split("train").space, faults)
+    return _labels_of(sheet, EVERY[:2] + PAIR[2:], _sides(task), task.split("train").space, faults, hint)
 
 
 def read_label_table(

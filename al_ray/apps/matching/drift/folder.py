@@ -81,4 +81,5 @@ def read_suggested_labels(folder: Path, task: Task, faults: BadRowLog) -> LabelT
     left, right = zip(*pairs.ids, strict=True) if pairs.ids else ((), ())
     words = ["" if label == OPEN else WORDS[label] for label in labels.tolist()]
     cells = {"left_id": as_array(left), "right_id": as_array(right), "label": trim_cells(as_array(words))}
-    return task_labels(TableRows(folder / TABLE, cells, np.arange(len(labels)), None), task, faults)
+    sheet = TableRows(folder / TABLE, cells, np.arange(len(labels)), None)
+    return task_labels(sheet, task, faults, ": first make a task that has the new texts (docs/match.md)")

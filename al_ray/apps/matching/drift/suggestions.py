@@ -143,7 +143,10 @@ def suggestion_lines(record: Mapping[str, Any], out: StoragePath) -> Iterator[st
         return
     suggested, sheet = record["suggested"], out / SHEET
     if suggested["kept"]:
-        yield f"{out / STEM}.* was there before and may hold labels, so it was kept; move it away for new suggestions"
+        yield (
+            f"{out / STEM}.* was there before and may hold labels, so it was kept; for new suggestions move all of "
+            f"these files away, {STEM}.page.log too, or give another --out"
+        )
         return
     yield (
         f"pairs to label next: {suggested['pairs']:,}, closest to {suggested['closest_to']}, "

@@ -13,7 +13,7 @@ from al_ray.apps.matching.drift.folder import may_hold_answers, read_suggested, 
 from al_ray.apps.matching.drift.sheet import SuggestedSheets
 from al_ray.apps.matching.folder import write_record
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import NO, UNSURE, YES
+from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.datasets.task_folder import write_task
 from al_ray.runs.run_folder import RunFolder
 from tests.apps.annotating.waiting_runs import Person
@@ -54,6 +54,34 @@ def test_answers_of_the_page_are_imported_from_the_folder(suggested, task, tmp_p
     labelled = RunFolder(tmp_path / "run", task).ledger.labelled()
     assert labelled.pairs.tolist() == pairs.tolist()
     assert labelled.labels.tolist() == [YES, NO, UNSURE]
+
+
+def test_a_yes_that_is_not_confirmed_is_not_imported_and_what_is_settled_later_is(suggested, task, tmp_path):
+    folder, _ = suggested
+    write_task(task, tmp_path / "task", {})
+    annotator = Annotator(SuggestedSheets(folder), PageOptions(confirm_matches=True), lambda: RunStatus())
+    application = make_application(annotator, Access("127.0.0.1", 8001, None))
+    ann = Person(TestClient(application, base_url="http://127.0.0.1:8001"), "ann")
+    for answer in ("yes", "yes", "no"):
+        ann.answer(answer)
+    bob = Person(TestClient(application, base_url="http://127.0.0.1:8001"), "bob")
+    assert bob.code == "s00001"
+    bob.answer("no")
+
+    def imported() -> list[int]:
+        done.append(import_labels(tmp_path / "run", folder, task=tmp_path / "task"))
+        return RunFolder(tmp_path / "run", task).ledger.labels_of(suggested[1]).tolist()
+
+    done = []
+    # People differ on the first pair, and the second waits for bob.
+    assert imported() == [UNSURE, OPEN, NO]
+    bob.send("/settle", pair="s00001", label="yes", request="s")
+    assert imported() == [YES, OPEN, NO]
+    assert "labels of pairs that were unsure before: 1" in list(done[-1].report.lines())
+    bob.send("/answer", pair="s00002", label="yes", request="t")
+    assert imported() == [YES, YES, NO]
+    annotator.close()
+    assert [(one.round, one.labels, one.matches) for one in done] == [(1, 2, 0), (1, 0, 0), (2, 1, 1)]
 
 
 def test_an_answer_in_the_sheet_is_one_too_and_is_not_asked_again(suggested):
