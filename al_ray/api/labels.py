@@ -15,7 +15,7 @@ from al_ray.apps.matching.drift.folder import read_suggested_labels
 from al_ray.apps.matching.folder import RECORD
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import OPEN, UNSURE, WORDS, YES, Batch, Labelled, make_answers
-from al_ray.core.pairs import Pairs
+from al_ray.core.pairs import Mask, Pairs
 from al_ray.core.task import Task
 from al_ray.datasets.tables.format_options import TableOptions
 from al_ray.datasets.tables.label_tables import LabelTable, labels_table, read_task_labels, write_labels
@@ -116,13 +116,7 @@ def import_labels(
         fresh, settled = known == OPEN, decided & (known == UNSURE)
         if not fresh.any() and not settled.any():
             raise BadFile(f"{source} holds no label that {path} lacks; there is nothing to import")
-        number = ledger.rounds
-        if fresh.any():
-            number = _round_of(content.pairs[fresh], path, ledger)
-            # A path may hold bytes that are not UTF-8.
-            by = os.fsencode(str(source)).decode("utf-8", "backslashreplace")
-            ledger.add_answers(number, make_answers(np.arange(int(fresh.sum())), content.labels[fresh], by))
-            ledger.seal(number)
+        number = _add_round(content, fresh, path, ledger, source) if fresh.any() else ledger.rounds
         if settled.any():
             ledger.correct(content.pairs[settled], content.labels[settled])
     matches, repeated = int((content.labels[fresh] == YES).sum()), int((known == content.labels).sum())
@@ -173,6 +167,16 @@ def _refuse_unused(run: StoragePath) -> None:
                 f"{run} is a run of the strategy {strategy}, which trains on the pairs that it chooses alone; import "
                 "the labels into another run (--run)"
             )
+
+
+def _add_round(content: LabelTable, fresh: Mask, run: StoragePath, ledger: Ledger, source: StoragePath) -> int:
+    """Add the labels (n,) that are fresh as a round, and return its number."""
+    number = _round_of(content.pairs[fresh], run, ledger)
+    # A path may hold bytes that are not UTF-8.
+    by = os.fsencode(str(source)).decode("utf-8", "backslashreplace")
+    ledger.add_answers(number, make_answers(np.arange(int(fresh.sum())), content.labels[fresh], by))
+    ledger.seal(number)
+    return number
 
 
 def _round_of(pairs: Pairs, run: StoragePath, ledger: Ledger) -> int:
