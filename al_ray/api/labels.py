@@ -83,7 +83,7 @@ def import_labels(
     columns: str = LABEL_COLUMNS,
     table: TableOptions = TABLE,
 ) -> LabelImport:
-    """Add the labels of a table or of another run that a run lacks as its next round.
+    """Add the labels of a table, of another run or of suggested pairs that a run lacks as its next round.
 
     `al_ray.run` with as many rounds trains on them. run: a run folder, or a new folder, which needs the task.
     labels: a table; or a run folder, also of another task: its labels of pairs whose texts have the same ids and are
@@ -119,7 +119,9 @@ def import_labels(
         number = _add_round(content, fresh, path, ledger, source) if fresh.any() else ledger.rounds
         if settled.any():
             ledger.correct(content.pairs[settled], content.labels[settled])
-    matches, repeated = int((content.labels[fresh] == YES).sum()), int((known == content.labels).sum())
+    # An unsure pair that the run knows contradicts nothing, and changes nothing.
+    repeated = int(((known == content.labels) | (~decided & (known != OPEN))).sum())
+    matches = int((content.labels[fresh] == YES).sum())
     counts = {**content.settled, **left_out, "labels of pairs that were unsure before": int(settled.sum())}
     return LabelImport(number, int(fresh.sum()), matches, repeated, Report(tuple(faults.skipped), counts))
 

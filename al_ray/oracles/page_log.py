@@ -9,22 +9,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from al_ray.core.labels import CODES, NO, OPEN, UNSURE, YES
+from al_ray.core.config.serialization import fits
+from al_ray.core.labels import CODES, OPEN, UNSURE, YES
 from al_ray.storage.append_log import Change, LogReader, LogWriter
 
 SUFFIX = ".page.log"
 CURE = "restore the file from a copy; each of its lines is an answer that somebody gave"
 ROOM = "make room, and start again"
-# Fields of a line by its kind, each with what its value must be.
-ANSWERED = {"pair": "text", "by": "text", "label": "label", "at": "text"}
-FIELDS: Mapping[str, Mapping[str, str]] = {
-    "overlap": {"share": "share", "pairs": "texts"},
-    "confirm": {"on": "flag"},
-    "recorded": {"labels": "labels"},
-    "retract": {"person": "text"},
-    "undo": {"pair": "text", "by": "text"},
+# Fields of a line by its kind, each with its type: lists are of texts, and a dict has labels by code.
+Word = Literal["no", "yes", "unsure"]
+ANSWERED = {"pair": str, "by": str, "label": Word, "at": str}
+FIELDS: Mapping[str, Mapping[str, Any]] = {
+    "overlap": {"share": float | None, "pairs": list},
+    "confirm": {"on": bool},
+    "recorded": {"labels": dict},
+    "retract": {"person": str},
+    "undo": {"pair": str, "by": str},
     "answer": ANSWERED,
     "settle": ANSWERED,
 }
@@ -143,18 +145,9 @@ def _is_valid(line: Change) -> bool:
     return all(name in line and _fits(line[name], expected) for name, expected in FIELDS[kind].items())
 
 
-def _fits(value: Any, expected: str) -> bool:
-    if expected == "text":
-        return isinstance(value, str)
-    if expected == "flag":
-        return isinstance(value, bool)
-    if expected == "texts":
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    if expected == "share":
-        return value is None or (isinstance(value, int | float) and 0 <= value <= 1)
-    if expected == "label":
-        return isinstance(value, str) and CODES.get(value) in (NO, YES, UNSURE)
-    return isinstance(value, dict) and all(isinstance(one, str) and one in CODES for one in value.values())
+def _fits(value: Any, kind: Any) -> bool:
+    members = value if isinstance(value, list) else value.values() if isinstance(value, dict) else ()
+    return fits(value, kind) and all(isinstance(one, str) and (kind is list or one in CODES) for one in members)
 
 
 def log_path(folder: Path, stem: str) -> Path:
