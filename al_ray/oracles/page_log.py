@@ -18,8 +18,8 @@ from al_ray.storage.append_log import Change, LogReader, LogWriter
 SUFFIX = ".page.log"
 CURE = "restore the file from a copy; each of its lines is an answer that somebody gave"
 ROOM = "make room, and start again"
-# Fields of a line by its kind, each with its type: lists are of texts, and a dict has labels by code.
 Word = Literal["no", "yes", "unsure"]
+# Fields of a line by its kind, each with its type: lists are of texts, and a dict has labels by code.
 ANSWERED = {"pair": str, "by": str, "label": Word, "at": str}
 FIELDS: Mapping[str, Mapping[str, Any]] = {
     "overlap": {"share": float | None, "pairs": list},
