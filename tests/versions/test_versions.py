@@ -24,18 +24,29 @@ import numpy as np
 import pytest
 
 import al_ray
+from al_ray.apps.augmentation.folder import AugmentFolder
+from al_ray.apps.augmentation.gold import Gold, Pool, Scored
+from al_ray.apps.augmentation.options import AugmentConfig
+from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
+from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.spec import read_grid_file
 from al_ray.apps.matching.written import read_matches
+from al_ray.apps.paraphrase.folder import ParaphraseFolder, write_about
+from al_ray.apps.paraphrase.options import ParaphraseConfig
 from al_ray.apps.reporting.read_runs import read_runs
+from al_ray.apps.serving.store import KnownText, Source, StoreWriter, make_store, texts_digest
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import YES
+from al_ray.core.labels import YES, Labelled
+from al_ray.core.pairs import as_pairs
+from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.metrics.average_precision import average_precision, count_scores
 from al_ray.runs.run_folder import RunFolder
-from al_ray.storage.files import written_by
+from al_ray.storage.files import read_json, written_by
 from al_ray.training.saved_model import read_model
 
+Bind = Callable[[Path, Task], Path]
 HERE = Path(__file__).parent
 FIRST, NOW = "0.1.0", "0.2.0"
 VERSIONS = FIRST, NOW
@@ -147,8 +158,61 @@ def test_a_folder_of_a_later_version_is_refused_by_name(tmp_path: Path, root: st
         ROOTS[root](folders)
 
 
+def of_version(path: Path, version: str) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), "al_ray": version}))
+
+
+def bind_cross_encoder(folder: Path, task: Task) -> Path:
+    CrossEncoderFolder(folder).bind(TrainConfig(task="task", labels="stated"), task, Labelled())
+    return folder / "config.json"
+
+
+def bind_augmentation(folder: Path, task: Task) -> Path:
+    one = Scored(as_pairs(np.array([0]), np.array([1])), np.ones(1))
+    gold = Gold("task", Pool(("one", "other"), np.array([0]), np.array([1])), one, {})
+    AugmentFolder(folder).bind(AugmentConfig(task="task", labels="stated"), gold)
+    return folder / "config.json"
+
+
+def bind_paraphrase(folder: Path, task: Task) -> Path:
+    ParaphraseFolder(folder).bind(ParaphraseConfig(task="task"), task)
+    return folder / "config.json"
+
+
+def bind_index(folder: Path, task: Task) -> Path:
+    folder.mkdir()
+    write_about(folder, {"index": "Flat"}, task.left)
+    return folder / "index.json"
+
+
+def bind_store(folder: Path, task: Task) -> Path:
+    texts = {name: KnownText(text, None) for name, text in zip(task.left.ids, task.left.texts, strict=True)}
+    make_store(folder, Source("table.csv", texts_digest(texts), symmetric=True), texts)
+    return folder / "store.json"
+
+
+@pytest.mark.parametrize("bind", [bind_cross_encoder, bind_augmentation, bind_paraphrase])
+def test_the_folder_of_a_training_has_the_version_which_is_no_option(tmp_path: Path, bind: Bind):
+    task = read_task(unpacked(NOW, tmp_path) / "task")
+    path = bind(tmp_path / "own", task)
+    assert written_by(path) == al_ray.__version__
+    bind(tmp_path / "own", task)
+    of_version(path, "1.0.0")
+    with pytest.raises(BadFile, match=r"was written by al_ray 1\.0\.0"):
+        bind(tmp_path / "own", task)
+
+
+@pytest.mark.parametrize(("bind", "read"), [(bind_index, lambda path: read_json(path)),
+                                            (bind_store, lambda path: StoreWriter(path.parent))])  # fmt: skip
+def test_a_store_and_an_index_have_the_version(tmp_path: Path, bind: Bind, read: Callable[[Path], object]):
+    path = bind(tmp_path / "own", read_task(unpacked(NOW, tmp_path) / "task"))
+    assert written_by(path) == al_ray.__version__
+    of_version(path, "1.0.0")
+    with pytest.raises(BadFile, match=r"was written by al_ray 1\.0\.0"):
+        read(path)
+
+
 def test_a_patch_of_this_version_is_read(tmp_path: Path):
     folders = unpacked(NOW, tmp_path)
-    path = folders / "run/config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "al_ray": "0.2.99"}))
+    of_version(folders / "run/config.json", "0.2.99")
     assert al_ray.load_run(folders / "run").rounds == 2

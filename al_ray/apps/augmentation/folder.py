@@ -18,7 +18,7 @@ from al_ray.apps.augmentation.options import AugmentConfig, Gold, Line, Silver
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder, refuse_differences
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import WrongFolder
-from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
+from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet, write_root
 from al_ray.storage.uri import StoragePath
 from al_ray.training.saved_model import bytes_digest
 
@@ -43,7 +43,7 @@ class AugmentFolder:
         """Write config.json; WrongFolder if the folder has other options or gold pairs."""
         path, content = self.path / CONFIG, {**as_dict(config), "gold_digest": digest_of(gold)}
         if not path.exists():
-            write_json(path, content)
+            write_root(path, content)
             return
         stored = read_json(path)
         if "gold_digest" not in stored:

@@ -23,7 +23,7 @@ from al_ray.core.pairs import Keys
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task
 from al_ray.datasets.tables.label_tables import labels_table
-from al_ray.storage.files import read_json, read_parquet, write_json, write_parquet
+from al_ray.storage.files import read_json, read_parquet, write_parquet, write_root
 from al_ray.storage.uri import StoragePath
 from al_ray.training.saved_model import bytes_digest, input_digest
 
@@ -51,7 +51,7 @@ class CrossEncoderFolder:
             stored = {**as_dict(self.config), **read_json(path, ["labels_digest"])}
             refuse_differences(self.path, stored, content, FREE)
         write_parquet(self.path / "labels.parquet", labels_table(labelled, task, every=True))
-        write_json(path, content)
+        write_root(path, content)
 
     @property
     def config(self) -> TrainConfig:

@@ -24,7 +24,7 @@ from al_ray.encoders.encoder import refuse_other_weights
 from al_ray.encoders.transformer import Encoder
 from al_ray.storage.atomic_folder import whole
 from al_ray.storage.download import fetched
-from al_ray.storage.files import write_json
+from al_ray.storage.files import write_root
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import SCORER, input_digest
 
@@ -81,7 +81,7 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
             record |= _write_onnx(options, model, encoder, split, aside, watch)
             shutil.copyfile(source / SCORER, aside / SCORER)
         make_card(facts, record, command).save(aside / CARD)
-        write_json(aside / RECORD, record)
+        write_root(aside / RECORD, record)
     return ExportResult(folder, record)
 
 

@@ -22,7 +22,7 @@ from al_ray.encoders.encoder import saved
 from al_ray.encoders.transformer import Encoder
 from al_ray.runs.other_runs import trained
 from al_ray.runs.place import refuse_inside
-from al_ray.storage.files import write_json
+from al_ray.storage.files import write_root
 from al_ray.storage.uri import storage_path
 
 Truths = Mapping[str, Mapping[str, FalseNegatives]]
@@ -79,7 +79,7 @@ def mine_all(job: MiningJob, watch: OnProgress) -> Truths:
     if config.out is not None:
         content = {name: {filters: asdict(one) for filters, one in truth.items()} for name, truth in results.items()}
         about = {**as_dict(config.negatives), "task": config.task, "known": config.known, "seed": config.seed}
-        write_json(config.out / "mined.json", {**about, "task_digest": job.task.digest, "miners": content})
+        write_root(config.out / "mined.json", {**about, "task_digest": job.task.digest, "miners": content})
     return results
 
 

@@ -20,7 +20,7 @@ from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.corpus_file import read_corpus, write_corpus
 from al_ray.datasets.task_folder import read_task
-from al_ray.storage.files import read_json, write_json, write_text
+from al_ray.storage.files import read_json, write_root, write_text
 from al_ray.storage.uri import storage_path
 
 QUESTIONS, ABOUT = "questions.parquet", "index.json"
@@ -47,7 +47,7 @@ class ParaphraseFolder:
                 f"{path.name}"
             )
         if other:
-            write_json(path, content)
+            write_root(path, content)
 
     def config(self) -> ParaphraseConfig:
         """Read the options of the training."""
@@ -129,4 +129,4 @@ class ParaphraseFolder:
 def write_about(folder: Path, about: dict[str, Any], questions: Corpus) -> None:
     """Write index.json and the questions into an existing index folder."""
     write_corpus(questions, folder / QUESTIONS)
-    write_json(folder / ABOUT, about)
+    write_root(folder / ABOUT, about)

@@ -24,7 +24,7 @@ from al_ray.apps.serving.journal import Change, append_change, journal_reader, o
 from al_ray.core.config.serialization import from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.storage.append_log import LogReader
-from al_ray.storage.files import check_fields, file_in, in_one_step, read_json, write_json
+from al_ray.storage.files import check_fields, file_in, in_one_step, read_json, write_json, write_root
 from al_ray.storage.lock import locked
 
 logger = logging.getLogger(__name__)
@@ -273,7 +273,7 @@ def _write_table(folder: Path, source: Source, texts: Texts, number: int, offset
     in_one_step(folder / name, write)
     snapshot = Snapshot(name, content.hexdigest(), number, offset)
     about: dict[str, Any] = {"source": asdict(source), "snapshot": asdict(snapshot)}
-    write_json(folder / ABOUT, about)
+    write_root(folder / ABOUT, about)
     return snapshot
 
 
