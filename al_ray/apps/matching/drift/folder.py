@@ -62,7 +62,7 @@ def write_suggested(folder: StoragePath, task: Task, pairs: Pairs, scores: Float
     write_sheets(folder, STEM, codes, pairs, task)
 
 
-def read_suggested(folder: Path) -> SuggestedPairs:
+def read_suggested(folder: StoragePath) -> SuggestedPairs:
     """Read the suggested pairs; BadFile if there are none."""
     if not (folder / TABLE).exists():
         raise BadFile(f"{folder} has no suggested pairs; jobs.match --suggest N writes them")

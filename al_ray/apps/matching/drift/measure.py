@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.apps.matching.drift.comparison import LARGE_SHARE, Direction, Figure, Kind, compare
+from al_ray.apps.matching.drift.comparison import LARGE, LARGE_SHARE, Direction, Figure, Kind, compare
 from al_ray.apps.matching.drift.pair_values import TOLERANCE, best_cosines, random_cosines
 from al_ray.apps.matching.drift.samples import SAMPLE, TextSample, draw_rows, sample_new, sample_training, sides_of
 from al_ray.apps.matching.drift.text_values import (
@@ -134,7 +134,9 @@ def drift_lines(record: dict[str, Any]) -> Iterator[str]:
     if "drift" in record:
         yield from (f"drift: {warning}" for warning in record["drift"]["warnings"])
         if not record["drift"]["warnings"]:
-            yield "drift: none; the texts are like those of training"
+            # Of some figure even a difference that would be large is not significant.
+            few = max((one["critical"] for one in record["drift"]["figures"]), default=np.inf) > LARGE
+            yield "drift: none was found" + (", but so few texts show only very large differences" if few else "")
 
 
 def _texts(samples: list[TextSample]) -> list[str]:

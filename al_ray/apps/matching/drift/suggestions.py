@@ -10,7 +10,7 @@ import numpy as np
 
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
-from al_ray.apps.matching.drift.folder import SHEET, STEM, may_hold_answers, write_suggested
+from al_ray.apps.matching.drift.folder import SHEET, STEM, may_hold_answers, read_suggested, write_suggested
 from al_ray.apps.matching.drift.measure import Drift
 from al_ray.apps.matching.drift.samples import stored_vectors
 from al_ray.apps.matching.drift.text_values import distance_to
@@ -57,7 +57,7 @@ def write_suggestions(out: StoragePath, pool: ShardedPool, split: Split, request
     Suggested pairs that are there may have answers, and are not replaced.
     """
     if may_hold_answers(out):
-        return {"kept": True}
+        return {"kept": True, "in_task_of_run": _kept_are_of_run(out, pool.task, request.model)}
     model, labelled = request.model.model, request.decisions
     centre, source = centre_of(request)
     known = distinct(labelled.yes, labelled.no, labelled.unsure)
@@ -135,6 +135,14 @@ def _are_of_run(task: Task, model: MatchingModel, pairs: Pairs) -> bool:
         return False
     rows, _ = rows_in(model.task, task, pairs)
     return bool(model.task.split("train").space.holds(rows).all())
+
+
+def _kept_are_of_run(out: StoragePath, task: Task, model: MatchingModel) -> bool:
+    """Return the same of the pairs of an earlier command, whose texts are those of the task."""
+    left, right = ({name: row for row, name in enumerate(side.ids)} for side in (task.left, task.right))
+    rows = [(left.get(one, -1), right.get(other, -1)) for one, other in read_suggested(out).ids]
+    pairs = np.array(rows, dtype=np.int64).reshape(-1, 2)
+    return bool((pairs >= 0).all()) and _are_of_run(task, model, pairs)
 
 
 def suggestion_lines(record: Mapping[str, Any], out: StoragePath) -> Iterator[str]:
