@@ -3,6 +3,7 @@
 matches.parquet, matches.csv         left_id, right_id, score, cosine, probability (null if not calibrated), rank,
                                      decided_by (model or label), and the two texts; the best match first
 clusters.parquet, clusters.csv       of one collection: id, cluster (a number), canonical (the id that stands for it)
+new_matches.parquet, new_matches.csv after new texts: the matches of new and changed ones, as in matches.csv
 changes.csv                          of one collection, after new texts: clusters that are new, gone, split or merged
 deduplicated.csv                     of one collection: id and text of the canonical text of every cluster
 matches.html                         a page for a browser: scores, examples, clusters
@@ -25,7 +26,7 @@ import pyarrow.parquet as pq
 
 from al_ray.apps.matching.clusters.ids import ClusterIds
 from al_ray.core.errors import WrongFolder
-from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.pairs import Mask, Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task, strings_at
 from al_ray.storage.files import in_one_step, make_table, read_json, write_root, write_text
@@ -73,19 +74,22 @@ def refuse_other(folder: StoragePath, made_from: str) -> None:
         raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another --out")
 
 
-def write_matches(folder: StoragePath, matches: Matches, task: Task, texts: bool, cells: FormulaCells) -> None:
-    """Write matches.parquet and matches.csv."""
+def write_matches(
+    path: StoragePath, matches: Matches, task: Task, texts: bool, cells: FormulaCells, which: Mask | None = None
+) -> None:
+    """Write matches as PATH.parquet and PATH.csv. which: (n,) whether to write each of them; None for all."""
     schema = pa.schema([*MATCHES, *TEXTS]) if texts else MATCHES
+    written = np.arange(len(matches)) if which is None else np.flatnonzero(which)
 
-    def columns(here: slice) -> list[Any]:
+    def columns(part: slice) -> list[Any]:
+        here = written[part]
         pairs, given = matches.pairs[here], matches.probabilities
         probabilities = pa.nulls(len(pairs), pa.float64()) if given is None else given[here]
-        ranks = np.arange(here.start + 1, here.start + len(pairs) + 1)
         decided = pa.array(np.where(matches.by_label[here], "label", "model").tolist(), pa.string())
-        own = [*task.ids_of(pairs), matches.scores[here], matches.cosines[here], probabilities, ranks, decided]
+        own = [*task.ids_of(pairs), matches.scores[here], matches.cosines[here], probabilities, here + 1, decided]
         return [*own, *task.texts_of(pairs)] if texts else own
 
-    _write_both(folder / "matches", schema, _tables(schema, len(matches), columns), cells)
+    _write_both(path, schema, _tables(schema, len(written), columns), cells)
 
 
 def write_clusters(

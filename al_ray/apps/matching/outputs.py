@@ -159,7 +159,7 @@ def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
     matching, task = outcome.matching, outcome.matching.task
     cells = FormulaCells(matching.escape_formulas)
     remove_record(out)
-    write_matches(out, outcome.matches, task, matching.texts, cells)
+    write_matches(out / "matches", outcome.matches, task, matching.texts, cells)
     if outcome.clustered is not None:
         rows, of = matching.split.space.left, outcome.clustered.figures
         canonical = np.arange(len(task.left))

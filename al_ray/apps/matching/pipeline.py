@@ -12,7 +12,7 @@ from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff
 from al_ray.apps.matching.decisions import known_decisions
 from al_ray.apps.matching.drift.measure import drift_lines
 from al_ray.apps.matching.drift.report import DriftRequest, report_drift
-from al_ray.apps.matching.folder import Matches, refuse_other, remove_record, write_changes
+from al_ray.apps.matching.folder import Matches, refuse_other, remove_record, write_changes, write_matches
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
 from al_ray.apps.matching.incremental.merging import merge, plan_requery
 from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangles
@@ -41,6 +41,7 @@ from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.datasets.tsv import Report
 from al_ray.runs.place import refuse_inside
+from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import input_digest
@@ -196,19 +197,22 @@ def _renew(
         gone = np.setdiff1d(state.clusters, clustered.ids.ids)
         changes = replace(clustered.ids, gone=gone)
     place = f"task-{task.digest[:12]}"
-    about = dict(state.about) | {"texts": asdict(grown.counts)}
+    new_matches = int(grown.has_new(matches.pairs).sum())
+    about = dict(state.about) | {"texts": asdict(grown.counts), "new_matches": new_matches}
     if changes is not None:
         about["clusters"] = {name: len(getattr(changes, name)) for name in ("new", "gone", "splits", "merges")}
     ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
     if place != state.task or not _same_labels(matching, state):
         write_task(task, out / place, {"command": "match", "into": str(out)})
         remove_record(out)
+        # Before the state: from the new state alone they cannot be found.
+        cells = FormulaCells(matching.escape_formulas)
+        write_matches(out / "new_matches", matches, task, matching.texts, cells, grown.has_new(matches.pairs))
         if changes is not None:
-            # Before the state: from the new state alone they cannot be found.
             write_changes(out, changes)
         state = MatchState(state.number + 1, place, scored, *_labelled(matching), ids, following, about)
         write_state(out, state)
-    added = {name: state.about[name] for name in ("made_from", "texts") if name in state.about}
+    added = {name: state.about[name] for name in ("made_from", "texts", "new_matches") if name in state.about}
     if "clusters" in state.about:
         added["changed_clusters"] = state.about["clusters"]
     record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))

@@ -26,6 +26,8 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
     yield f"cutoff: {cutoff['source']}" + ("" if cutoff["score"] is None else f", score {cutoff['score']:.4f}")
     by_label = f", {record['by_label']:,} of them by their labels" if record["by_label"] else ""
     yield f"matches: {record['matches']:,} ({record['assign']}{by_label})"
+    if "new_matches" in record:
+        yield f"matches of new and changed texts: {record['new_matches']:,} (new_matches.csv)"
     if record["labelled_no"]:
         yield f"pairs labelled no, which are no matches: {record['labelled_no']:,}"
     if record["changed_texts"]:

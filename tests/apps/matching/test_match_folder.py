@@ -65,7 +65,7 @@ def test_tables_written_in_parts_are_those_written_at_once(place, tmp_path, monk
     monkeypatch.setattr(folder, "CHUNK", size)
     task, matches = made()
     whole = one_table(task, matches)
-    write_matches(place, matches, task, texts=True, cells=EXACT)
+    write_matches(place / "matches", matches, task, texts=True, cells=EXACT)
     with (place / "matches.parquet").open("rb") as file:
         read = pq.ParquetFile(file)
         assert read.num_row_groups == -(-COUNT // size)
@@ -90,7 +90,9 @@ def test_clusters_and_their_texts_are_complete_in_parts(tmp_path, monkeypatch):
 def test_no_match_gives_tables_of_columns_alone(tmp_path):
     task, _ = made()
     none = np.empty(0)
-    write_matches(tmp_path, Matches(np.empty((0, 2), dtype=np.int64), none, none, None, none), task, False, EXACT)
+    write_matches(
+        tmp_path / "matches", Matches(np.empty((0, 2), dtype=np.int64), none, none, None, none), task, False, EXACT
+    )
     assert pq.read_table(tmp_path / "matches.parquet").equals(MATCHES.empty_table())
     assert (tmp_path / "matches.csv").read_text() == ",".join(f'"{name}"' for name in MATCHES.names) + "\n"
 
@@ -98,12 +100,12 @@ def test_no_match_gives_tables_of_columns_alone(tmp_path):
 def test_both_tables_stay_as_they_were_if_a_later_part_cannot_be_made(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "CHUNK", 7)
     task, matches = made()
-    write_matches(tmp_path, matches, task, True, EXACT)
+    write_matches(tmp_path / "matches", matches, task, True, EXACT)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     # The last row of the pairs names a text that is not there.
     wrong = replace(matches, pairs=np.concatenate([matches.pairs[:-1], [[0, 99]]]))
     with pytest.raises(IndexError):
-        write_matches(tmp_path, wrong, task, True, EXACT)
+        write_matches(tmp_path / "matches", wrong, task, True, EXACT)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert set(before) == {"matches.parquet", "matches.csv"}
 
@@ -113,7 +115,7 @@ def test_on_request_the_csv_files_have_no_formulas_and_the_parquet_files_are_exa
     task, one = Task("task", True, corpus, corpus, {}, "digest"), np.ones(1)
     matches = Matches(np.array([[0, 1]]), -one, one, None, one > 2)
     cells = FormulaCells(escape=True)
-    write_matches(tmp_path, matches, task, True, cells)
+    write_matches(tmp_path / "matches", matches, task, True, cells)
     write_clusters(tmp_path, task, np.arange(2), np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64), cells)
     # The score is a number, and no formula.
     assert (tmp_path / "matches.csv").read_text().splitlines()[1:] == [

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from al_ray.core.pairs import NO_PAIRS, Mask, Rows
+from al_ray.core.pairs import NO_PAIRS, Mask, Pairs, Rows
 from al_ray.core.task import Corpus, Task, strings_at
 from al_ray.datasets.splitting import build_splits, whole_space
 from al_ray.datasets.task_folder import sealed
@@ -40,6 +40,10 @@ class GrownTask:
     task: Task
     before: Mapping[Side, Rows]
     counts: TextCounts
+
+    def has_new(self, pairs: Pairs) -> Mask:
+        """(n, 2) rows -> (n,) whether one of the two texts is new or was changed."""
+        return (self.before["left"][pairs[:, 0]] == NEW) | (self.before["right"][pairs[:, 1]] == NEW)
 
     def now(self, side: Side, texts: int) -> Rows:
         """Return the (texts,) rows that known texts have now, NEW for one that is gone. texts: before, on this side."""

@@ -38,6 +38,11 @@ def side(task: Task, name: str) -> dict[str, str]:
     return {str(corpus.ids[row]): str(corpus.texts[row]) for row in rows.tolist()}
 
 
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def clusters_of(out: Path) -> set[frozenset[str]]:
     groups: dict[int, set[str]] = {}
     for row in pq.read_table(out / "clusters.parquet").to_pylist():
@@ -82,13 +87,18 @@ def test_texts_matched_into_known_ones_are_matched_as_all_at_once(ran, monkeypat
     ordered = {name: rows | every[name] for name, rows in ordered.items()}
     do(monkeypatch, f"--model {run} {tables('once', ordered)} {COLUMNS} {rule} --out {tmp_path / 'once'}")
     same_matches(tmp_path / "out", tmp_path / "once")
+    come = {one for name in names for one in every[name] if every[name][one] != first[name].get(one)}
+    expected = [row for row in rows_of(tmp_path / "out/matches.csv") if come & {row["left_id"], row["right_id"]}]
+    assert rows_of(tmp_path / "out/new_matches.csv") == expected != []
+    assert f"matches of new and changed texts: {len(expected)} (new_matches.csv)" in shown
     if task.symmetric:
         assert clusters_of(tmp_path / "out") == clusters_of(tmp_path / "once")
     # The same command again: nothing is searched, and nothing changes.
-    before = (tmp_path / "out/matches.csv").read_bytes(), (tmp_path / "out/state.json").read_bytes()
+    kept = [tmp_path / "out" / name for name in ("matches.csv", "new_matches.csv", "state.json")]
+    before = [path.read_bytes() for path in kept]
     monkeypatch.setattr(pipeline, "session", None)
     do(monkeypatch, f"--into {tmp_path / 'out'} {tables('whole', every)} --complete --shards 2")
-    assert before == ((tmp_path / "out/matches.csv").read_bytes(), (tmp_path / "out/state.json").read_bytes())
+    assert before == [path.read_bytes() for path in kept]
     assert len(list((tmp_path / "out").glob("state-*"))) == len(list((tmp_path / "out").glob("task-*"))) == 1
 
 
@@ -139,7 +149,7 @@ def test_a_command_that_was_stopped_is_resumed(ran, monkeypatch, tmp_path):
                 do(context, f"--into {tmp_path / 'stopped'} {into}")
         assert not (tmp_path / "stopped/match.json").exists()
     do(monkeypatch, f"--into {tmp_path / 'stopped'} {into}")
-    for file in ("matches.csv", *(["changes.csv", "clusters.csv"] if task.symmetric else [])):
+    for file in ("matches.csv", "new_matches.csv", *(["changes.csv", "clusters.csv"] if task.symmetric else [])):
         assert (tmp_path / "quiet" / file).read_bytes() == (tmp_path / "stopped" / file).read_bytes()
 
 
