@@ -35,13 +35,15 @@ SOURCE, TABLE = "imported", TableOptions()
 class LabelImport:
     """Imported labels: their round, how many there are, how many of them match, and how many the run had before.
 
-    report: rows that were skipped or settled.
+    If all were known, as after a second import of the same labels, the round is the last one of the run.
+    corrected: pairs that were unsure before. report: rows that were skipped or settled.
     """
 
     round: int
     labels: int
     matches: int
     known: int
+    corrected: int
     report: Report
 
 
@@ -98,7 +100,7 @@ def import_labels(
 
     Raises:
         BadOption: if the strategy of the run trains only on pairs that it chooses, or a new folder has no task.
-        BadFile: if the table has a bad row, which the message names, or no label that the run lacks.
+        BadFile: if the table has a bad row, which the message names, or no label at all.
         WrongFolder: if a round of the run waits for answers.
     """
     path, source = storage_path(str(run)), storage_path(str(labels))
@@ -114,16 +116,17 @@ def import_labels(
             faults,
         )
         fresh, settled = known == OPEN, decided & (known == UNSURE)
-        if not fresh.any() and not settled.any():
-            raise BadFile(f"{source} holds no label that {path} lacks; there is nothing to import")
+        if not len(content.labels):
+            raise BadFile(f"{source} holds no label; there is nothing to import")
         number = _add_round(content, fresh, path, ledger, source) if fresh.any() else ledger.rounds
         if settled.any():
             ledger.correct(content.pairs[settled], content.labels[settled])
     # An unsure pair that the run knows contradicts nothing, and changes nothing.
     repeated = int(((known == content.labels) | (~decided & (known != OPEN))).sum())
     matches = int((content.labels[fresh] == YES).sum())
-    counts = {**content.settled, **left_out, "labels of pairs that were unsure before": int(settled.sum())}
-    return LabelImport(number, int(fresh.sum()), matches, repeated, Report(tuple(faults.skipped), counts))
+    corrected = int(settled.sum())
+    counts = {**content.settled, **left_out, "labels of pairs that were unsure before": corrected}
+    return LabelImport(number, int(fresh.sum()), matches, repeated, corrected, Report(tuple(faults.skipped), counts))
 
 
 def _read_labels(

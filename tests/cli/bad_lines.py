@@ -114,7 +114,7 @@ OF_LABELS = [
     ({"run/corrections-00002.parquet": "x"}, "status --run run", "corrections-00002.parquet and no corrections-00001"),
     ({"task/left.parquet": None}, "status --run run", "task/left.parquet is missing"),
     ({}, "import --run new --task two --labels run", "run is a run on one set of texts, and the task has two sets"),
-    ({}, "import --run run --labels run", "run holds no label that run lacks; there is nothing to import"),
+    ({"none.csv": "left,right,label\na,b,\n"}, "import --run run --labels none.csv", "none.csv holds no label; there"),
     ({}, "export --run run --out x.xlsx", "ends with none of .parquet .csv .jsonl"),
     ({}, "export --run run --out ''", "--out is empty"),
     ({}, "export --run run --out p.tsv/x.csv", "p.tsv/x.csv cannot be written"),

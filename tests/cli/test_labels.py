@@ -250,7 +250,12 @@ def test_an_import_buys_no_label_twice_and_says_what_is_at_odds(place, monkeypat
     assert "round 2: 1 labels, 0 of them matches; 1 known before" in said
     assert "rows skipped: 1" in said
     assert Ledger(place / "run", task).labels(2).tolist() == [NO]
-    assert "there is nothing to import" in refused(monkeypatch, capsys, *take, "--bad-rows", "skip")
+    before = files(place / "run")
+    again = labels(monkeypatch, capsys, *take, "--bad-rows", "skip")
+    assert "round 2: 0 labels, 0 of them matches; 2 known before" in again
+    assert "nothing is new, so nothing was changed" in again
+    assert "to train on them" not in again
+    assert files(place / "run") == before
 
 
 def test_an_audit_sheet_and_a_table_without_header_are_imported_by_the_options_that_the_error_names(

@@ -110,6 +110,9 @@ def import_table(options: Import) -> None:
     print(f"round {done.round}: {done.labels:,} labels, {done.matches:,} of them matches; {done.known:,} known before")
     for line in done.report.lines():
         print(line)
+    if not done.labels and not done.corrected:
+        print("nothing is new, so nothing was changed")
+        return
     new = not (options.run / "config.json").exists()
     if new and (options.labels / "config.json").exists():
         out, task, config = (shlex.quote(str(path)) for path in (options.run, options.task, options.labels))
