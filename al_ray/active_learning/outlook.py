@@ -16,7 +16,8 @@ from al_ray.active_learning.stopping import (
 from al_ray.metrics.round_comparison import AGREEMENT, GAIN, INTERVAL
 from al_ray.metrics.shares import next_count
 
-ADVICE = StopConfig(gain=0.02, match_share=0.02)
+ADVICE_SHARE = 0.02
+ADVICE = StopConfig(gain=0.02, match_share=ADVICE_SHARE)
 """The limits at which the advice is "enough", where a run has none of its own."""
 LEAST_AP = 0.2
 """Average precision from which a small change of it is a reason to stop."""
@@ -63,5 +64,7 @@ def _open(metrics: Sequence[Mapping[str, Any]]) -> str:
     if len(metrics) > 1 and agreement is not None and not is_stable(metrics):
         return f"the last two models still differ on {1 - agreement:.1%} of the labelled pairs"
     if share is not None:
-        return found(metrics)
+        # Few matches are a reason to stop, once the interval is narrow enough.
+        rare = share.value < ADVICE_SHARE
+        return f"these labels do not show yet whether matches are rare: {found(metrics)}" if rare else found(metrics)
     return "nothing known speaks against it"

@@ -71,6 +71,11 @@ def test_average_precision_has_its_interval():
     [
         (rounds(SEED), "label on, because 30 of the last 60 labels are matches (95%: 37.7% to 62.3%)"),
         (
+            rounds(SEED, (0, 60, 0), agreement=0.97),
+            "label on, because these labels do not show yet whether matches are rare: 0 of the last 60 labels are "
+            "matches (95%: 0.0% to 6.0%)",
+        ),
+        (
             rounds(SEED, POOR, agreement=0.9),
             "label on, because the last two models still differ on 10.0% of the labelled pairs",
         ),
