@@ -14,7 +14,7 @@ from al_ray.api.runs import Run
 from al_ray.apps.matching.drift.folder import read_suggested_labels
 from al_ray.apps.matching.folder import RECORD
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.core.labels import OPEN, UNSURE, WORDS, YES, Batch, Labelled, make_answers
+from al_ray.core.labels import IMPORTED, OPEN, UNSURE, WORDS, YES, Batch, Labelled, make_answers
 from al_ray.core.pairs import Mask, Pairs
 from al_ray.core.task import Task
 from al_ray.datasets.tables.format_options import TableOptions
@@ -24,11 +24,12 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
 from al_ray.runs.existing_labels import labels_of_other_run
 from al_ray.runs.ledger import Ledger
+from al_ray.runs.other_runs import bound_task
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder, bound_config, opened
 from al_ray.storage.uri import StoragePath, storage_path
 
-SOURCE, TABLE = "imported", TableOptions()
+TABLE = TableOptions()
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def import_labels(
     path, source = storage_path(str(run)), storage_path(str(labels))
     with writing(path, None if task is None else storage_path(str(task))) as folder:
         _refuse_unused(path)
-        ledger, faults = folder.ledger, BadRowLog(table.bad_rows, OR_SKIP)
+        ledger, faults = _finished(folder.ledger), BadRowLog(table.bad_rows, OR_SKIP)
         names = label_column_names("--columns", columns)
         content, left_out = _read_labels(source, names, table, folder.task, faults)
         known, decided = ledger.labels_of(content.pairs), content.labels != UNSURE
@@ -147,7 +148,7 @@ def writing(path: StoragePath, task: StoragePath | None) -> Iterator[RunFolder]:
     """Open a run folder for writing, with no other writer at the same time; task: of a new folder."""
     texts = task_of(path, task)
     refuse_inside(path, texts)
-    with opened(path, read_task(texts)) as folder:
+    with opened(path, bound_task(path) if (path / "config.json").exists() else read_task(texts)) as folder:
         yield folder
 
 
@@ -184,15 +185,23 @@ def _add_round(content: LabelTable, fresh: Mask, run: StoragePath, ledger: Ledge
     return number
 
 
+def _finished(ledger: Ledger) -> Ledger:
+    """Complete an import that was interrupted after its labels were written, and return the ledger."""
+    batch = ledger.batch(ledger.rounds) if ledger.rounds else None
+    if batch is not None and batch.source == IMPORTED and OPEN not in ledger.first_labels(ledger.rounds):
+        ledger.seal(ledger.rounds)
+    return ledger
+
+
 def _round_of(pairs: Pairs, run: StoragePath, ledger: Ledger) -> int:
     """Return the round of these imported pairs: a new one, or that of an import that was interrupted."""
     number = ledger.rounds
     if not number or ledger.sealed(number):
-        ledger.add_batch(number + 1, Batch(pairs, np.full(len(pairs), np.nan), SOURCE))
+        ledger.add_batch(number + 1, Batch(pairs, np.full(len(pairs), np.nan), IMPORTED))
         return number + 1
     batch = ledger.batch(number)
     assert batch is not None
-    if batch.source != SOURCE:
+    if batch.source != IMPORTED:
         raise WrongFolder(f"round {number} of {run} waits for answers; answer it first, then import")
     if not np.array_equal(batch.pairs, pairs):
         raise WrongFolder(f"round {number} of {run} is an import that was interrupted; import the same table again")

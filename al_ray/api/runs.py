@@ -18,7 +18,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Labelled
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.datasets.tables.label_tables import labels_table
-from al_ray.datasets.task_folder import read_task
+from al_ray.runs.other_runs import bound_task
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -41,7 +41,7 @@ class Run:
     @cached_property
     def folder(self) -> RunFolder:
         """Open the folder for reading, with the task that it is bound to."""
-        return RunFolder(self.path, read_task(storage_path(self.config.task)))
+        return RunFolder(self.path, bound_task(self.path))
 
     @property
     def rounds(self) -> int:

@@ -22,7 +22,7 @@ from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption, BuyingStopped, CostReached, LabelsAwaited, MissingSplit, WrongFolder
-from al_ray.core.labels import OPEN, Answers, Batch, State
+from al_ray.core.labels import IMPORTED, OPEN, Answers, Batch, State
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
@@ -206,6 +206,10 @@ def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | Non
     if oracle is not None and pending is not None:
         if not STRATEGIES[config.strategy].uses_model and pending.source != config.strategy:
             raise WrongFolder(f"{journal.path} has imported labels, and --strategy {config.strategy} takes no seed set")
+        if pending.source == IMPORTED and OPEN in journal.ledger.labels(number):
+            # Those labels are there, and must not be bought.
+            cure = f"import the same labels again (python -m jobs.labels import --run {shlex.quote(str(journal.path))})"
+            raise WrongFolder(f"round {number} of {journal.path} is an import that was interrupted; {cure}")
         loop.buy_with_dev(number, journal.ledger, oracle, sampler)
     elif sampler is not None and state.model is not None and sampler.ledger.batch(state.round) is not None:
         loop.measure(sampler, state.round)

@@ -73,6 +73,10 @@ class Labelled:
         )
 
 
+IMPORTED = "imported"
+"""Source of a batch whose labels the user had before: they are imported at once, and never bought."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """Pairs to label: (n, 2) pairs, (n,) cosines under the model that chose them (NaN if sampled), and their source."""

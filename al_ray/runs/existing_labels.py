@@ -14,9 +14,9 @@ from al_ray.core.task import Task
 from al_ray.datasets.tables.columns import TableRows
 from al_ray.datasets.tables.label_tables import LabelTable, read_task_labels
 from al_ray.datasets.tables.reader import TableFormat
-from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import BadRowLog
-from al_ray.runs.run_folder import RunFolder, bound_config
+from al_ray.runs.other_runs import bound_task
+from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -83,7 +83,7 @@ def labels_of_other_run(run: StoragePath, task: Task) -> tuple[LabelTable, dict[
 
     The task may be another than that of the run: a text is found by its id, and only if it is still the same text.
     """
-    before = read_task(storage_path(bound_config(run).task))
+    before = bound_task(run)
     if before.symmetric != task.symmetric:
         kinds = "one set of texts", "two sets of texts"
         there, here = kinds if before.symmetric else kinds[::-1]

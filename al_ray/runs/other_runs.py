@@ -1,11 +1,21 @@
 """Runs that an option of another command names: checked before any work."""
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_task
 from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config, complete_rounds
 from al_ray.storage.files import read_json
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import StoragePath, storage_path
+
+
+def bound_task(path: StoragePath) -> Task:
+    """Return the task of a run; WrongFolder if its folder holds another one now, whose texts the labels are not of."""
+    home = storage_path(bound_config(path).task)
+    task, digest = read_task(home), read_json(path / "config.json", ["task_digest"])["task_digest"]
+    if digest != task.digest and RunFolder(path, task).ledger.rounds:
+        raise WrongFolder(f"{home} is not the task of {path} any more, but another one; restore it")
+    return task
 
 
 def trained(path: StoragePath, task: Task, option: str) -> tuple[RunConfig, RunFolder]:

@@ -4,9 +4,11 @@ import csv
 import json
 import re
 import shlex
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +16,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.ports import Oracle
 from al_ray.cli import labels as job_of_labels
 from al_ray.cli._run.options import parse_arguments
 from al_ray.cli._shared.entry import job
+from al_ray.cluster.run import ask_pending
+from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import EvaluationConfig
-from al_ray.core.errors import BadOption, WrongFolder
+from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import NO, UNSURE, YES, Batch, Model, make_answers
 from al_ray.core.pairs import Pairs
+from al_ray.core.progress import no_progress
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.tables.label_tables import write_labels
 from al_ray.datasets.task_folder import read_task, sealed, write_task
+from al_ray.oracles.registry import OracleRequest
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import opened
@@ -233,6 +240,56 @@ def test_an_import_that_was_broken_off_is_gone_on_with(place, monkeypatch, capsy
     assert "round 1: 1 labels" in labels(monkeypatch, capsys, *take, first)
     assert ledger.labels(1).tolist() == [YES]
     assert "round 2: 1 labels" in labels(monkeypatch, capsys, *take, other)
+
+
+def test_a_run_does_not_buy_the_labels_of_an_interrupted_import(place, monkeypatch, capsys):
+    task = read_task(place / "task")
+    rows = table(place / "bought.csv", [[*one, "no"] for one in ids(task, pairs_of(task, 0, 3))])
+    take = ("import", "--run", place / "run", "--task", place / "task", "--labels", rows)
+
+    def full(*_) -> None:
+        raise BadFile("answers-00001.parquet cannot be written (No space left on device)")
+
+    with monkeypatch.context() as context:
+        context.setattr(Ledger, "add_answers", full)
+        assert "No space left" in refused(context, capsys, *take)
+    config = RunConfig(task=str(place / "task"), oracle="judge:never")
+    with opened(place / "run", task) as folder:
+        folder.bind(config)
+        request = OracleRequest(config, OracleConfig(), folder, no_progress)
+        with pytest.raises(WrongFolder, match=r"round 1 of .* is an import that was interrupted; import the same"):
+            # An oracle without a method: it is not asked.
+            ask_pending(request, cast(Oracle, object()), None, folder.state())
+    # Stopped once more, before the round is complete: another table then goes into a round of its own.
+    with monkeypatch.context() as context:
+        context.setattr(Ledger, "seal", full)
+        assert "No space left" in refused(context, capsys, *take)
+    more = table(place / "more.csv", [[*one, "no"] for one in ids(task, pairs_of(task, 3, 4))])
+    assert "round 2: 1 labels" in labels(monkeypatch, capsys, *take[:-1], more)
+    assert "3 known before" in labels(monkeypatch, capsys, *take)
+    ledger = Ledger(place / "run", task)
+    assert [ledger.labels(number).tolist() for number in (1, 2)] == [[NO] * 3, [NO]]
+
+
+def test_labels_are_not_read_with_another_task_in_the_place_of_their_own(begun, monkeypatch, capsys):
+    task = read_task(begun / "task")
+    texts = ("of another kind", *task.left.texts[1:])
+    left = Corpus(task.left.ids, texts)
+    changed = sealed(task.name, task.symmetric, left, left if task.symmetric else task.right, task.splits)
+    shutil.rmtree(begun / "task")
+    write_task(changed, begun / "task", {})
+    before = files(begun / "run")
+    first, second = ids(task, pairs_of(task, 0, 1))[0]
+    for line in (
+        ("status", "--run", begun / "run"),
+        ("export", "--run", begun / "run", "--out", begun / "x.csv"),
+        ("import", "--run", begun / "new", "--task", begun / "task", "--labels", begun / "run"),
+        ("correct", "--run", begun / "run", "--left-id", first, "--right-id", second, "--label", "no"),
+        ("close", "--run", begun / "run"),
+    ):
+        error = refused(monkeypatch, capsys, *line)
+        assert f"{begun / 'task'} is not the task of {begun / 'run'} any more, but another one; restore it" in error
+    assert files(begun / "run") == before
 
 
 def test_an_import_buys_no_label_twice_and_says_what_is_at_odds(place, monkeypatch, capsys):

@@ -13,9 +13,10 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
-from al_ray.datasets.task_folder import read_about, read_task
+from al_ray.datasets.task_folder import read_about
 from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import saved
+from al_ray.runs.other_runs import bound_task
 from al_ray.runs.run_folder import RunFolder, bound_config, last_round
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
@@ -108,7 +109,7 @@ def _model_of_run(run: StoragePath, number: int | None) -> MatchingModel:
     if not last:
         raise BadOption(f"{run} has no complete round, and so no model; run it first (jobs.run)")
     _refuse_cnn(run, config.encoding)
-    folder = RunFolder(run, read_task(storage_path(config.task)))
+    folder = RunFolder(run, bound_task(run))
     folder.refuse_lost(last)
     model, path = folder.model(last), folder.round(last) / "model"
     return MatchingModel(run, config, model, *_stored_scores(path, model), folder, last)

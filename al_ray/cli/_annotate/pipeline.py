@@ -24,12 +24,12 @@ from al_ray.cli._shared.advice import advice
 from al_ray.cli._shared.entry import as_called
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadOption, FolderInUse, WrongFolder
-from al_ray.datasets.task_folder import read_task
 from al_ray.oracles.page_log import log_path, read_page_answers
+from al_ray.runs.other_runs import bound_task
 from al_ray.runs.run_folder import bound_config, opened
 from al_ray.storage.files import read_json
 from al_ray.storage.lock import locked
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import StoragePath
 
 
 def run_command(options: Options) -> None:
@@ -84,7 +84,7 @@ def _opened(options: Options) -> Iterator[tuple[Path, SheetSource, RunStatus]]:
 @contextmanager
 def _run(path: Path) -> Iterator[tuple[SheetSource, RunStatus]]:
     config = bound_config(path)
-    with opened(path, read_task(storage_path(config.task))) as folder:
+    with opened(path, bound_task(path)) as folder:
         people = oracle_kind(config.oracle).people
         command = run_line(path, folder.ledger.rounds, None)
         rounds = table(folder.complete_rounds()) if folder.last else ""

@@ -21,7 +21,6 @@ from al_ray.core.progress import no_progress
 from al_ray.core.scorer import Labels
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.tables.label_tables import read_task_labels
-from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog
 from al_ray.oracles.answer_files import BATCH, read_answers
 from al_ray.oracles.people import FileOracle, codes_of
@@ -29,8 +28,9 @@ from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.runs.dev_labels import format_estimate, missing_labels
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.limits import stored_limits
+from al_ray.runs.other_runs import bound_task
 from al_ray.runs.run_folder import RunFolder, bound_config
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import StoragePath
 
 
 def run_command(options: Command) -> None:
@@ -41,7 +41,7 @@ def run_command(options: Command) -> None:
 
 def status(options: Status) -> None:
     """Print the counts of each round, and how to resume a run with an incomplete one."""
-    folder = RunFolder(options.run, read_task(storage_path(bound_config(options.run).task)))
+    folder = RunFolder(options.run, bound_task(options.run))
     ledger, dev, last = folder.ledger, folder.dev_labels.ledger, folder.last
     rows: list[tuple[str, ...]] = [
         ("round", "chosen by", "pairs", "yes", "no", "unsure", "open", "answered by", "cost")

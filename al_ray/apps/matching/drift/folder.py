@@ -3,8 +3,8 @@
 suggested.csv        for people, as the batch of a run: pair, label (to fill), the texts by column, left_id, right_id
 suggested.json       the same pairs as tasks of Label Studio, with its interface label-studio.xml
 suggested.page.log   answers that people gave on the page of jobs.annotate
-suggested.parquet    for programs: pair, left_id, right_id, score, and the distance of each text to the nearest training
-                     text; people do not see these, because they would bias the answers
+suggested.parquet    for programs: pair, left_id, right_id, score, the distance of each text to the nearest training
+                     text, and the texts; people do not see score and distances, because they would bias the answers
 """
 
 from dataclasses import dataclass
@@ -28,22 +28,25 @@ from al_ray.oracles.people import write_sheets
 from al_ray.storage.files import read_parquet, write_parquet
 from al_ray.storage.uri import StoragePath
 
+CURE = ": first make a task that has the new texts (docs/match.md)"
 STEM = "suggested"
 SHEET, TABLE = f"{STEM}.csv", f"{STEM}.parquet"
 COLUMNS = pa.schema(
     [
         *(("pair", pa.string()), ("left_id", pa.string()), ("right_id", pa.string()), ("score", pa.float64())),
         *(("left_distance", pa.float64()), ("right_distance", pa.float64())),
+        *(("left_text", pa.string()), ("right_text", pa.string())),
     ]
 )
 
 
 @dataclass(frozen=True)
 class SuggestedPairs:
-    """Suggested pairs: (n,) codes by which people refer to them, (n,) ids of both texts, (n,) scores."""
+    """Suggested pairs: (n,) codes by which people refer to them, (n,) ids and texts of both sides, (n,) scores."""
 
     codes: list[str]
     ids: list[tuple[str, str]]
+    texts: list[tuple[str, str]]
     scores: Floats
 
 
@@ -55,7 +58,7 @@ def may_hold_answers(folder: StoragePath) -> bool:
 def write_suggested(folder: StoragePath, task: Task, pairs: Pairs, scores: Floats, distances: Floats) -> None:
     """Write (n, 2) pairs with their scores (n,) and the distances (n, 2) of their texts; the sheet is written last."""
     codes = [f"s{row:05d}" for row in range(1, len(pairs) + 1)]
-    columns = [codes, *task.ids_of(pairs), scores, distances[:, 0], distances[:, 1]]
+    columns = [codes, *task.ids_of(pairs), scores, distances[:, 0], distances[:, 1], *task.texts_of(pairs)]
     write_parquet(folder / TABLE, pa.table(dict(zip(COLUMNS.names, columns, strict=True)), schema=COLUMNS))
     # Of pairs that were suggested before, and whose sheet was moved away.
     (folder / f"{STEM}.json").unlink(missing_ok=True)
@@ -68,13 +71,15 @@ def read_suggested(folder: StoragePath) -> SuggestedPairs:
         raise BadFile(f"{folder} has no suggested pairs; jobs.match --suggest N writes them")
     table = read_parquet(folder / TABLE, COLUMNS)
     codes, *ids = (table[name].to_pylist() for name in COLUMNS.names[:3])
-    return SuggestedPairs(codes, list(zip(*ids, strict=True)), table["score"].to_numpy())
+    texts = zip(*(table[name].to_pylist() for name in COLUMNS.names[-2:]), strict=True)
+    return SuggestedPairs(codes, list(zip(*ids, strict=True)), list(texts), table["score"].to_numpy())
 
 
 def read_suggested_labels(folder: Path, task: Task, faults: BadRowLog) -> LabelTable:
     """Return what people have said of the suggested pairs, in the sheet, in Label Studio or on the page.
 
-    task: which has their ids. A pair that is none of its train split is a bad row.
+    task: which has their texts under their ids. A pair of which a text is another there, or that is none of its train
+    split, is a bad row.
     """
     pairs = read_suggested(folder)
     labels = read_answer_files(answer_paths(folder, STEM), pairs.codes, pairs.ids)
@@ -82,4 +87,20 @@ def read_suggested_labels(folder: Path, task: Task, faults: BadRowLog) -> LabelT
     words = ["" if label == OPEN else WORDS[label] for label in labels.tolist()]
     cells = {"left_id": as_array(left), "right_id": as_array(right), "label": trim_cells(as_array(words))}
     sheet = TableRows(folder / TABLE, cells, np.arange(len(labels)), None)
-    return task_labels(sheet, task, faults, ": first make a task that has the new texts (docs/match.md)")
+    # Ids are often numbers of rows, which other tables have too.
+    others = _other_texts(pairs, task)
+    sheet = sheet.reject(
+        np.array([bool(other) for other in others]) & (labels != OPEN),
+        lambda row: f"the text of {others[row]} is another in {task.name}{CURE}",
+        faults,
+    )
+    return task_labels(sheet, task, faults, CURE)
+
+
+def _other_texts(pairs: SuggestedPairs, task: Task) -> list[str]:
+    """Return for each pair (n,) an id under which the task has another text, "" where it has none."""
+    sides = [dict(zip(side.ids, side.texts, strict=True)) for side in (task.left, task.right)]
+    return [
+        next((id_ for text_of, id_, text in zip(sides, ids, texts, strict=True) if text_of.get(id_, text) != text), "")
+        for ids, texts in zip(pairs.ids, pairs.texts, strict=True)
+    ]
