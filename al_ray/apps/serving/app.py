@@ -42,6 +42,8 @@ TRIES = 10
 FIRST = 2.0
 """Seconds that a request waits for the first answer of a replica, before it is refused as too early."""
 PATHS = ("model", "known")
+HEAD = "node:__internal_head__"
+"""What only the head of a cluster has, by Ray's name."""
 
 
 class WriterReplica:
@@ -231,14 +233,17 @@ def make_application(options: ServeOptions, digest: str | None) -> Application:
     if options.most_replicas is not None:
         scale = {"min_replicas": options.replicas, "max_replicas": options.most_replicas}
         many = {"autoscaling_config": {**scale, "target_ongoing_requests": options.batch}}
-    shared = {"num_cpus": 0}
-    writer = _deployment(WriterReplica, "Writer", ray_actor_options=shared).bind(options)
+    # The head is lost only with the cluster. A request whose interface dies with another node would fail with 500; and
+    # a writer on a node that is drained would stay there: Ray stops it when the next one has started, which waits for
+    # its lock.
+    single = {"num_cpus": 0, "resources": {HEAD: 0.001}}
+    writer = _deployment(WriterReplica, "Writer", ray_actor_options=single).bind(options)
     matcher = _deployment(
         MatcherReplica, "Matcher", ray_actor_options=resources, max_ongoing_requests=2 * options.batch,
         user_config={"store": str(options.store)}, **many,
     ).bind(options, writer)  # fmt: skip
     waiting = options.most_waiting + 100
-    api = _deployment(serve.ingress()(ApiReplica), "Api", ray_actor_options=shared, max_ongoing_requests=waiting)
+    api = _deployment(serve.ingress()(ApiReplica), "Api", ray_actor_options=single, max_ongoing_requests=waiting)
     return api.bind(options, digest, matcher, writer)
 
 

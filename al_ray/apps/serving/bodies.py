@@ -117,6 +117,8 @@ def describe_errors(errors: Sequence[Mapping[str, Any]]) -> str:
     first = errors[0]
     if first["type"] == "json_invalid":
         return f"body: no JSON ({first.get('ctx', {}).get('error', 'invalid')}) at character {first['loc'][-1]}"
+    if isinstance(first.get("input"), bytes):
+        return "body: was not sent as JSON; send it with the header Content-Type: application/json"
     said = str(first["msg"]).removeprefix("Value error, ")
     more = f" (and {len(errors) - 1:,} more errors)" if len(errors) > 1 else ""
     return f"{place_of(first['loc']) or 'body'}: {said}{more}"

@@ -23,12 +23,17 @@ def free_port() -> int:
 
 
 class ServingProcess:
-    """`python -m jobs.serve OPTIONS` on a free port, from the moment when it is ready."""
+    """`python -m jobs.serve OPTIONS` on a free port, from the moment when it is ready.
 
-    def __init__(self, options: list[str], token: str) -> None:
+    address: of the cluster on which it runs; without one it starts a Ray of its own.
+    """
+
+    def __init__(self, options: list[str], token: str, address: str = "") -> None:
         self.port, self.token = free_port(), token
         environment = {**os.environ, "AL_RAY_TOKEN": token, "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled"}
         environment.pop("RAY_ADDRESS", None)
+        if address:
+            environment["RAY_ADDRESS"] = address
         self.process = subprocess.Popen(
             [sys.executable, "-m", "jobs.serve", *options, "--port", str(self.port)],
             cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
@@ -52,7 +57,10 @@ class ServingProcess:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, json.loads(error.read())
+                content = error.read()
+            # Ray's proxy answers for a replica that died, and in plain text.
+            is_json = error.headers.get_content_type() == "application/json"
+            return error.code, json.loads(content) if is_json else content.decode()
 
     def match(self, *texts: str) -> dict[str, Any]:
         code, answer = self.call("POST", "/match", {"texts": list(texts)})
@@ -60,11 +68,13 @@ class ServingProcess:
         return answer
 
     def replica(self, name: str) -> psutil.Process:
-        """The process of the replica of a deployment."""
-        [found] = [
-            process for process in self.tree() if f"ServeReplica:al_ray:{name}" in " ".join(process.cmdline())
-        ]  # fmt: skip
+        """The process of the only replica of a deployment."""
+        [found] = self.replicas(name)
         return found
+
+    def replicas(self, name: str) -> list[psutil.Process]:
+        """The processes of the replicas of a deployment."""
+        return [process for process in self.tree() if f"ServeReplica:al_ray:{name}" in " ".join(process.cmdline())]
 
     def tree(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)

@@ -116,6 +116,7 @@ BAD = {
     "no JSON": (b"{", "body: no JSON (Expecting property name enclosed in double quotes) at character 1"),
     "no UTF-8": (b'{"texts": "\xff"}', "There was an error parsing the body"),
     "nothing": (b"", "body: Field required"),
+    "no JSON by its header": (b'{"texts": "a"}', "body: was not sent as JSON; send it with the header Content-Type"),
     "a list": (b"[]", "body: Input should be a valid dictionary or object"),
     "no texts": (b"{}", "texts: Field required"),
     "an empty list": (b'{"texts": []}', "texts: List should have at least 1 item"),
@@ -132,8 +133,8 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_400_has_the_place(client, name):
-    content, said = BAD[name]
-    answer = client.post("/match", content=content, headers={"Content-Type": "application/json"})
+    (content, said), kind = BAD[name], "text/plain" if "header" in name else "application/json"
+    answer = client.post("/match", content=content, headers={"Content-Type": kind})
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
     assert answer.json()["error"].startswith(said)
 
