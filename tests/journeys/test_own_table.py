@@ -116,7 +116,7 @@ def test_the_command_of_the_readme_writes_the_matches_and_clusters(journey):
     (line,) = commands(block(*README, "al-ray match"))
     assert f"`{line}`" in (ROOT / LABELS[0]).read_text(encoding="utf-8")
     assert "clusters of two or more texts: " in journey.terminal.run(line)
-    with (journey.terminal.folder / "matches/matches.csv").open(encoding="utf-8", newline="") as file:
+    with (journey.terminal.folder / "matches/products/matches.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     correct = sum(product(row["left_text"]) == product(row["right_text"]) for row in rows)
     # 50 pairs were found when this was written, all of them matches, of 51; people had labelled 48 of them.
