@@ -1,0 +1,231 @@
+"""jobs.run on a small cluster, its folder on a disk, a small disk or S3, its labels from a server: what can strike it."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import psutil
+import pyarrow.parquet as pq
+
+from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.storage.uri import storage_path
+from filelock import FileLock, Timeout
+from tests.cluster.processes import workers
+from tests.cluster.test_full_disk import fill
+from tests.conftest import small_task
+from tests.soak import checks
+from tests.soak.plan import Fault, Plan
+from tests.soak.seller import CLIENT, Seller
+from tests.soak.small_cluster import SmallCluster
+from tests.soak.waiting import wait_until
+from tests.storage.proxy import Proxy, proxied
+from tests.storage.s3 import Server, served
+
+HERE = Path(__file__).resolve().parent
+OPTIONS = (
+    *("--oracle", "judge:label", "--pairs-per-call", "4", "--retry-seconds", "0.3", "--rounds", "2"),
+    *("--first-batch", "16", "--encoder", "random-bert", "--encoder-layers", "1", "--max-length", "24"),
+    *("--encoder-batch", "8", "--threads", "1", "--search.neighbours", "5", "--search.block", "8"),
+    *("--training.epochs", "2", "--training.batch", "4", "--training.worst-loss", "100", "--shards", "2"),
+    *("--checkpoint-seconds", "0", "--timeout", "60", "--call-timeout", "20"),
+)
+DISK = 12 << 20
+# Kinds of faults after which the answers of the call under way may be lost.
+LOSING = {"kill driver", "kill GCS", "fill disk", "cut S3 off", "spoil upload"}
+ACTORS = {"shard": "PoolShard", "trainer": "Trainer"}
+
+
+class RunScene:
+    """A place with a task and a server of labels, a cluster, and the run."""
+
+    def __init__(self, plan: Plan, place: Path, later: Callable[[float, Callable[[], object]], None]) -> None:
+        """later: do something in so many seconds."""
+        self.plan, self.place, self.later, self.stack = plan, place, later, ExitStack()
+        for name in ("tmp/ray", "disk", "ray"):
+            (place / name).mkdir(parents=True)
+        self.task = small_task(True)
+        write_task(self.task, place / "task", {})
+        self.seller = Seller()
+        (place / "judge.py").write_text(CLIENT.format(port=self.seller.port))
+        self.uri, self.server, self.proxy = str(place / "disk" / "run"), cast(Server, None), cast(Proxy, None)
+        if plan.scenario == "run on S3":
+            self.server = self.stack.enter_context(served())
+            self.proxy = self.stack.enter_context(proxied(self.server.address, {}))
+            write_task(self.task, storage_path(self.server.uri("task")), {})
+            self.uri = replace(self.server, address=self.proxy.address).uri("run")
+        elif plan.scenario == "run on a small disk":
+            disk = str(place / "disk")
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)
+            self.stack.callback(subprocess.run, ["umount", "--lazy", disk], check=False)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(place / "tmp")
+        # Whatever a worker takes of a page or more it takes of the system, so that a limit to it is met at once.
+        os.environ["MALLOC_MMAP_THRESHOLD_"] = "4096"
+        self.cluster = SmallCluster(place / "ray")
+        self.stack.callback(self.cluster.stop)
+
+    def command(self) -> list[str]:
+        task = self.uri.replace("/run?", "/task?") if self.server else str(self.place / "task")
+        shared = () if self.server else ("--shared-storage",)
+        return [sys.executable, str(HERE / "driver.py"), "run", "--task", task, "--out", self.uri, *OPTIONS, *shared]
+
+    def environment(self) -> dict[str, str]:
+        return {"RAY_ADDRESS": self.cluster.address, "RAY_gcs_rpc_server_reconnect_timeout_s": "10"}
+
+    def begin(self, start: int) -> None:
+        """Prepare for start number `start` of the command."""
+        self.seller.start = start
+
+    def reached(self, moment: str) -> bool:
+        """Whether a moment has come."""
+        kind, _, number = moment.partition(" ")
+        if kind in ACTORS:
+            return bool(workers(ACTORS[kind]))
+        if kind == "call":
+            return len(self.seller.calls) >= int(number)
+        name = {"batch": "batch.parquet", "labels": "labels.parquet", "model": "model/scorer.json", "round": "record.json"}
+        return kind == "start" or self.has(f"round-00{number}/{name[kind]}")
+
+    def has(self, name: str) -> bool:
+        """Whether the run has a file by now."""
+        if self.server:
+            return any(line.startswith(f"PUT /bucket/run/{name}") for line in self.server.requests)
+        return (Path(self.uri) / name).exists()
+
+    def strike(self, fault: Fault, driver: psutil.Process) -> bool:
+        """Do what a fault says; return whether there was anything that it could hit."""
+        verb, _, whom = fault.kind.partition(" ")
+        if verb == "spoil":
+            return self._spoil(whom, fault)
+        if whom in ("shard", "trainer", "driver", "all actors"):
+            return self._strike_process(verb + fault.kind.partition(" and")[1], whom.split()[-1], fault, driver)
+        return self._strike_place(fault)
+
+    def _strike_process(self, verb: str, whom: str, fault: Fault, driver: psutil.Process) -> bool:
+        names = ACTORS.values() if whom == "actors" else (ACTORS.get(whom, ""),)
+        victims = [driver] if whom == "driver" else workers(*names)
+        if not victims:
+            return False
+        if whom != "actors":
+            victims = [victims[int(fault.target) % len(victims)]]
+        for victim in victims:
+            with suppress(psutil.Error):
+                if verb == "kill":
+                    victim.kill()
+                elif verb == "starve":
+                    victim.rlimit(psutil.RLIMIT_AS, (victim.memory_info().vms, psutil.RLIM_INFINITY))
+                else:
+                    victim.suspend()
+                    if verb == "stop and" or whom == "driver":
+                        self.later(fault.seconds, lambda: _resume(victim))
+        return True
+
+    def _strike_place(self, fault: Fault) -> bool:
+        place, cluster = int(fault.target), self.cluster
+        match fault.kind:
+            case "kill node" | "drain node":
+                # Another one comes before, or some time after.
+                if place % 2:
+                    cluster.add()
+                else:
+                    self.later(fault.seconds, cluster.mend)
+                return cluster.lose(place // 2) if fault.kind == "kill node" else cluster.drain(place // 2)
+            case "lose node":
+                return cluster.lose(place)
+            case "stop raylet":
+                cluster.add()
+                self.later(30.0, cluster.mend)
+                return cluster.suspend_raylet(place)
+            case "kill GCS":
+                cluster.gcs.kill()
+            case "kill oracle server":
+                self.seller.close()
+                self.later(fault.seconds, self.seller.reopen)
+            case "fill disk":
+                fill(self.place / "disk")
+                self.later(fault.seconds, self.make_room)
+            case "cut S3 off":
+                self.proxy.cut_off()
+                self.later(fault.seconds, self.proxy.restore)
+            case _:
+                raise AssertionError(fault)
+        return True
+
+    def _spoil(self, whom: str, fault: Fault) -> bool:
+        if whom == "answers":
+            self.seller.plan.extend(fault.target.split())
+        else:
+            name, how = fault.target.split()
+            self.proxy.faults[name] = cast(Any, how)
+        return True
+
+    def make_room(self) -> None:
+        (self.place / "disk" / "filler").unlink(missing_ok=True)
+
+    def mend(self) -> None:
+        """What a user does before the command is started again."""
+        self.seller.reopen()
+        self.make_room()
+        if self.proxy:
+            self.proxy.restore()
+        self.cluster.mend()
+
+    def complaints(self, quiet: Path, losing: set[int], killed: bool) -> tuple[list[str], int]:
+        """Return what is wrong after the command has ended well, and how many answers were paid for twice."""
+        folder = self.place / "disk" / "run"
+        if self.server:
+            self._fetch(folder)
+        complaints, again = checks.bought_once(self.seller.calls, losing)
+        complaints += checks.kept(self.seller.calls, list(self._ledger(folder)))
+        if quiet.exists():
+            complaints += checks.same_folder(checks.files_of(quiet), checks.files_of(folder))
+        complaints += [f"left behind: {path}" for path in folder.rglob(".*") if path.name != ".lock"]
+        if not killed:
+            caches = f"al_ray-{os.getuid()}"
+            complaints += [f"left behind: {path}" for path in (self.place / "tmp").glob("al_ray-*") if path.name != caches]
+        with suppress(FileNotFoundError):
+            try:
+                FileLock(folder / ".lock", timeout=0).acquire().lock.release()
+            except Timeout:
+                complaints.append("the lock of the run is held")
+        complaints += self.cluster.left(30.0)
+        complaints += wait_until(lambda: [f"left behind: {one}" for one in workers("PoolShard", "Trainer")], 30.0)
+        return complaints, again
+
+    def _fetch(self, folder: Path) -> None:
+        """Bring the run from S3 to the disk; its lock is an object that must be gone."""
+        for name in self.server.names("run"):
+            assert name != ".lock", "the lease of the run is there still"
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(self.server.content(f"run/{name}"))
+
+    def _ledger(self, folder: Path):  # noqa: ANN202 - an iterator of pairs of texts and their words
+        """Yield the answers on disk that were read."""
+        task = read_task(self.place / "task")
+        for part in sorted(folder.glob("round-*")):
+            batch = pq.ParquetFile(part / "batch.parquet").read()
+            rows = list(zip(batch["left"].to_pylist(), batch["right"].to_pylist(), strict=True))
+            for piece in sorted(part.glob("answers-*.parquet")):
+                for line in pq.ParquetFile(piece).read().to_pylist():
+                    if line["answer"] in ("yes", "no", "unsure"):
+                        left, right = rows[line["row"]]
+                        yield (task.left.texts[left], task.right.texts[right]), line["answer"]
+
+    def close(self) -> None:
+        """End everything."""
+        self.mend_nothing()
+        self.stack.close()
+
+    def mend_nothing(self) -> None:
+        self.seller.close() if self.seller.thread.is_alive() else None
+
+
+def _resume(process: psutil.Process) -> None:
+    with suppress(psutil.Error):
+        process.resume()

@@ -1,0 +1,143 @@
+"""One trial as a process of its own: trial.py PLAN QUIET PLACE, where PLAN is its JSON; prints a line of JSON at the end.
+
+QUIET: folder of what a run comes to that nobody disturbs; a trial without faults makes it.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+# First: Ray reads the environment of tests as it is imported.
+import tests.conftest  # noqa: F401, I001
+import psutil
+
+from tests.soak import checks
+from tests.soak.plan import Fault, Plan
+from tests.soak.run_scene import LOSING, RunScene
+from tests.soak.waiting import MARK, marked, titles, wait_until
+
+RESTARTS = 12
+"""Starts of the command after which it counts as one that does not end."""
+SECONDS = 600.0
+"""After which a trial hangs."""
+
+
+class Trial:
+    """A plan that is played: the command is started until it ends well, while faults strike."""
+
+    def __init__(self, plan: Plan, place: Path) -> None:
+        self.plan, self.place, self.began = plan, place, time.monotonic()
+        self.agenda, self.waiting = list[tuple[float, Callable[[], object]]](), deque(plan.faults)
+        self.due: float | None = None
+        self.struck, self.endings, self.complaints = list[dict[str, Any]](), list[str](), list[str]()
+        self.losing, self.again = set[int](), 0
+        self.scene = RunScene(plan, place, self.later)
+
+    @property
+    def now(self) -> float:
+        return time.monotonic() - self.began
+
+    def later(self, seconds: float, act: Callable[[], object]) -> None:
+        self.agenda.append((self.now + seconds, act))
+
+    def play(self) -> None:
+        """Start the command until it ends well, or too often, or hangs."""
+        while self.start(len(self.endings) + 1):
+            if len(self.endings) > RESTARTS:
+                self.complaints.append(f"it did not end in {RESTARTS} starts: {self.endings}")
+                return
+
+    def start(self, number: int) -> bool:
+        """Start the command once; return whether it is to be started again."""
+        log = self.place / f"start-{number}.log"
+        self.scene.begin(number)
+        before = len(self.struck)
+        with log.open("w") as output:
+            driver = subprocess.Popen(
+                self.scene.command(), cwd=self.place, stdout=output, stderr=subprocess.STDOUT,
+                env={**os.environ, **self.scene.environment()},
+            )  # fmt: skip
+        process = psutil.Process(driver.pid)
+        while driver.poll() is None:
+            if self.now > SECONDS:
+                self.complaints.append(f"it hangs at start {number}")
+                driver.send_signal(signal.SIGUSR1)
+                threading.Event().wait(3.0)
+                driver.kill()
+                driver.wait()
+                return False
+            self.attend(process, number)
+            threading.Event().wait(0.05)
+        code, kinds = driver.returncode, {one["kind"] for one in self.struck[before:]}
+        self.endings.append(str(code))
+        self.complaints += checks.ended_well(code, log.read_text(errors="replace"), bool(kinds & {"kill driver", "kill GCS"}))
+        if code:
+            self.scene.mend()
+        return bool(code) and not self.complaints
+
+    def attend(self, driver: psutil.Process, number: int) -> None:
+        """Do what is due."""
+        for item in [one for one in self.agenda if one[0] <= self.now]:
+            self.agenda.remove(item)
+            item[1]()
+        if not self.waiting:
+            return
+        fault = self.waiting[0]
+        if self.due is None and self.scene.reached(fault.moment):
+            self.due = self.now + fault.delay
+        if self.due is not None and self.now >= self.due:
+            self.waiting.popleft()
+            self.due = None
+            if self.scene.strike(fault, driver):
+                if fault.kind in LOSING:
+                    self.losing.add(number)
+                self.struck.append({"kind": fault.kind, "seconds": round(self.now, 1), "start": number})
+
+    def check(self, quiet: Path) -> None:
+        """Look at what is there after the end."""
+        found, self.again = self.scene.complaints(quiet, self.losing, "kill driver" in {one["kind"] for one in self.struck})
+        self.complaints += found
+
+    def result(self) -> dict[str, Any]:
+        """Return the line of the trial."""
+        return {
+            **self.plan.as_dict(), "struck": self.struck, "endings": self.endings, "again": self.again,
+            "seconds": round(self.now, 1), "complaints": self.complaints,
+        }  # fmt: skip
+
+
+def main() -> None:
+    """Play, check, and see that no process is left."""
+    given = json.loads(sys.argv[1])
+    plan = Plan(**{**given, "faults": tuple(Fault(**one) for one in given["faults"])})
+    quiet, place = Path(sys.argv[2]), Path(sys.argv[3])
+    trial = Trial(plan, place)
+    try:
+        trial.play()
+        if not trial.complaints:
+            trial.check(quiet)
+        if not plan.faults and not trial.complaints:
+            shutil.copytree(place / "disk" / "run", quiet)
+    finally:
+        trial.scene.close()
+    left = wait_until(lambda: titles(marked(os.environ[MARK])), 30.0)
+    trial.complaints += [f"a process is left: {one}" for one in left]
+    print(json.dumps(trial.result()), flush=True)
+    with suppress(OSError):
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
