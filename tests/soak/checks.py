@@ -64,11 +64,12 @@ def kept(calls: Sequence[Call], ledger: Sequence[tuple[Texts, str]]) -> list[str
 def same_folder(quiet: Mapping[str, bytes], found: Mapping[str, bytes]) -> list[str]:
     """Return the complaints about the files of a run, by their names in it, beside those of the quiet run."""
     ours, theirs = ({name: _lasting(name, files[name]) for name in files if _counts(name)} for files in (found, quiet))
+    both = sorted(ours.keys() & theirs.keys())
     return [
         *(f"missing: {name}" for name in sorted(theirs.keys() - ours.keys())),
         *(f"left behind: {name}" for name in sorted(ours.keys() - theirs.keys())),
-        *(f"not as in the quiet run: {name}" for name in sorted(ours.keys() & theirs.keys()) if ours[name] != theirs[name]),
-    ]  # fmt: skip
+        *(f"not as in the quiet run: {name}" for name in both if ours[name] != theirs[name]),
+    ]
 
 
 def _counts(name: str) -> bool:

@@ -8,7 +8,7 @@ MOMENTS = (
     *("start", "shard", "batch 1", "call 1", "call 3", "labels 1", "trainer", "model 1", "round 1", "batch 2"),
     *("call 6", "labels 2", "model 2", "round 2"),
 )
-"""Moments of a run in the order in which they come: a process is there, a file is there, so many calls were answered."""
+"""Moments of a run in their order: a process or a file is there, so many calls were answered."""
 KINDS: dict[str, dict[str, int]] = {
     "run": {
         "kill driver": 5,
@@ -47,7 +47,8 @@ ANSWERS = ("500", "garbage", "drop", "slow", "count", "text", "nothing", "word",
 UPLOADS = ("late", "refused", "cut", "unanswered")
 OBJECTS = (
     *("answers-00001.parquet", "answers-00002.parquet", "answers-00004.parquet", "batch.parquet", "labels.parquet"),
-    *("examples.parquet", "fit.parquet", "record.json", "metrics.jsonl", "state.json", "model.safetensors", "scorer.json"),
+    *("examples.parquet", "fit.parquet", "record.json", "metrics.jsonl", "state.json"),
+    *("model.safetensors", "scorer.json"),
 )  # fmt: skip
 
 

@@ -1,22 +1,22 @@
-"""jobs.run on a small cluster, its folder on a disk, a small disk or S3, its labels from a server: what can strike it."""
+"""jobs.run on a small cluster, on a disk, a small disk or S3, with labels from a server: what can strike it."""
 
 import os
 import subprocess
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import psutil
 import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
 
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.storage.uri import storage_path
-from filelock import FileLock, Timeout
 from tests.cluster.processes import workers
 from tests.cluster.test_full_disk import fill
 from tests.conftest import small_task
@@ -39,6 +39,7 @@ OPTIONS = (
 DISK = 12 << 20
 # Kinds of faults after which the answers of the call under way may be lost.
 LOSING = {"kill driver", "kill GCS", "fill disk", "cut S3 off", "spoil upload"}
+FILES = {"batch": "batch.parquet", "labels": "labels.parquet", "model": "model/scorer.json", "round": "record.json"}
 ACTORS = {"shard": "PoolShard", "trainer": "Trainer"}
 
 
@@ -89,8 +90,7 @@ class RunScene:
             return bool(workers(ACTORS[kind]))
         if kind == "call":
             return len(self.seller.calls) >= int(number)
-        name = {"batch": "batch.parquet", "labels": "labels.parquet", "model": "model/scorer.json", "round": "record.json"}
-        return kind == "start" or self.has(f"round-00{number}/{name[kind]}")
+        return kind == "start" or self.has(f"round-00{number}/{FILES[kind]}")
 
     def has(self, name: str) -> bool:
         """Whether the run has a file by now."""
@@ -123,7 +123,7 @@ class RunScene:
                 else:
                     victim.suspend()
                     if verb == "stop and" or whom == "driver":
-                        self.later(fault.seconds, lambda: _resume(victim))
+                        self.later(fault.seconds, partial(_resume, victim))
         return True
 
     def _strike_place(self, fault: Fault) -> bool:
@@ -188,7 +188,9 @@ class RunScene:
         complaints += [f"left behind: {path}" for path in folder.rglob(".*") if path.name != ".lock"]
         if not killed:
             caches = f"al_ray-{os.getuid()}"
-            complaints += [f"left behind: {path}" for path in (self.place / "tmp").glob("al_ray-*") if path.name != caches]
+            complaints += [
+                f"left behind: {path}" for path in (self.place / "tmp").glob("al_ray-*") if path.name != caches
+            ]
         with suppress(FileNotFoundError):
             try:
                 FileLock(folder / ".lock", timeout=0).acquire().lock.release()
@@ -205,7 +207,7 @@ class RunScene:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(self.server.content(f"run/{name}"))
 
-    def _ledger(self, folder: Path):  # noqa: ANN202 - an iterator of pairs of texts and their words
+    def _ledger(self, folder: Path) -> Iterator[tuple[checks.Texts, str]]:
         """Yield the answers on disk that were read."""
         task = read_task(self.place / "task")
         for part in sorted(folder.glob("round-*")):
@@ -215,15 +217,13 @@ class RunScene:
                 for line in pq.ParquetFile(piece).read().to_pylist():
                     if line["answer"] in ("yes", "no", "unsure"):
                         left, right = rows[line["row"]]
-                        yield (task.left.texts[left], task.right.texts[right]), line["answer"]
+                        yield (str(task.left.texts[left]), str(task.right.texts[right])), line["answer"]
 
     def close(self) -> None:
         """End everything."""
-        self.mend_nothing()
+        if self.seller.thread.is_alive():
+            self.seller.close()
         self.stack.close()
-
-    def mend_nothing(self) -> None:
-        self.seller.close() if self.seller.thread.is_alive() else None
 
 
 def _resume(process: psutil.Process) -> None:

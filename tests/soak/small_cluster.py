@@ -1,5 +1,6 @@
 """A Ray of three nodes on this machine whose nodes and head die; whoever comes next finds one with room again."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -30,7 +31,12 @@ class SmallCluster:
 
     def start(self) -> None:
         """Start the head and the nodes."""
-        head = {"num_cpus": 0, "object_store_memory": STORE, "dashboard_port": free_port(), "temp_dir": str(self.folder)}
+        head = {
+            "num_cpus": 0,
+            "object_store_memory": STORE,
+            "dashboard_port": free_port(),
+            "temp_dir": str(self.folder),
+        }
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
         self.mend()
 
@@ -133,7 +139,7 @@ class SmallCluster:
     def left(self, seconds: float) -> list[str]:
         """Return the placement groups and actors that are there still after so many seconds."""
         os.environ["RAY_ADDRESS"] = self.address
-        ray.init(log_to_driver=False, logging_level="ERROR")
+        ray.init(log_to_driver=False, logging_level=logging.ERROR)
         try:
             return wait_until(_held, seconds)
         finally:

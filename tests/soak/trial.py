@@ -1,4 +1,4 @@
-"""One trial as a process of its own: trial.py PLAN QUIET PLACE, where PLAN is its JSON; prints a line of JSON at the end.
+"""One trial as a process of its own: trial.py PLAN QUIET PLACE, where PLAN is its JSON; prints a line of JSON.
 
 QUIET: folder of what a run comes to that nobody disturbs; a trial without faults makes it.
 """
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+# Workers are not started before they are needed: three nodes would start a dozen at once.
+os.environ.update({"RAY_prestart_worker_first_driver": "0"})
 
 # First: Ray reads the environment of tests as it is imported.
 import tests.conftest  # noqa: F401, I001
@@ -28,6 +30,7 @@ from tests.soak.plan import Fault, Plan
 from tests.soak.run_scene import LOSING, RunScene
 from tests.soak.waiting import MARK, marked, titles, wait_until
 
+KILLING = {"kill driver", "kill GCS"}
 RESTARTS = 12
 """Starts of the command after which it counts as one that does not end."""
 SECONDS = 600.0
@@ -42,7 +45,7 @@ class Trial:
         self.agenda, self.waiting = list[tuple[float, Callable[[], object]]](), deque(plan.faults)
         self.due: float | None = None
         self.struck, self.endings, self.complaints = list[dict[str, Any]](), list[str](), list[str]()
-        self.losing, self.again = set[int](), 0
+        self.losing, self.again, self.killed = set[int](), 0, False
         self.scene = RunScene(plan, place, self.later)
 
     @property
@@ -81,8 +84,9 @@ class Trial:
             self.attend(process, number)
             threading.Event().wait(0.05)
         code, kinds = driver.returncode, {one["kind"] for one in self.struck[before:]}
+        self.killed = self.killed or bool(kinds & KILLING)
         self.endings.append(str(code))
-        self.complaints += checks.ended_well(code, log.read_text(errors="replace"), bool(kinds & {"kill driver", "kill GCS"}))
+        self.complaints += checks.ended_well(code, log.read_text(errors="replace"), bool(kinds & KILLING))
         if code:
             self.scene.mend()
         return bool(code) and not self.complaints
@@ -107,7 +111,7 @@ class Trial:
 
     def check(self, quiet: Path) -> None:
         """Look at what is there after the end."""
-        found, self.again = self.scene.complaints(quiet, self.losing, "kill driver" in {one["kind"] for one in self.struck})
+        found, self.again = self.scene.complaints(quiet, self.losing, self.killed)
         self.complaints += found
 
     def result(self) -> dict[str, Any]:
