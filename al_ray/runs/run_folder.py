@@ -1,4 +1,4 @@
-"""The run folder: the only code that writes and reads the files of a run. Nothing in it is ever deleted.
+"""The run folder: the only code that writes and reads the files of a run. No file that is whole is ever deleted.
 
 config.json                        every option, resolved; the folder is bound to it
 state.json                         the last complete round; replaced atomically, after all other files of the round
@@ -24,6 +24,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.runs.versions import began_elsewhere
-from al_ray.storage.files import read_json, write_json, write_root, write_text
+from al_ray.storage.files import read_json, remove_unfinished, write_json, write_root, write_text
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath
 
@@ -253,6 +254,8 @@ def opened(path: StoragePath, task: Task, patience: float = 0.0) -> Iterator[Run
     """
     with locked(path, patience) as fenced:
         folder = RunFolder(fenced, task)
+        if isinstance(fenced, Path):
+            remove_unfinished(fenced, "*/**/.*")
         try:
             yield folder
         finally:

@@ -8,6 +8,7 @@ import argparse
 import hashlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -25,56 +26,83 @@ from tests.soak.waiting import MARK, marked
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 900.0
-"""Seconds after which the process of a trial is killed; it ends by itself before, unless it is the trial that hangs."""
+"""Seconds after which a trial is ended; it ends by itself before, unless it is not al_ray that hangs."""
+LIVES = 20
+"""Trials on one cluster."""
 
 
-def run_trial(plan: Plan, out: Path) -> dict[str, Any]:
-    """Run a trial as a process, see that nothing is left of it, and return its line."""
-    quiet = quiet_of(plan, out)
-    place = Path(tempfile.mkdtemp(prefix="soak-"))
-    mark, log = place.name, place / "trial.log"
-    command = [sys.executable, str(Path(__file__).with_name("trial.py")), json.dumps(plan.as_dict()), str(quiet)]
-    began = time.monotonic()
-    with log.open("w") as stderr:
-        process = subprocess.Popen(
-            [*command, str(place)], stdout=subprocess.PIPE, stderr=stderr, cwd=place, text=True,
-            env={**os.environ, MARK: mark, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        try:
-            said, _ = process.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            said, _ = process.communicate()
-        finally:
-            kill_all(marked(mark))
-            while os.path.ismount(place / "disk"):
-                subprocess.run(["umount", "--lazy", str(place / "disk")], check=False)
-    try:
-        line = json.loads(said.splitlines()[-1])
-    except (IndexError, json.JSONDecodeError):
-        wrong = f"the trial itself ended with {process.returncode}: {log.read_text(errors='replace')[-2000:]}"
-        line = {**plan.as_dict(), "struck": [], "endings": [], "again": 0, "complaints": [wrong]}
-    line["seconds"] = round(time.monotonic() - began, 1)
-    if line["complaints"]:
-        with suppress(shutil.Error):
-            # Sockets among them cannot be copied.
-            shutil.copytree(place, out / "failed" / f"{plan.name}-{mark}", symlinks=True, dirs_exist_ok=True)
-    shutil.rmtree(place, ignore_errors=True)
-    return line
+class Player:
+    """A cluster and trials on it, as a process (trial.py), until one fails."""
+
+    def __init__(self, out: Path) -> None:
+        """out: folder of the quiet run and of failed trials."""
+        self.out, self.quiet = out, quiet_of(out)
+        self.place = Path(tempfile.mkdtemp(prefix="soak-"))
+        self.log = self.place / "player.log"
+        with self.log.open("w") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("trial.py")), str(self.quiet), str(self.place)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=self.place,
+                env={**os.environ, MARK: self.place.name, "PYTHONPATH": str(ROOT)},
+            )  # fmt: skip
+
+    def play(self, plan: Plan) -> dict[str, Any]:
+        """Play a trial, and return its line."""
+        if plan.faults and not self.quiet.exists():
+            line = self.play(Plan(plan.seed, -1, "run"))
+            if line["complaints"]:
+                return line
+        assert self.process.stdin is not None
+        began = time.monotonic()
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(plan.as_dict()) + "\n")
+            self.process.stdin.flush()
+        line = self._answer()
+        if not isinstance(line, dict):
+            said = self.log.read_text(errors="replace")[-2000:]
+            line = {**plan.as_dict(), "struck": [], "endings": [], "again": 0, "complaints": [f"no answer: {said}"]}
+        line["seconds"] = round(time.monotonic() - began, 1)
+        place = self.place / plan.name
+        if line["complaints"]:
+            logs = self.place / "ray" / "session_latest" / "logs"
+            for folder, name in ((place, plan.name), (logs, f"{plan.name}/ray")):
+                with suppress(shutil.Error, FileNotFoundError):
+                    shutil.copytree(folder, self.out / "failed" / name, symlinks=True, dirs_exist_ok=True)
+        shutil.rmtree(place, ignore_errors=True)
+        return line
+
+    def _answer(self) -> Any:
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], LIMIT)[0]:
+            return None
+        with suppress(json.JSONDecodeError):
+            return json.loads(self.process.stdout.readline())
+        return None
+
+    def close(self) -> list[str]:
+        """End the cluster, and return the processes that were left of it."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        left = self._answer()
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        kill_all(marked(self.place.name))
+        for disk in self.place.glob("*/disk"):
+            if os.path.ismount(disk):
+                subprocess.run(["umount", "--lazy", str(disk)], check=False)
+        shutil.rmtree(self.place, ignore_errors=True)
+        return left if isinstance(left, list) else []
 
 
-def quiet_of(plan: Plan, out: Path) -> Path:
+def quiet_of(out: Path) -> Path:
     """Return the folder of what the run comes to that nobody disturbs; made once for each state of the code."""
     key = hashlib.sha256()
-    for path in sorted([*(ROOT / "al_ray").rglob("*.py"), *Path(__file__).parent.glob("*.py")]):
+    for path in sorted([*(ROOT / "al_ray").rglob("*.py"), *Path(__file__).parent.glob("run_scene.py")]):
         key.update(path.read_bytes())
-    folder = out / f"quiet-{key.hexdigest()[:12]}" / "run"
-    if plan.faults and not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        line = run_trial(Plan(plan.seed, -1, "run"), out)
-        if line["complaints"]:
-            raise SystemExit(f"a run that nobody disturbs fails: {line['complaints']}")
-    return folder
+    return out / f"quiet-{key.hexdigest()[:12]}"
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -124,30 +152,43 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> int:
-    """Run, print, and return 1 if a trial failed."""
-    given = options()
-    out = given.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
-    if given.again is not None:
-        line = run_trial(plan_of(given.seed, given.again), out)
-        print(json.dumps(line, indent=1))
-        return int(bool(line["complaints"]))
+def run_trials(given: argparse.Namespace, out: Path) -> list[dict[str, Any]]:
+    """Run trials until there are enough, and return all lines of this seed."""
     path = out / f"seed-{given.seed}.jsonl"
-    lines = read_lines(path)
+    lines, player = read_lines(path), None
     while sum(one["seconds"] for one in lines) < 60 * given.minutes:
-        line = run_trial(plan_of(given.seed, len(lines)), out)
+        player = player or Player(out)
+        line = player.play(plan_of(given.seed, len(lines)))
+        enough = sum(one["seconds"] for one in [*lines, line]) >= 60 * given.minutes
+        if line["complaints"] or enough or len(lines) % LIVES == LIVES - 1:
+            line["complaints"] += [f"a process is left: {one}" for one in player.close()]
+            player = None
+        lines.append(line)
         with path.open("a") as file:
             file.write(json.dumps(line) + "\n")
-        lines.append(line)
         kinds = ", ".join(one["kind"] for one in line["struck"]) or "nothing"
         print(
             f"trial {line['number']}: {line['scenario']}; {kinds}; ended {', '.join(line['endings'])}; "
             f"{'FAILED' if line['complaints'] else 'as the quiet one'}; {line['seconds']:.0f} s",
             flush=True,
-        )  # fmt: skip
-    print(*summary(lines), sep="\n")
-    return int(any(one["complaints"] for one in lines))
+        )
+    return lines
+
+
+def main() -> int:
+    """Run, print, and return 1 if a trial failed."""
+    given = options()
+    out = given.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    if given.again is None:
+        lines = run_trials(given, out)
+        print(*summary(lines), sep="\n")
+        return int(any(one["complaints"] for one in lines))
+    player = Player(out)
+    line = player.play(plan_of(given.seed, given.again))
+    line["complaints"] += [f"a process is left: {one}" for one in player.close()]
+    print(json.dumps(line, indent=1))
+    return int(bool(line["complaints"]))
 
 
 if __name__ == "__main__":

@@ -83,10 +83,10 @@ def _lasting(name: str, content: bytes) -> object:
         return timeless(content.decode())
     if name.endswith(".parquet"):
         return pq.ParquetFile(pa.BufferReader(content)).read().to_pylist()
-    if name == "config.json" or not name.endswith(".json"):
+    if not name.endswith(".json") or "/model/" in name:
         return content
     value = json.loads(content)
-    return {key: one for key, one in value.items() if key != "seconds"} if isinstance(value, dict) else value
+    return {key: one for key, one in value.items() if key not in ("seconds", "task")}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -43,14 +43,17 @@ FILES = {"batch": "batch.parquet", "labels": "labels.parquet", "model": "model/s
 ACTORS = {"shard": "PoolShard", "trainer": "Trainer"}
 
 
+Later = Callable[[float, Callable[[], object]], None]
+
+
 class RunScene:
     """A place with a task and a server of labels, a cluster, and the run."""
 
-    def __init__(self, plan: Plan, place: Path, later: Callable[[float, Callable[[], object]], None]) -> None:
-        """later: do something in so many seconds."""
-        self.plan, self.place, self.later, self.stack = plan, place, later, ExitStack()
-        for name in ("tmp/ray", "disk", "ray"):
-            (place / name).mkdir(parents=True)
+    def __init__(self, plan: Plan, place: Path, cluster: SmallCluster, later: Later) -> None:
+        """place: an empty folder; later: do something in so many seconds."""
+        self.plan, self.place, self.cluster, self.later = plan, place, cluster, later
+        self.stack, self.temporary = ExitStack(), set(temporary_files())
+        (place / "disk").mkdir(parents=True)
         self.task = small_task(True)
         write_task(self.task, place / "task", {})
         self.seller = Seller()
@@ -65,11 +68,6 @@ class RunScene:
             disk = str(place / "disk")
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)
             self.stack.callback(subprocess.run, ["umount", "--lazy", disk], check=False)
-        os.environ["TMPDIR"] = tempfile.tempdir = str(place / "tmp")
-        # Whatever a worker takes of a page or more it takes of the system, so that a limit to it is met at once.
-        os.environ["MALLOC_MMAP_THRESHOLD_"] = "4096"
-        self.cluster = SmallCluster(place / "ray")
-        self.stack.callback(self.cluster.stop)
 
     def command(self) -> list[str]:
         task = self.uri.replace("/run?", "/task?") if self.server else str(self.place / "task")
@@ -224,6 +222,11 @@ class RunScene:
         if self.seller.thread.is_alive():
             self.seller.close()
         self.stack.close()
+
+
+def temporary_files() -> list[Path]:
+    """Return what al_ray has in the folder for temporary files, but for the cache that it keeps there."""
+    return [path for path in Path(tempfile.gettempdir()).glob("al_ray-*") if path.name != f"al_ray-{os.getuid()}"]
 
 
 def _resume(process: psutil.Process) -> None:

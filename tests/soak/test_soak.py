@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.__main__ import read_lines, run_trial, summary
+from tests.soak.__main__ import Player, read_lines, summary
 from tests.soak.checks import Call, bought_once, ended_well, kept, same_folder
 from tests.soak.plan import KINDS, MOMENTS, Fault, Plan, plan_of
 from tests.soak.waiting import MARK, marked, titles
@@ -122,7 +122,11 @@ def test_a_run_that_is_killed_and_badly_served_ends_as_the_quiet_one(tmp_path: P
         Fault("kill driver", "call 3"),
         Fault("kill shard", "labels 1"),
     )
-    line = run_trial(Plan(0, 0, "run", faults), tmp_path)
-    assert line["complaints"] == []
+    player = Player(tmp_path)
+    try:
+        line = player.play(Plan(0, 0, "run", faults))
+    finally:
+        left = player.close()
+    assert line["complaints"] == left == []
     assert [one["kind"] for one in line["struck"]] == [fault.kind for fault in faults]
     assert line["endings"] == ["-9", "0"]
