@@ -4,10 +4,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +23,7 @@ from tests.soak import checks
 from tests.soak.plan import Fault, Plan
 from tests.soak.seller import CLIENT, Seller
 from tests.soak.small_cluster import SmallCluster
+from tests.soak.strikes import Later, strike_node, strike_process
 from tests.soak.waiting import wait_until
 from tests.storage.proxy import Proxy, proxied
 from tests.storage.s3 import Server, served
@@ -40,10 +40,6 @@ DISK = 12 << 20
 # Kinds of faults after which the answers of the call under way may be lost.
 LOSING = {"kill driver", "kill GCS", "fill disk", "cut S3 off", "spoil upload"}
 FILES = {"batch": "batch.parquet", "labels": "labels.parquet", "model": "model/scorer.json", "round": "record.json"}
-ACTORS = {"shard": "PoolShard", "trainer": "Trainer"}
-
-
-Later = Callable[[float, Callable[[], object]], None]
 
 
 class RunScene:
@@ -84,8 +80,8 @@ class RunScene:
     def reached(self, moment: str) -> bool:
         """Whether a moment has come."""
         kind, _, number = moment.partition(" ")
-        if kind in ACTORS:
-            return bool(workers(ACTORS[kind]))
+        if kind in ("shard", "trainer"):
+            return bool(workers("PoolShard" if kind == "shard" else "Trainer.train"))
         if kind == "call":
             return len(self.seller.calls) >= int(number)
         return kind == "start" or self.has(f"round-00{number}/{FILES[kind]}")
@@ -98,69 +94,25 @@ class RunScene:
 
     def strike(self, fault: Fault, driver: psutil.Process) -> bool:
         """Do what a fault says; return whether there was anything that it could hit."""
-        verb, _, whom = fault.kind.partition(" ")
-        if verb == "spoil":
-            return self._spoil(whom, fault)
-        if whom in ("shard", "trainer", "driver", "all actors"):
-            return self._strike_process(verb + fault.kind.partition(" and")[1], whom.split()[-1], fault, driver)
-        return self._strike_place(fault)
-
-    def _strike_process(self, verb: str, whom: str, fault: Fault, driver: psutil.Process) -> bool:
-        names = ACTORS.values() if whom == "actors" else (ACTORS.get(whom, ""),)
-        victims = [driver] if whom == "driver" else workers(*names)
-        if not victims:
-            return False
-        if whom != "actors":
-            victims = [victims[int(fault.target) % len(victims)]]
-        for victim in victims:
-            with suppress(psutil.Error):
-                if verb == "kill":
-                    victim.kill()
-                elif verb == "starve":
-                    victim.rlimit(psutil.RLIMIT_AS, (victim.memory_info().vms, psutil.RLIM_INFINITY))
-                else:
-                    victim.suspend()
-                    if verb == "stop and" or whom == "driver":
-                        self.later(fault.seconds, partial(_resume, victim))
-        return True
-
-    def _strike_place(self, fault: Fault) -> bool:
-        place, cluster = int(fault.target), self.cluster
         match fault.kind:
-            case "kill node" | "drain node":
-                # Another one comes before, or some time after.
-                if place % 2:
-                    cluster.add()
-                else:
-                    self.later(fault.seconds, cluster.mend)
-                return cluster.lose(place // 2) if fault.kind == "kill node" else cluster.drain(place // 2)
-            case "lose node":
-                return cluster.lose(place)
-            case "stop raylet":
-                cluster.add()
-                self.later(30.0, cluster.mend)
-                return cluster.suspend_raylet(place)
-            case "kill GCS":
-                cluster.gcs.kill()
             case "kill oracle server":
                 self.seller.close()
                 self.later(fault.seconds, self.seller.reopen)
+            case "spoil answers":
+                self.seller.plan.extend(fault.target.split())
             case "fill disk":
                 fill(self.place / "disk")
                 self.later(fault.seconds, self.make_room)
             case "cut S3 off":
                 self.proxy.cut_off()
                 self.later(fault.seconds, self.proxy.restore)
+            case "spoil upload":
+                name, how = fault.target.split()
+                self.proxy.faults[name] = cast(Any, how)
+            case kind if kind.endswith(("node", "raylet", "GCS")):
+                return strike_node(fault, self.cluster, self.later)
             case _:
-                raise AssertionError(fault)
-        return True
-
-    def _spoil(self, whom: str, fault: Fault) -> bool:
-        if whom == "answers":
-            self.seller.plan.extend(fault.target.split())
-        else:
-            name, how = fault.target.split()
-            self.proxy.faults[name] = cast(Any, how)
+                return strike_process(fault, driver, self.later)
         return True
 
     def make_room(self) -> None:
@@ -185,10 +137,7 @@ class RunScene:
             complaints += checks.same_folder(checks.files_of(quiet), checks.files_of(folder))
         complaints += [f"left behind: {path}" for path in folder.rglob(".*") if path.name != ".lock"]
         if not killed:
-            caches = f"al_ray-{os.getuid()}"
-            complaints += [
-                f"left behind: {path}" for path in (self.place / "tmp").glob("al_ray-*") if path.name != caches
-            ]
+            complaints += [f"left behind: {path}" for path in set(temporary_files()) - self.temporary]
         with suppress(FileNotFoundError):
             try:
                 FileLock(folder / ".lock", timeout=0).acquire().lock.release()
@@ -227,8 +176,3 @@ class RunScene:
 def temporary_files() -> list[Path]:
     """Return what al_ray has in the folder for temporary files, but for the cache that it keeps there."""
     return [path for path in Path(tempfile.gettempdir()).glob("al_ray-*") if path.name != f"al_ray-{os.getuid()}"]
-
-
-def _resume(process: psutil.Process) -> None:
-    with suppress(psutil.Error):
-        process.resume()

@@ -35,6 +35,8 @@ from tests.soak.waiting import MARK, marked, titles, wait_until
 KILLING = {"kill driver", "kill GCS"}
 RESTARTS = 12
 """Starts of the command after which it counts as one that does not end."""
+POLL = 0.2
+"""Seconds between two looks at the processes of the machine, which take time themselves."""
 SECONDS = 600.0
 """After which a trial hangs."""
 
@@ -84,7 +86,7 @@ class Trial:
                 driver.wait()
                 return False
             self.attend(process, number)
-            threading.Event().wait(0.05)
+            threading.Event().wait(POLL)
         code, kinds = driver.returncode, {one["kind"] for one in self.struck[before:]}
         self.killed = self.killed or bool(kinds & KILLING)
         self.endings.append(str(code))
