@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.processes import kill_all
-from tests.soak.plan import KINDS, Plan, plan_of
+from tests.soak.plan import KINDS, QUIET, Plan, plan_of
 from tests.soak.waiting import MARK, marked
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,10 +48,11 @@ class Player:
 
     def play(self, plan: Plan) -> dict[str, Any]:
         """Play a trial, and return its line."""
-        if plan.faults and not self.quiet.exists():
-            line = self.play(Plan(plan.seed, -1, "run"))
-            if line["complaints"]:
-                return line
+        for scenario in QUIET.get(plan.scenario, ("run",)) if plan.faults else ():
+            if not (self.quiet / scenario).exists():
+                line = self.play(Plan(plan.seed, -1, scenario))
+                if line["complaints"]:
+                    return line
         assert self.process.stdin is not None
         began = time.monotonic()
         with suppress(BrokenPipeError):
@@ -98,11 +99,13 @@ class Player:
 
 
 def quiet_of(out: Path) -> Path:
-    """Return the folder of what the run comes to that nobody disturbs; made once for each state of the code."""
+    """Return the folder of what comes out where nobody disturbs anything; made once for each state of the code."""
     key = hashlib.sha256()
-    for path in sorted([*(ROOT / "al_ray").rglob("*.py"), *Path(__file__).parent.glob("run_scene.py")]):
+    for path in sorted([*(ROOT / "al_ray").rglob("*.py"), *Path(__file__).parent.glob("*_scene.py")]):
         key.update(path.read_bytes())
-    return out / f"quiet-{key.hexdigest()[:12]}"
+    folder = out / f"quiet-{key.hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ MOMENTS = (
     *("start", "shard", "batch 1", "call 1", "call 3", "labels 1", "trainer", "model 1", "round 1", "batch 2"),
     *("call 6", "labels 2", "model 2", "round 2"),
 )
+MATCH_MOMENTS = ("start", "shard", "into", "into shard")
 """Moments of a run in their order: a process or a file is there, so many calls were answered."""
 KINDS: dict[str, dict[str, int]] = {
     "run": {
@@ -41,9 +42,20 @@ KINDS: dict[str, dict[str, int]] = {
         "spoil upload": 12,
     },
     "run on a small disk": {"fill disk": 4, "kill driver": 2, "kill shard": 1, "spoil answers": 1},
+    "match": {
+        "kill driver": 5,
+        "pause driver": 1,
+        "kill shard": 3,
+        "stop shard": 1,
+        "pause shard": 2,
+        "kill node": 2,
+        "drain node": 1,
+    },
 }
 """Scenario -> kind of fault -> its share."""
-SHARES = {"run": 5, "run on S3": 3, "run on a small disk": 1}
+SHARES = {"run": 5, "run on S3": 3, "run on a small disk": 1, "match": 2}
+QUIET = {"match": ("run", "match")}
+"""The trials without faults that come before those of a scenario; by default that of a run."""
 ANSWERS = ("500", "garbage", "drop", "slow", "count", "text", "nothing", "word", "confidence", "empty")
 UPLOADS = ("late", "refused", "cut", "unanswered")
 OBJECTS = (
@@ -91,13 +103,19 @@ def plan_of(seed: int, number: int) -> Plan:
     chance = Random(f"{seed}-{number}")
     (scenario,) = chance.choices(list(SHARES), list(SHARES.values()))
     faults = [_fault(chance, scenario) for _ in range(chance.choice([2, 3, 3, 4, 5]))]
-    return Plan(seed, number, scenario, tuple(sorted(faults, key=lambda fault: MOMENTS.index(fault.moment))))
+    moments = moments_of(scenario)
+    return Plan(seed, number, scenario, tuple(sorted(faults, key=lambda fault: moments.index(fault.moment))))
+
+
+def moments_of(scenario: str) -> tuple[str, ...]:
+    """Return the moments of a scenario in the order in which they come."""
+    return MATCH_MOMENTS if scenario == "match" else MOMENTS
 
 
 def _fault(chance: Random, scenario: str) -> Fault:
     kinds = KINDS[scenario]
     (kind,) = chance.choices(list(kinds), list(kinds.values()))
-    moment, target = chance.choice(MOMENTS), str(chance.randrange(4))
+    moment, target = chance.choice(moments_of(scenario)), str(chance.randrange(4))
     if kind == "spoil answers":
         moment, target = chance.choice(MOMENTS[:10]), " ".join(chance.choices(ANSWERS, k=chance.randint(1, 4)))
     elif kind == "spoil upload":

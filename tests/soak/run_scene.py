@@ -1,18 +1,16 @@
 """jobs.run on a small cluster, on a disk, a small disk or S3, with labels from a server: what can strike it."""
 
-import os
+import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import psutil
 import pyarrow.parquet as pq
-from filelock import FileLock, Timeout
 
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.storage.uri import storage_path
@@ -20,11 +18,11 @@ from tests.cluster.processes import workers
 from tests.cluster.test_full_disk import fill
 from tests.conftest import small_task
 from tests.soak import checks
+from tests.soak.leftovers import leftovers, temporary_files
 from tests.soak.plan import Fault, Plan
 from tests.soak.seller import CLIENT, Seller
 from tests.soak.small_cluster import SmallCluster
 from tests.soak.strikes import Later, strike_node, strike_process
-from tests.soak.waiting import wait_until
 from tests.storage.proxy import Proxy, proxied
 from tests.storage.s3 import Server, served
 
@@ -45,9 +43,9 @@ FILES = {"batch": "batch.parquet", "labels": "labels.parquet", "model": "model/s
 class RunScene:
     """A place with a task and a server of labels, a cluster, and the run."""
 
-    def __init__(self, plan: Plan, place: Path, cluster: SmallCluster, later: Later) -> None:
-        """place: an empty folder; later: do something in so many seconds."""
-        self.plan, self.place, self.cluster, self.later = plan, place, cluster, later
+    def __init__(self, plan: Plan, place: Path, quiet: Path, cluster: SmallCluster, later: Later) -> None:
+        """place: of the files; quiet: has the run that nobody disturbs, or gets it from a trial without faults."""
+        self.plan, self.place, self.cluster, self.later, self.quiet = plan, place, cluster, later, quiet / "run"
         self.stack, self.temporary = ExitStack(), set(temporary_files())
         (place / "disk").mkdir(parents=True)
         self.task = small_task(True)
@@ -70,12 +68,13 @@ class RunScene:
         shared = () if self.server else ("--shared-storage",)
         return [sys.executable, str(HERE / "driver.py"), "run", "--task", task, "--out", self.uri, *OPTIONS, *shared]
 
-    def environment(self) -> dict[str, str]:
-        return {"RAY_ADDRESS": self.cluster.address, "RAY_gcs_rpc_server_reconnect_timeout_s": "10"}
-
     def begin(self, start: int) -> None:
         """Prepare for start number `start` of the command."""
         self.seller.start = start
+
+    def advance(self) -> bool:
+        """Go on to another command; there is none."""
+        return False
 
     def reached(self, moment: str) -> bool:
         """Whether a moment has come."""
@@ -126,26 +125,17 @@ class RunScene:
             self.proxy.restore()
         self.cluster.mend()
 
-    def complaints(self, quiet: Path, losing: set[int], killed: bool) -> tuple[list[str], int]:
+    def complaints(self, losing: set[int], killed: bool) -> tuple[list[str], int]:
         """Return what is wrong after the command has ended well, and how many answers were paid for twice."""
         folder = self.place / "disk" / "run"
         if self.server:
             self._fetch(folder)
         complaints, again = checks.bought_once(self.seller.calls, losing)
         complaints += checks.kept(self.seller.calls, list(self._ledger(folder)))
-        if quiet.exists():
-            complaints += checks.same_folder(checks.files_of(quiet), checks.files_of(folder))
-        complaints += [f"left behind: {path}" for path in folder.rglob(".*") if path.name != ".lock"]
-        if not killed:
-            complaints += [f"left behind: {path}" for path in set(temporary_files()) - self.temporary]
-        with suppress(FileNotFoundError):
-            try:
-                FileLock(folder / ".lock", timeout=0).acquire().lock.release()
-            except Timeout:
-                complaints.append("the lock of the run is held")
-        complaints += self.cluster.left(30.0)
-        complaints += wait_until(lambda: [f"left behind: {one}" for one in workers("PoolShard", "Trainer")], 30.0)
-        return complaints, again
+        if not self.plan.faults and not complaints:
+            shutil.copytree(folder, self.quiet)
+        complaints += checks.same_folder(checks.files_of(self.quiet), checks.files_of(folder))
+        return complaints + leftovers(folder, self.temporary, killed, self.cluster), again
 
     def _fetch(self, folder: Path) -> None:
         """Bring the run from S3 to the disk; its lock is an object that must be gone."""
@@ -171,8 +161,3 @@ class RunScene:
         if self.seller.thread.is_alive():
             self.seller.close()
         self.stack.close()
-
-
-def temporary_files() -> list[Path]:
-    """Return what al_ray has in the folder for temporary files, but for the cache that it keeps there."""
-    return [path for path in Path(tempfile.gettempdir()).glob("al_ray-*") if path.name != f"al_ray-{os.getuid()}"]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.soak.__main__ import Player, read_lines, summary
 from tests.soak.checks import Call, bought_once, ended_well, kept, same_folder
-from tests.soak.plan import KINDS, MOMENTS, Fault, Plan, plan_of
+from tests.soak.plan import KINDS, Fault, Plan, moments_of, plan_of
 from tests.soak.waiting import MARK, marked, titles
 
 A, B, C = (("a", "a'"), "yes"), (("b", "b'"), "no"), (("c", "c'"), "unsure")
@@ -82,7 +82,9 @@ def test_a_number_is_the_same_trial_everywhere_and_all_kinds_come():
     assert plans == [plan_of(0, number) for number in range(400)]
     assert plans != [plan_of(1, number) for number in range(400)]
     for plan in plans:
-        assert plan.faults == tuple(sorted(plan.faults, key=lambda fault: MOMENTS.index(fault.moment)))
+        assert plan.faults == tuple(
+            sorted(plan.faults, key=lambda fault: moments_of(plan.scenario).index(fault.moment))
+        )
     drawn = {(plan.scenario, fault.kind) for plan in plans for fault in plan.faults}
     assert drawn == {(scenario, kind) for scenario, kinds in KINDS.items() for kind in kinds}
 
@@ -108,9 +110,9 @@ def test_lines_of_trials_are_kept_and_summed(tmp_path):
     assert lines == [line, failed]
     rows = [row.split("  ") for row in summary(lines)]
     found = {words[0]: [word.strip() for word in words[1:] if word] for words in rows}
-    assert found["kill shard"] == ["1", "1", "0", "2"]
-    assert found["labels paid for twice"] == ["4", "4", "0", "8"]
-    assert found["failed trials"] == ["0", "1", "0", "1"]
+    assert found["kill shard"] == ["1", "1", "0", "0", "2"]
+    assert found["labels paid for twice"] == ["4", "4", "0", "0", "8"]
+    assert found["failed trials"] == ["0", "1", "0", "0", "1"]
     assert found["1.00 hours of trials"] == []
     assert ["trial 7 (run on S3): lost: a label"] in rows
 

@@ -1,12 +1,11 @@
 """A cluster and trials on it, one after the other, as a process: trial.py QUIET PLACE.
 
 Reads plans from stdin, a line of JSON each, and answers each with a line; at their end with one of what is left.
-QUIET: folder of what a run comes to that nobody disturbs; a trial without faults makes it.
+QUIET: folder of what scenarios come to that nobody disturbs; trials without faults fill it.
 """
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,12 +26,15 @@ import tests.conftest  # noqa: F401, I001
 import psutil
 
 from tests.soak import checks
+from tests.soak.match_scene import MatchScene
 from tests.soak.plan import Fault, Plan
 from tests.soak.run_scene import LOSING, RunScene
 from tests.soak.small_cluster import SmallCluster
 from tests.soak.waiting import MARK, marked, titles, wait_until
 
 KILLING = {"kill driver", "kill GCS"}
+# Seconds for which a driver looks for a head that was killed, by default 60.
+RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 RESTARTS = 12
 """Starts of the command after which it counts as one that does not end."""
 POLL = 0.2
@@ -44,13 +46,14 @@ SECONDS = 600.0
 class Trial:
     """A plan that is played: the command is started until it ends well, while faults strike."""
 
-    def __init__(self, plan: Plan, place: Path, cluster: SmallCluster) -> None:
-        self.plan, self.place, self.began = plan, place, time.monotonic()
+    def __init__(self, plan: Plan, place: Path, quiet: Path, cluster: SmallCluster) -> None:
+        self.plan, self.place, self.cluster, self.began = plan, place, cluster, time.monotonic()
         self.agenda, self.waiting = list[tuple[float, Callable[[], object]]](), deque(plan.faults)
         self.due: float | None = None
         self.struck, self.endings, self.complaints = list[dict[str, Any]](), list[str](), list[str]()
         self.losing, self.again, self.killed = set[int](), 0, False
-        self.scene = RunScene(plan, place, cluster, self.later)
+        scene = MatchScene if plan.scenario == "match" else RunScene
+        self.scene = scene(plan, place, quiet, cluster, self.later)
 
     @property
     def now(self) -> float:
@@ -61,7 +64,7 @@ class Trial:
 
     def play(self) -> None:
         """Start the command until it ends well, or too often, or hangs."""
-        while self.start(len(self.endings) + 1):
+        while self.start(len(self.endings) + 1) or (not self.complaints and self.scene.advance()):
             if len(self.endings) > RESTARTS:
                 self.complaints.append(f"it did not end in {RESTARTS} starts: {self.endings}")
                 return
@@ -74,7 +77,7 @@ class Trial:
         with log.open("w") as output:
             driver = subprocess.Popen(
                 self.scene.command(), cwd=self.place, stdout=output, stderr=subprocess.STDOUT,
-                env={**os.environ, **self.scene.environment()},
+                env={**os.environ, "RAY_ADDRESS": self.cluster.address, RECONNECT: "10"},
             )  # fmt: skip
         process = psutil.Process(driver.pid)
         while driver.poll() is None:
@@ -113,9 +116,9 @@ class Trial:
                     self.losing.add(number)
                 self.struck.append({"kind": fault.kind, "seconds": round(self.now, 1), "start": number})
 
-    def check(self, quiet: Path) -> None:
+    def check(self) -> None:
         """Look at what is there after the end."""
-        found, self.again = self.scene.complaints(quiet, self.losing, self.killed)
+        found, self.again = self.scene.complaints(self.losing, self.killed)
         self.complaints += found
 
     def result(self) -> dict[str, Any]:
@@ -128,13 +131,11 @@ class Trial:
 
 def play(plan: Plan, quiet: Path, place: Path, cluster: SmallCluster) -> dict[str, Any]:
     """Play a trial and check what it has left, and return its line."""
-    trial = Trial(plan, place, cluster)
+    trial = Trial(plan, place, quiet, cluster)
     try:
         trial.play()
         if not trial.complaints:
-            trial.check(quiet)
-        if not plan.faults and not trial.complaints:
-            shutil.copytree(place / "disk" / "run", quiet)
+            trial.check()
     finally:
         trial.scene.close()
     for _, act in trial.agenda:
