@@ -74,7 +74,12 @@ def same_folder(quiet: Mapping[str, bytes], found: Mapping[str, bytes]) -> list[
 
 def _counts(name: str) -> bool:
     last = name.rpartition("/")[2]
-    return not (name.startswith("events/") or last in (*OF_TIME, ".lock") or last.startswith("answers-"))
+    return not (
+        name.startswith("events/")
+        or last in (*OF_TIME, ".lock")
+        or last.startswith("answers-")
+        or last.endswith(".page.log")
+    )
 
 
 def _lasting(name: str, content: bytes) -> object:

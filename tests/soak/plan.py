@@ -42,6 +42,14 @@ KINDS: dict[str, dict[str, int]] = {
         "spoil upload": 12,
     },
     "run on a small disk": {"fill disk": 4, "kill driver": 2, "kill shard": 1, "spoil answers": 1},
+    "run with people": {
+        "kill driver": 5,
+        "pause driver": 2,
+        "kill shard": 2,
+        "kill trainer": 2,
+        "kill node": 2,
+        "drain node": 1,
+    },
     "match": {
         "kill driver": 5,
         "pause driver": 1,
@@ -53,8 +61,8 @@ KINDS: dict[str, dict[str, int]] = {
     },
 }
 """Scenario -> kind of fault -> its share."""
-SHARES = {"run": 5, "run on S3": 3, "run on a small disk": 1, "match": 2}
-QUIET = {"match": ("run", "match")}
+SHARES = {"run": 5, "run on S3": 3, "run on a small disk": 1, "run with people": 2, "match": 2}
+QUIET = {"run with people": ("run with people",), "match": ("run", "match")}
 """The trials without faults that come before those of a scenario; by default that of a run."""
 ANSWERS = ("500", "garbage", "drop", "slow", "count", "text", "nothing", "word", "confidence", "empty")
 UPLOADS = ("late", "refused", "cut", "unanswered")
@@ -105,6 +113,11 @@ def plan_of(seed: int, number: int) -> Plan:
     faults = [_fault(chance, scenario) for _ in range(chance.choice([2, 3, 3, 4, 5]))]
     moments = moments_of(scenario)
     return Plan(seed, number, scenario, tuple(sorted(faults, key=lambda fault: moments.index(fault.moment))))
+
+
+def base(scenario: str) -> str:
+    """Return the scenario whose quiet trial shows what one is to come to."""
+    return QUIET.get(scenario, ("run",))[-1]
 
 
 def moments_of(scenario: str) -> tuple[str, ...]:

@@ -18,8 +18,9 @@ from tests.cluster.processes import workers
 from tests.cluster.test_full_disk import fill
 from tests.conftest import small_task
 from tests.soak import checks
+from tests.soak.labeller import Labeller
 from tests.soak.leftovers import leftovers, temporary_files
-from tests.soak.plan import Fault, Plan
+from tests.soak.plan import Fault, Plan, base
 from tests.soak.seller import CLIENT, Seller
 from tests.soak.small_cluster import SmallCluster
 from tests.soak.strikes import Later, strike_node, strike_process
@@ -27,12 +28,23 @@ from tests.storage.proxy import Proxy, proxied
 from tests.storage.s3 import Server, served
 
 HERE = Path(__file__).resolve().parent
+SERVER = ("--oracle", "judge:label", "--pairs-per-call", "4", "--retry-seconds", "0.3", "--call-timeout", "20")
 OPTIONS = (
-    *("--oracle", "judge:label", "--pairs-per-call", "4", "--retry-seconds", "0.3", "--rounds", "2"),
-    *("--first-batch", "16", "--encoder", "random-bert", "--encoder-layers", "1", "--max-length", "24"),
+    *(
+        "--rounds",
+        "2",
+        "--first-batch",
+        "16",
+        "--encoder",
+        "random-bert",
+        "--encoder-layers",
+        "1",
+        "--max-length",
+        "24",
+    ),
     *("--encoder-batch", "8", "--threads", "1", "--search.neighbours", "5", "--search.block", "8"),
     *("--training.epochs", "2", "--training.batch", "4", "--training.worst-loss", "100", "--shards", "2"),
-    *("--checkpoint-seconds", "0", "--timeout", "60", "--call-timeout", "20"),
+    *("--checkpoint-seconds", "0", "--timeout", "60"),
 )
 DISK = 12 << 20
 # Kinds of faults after which the answers of the call under way may be lost.
@@ -45,13 +57,21 @@ class RunScene:
 
     def __init__(self, plan: Plan, place: Path, quiet: Path, cluster: SmallCluster, later: Later) -> None:
         """place: of the files; quiet: has the run that nobody disturbs, or gets it from a trial without faults."""
-        self.plan, self.place, self.cluster, self.later, self.quiet = plan, place, cluster, later, quiet / "run"
+        self.plan, self.place, self.cluster, self.later, self.quiet = (
+            plan,
+            place,
+            cluster,
+            later,
+            quiet / base(plan.scenario),
+        )
         self.stack, self.temporary = ExitStack(), set(temporary_files())
         (place / "disk").mkdir(parents=True)
         self.task = small_task(True)
         write_task(self.task, place / "task", {})
-        self.seller = Seller()
+        people = plan.scenario == "run with people"
+        self.seller = Labeller(self.task, place / "disk" / "run") if people else Seller()
         (place / "judge.py").write_text(CLIENT.format(port=self.seller.port))
+        self.oracle = ("--oracle", "page", "--page.port", str(self.seller.port)) if people else SERVER
         self.uri, self.server, self.proxy = str(place / "disk" / "run"), cast(Server, None), cast(Proxy, None)
         if plan.scenario == "run on S3":
             self.server = self.stack.enter_context(served())
@@ -66,7 +86,18 @@ class RunScene:
     def command(self) -> list[str]:
         task = self.uri.replace("/run?", "/task?") if self.server else str(self.place / "task")
         shared = () if self.server else ("--shared-storage",)
-        return [sys.executable, str(HERE / "driver.py"), "run", "--task", task, "--out", self.uri, *OPTIONS, *shared]
+        return [
+            sys.executable,
+            str(HERE / "driver.py"),
+            "run",
+            "--task",
+            task,
+            "--out",
+            self.uri,
+            *self.oracle,
+            *OPTIONS,
+            *shared,
+        ]
 
     def begin(self, start: int) -> None:
         """Prepare for start number `start` of the command."""
@@ -95,6 +126,7 @@ class RunScene:
         """Do what a fault says; return whether there was anything that it could hit."""
         match fault.kind:
             case "kill oracle server":
+                assert isinstance(self.seller, Seller)
                 self.seller.close()
                 self.later(fault.seconds, self.seller.reopen)
             case "spoil answers":
