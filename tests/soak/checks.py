@@ -91,7 +91,8 @@ def _lasting(name: str, content: bytes) -> object:
     if not name.endswith(".json") or "/model/" in name:
         return content
     value = json.loads(content)
-    return {key: one for key, one in value.items() if key not in ("seconds", "task")}
+    ours = ("seconds", "task")
+    return {key: one for key, one in value.items() if key not in ours} if isinstance(value, dict) else value
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -51,12 +51,15 @@ def test_files_that_differ_in_more_than_their_times_are_named():
         "round-001/record.json": b'{"model": "m", "seconds": {"embed": 1}}',
         "round-001/answers-00001.parquet": b"",
         "round-001/model/scorer.json": b"{}",
+        "round-001/batch.json": b"[1]",
+        "round-001/batch.page.log": b"12:00",
         "events/1": b"",
     }
     again = {
         "metrics.jsonl": b'{"round": 1, "average_precision": 0.5, "seconds": 2}\n',
         "round-001/record.json": b'{"model": "m", "seconds": {"embed": 9}}',
         "round-001/model/scorer.json": b"{}",
+        "round-001/batch.json": b"[1]",
     }
     assert same_folder(quiet, again) == []
     other = {**again, "metrics.jsonl": b'{"round": 1, "average_precision": 0.6}\n', "round-001/.model.new": b""}

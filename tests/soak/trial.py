@@ -106,7 +106,8 @@ class Trial:
         if not self.waiting:
             return
         fault = self.waiting[0]
-        if self.due is None and self.scene.reached(fault.moment):
+        # A moment that was too short to be seen is over when the next one comes.
+        if self.due is None and any(self.scene.reached(one.moment) for one in self.waiting):
             self.due = self.now + fault.delay
         if self.due is not None and self.now >= self.due:
             self.waiting.popleft()
