@@ -1,5 +1,6 @@
 """Somebody who labels whatever the page of a run shows, and comes back when it does."""
 
+import socket
 import threading
 from collections import deque
 from contextlib import suppress
@@ -39,8 +40,9 @@ class Labeller:
 
     def _work(self) -> None:
         while not self.ended.wait(0.3):
-            # The command is not there yet, or not any more.
-            with suppress(httpx2.HTTPError):
+            # The command is not there yet, or not any more. A client is dear, so one comes when somebody listens.
+            with suppress(httpx2.HTTPError, OSError):
+                socket.create_connection(("127.0.0.1", self.port), SECONDS).close()
                 self._label()
 
     def _label(self) -> None:
