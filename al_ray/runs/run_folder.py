@@ -24,7 +24,6 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -254,11 +253,12 @@ def opened(path: StoragePath, task: Task, patience: float = 0.0) -> Iterator[Run
     """
     with locked(path, patience) as fenced:
         folder = RunFolder(fenced, task)
-        if isinstance(fenced, Path):
-            remove_unfinished(fenced, "*/**/.*")
+        remove_unfinished(fenced, "*/**/.*")
         try:
             yield folder
         finally:
+            # Of actors that were killed.
+            remove_unfinished(fenced, "*/**/.*")
             # Of a round that is not complete: a process that resumes it, such as after a wait for people, adds its own.
             if folder.seconds:
                 write_seconds(folder.round(folder.last + 1), folder.seconds)

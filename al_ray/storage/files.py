@@ -116,12 +116,13 @@ def in_one_step(path: StoragePath, write: Callable[[Path], Any], new: bool = Fal
         sync(path.parent)
 
 
-def remove_unfinished(folder: Path, pattern: str = ".*") -> None:
+def remove_unfinished(folder: StoragePath, pattern: str = ".*") -> None:
     """Remove what killed processes were writing in a folder, which the caller has locked; pattern: of their names.
 
-    What a living process of this machine writes stays: there are files that are written without the lock.
+    What a living process of this machine writes stays: there are files that are written without the lock. Objects of
+    a store are written in one step.
     """
-    for path in folder.glob(pattern):
+    for path in folder.glob(pattern) if isinstance(folder, Path) else ():
         found = UNFINISHED.fullmatch(path.name)
         if found is None or _lives(int(found[1])):
             continue
