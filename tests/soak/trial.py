@@ -109,13 +109,13 @@ class Trial:
         # A moment that was too short to be seen is over when the next one comes.
         if self.due is None and any(self.scene.reached(one.moment) for one in self.waiting):
             self.due = self.now + fault.delay
-        if self.due is not None and self.now >= self.due:
+        # Where nobody is there yet whom it could hit, it waits.
+        if self.due is not None and self.now >= self.due and self.scene.strike(fault, driver):
             self.waiting.popleft()
             self.due = None
-            if self.scene.strike(fault, driver):
-                if fault.kind in LOSING:
-                    self.losing.add(number)
-                self.struck.append({"kind": fault.kind, "seconds": round(self.now, 1), "start": number})
+            if fault.kind in LOSING:
+                self.losing.add(number)
+            self.struck.append({"kind": fault.kind, "seconds": round(self.now, 1), "start": number})
 
     def check(self) -> None:
         """Look at what is there after the end."""
