@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The checker that the package carries, not a newer one from a registry.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test lint faults slow long fuzz gpu gputests docs hashes sbom clean
+.PHONY: help demo test lint faults slow long fuzz soak gpu gputests docs hashes sbom clean
 .DELETE_ON_ERROR:
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make slow    the tests that take minutes; .ci/run does not run them"
 	@echo "make long    more tests that kill processes and nodes, of minutes each; .ci/run does not run them"
 	@echo "make fuzz INPUTS=100000  damaged files to everything that reads files of others; FIRST=100000: other ones"
+	@echo "make soak MINUTES=120  runs on a small cluster whose processes, nodes and stores fail at random; SEED=1: other faults"
 	@echo "make gpu     measure and check the GPU of this machine with its python3, which needs torch 2.11 and transformers:"
 	@echo "             installs nothing, takes up to 10 minutes, writes gpu.json"
 	@echo "make gputests  install, and run the tests that need a CUDA device"
@@ -69,6 +70,12 @@ INPUTS ?= 10000
 FIRST ?= 0
 fuzz: $(TESTS)
 	$(PY) -m tests.fuzz --inputs $(INPUTS) --first $(FIRST) --jobs $(FILES)
+
+# The trials that ended are kept in .soak, so that the same command continues after a stop.
+MINUTES ?= 10
+SEED ?= 0
+soak: $(TESTS)
+	$(PY) -m tests.soak --minutes $(MINUTES) --seed $(SEED)
 
 # Zensical reads mkdocs.yml and the docstrings as text; al_ray itself is not imported.
 docs: $(SITE)

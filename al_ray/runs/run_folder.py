@@ -1,4 +1,4 @@
-"""The run folder: the only code that writes and reads the files of a run. Nothing in it is ever deleted.
+"""The run folder: the only code that writes and reads the files of a run. No file that is whole is ever deleted.
 
 config.json                        every option, resolved; the folder is bound to it
 state.json                         the last complete round; replaced atomically, after all other files of the round
@@ -54,7 +54,7 @@ from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.runs.versions import began_elsewhere
-from al_ray.storage.files import read_json, write_json, write_root, write_text
+from al_ray.storage.files import read_json, remove_unfinished, write_json, write_root, write_text
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath
 
@@ -253,9 +253,12 @@ def opened(path: StoragePath, task: Task, patience: float = 0.0) -> Iterator[Run
     """
     with locked(path, patience) as fenced:
         folder = RunFolder(fenced, task)
+        remove_unfinished(fenced, "*/**/.*")
         try:
             yield folder
         finally:
+            # Of actors that were killed.
+            remove_unfinished(fenced, "*/**/.*")
             # Of a round that is not complete: a process that resumes it, such as after a wait for people, adds its own.
             if folder.seconds:
                 write_seconds(folder.round(folder.last + 1), folder.seconds)

@@ -1,8 +1,10 @@
 """JSON and Parquet files: atomic and durable writes, and errors that name the file."""
 
 import json
+import logging
 import os
 import re
+import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,8 +20,11 @@ from al_ray.core.errors import BadFile, BadOption, WriteErrors
 from al_ray.storage.bounded_parquet import BoundedParquet
 from al_ray.storage.uri import StoragePath, Uri
 
+logger = logging.getLogger(__name__)
 WRITER = "al_ray"
 """Name of the version of al_ray in the JSON file that describes a folder. Before 0.2.0 there was none."""
+UNFINISHED = re.compile(r"\..+\.(\d+)-\w+")
+"""What a file or folder is called while the process of this number writes it: .NAME.PROCESS-ANYTHING."""
 
 
 def write_json(path: StoragePath, content: Any) -> None:
@@ -109,6 +114,35 @@ def in_one_step(path: StoragePath, write: Callable[[Path], Any], new: bool = Fal
             aside.unlink(missing_ok=True)
         # Sync the folder too: otherwise a power cut could lose the file's name, and with it labels that were paid for.
         sync(path.parent)
+
+
+def remove_unfinished(folder: StoragePath, pattern: str = ".*") -> None:
+    """Remove what killed processes were writing in a folder, which the caller has locked; pattern: of their names.
+
+    What a living process of this machine writes stays: there are files that are written without the lock. Objects of
+    a store are written in one step.
+    """
+    for path in folder.glob(pattern) if isinstance(folder, Path) else ():
+        found = UNFINISHED.fullmatch(path.name)
+        if found is None or _lives(int(found[1])):
+            continue
+        with WriteErrors(path):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        logger.info("removed %s, which a process was writing that has ended", path)
+
+
+def _lives(process: int) -> bool:
+    """Return whether another process has this number. In a container each process that writes may have the same."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return process != os.getpid()
 
 
 def refuse_folder(option: str, path: StoragePath) -> None:

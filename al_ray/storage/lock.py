@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 
 from al_ray.core.errors import BadFile, FolderInUse, WrongFolder
 from al_ray.storage.fence import Fence, in_use, lock_content, lock_owner
+from al_ray.storage.files import remove_unfinished
 from al_ray.storage.uri import StoragePath, Uri
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ def locked(folder: StoragePath, patience: float = 0.0) -> Iterator[StoragePath]:
     """Lock a folder, which is created if missing, for one process at a time; FolderInUse if another has it.
 
     Yields the folder; on an object store with conditional writes it has a fence, and so has every path made from it.
+    What killed processes were writing directly in a folder on a disk is removed.
     patience: seconds to wait for the other process; a lease always waits BEATS * BEAT.
     """
     if isinstance(folder, Uri):
@@ -43,6 +45,7 @@ def locked(folder: StoragePath, patience: float = 0.0) -> Iterator[StoragePath]:
     except OSError as error:
         raise WrongFolder(f"{folder} cannot be written ({error.strerror}); give another folder") from error
     try:
+        remove_unfinished(folder)
         yield folder
     finally:
         lock.release()

@@ -1,6 +1,7 @@
 """Checkpoints of a training: weights, head, optimizer and number of steps, so that a restart changes no result."""
 
 import logging
+import os
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ class Checkpoint:
         # Copies, because safetensors rejects tensors that share memory.
         copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         about = {"made_from": self.made_from, "taken": str(taken)}
-        in_one_step(self.path, lambda aside: save_file(copies, aside, about))
+        in_one_step(self.path, lambda aside: _save(copies, aside, about))
         self.written = time.monotonic()
 
     def read(self) -> tuple[int, dict[str, dict[str, torch.Tensor]]]:
@@ -74,6 +75,16 @@ class Checkpoint:
     def drop(self) -> None:
         """Delete the file."""
         self.path.unlink(missing_ok=True)
+
+
+def _save(tensors: dict[str, torch.Tensor], path: Path, about: dict[str, str]) -> None:
+    """Write a file of safetensors, which writes another one first, beside it, whose name tells nobody whose it is.
+
+    So both are in a folder that `remove_unfinished` knows, should the process be killed.
+    """
+    with tempfile.TemporaryDirectory(prefix=f".{NAME}.{os.getpid()}-", dir=path.parent) as folder:
+        save_file(tensors, Path(folder) / NAME, about)
+        os.replace(Path(folder) / NAME, path)
 
 
 def restored(optimiser: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:

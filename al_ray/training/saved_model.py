@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ def write_model(encoder: SavedWeights, scorer: Scorer, folder: StoragePath, made
         if isinstance(folder, Path):
             folder.parent.mkdir(parents=True, exist_ok=True)
         near = folder.parent if isinstance(folder, Path) else None
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=near) as parent:
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.{os.getpid()}-", dir=near) as parent:
             aside = Path(parent) / folder.name
             aside.mkdir()
             encoder.save(aside)

@@ -85,8 +85,8 @@ class LabelServer(ThreadingHTTPServer):
     # A stalled call may outlive the test.
     daemon_threads, block_on_close = True, False
 
-    def __init__(self, truth: Mapping[Texts, str]) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, truth: Mapping[Texts, str], port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.truth, self.released, self.counting = truth, threading.Event(), threading.Lock()
         self.stalling = threading.Semaphore(0)
         self.reset()

@@ -454,3 +454,36 @@ def test_the_time_before_a_wait_for_people_is_counted(tmp_path, task):
         first, second = folder.metrics()
     assert first["seconds"] == {"search": 40.0, "label": 0.75, "train": 1.235}
     assert second["seconds"] == {"train": 1.235}
+
+
+def test_what_killed_processes_were_writing_is_gone_when_a_folder_is_opened_and_nothing_else(tmp_path, task):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    run, round_1 = tmp_path / "run", tmp_path / "run" / "round-001"
+    round_1.mkdir(parents=True)
+    # What a kill leaves of a file and of a model, in this folder and in those below.
+    gone = [
+        *(
+            tmp_path / "run" / f".config.json.{ended.pid}-5",
+            round_1 / f".answers-00001.parquet.{ended.pid}-{ended.pid}",
+        ),
+        round_1 / f".model.{ended.pid}-ab1_cd2e",
+    ]
+    with subprocess.Popen(["sleep", "600"]) as living:
+        stay = [
+            *(
+                round_1 / f".evaluation.json.{living.pid}-5",
+                round_1 / ".answers-00001.parquet",
+                round_1 / ".notes.12-a.b",
+            ),
+            round_1 / f"answers-00001.parquet.{ended.pid}-5",
+        ]
+        for path in [*gone[:-1], *stay]:
+            path.touch()
+        gone[-1].mkdir()
+        (gone[-1] / "model.safetensors").touch()
+        with opened(run, task):
+            pass
+        living.kill()
+    assert [path for path in gone if path.exists()] == []
+    assert [path for path in stay if not path.exists()] == []

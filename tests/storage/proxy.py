@@ -73,7 +73,7 @@ class Relay(BaseHTTPRequestHandler):
     def relay(self) -> None:
         """Hand a request to the server and its reply to the client, unless a fault is due."""
         proxy, name = cast(Proxy, self.server), self.path.partition("?")[0].rpartition("/")[2]
-        content, fault = self.rfile.read(int(self.headers.get("Content-Length", 0))), ""
+        content, fault = self.content(), ""
         if self.command == "PUT":
             fault = proxy.faults.pop(name, "")
             proxy.puts[name] += 1
@@ -86,8 +86,7 @@ class Relay(BaseHTTPRequestHandler):
             if fault == "refused":
                 self.answer(503, {}, b"")
                 return
-            half = content[: len(content) // 2]
-            reply = self.ask(proxy.store, half if fault == "cut" else content, fault == "cut")
+            reply = self.ask(proxy.store, content, fault == "cut")
             if fault == "answered last":
                 proxy.cut_off()
             if reply is None or fault == "unanswered":
@@ -100,13 +99,30 @@ class Relay(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = relay
 
+    def content(self) -> bytes:
+        """Return the body of a request, which pyarrow sends in chunks."""
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        chunks = list[bytes]()
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            # Trailers of the transfer; those of S3 are in the body.
+            pass
+        return b"".join(chunks)
+
     def ask(self, store: str, content: bytes, cut: bool) -> HTTPResponse | None:
-        """Send a request on; return the reply, or None if no content follows what there is."""
+        """Send a request on; return the reply, or None if it is cut: half of the content follows, and no more."""
+        length = len(content)
+        content = content[: length // 2] if cut else content
         connection = HTTPConnection(store, timeout=SECONDS)
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
         for header, value in self.headers.items():
-            if header.lower() not in ("expect", "connection"):
+            if header.lower() not in ("expect", "connection", "transfer-encoding"):
                 connection.putheader(header, value)
+        if "chunked" in self.headers.get("Transfer-Encoding", ""):
+            connection.putheader("Content-Length", str(length))
         connection.endheaders(content)
         if not cut:
             return connection.getresponse()

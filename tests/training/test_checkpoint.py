@@ -1,12 +1,17 @@
 """A training that is resumed from a checkpoint ends with the weights of one that was never interrupted."""
 
+import signal
+import subprocess
+import sys
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.encoders.transformer import Encoder
+from al_ray.runs.run_folder import opened
 from al_ray.training.bi_encoder import train
 from al_ray.training.checkpoint import NAME, Checkpoint
 
@@ -76,3 +81,30 @@ def test_nothing_is_written_before_it_is_due_and_drop_deletes_the_file(training,
     often.drop()
     often.drop()
     assert not list(tmp_path.iterdir())
+
+
+# A trainer that the kernel kills as its checkpoint grows beyond 64 KiB.
+KILLED = """
+import resource, signal, sys
+from pathlib import Path
+
+import torch
+
+from al_ray.training.checkpoint import NAME, Checkpoint
+
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+layer = torch.nn.Linear(300, 300)
+optimiser = torch.optim.SGD(layer.parameters())
+Checkpoint(Path(sys.argv[1]) / NAME, "", 0.0).write({"layer": layer.state_dict()}, optimiser, 1)
+"""
+
+
+def test_what_a_trainer_was_writing_that_was_killed_is_gone_at_the_end_of_the_run(task, tmp_path):
+    place = tmp_path / "run" / "round-001"
+    with opened(tmp_path / "run", task):
+        place.mkdir()
+        killed = subprocess.run([sys.executable, "-c", KILLED, place], cwd=Path(__file__).parents[2], check=False)
+        assert killed.returncode == -signal.SIGXFSZ
+        assert list(place.iterdir()), "it died as it wrote"
+    assert list(place.iterdir()) == []
