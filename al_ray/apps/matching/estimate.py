@@ -10,16 +10,19 @@ from al_ray.core.rng import generator
 SAMPLE = 1000
 """Texts whose pairs are counted, at most."""
 REPLICATES = 2000
-LEVELS = 0.025, 0.975
+LEVEL = 0.025
 
 
 @dataclass(frozen=True)
 class PairEstimate:
-    """A number of pairs with its 95% interval, from the pairs of `sampled` of `texts` texts; exact if these are all."""
+    """A number of pairs, from the pairs of `sampled` of `texts` texts; exact if these are all.
+
+    low: there are at least so many pairs, in 97.5% of samples. There is no such bound above: a few texts that were not
+    drawn may have most of the pairs.
+    """
 
     pairs: float
     low: float
-    high: float
     sampled: int
     texts: int
 
@@ -35,7 +38,7 @@ class PairEstimate:
         drawn = f"estimated from {self.sampled:,} of {self.texts:,} {texts}, drawn at random"
         if not self.pairs:
             return f"about 0 pairs ({drawn}, none of which has such a pair)"
-        return f"about {_rounded(self.pairs)} pairs (95%: {_rounded(self.low)} to {_rounded(self.high)}; {drawn})"
+        return f"about {_rounded(self.pairs)} pairs (at least {_rounded(self.low)}; {drawn})"
 
 
 def draw_texts(rows: Rows, seed: int) -> Rows:
@@ -46,18 +49,17 @@ def draw_texts(rows: Rows, seed: int) -> Rows:
 def estimate_pairs(counts: Rows, texts: int, symmetric: bool, seed: int) -> PairEstimate:
     """Estimate the pairs of all texts from the numbers of pairs (n,) of n of them, drawn without replacement.
 
-    symmetric: a pair is counted for both of its texts. The interval is that of the percentile bootstrap over texts,
-    narrowed for a sample that is a large part of all texts: its deviations are multiplied by sqrt(1 - n / texts). A few
-    texts may have most of the pairs; then the interval is wide, and its low end may be as low as the pairs counted.
+    symmetric: a pair is counted for both of its texts. The low end is that of the percentile bootstrap over texts,
+    moved towards the mean for a sample that is a large part of all texts: deviations are multiplied by
+    sqrt(1 - n / texts). It is no lower than the pairs counted.
     """
     sampled, each = len(counts), 0.5 if symmetric else 1.0
     mean = counts.mean()
     drawn = generator(seed, "match-pairs-bootstrap").integers(0, sampled, (REPLICATES, sampled))
-    deviations = np.quantile(counts[drawn].mean(axis=1), LEVELS) - mean
-    low, high = mean + np.sqrt(1 - sampled / texts) * deviations
+    deviation = np.quantile(counts[drawn].mean(axis=1), LEVEL) - mean
+    low = mean + np.sqrt(1 - sampled / texts) * min(deviation, 0.0)
     scale, there = texts * each, float(counts.sum() * each)
-    low, high = max(there, scale * min(low, mean)), scale * max(high, mean)
-    return PairEstimate(float(scale * mean), float(low), float(high), sampled, texts)
+    return PairEstimate(float(scale * mean), float(max(there, scale * low)), sampled, texts)
 
 
 def _rounded(number: float) -> str:

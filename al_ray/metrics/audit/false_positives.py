@@ -71,7 +71,8 @@ def threshold_at(positive_scores: Scores, recall: float) -> float:
     if not 0 < recall <= 1:
         raise BadOption(f"--at-recall is {recall}; give a recall above 0 and at most 1")
     thresholds = thresholds_of(positive_scores)
-    reached = counts_above(thresholds, positive_scores) >= recall * len(positive_scores)
+    # Divided as in average_precision: a product differs in the last bit, and so by a positive.
+    reached = counts_above(thresholds, positive_scores) / len(positive_scores) >= recall
     return float(thresholds[int(np.argmax(reached))])
 
 

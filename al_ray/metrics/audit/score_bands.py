@@ -203,7 +203,8 @@ class BandAudit:
     def threshold_for(self, precision: float) -> float | None:
         """Return the lowest cosine of a labelled pair at which the estimated precision is at least `precision`.
 
-        None if there is none among the ranked pairs.
+        None if there is none among the ranked pairs. The estimate at the threshold so chosen is optimistic, because it
+        is the most favourable one of many; its interval is not.
         """
         labelled = self.ranks[(self.ranks < self.reach) & np.isin(self.labels, (NO, YES))]
         for threshold in np.unique(self.cosines[labelled]).tolist():

@@ -89,6 +89,9 @@ def test_both_extremes_of_what_nobody_knows():
 def test_the_threshold_of_a_recall_is_the_first_that_reaches_it():
     scores = np.array([0.2, 0.9, 0.5, 0.5, 0.1])
     assert [threshold_at(scores, recall) for recall in (0.2, 0.21, 0.6, 0.61, 1)] == [0.9, 0.5, 0.5, 0.2, 0.1]
+    # 100 * 0.55 is above 55 in floating point; the 55th of 100 positives reaches a recall of 0.55.
+    many = np.arange(100, 0, -1) / 100
+    assert [threshold_at(many, recall) for recall in (0.55, 0.28, 0.14, 0.07)] == [0.46, 0.73, 0.87, 0.94]
     for recall in (0, 1.1, float("nan")):
         with pytest.raises(BadOption, match="--at-recall"):
             threshold_at(scores, recall)
