@@ -24,15 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.config.oracle import LONGEST_WAIT, OracleConfig
-from al_ray.core.errors import BadOption, CostReached, OracleFailed
+from al_ray.core.errors import AlRayError, BadOption, CostReached, FolderInUse, OracleFailed
 from al_ray.core.labels import OPEN, Answers, Batch
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
-from al_ray.core.scorer import Floats, Labels
 from al_ray.core.task import Task
 from al_ray.oracles.calls import Calls, Outcome
-from al_ray.oracles.replies import SHORT, Number, Reply, Service, ServiceFailed, Texts, read_reply
+from al_ray.oracles.replies import SHORT, CallResult, Number, Reply, Service, ServiceFailed, Texts, read_reply
 
 logger = logging.getLogger(__name__)
 
@@ -40,24 +39,6 @@ Function = Callable[[list[str], list[str]], object]
 
 # Relative rounding error of a sum of costs, within which a limit is not exceeded.
 SLACK = 1e-9
-
-
-@dataclass(frozen=True)
-class CallResult:
-    """The result of a call with k pairs: (k,) labels, OPEN where unreadable, (k,) confidences, and the cost.
-
-    wrong: the first fault, at pair `at` of the k; "" if there is none. returned: whether the function returned a value.
-    fatal: whether asking again would not help. wait: seconds for which the service asks, None if it does not say.
-    """
-
-    labels: Labels
-    confidences: Floats
-    cost: float = 0.0
-    wrong: str = ""
-    at: int = 0
-    returned: bool = False
-    fatal: bool = False
-    wait: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +70,7 @@ class CallableOracle:
     ) -> None:
         """Ask this service; spent_before: cost of the run's labels so far.
 
-        before_call: raises if no call may be made any more, because another process has taken over the run.
+        before_call: raises if no call may be made: FolderInUse if another process has taken over the run.
         """
         self.service, self.task, self.config, self.seed, self.watch = service, task, config, seed, watch
         self.spent, self.before_call = spent_before, before_call
@@ -102,8 +83,9 @@ class CallableOracle:
         At most `calls_at_once` calls are under way; another starts after the answers of one were taken from here. With
         one at a time answers come in the order of rows. A call that raises costs nothing; one that times out counts
         with the expected cost, because the service may have charged for it. Failed and unreadable pairs are asked
-        again, at most 1 + retries times each, then OracleFailed. CostReached before a call that would exceed
-        `max_cost`. Either is raised after the answers of all calls under way were yielded.
+        again, at most 1 + retries times each, then OracleFailed; CostReached before a call that would exceed
+        `max_cost`. These and errors of before_call are raised after the answers of all calls under way, but FolderInUse
+        at once.
         """
         chance = generator(self.seed, "retry", number)
         size, per_call = len(batch.pairs), self.config.pairs_per_call
@@ -111,15 +93,15 @@ class CallableOracle:
         parts = [slice(start, start + per_call) for start in range(0, len(missing), per_call)]
         waiting = deque(Request(missing[part], texts[part]) for part in parts)
         calls: Calls[Request] = Calls()
-        done, complaint = size - len(missing), ""
-        while (waiting and not complaint) or calls.running:
+        done, fault = size - len(missing), ""
+        while (waiting and not fault) or calls.running:
             start = math.inf
-            if waiting and not complaint and self._may_start(waiting[0], calls):
+            if waiting and not fault and self._may_start(waiting[0], calls):
                 if not calls.running:
                     self._refuse_cost(waiting[0].texts, f"{size - done:,} pairs of round {number} are open")
                 start = max(waiting[0].earliest, self.next_start)
                 if start <= monotonic():
-                    self._start(calls, waiting.popleft())
+                    fault = self._start(calls, waiting.popleft()) or ""
                     continue
             try:
                 call = calls.wait(start)
@@ -137,14 +119,15 @@ class CallableOracle:
             done += int((~unread).sum())
             self.watch("label", done, size)
             if result.fatal or (unread.any() and failures > self.config.retries):
-                complaint = complaint or self._complaint(result, batch, rows, failures)
+                fault = fault or self._complaint(result, batch, rows, failures)
             elif unread.any():
                 logger.warning("%s; retrying (%s of %s)", result.wrong, failures, self.config.retries)
                 # A random factor from 0.5 to 1, so that runs that failed together do not retry together.
                 wait = 0.0 if result.returned else self._retry_seconds(failures) * chance.uniform(0.5, 1.0)
                 waiting.appendleft(self._again(call.request, result, unread, wait))
-        if complaint:
-            raise OracleFailed(f"{complaint}{done:,} of {size:,} pairs of round {number} are answered and stored")
+        if fault:
+            stored = f"{done:,} of {size:,} pairs of round {number} are answered and stored"
+            raise fault if isinstance(fault, AlRayError) else OracleFailed(f"{fault}{stored}")
 
     def _again(self, request: Request, result: CallResult, unread: npt.NDArray[np.bool_], wait: float) -> Request:
         """Return the request for the pairs of another that were not read, in `wait` seconds."""
@@ -192,13 +175,19 @@ class CallableOracle:
                 "Rerun the command with a higher --max-cost to buy them"
             )
 
-    def _start(self, calls: Calls[Request], request: Request) -> None:
-        """Start a call of the service with the left and the right texts of a request."""
-        self.before_call()
+    def _start(self, calls: Calls[Request], request: Request) -> AlRayError | None:
+        """Start a call of the service with the texts of a request, or return the error for which none may start."""
+        try:
+            self.before_call()
+        except FolderInUse:
+            raise
+        except AlRayError as error:
+            return error
         request = replace(request, due=self.service.expected_cost(request.texts))
         self.next_start = max(self.next_start, monotonic() + self.service.seconds_between(request.texts))
         left, right = ([pair[side] for pair in request.texts] for side in (0, 1))
         calls.start(request, partial(self.service.ask, left, right), self.config.call_timeout)
+        return None
 
     def _result_of(self, outcome: Outcome, request: Request) -> CallResult:
         """Return the result of a call."""

@@ -32,6 +32,24 @@ class Reply:
     wrong: str = ""
 
 
+@dataclass(frozen=True)
+class CallResult:
+    """The result of a call with k pairs: (k,) labels, OPEN where unreadable, (k,) confidences, and the cost.
+
+    wrong: the first fault, at pair `at` of the k; "" if there is none. returned: whether the function returned a value.
+    fatal: whether asking again would not help. wait: seconds for which the service asks, None if it does not say.
+    """
+
+    labels: Labels
+    confidences: Floats
+    cost: float = 0.0
+    wrong: str = ""
+    at: int = 0
+    returned: bool = False
+    fatal: bool = False
+    wait: float | None = None
+
+
 class ServiceFailed(Exception):
     """A call of a service that gave no answers.
 
