@@ -84,8 +84,7 @@ class CallableOracle:
         one at a time answers come in the order of rows. A call that raises costs nothing; one that times out counts
         with the expected cost, because the service may have charged for it. Failed and unreadable pairs are asked
         again, at most 1 + retries times each, then OracleFailed; CostReached before a call that would exceed
-        `max_cost`. These and errors of before_call are raised after the answers of all calls under way, but FolderInUse
-        at once.
+        `max_cost`. Errors, but for FolderInUse, are raised after the answers of all calls under way were yielded.
         """
         chance = generator(self.seed, "retry", number)
         size, per_call = len(batch.pairs), self.config.pairs_per_call
@@ -211,7 +210,10 @@ class CallableOracle:
         if cost is not None and (not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf")):
             wrong = f"it returned the cost {SHORT.repr(cost)}, not a number from 0, or None"
             return CallResult(labels, confidences, self._due(request), wrong, at, returned=True, fatal=True)
-        charged = self.service.charge(None if cost is None else float(cost), pairs)
+        try:
+            charged = self.service.charge(None if cost is None else float(cost), pairs)
+        except ServiceFailed as error:
+            return CallResult(labels, confidences, self._due(request), str(error), at, returned=True, fatal=True)
         return CallResult(labels, confidences, charged, wrong, at, returned=True)
 
     def _complaint(self, result: CallResult, batch: Batch, rows: Rows, tries: int) -> str:
@@ -245,7 +247,12 @@ class FunctionService:
         return len(pairs) * self.price
 
     def charge(self, cost: float | None, pairs: int) -> float:
-        """Return what a call cost: --cost-per-pair each unless the function said a cost, which is then expected."""
+        """Return what a call cost: --cost-per-pair each unless the function said a cost, which is then expected.
+
+        ServiceFailed if neither is given, and --max-cost is.
+        """
+        if cost is None and self.config.cost_per_pair is None and isinstance(self.config.max_cost, int | float):
+            raise ServiceFailed("it returned no cost, and --max-cost needs it; give --cost-per-pair, 0 if it is free")
         if cost is None:
             cost = pairs * (self.config.cost_per_pair or 0.0)
         self.price, self.priced = max(self.price, cost / pairs), True
