@@ -195,7 +195,10 @@ class CallableOracle:
         if not outcome.ended:
             wrong = f"no answer within {self.config.call_timeout:g} s (--call-timeout)"
             due = self._due(request)
-            self.service.expire(request.texts, due)
+            try:
+                self.service.expire(request.texts, due)
+            except ServiceFailed as error:
+                return CallResult(unread, nothing, due, f"{wrong}, and {error}", fatal=True)
             return CallResult(unread, nothing, due, wrong)
         if isinstance(error := outcome.error, ServiceFailed):
             return CallResult(unread, nothing, error.cost, str(error), fatal=error.fatal, wait=error.wait)

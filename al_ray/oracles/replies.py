@@ -93,7 +93,10 @@ class Service(Protocol):
         ...
 
     def expire(self, pairs: Sequence[Texts], cost: float) -> None:
-        """Note that a call with these pairs has not ended in time and is charged with this cost; it may still end."""
+        """Note that a call with these pairs has not ended in time and is charged with this cost; it may still end.
+
+        ServiceFailed if it cannot be noted: the call is charged all the same, and no other may start.
+        """
         ...
 
     def seconds_between(self, pairs: Sequence[Texts]) -> float:
