@@ -24,15 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.config.oracle import LONGEST_WAIT, OracleConfig
-from al_ray.core.errors import BadOption, CostReached, OracleFailed
+from al_ray.core.errors import AlRayError, BadOption, CostReached, FolderInUse, OracleFailed
 from al_ray.core.labels import OPEN, Answers, Batch
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
-from al_ray.core.scorer import Floats, Labels
 from al_ray.core.task import Task
 from al_ray.oracles.calls import Calls, Outcome
-from al_ray.oracles.replies import SHORT, Number, Reply, Service, ServiceFailed, Texts, read_reply
+from al_ray.oracles.replies import SHORT, CallResult, Number, Reply, Service, ServiceFailed, Texts, read_reply
 
 logger = logging.getLogger(__name__)
 
@@ -40,24 +39,6 @@ Function = Callable[[list[str], list[str]], object]
 
 # Relative rounding error of a sum of costs, within which a limit is not exceeded.
 SLACK = 1e-9
-
-
-@dataclass(frozen=True)
-class CallResult:
-    """The result of a call with k pairs: (k,) labels, OPEN where unreadable, (k,) confidences, and the cost.
-
-    wrong: the first fault, at pair `at` of the k; "" if there is none. returned: whether the function returned a value.
-    fatal: whether asking again would not help. wait: seconds for which the service asks, None if it does not say.
-    """
-
-    labels: Labels
-    confidences: Floats
-    cost: float = 0.0
-    wrong: str = ""
-    at: int = 0
-    returned: bool = False
-    fatal: bool = False
-    wait: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +70,7 @@ class CallableOracle:
     ) -> None:
         """Ask this service; spent_before: cost of the run's labels so far.
 
-        before_call: raises if no call may be made any more, because another process has taken over the run.
+        before_call: raises if no call may be made: FolderInUse if another process has taken over the run.
         """
         self.service, self.task, self.config, self.seed, self.watch = service, task, config, seed, watch
         self.spent, self.before_call = spent_before, before_call
@@ -102,8 +83,8 @@ class CallableOracle:
         At most `calls_at_once` calls are under way; another starts after the answers of one were taken from here. With
         one at a time answers come in the order of rows. A call that raises costs nothing; one that times out counts
         with the expected cost, because the service may have charged for it. Failed and unreadable pairs are asked
-        again, at most 1 + retries times each, then OracleFailed. CostReached before a call that would exceed
-        `max_cost`. Either is raised after the answers of all calls under way were yielded.
+        again, at most 1 + retries times each, then OracleFailed; CostReached before a call that would exceed
+        `max_cost`. Errors, but for FolderInUse, are raised after the answers of all calls under way were yielded.
         """
         chance = generator(self.seed, "retry", number)
         size, per_call = len(batch.pairs), self.config.pairs_per_call
@@ -111,15 +92,15 @@ class CallableOracle:
         parts = [slice(start, start + per_call) for start in range(0, len(missing), per_call)]
         waiting = deque(Request(missing[part], texts[part]) for part in parts)
         calls: Calls[Request] = Calls()
-        done, complaint = size - len(missing), ""
-        while (waiting and not complaint) or calls.running:
+        done, fault = size - len(missing), ""
+        while (waiting and not fault) or calls.running:
             start = math.inf
-            if waiting and not complaint and self._may_start(waiting[0], calls):
+            if waiting and not fault and self._may_start(waiting[0], calls):
                 if not calls.running:
                     self._refuse_cost(waiting[0].texts, f"{size - done:,} pairs of round {number} are open")
                 start = max(waiting[0].earliest, self.next_start)
                 if start <= monotonic():
-                    self._start(calls, waiting.popleft())
+                    fault = self._start(calls, waiting.popleft()) or ""
                     continue
             try:
                 call = calls.wait(start)
@@ -137,14 +118,15 @@ class CallableOracle:
             done += int((~unread).sum())
             self.watch("label", done, size)
             if result.fatal or (unread.any() and failures > self.config.retries):
-                complaint = complaint or self._complaint(result, batch, rows, failures)
+                fault = fault or self._complaint(result, batch, rows, failures)
             elif unread.any():
                 logger.warning("%s; retrying (%s of %s)", result.wrong, failures, self.config.retries)
                 # A random factor from 0.5 to 1, so that runs that failed together do not retry together.
                 wait = 0.0 if result.returned else self._retry_seconds(failures) * chance.uniform(0.5, 1.0)
                 waiting.appendleft(self._again(call.request, result, unread, wait))
-        if complaint:
-            raise OracleFailed(f"{complaint}{done:,} of {size:,} pairs of round {number} are answered and stored")
+        if fault:
+            stored = f"{done:,} of {size:,} pairs of round {number} are answered and stored"
+            raise fault if isinstance(fault, AlRayError) else OracleFailed(f"{fault}{stored}")
 
     def _again(self, request: Request, result: CallResult, unread: npt.NDArray[np.bool_], wait: float) -> Request:
         """Return the request for the pairs of another that were not read, in `wait` seconds."""
@@ -192,13 +174,19 @@ class CallableOracle:
                 "Rerun the command with a higher --max-cost to buy them"
             )
 
-    def _start(self, calls: Calls[Request], request: Request) -> None:
-        """Start a call of the service with the left and the right texts of a request."""
-        self.before_call()
+    def _start(self, calls: Calls[Request], request: Request) -> AlRayError | None:
+        """Start a call of the service with the texts of a request, or return the error for which none may start."""
+        try:
+            self.before_call()
+        except FolderInUse:
+            raise
+        except AlRayError as error:
+            return error
         request = replace(request, due=self.service.expected_cost(request.texts))
         self.next_start = max(self.next_start, monotonic() + self.service.seconds_between(request.texts))
         left, right = ([pair[side] for pair in request.texts] for side in (0, 1))
         calls.start(request, partial(self.service.ask, left, right), self.config.call_timeout)
+        return None
 
     def _result_of(self, outcome: Outcome, request: Request) -> CallResult:
         """Return the result of a call."""
@@ -207,7 +195,10 @@ class CallableOracle:
         if not outcome.ended:
             wrong = f"no answer within {self.config.call_timeout:g} s (--call-timeout)"
             due = self._due(request)
-            self.service.expire(request.texts, due)
+            try:
+                self.service.expire(request.texts, due)
+            except ServiceFailed as error:
+                return CallResult(unread, nothing, due, f"{wrong}, and {error}", fatal=True)
             return CallResult(unread, nothing, due, wrong)
         if isinstance(error := outcome.error, ServiceFailed):
             return CallResult(unread, nothing, error.cost, str(error), fatal=error.fatal, wait=error.wait)
@@ -222,7 +213,10 @@ class CallableOracle:
         if cost is not None and (not isinstance(cost, Number | Decimal) or not 0 <= float(cost) < float("inf")):
             wrong = f"it returned the cost {SHORT.repr(cost)}, not a number from 0, or None"
             return CallResult(labels, confidences, self._due(request), wrong, at, returned=True, fatal=True)
-        charged = self.service.charge(None if cost is None else float(cost), pairs)
+        try:
+            charged = self.service.charge(None if cost is None else float(cost), pairs)
+        except ServiceFailed as error:
+            return CallResult(labels, confidences, self._due(request), str(error), at, returned=True, fatal=True)
         return CallResult(labels, confidences, charged, wrong, at, returned=True)
 
     def _complaint(self, result: CallResult, batch: Batch, rows: Rows, tries: int) -> str:
@@ -256,7 +250,12 @@ class FunctionService:
         return len(pairs) * self.price
 
     def charge(self, cost: float | None, pairs: int) -> float:
-        """Return what a call cost: --cost-per-pair each unless the function said a cost, which is then expected."""
+        """Return what a call cost: --cost-per-pair each unless the function said a cost, which is then expected.
+
+        ServiceFailed if neither is given, and --max-cost is.
+        """
+        if cost is None and self.config.cost_per_pair is None and isinstance(self.config.max_cost, int | float):
+            raise ServiceFailed("it returned no cost, and --max-cost needs it; give --cost-per-pair, 0 if it is free")
         if cost is None:
             cost = pairs * (self.config.cost_per_pair or 0.0)
         self.price, self.priced = max(self.price, cost / pairs), True

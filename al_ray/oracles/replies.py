@@ -32,6 +32,24 @@ class Reply:
     wrong: str = ""
 
 
+@dataclass(frozen=True)
+class CallResult:
+    """The result of a call with k pairs: (k,) labels, OPEN where unreadable, (k,) confidences, and the cost.
+
+    wrong: the first fault, at pair `at` of the k; "" if there is none. returned: whether the function returned a value.
+    fatal: whether asking again would not help. wait: seconds for which the service asks, None if it does not say.
+    """
+
+    labels: Labels
+    confidences: Floats
+    cost: float = 0.0
+    wrong: str = ""
+    at: int = 0
+    returned: bool = False
+    fatal: bool = False
+    wait: float | None = None
+
+
 class ServiceFailed(Exception):
     """A call of a service that gave no answers.
 
@@ -68,11 +86,17 @@ class Service(Protocol):
         ...
 
     def charge(self, cost: float | None, pairs: int) -> float:
-        """Return the cost of a call of so many pairs that returned this cost, and learn from it."""
+        """Return the cost of a call of so many pairs that returned this cost, and learn from it.
+
+        ServiceFailed if the cost is unknown, and there is a limit.
+        """
         ...
 
     def expire(self, pairs: Sequence[Texts], cost: float) -> None:
-        """Note that a call with these pairs has not ended in time and is charged with this cost; it may still end."""
+        """Note that a call with these pairs has not ended in time and is charged with this cost; it may still end.
+
+        ServiceFailed if it cannot be noted: the call is charged all the same, and no other may start.
+        """
         ...
 
     def seconds_between(self, pairs: Sequence[Texts]) -> float:

@@ -67,9 +67,7 @@ def test_the_truth_is_that_of_the_table():
 def test_the_readme_has_the_commands_of_the_guide(tmp_path):
     guide = block(*LABELS, "$ python -m jobs.prepare")
     lines = commands(block(*README, "al-ray prepare"))
-    assert [line.replace("al-ray ", "python -m jobs.") for line in lines] == [
-        line.removesuffix(" --max-length 32") for line in commands(guide)
-    ]
+    assert [line.replace("al-ray ", "python -m jobs.") for line in lines] == commands(guide)
     assert as_shown(outputs(guide)[0], shop(tmp_path).run(lines[0]))
 
 

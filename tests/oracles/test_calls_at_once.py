@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning import loop
-from al_ray.core.errors import CostReached, FolderInUse, OracleFailed
+from al_ray.core.errors import BadFile, CostReached, FolderInUse, OracleFailed
 from al_ray.core.labels import OPEN
 from al_ray.core.task import Task
 from al_ray.oracles import function
@@ -174,6 +174,26 @@ def test_no_call_starts_once_the_run_was_taken_over(bench: Bench):
     with pytest.raises(FolderInUse, match="taken over"):
         bench.bought(asking(bench, judge, retries=0))
     assert sorted(judge.asked) == [0, 1, 2, 3]
+
+
+def test_calls_under_way_are_stored_before_an_error_of_the_lock_that_may_pass(bench: Bench):
+    """Rows 0 to 3 come back, and the lock cannot be renewed while 4 to 7 are under way: 8 to 11 are not asked."""
+    refused, proofs = threading.Event(), iter((None, None, BadFile("503 SlowDown")))
+
+    def check() -> None:
+        error = next(proofs, None)
+        if error is not None:
+            refused.set()
+            raise error
+
+    judge, ledger = Judge(bench, lambda row: row == 4 and not refused.wait(LONG)), bench.ledger()
+    bench.check = check
+    with pytest.raises(BadFile, match="503 SlowDown"):
+        loop.buy_labels(1, ledger, asking(bench, judge, calls_at_once=2, cost_per_pair=0.25))
+    assert np.flatnonzero(ledger.labels(1) != OPEN).tolist() == list(range(8))
+    assert ledger.cost() == 2.0
+    loop.buy_labels(1, ledger, asking(bench, judge, calls_at_once=2, cost_per_pair=0.25))
+    assert judge.asked == Counter(range(12))
 
 
 def test_the_late_result_of_a_call_whose_time_was_over_is_dropped():

@@ -215,6 +215,26 @@ def test_a_cost_that_is_none_stops_the_run_at_once_and_keeps_the_labels(cost: st
         next(pieces)
 
 
+@pytest.mark.parametrize("last", ["[1] * 4", "Reply([1] * 4)"])
+@pytest.mark.parametrize("calls", [1, 2])
+def test_a_limit_of_cost_stops_a_function_that_states_none_and_keeps_the_labels(last: str, calls: int, bench: Bench):
+    """Its first call states no cost, or its second one."""
+    code = f"""
+from al_ray.oracles.function import Reply
+replies = [Reply([1] * 4, 1.0), {last}][2 - {calls}:]
+def label(left, right):
+    return replies.pop(0)
+"""
+    ledger = bench.ledger()
+    with pytest.raises(OracleFailed, match=rf"returned no cost.*give --cost-per-pair.* {4 * calls} of 12"):
+        loop.buy_labels(1, ledger, bench.oracle(code=code, max_cost=9.0))
+    assert np.count_nonzero(ledger.labels(1) != OPEN) == 4 * calls
+    free = "def label(left, right):\n    return [1] * len(left)"
+    loop.buy_labels(1, ledger, bench.oracle(code=free, spent=ledger.cost(), cost_per_pair=0.0, max_cost=9.0))
+    # The second call counts as the first one, whose price is known.
+    assert ledger.cost() == {1: 0.0, 2: 2.0}[calls]
+
+
 @pytest.mark.parametrize(
     ("answer", "label"),
     [(answer, YES) for answer in (1, True, np.bool_(True), np.int64(1), 1.0, "yes", " MATCH\n", "True", "1", ("y", 1))]

@@ -14,12 +14,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from al_ray.active_learning.loop import buy_labels
 from al_ray.core.config.llm import LlmConfig
-from al_ray.core.errors import CostReached, OracleFailed
+from al_ray.core.errors import BadFile, CostReached, OracleFailed
 from al_ray.core.labels import OPEN
+from al_ray.oracles.llm import store
 from al_ray.oracles.llm.prompt import Prompts, most_tokens
 from tests.oracles.llm_server import KEY, MODEL, serving
-from tests.oracles.test_llm import COUNT, LABELS, Bench
+from tests.oracles.test_llm import COUNT, LABELS, PAIR, PER_CALL, PRICE, Bench
 
 # The client does not learn what the server bills: it counts the bound.
 UNTOLD = ("cut", "drop", "garbage", "no usage", "408")
@@ -134,3 +136,70 @@ def buy(bench: Bench, session: Session, llm: dict[str, Any], limit: float) -> No
         next(answers, None)
     except (CostReached, OracleFailed):
         pass
+
+
+def bound(bench: Bench) -> float:
+    """The bound of the first request."""
+    return LlmConfig(input_price=PRICE[0], output_price=PRICE[1]).cost(*most_tokens(bench.server.asked[0]))
+
+
+@pytest.mark.parametrize("fault", ["", "malformed", "cut"])
+def test_a_request_that_cannot_be_stored_is_counted_and_no_other_is_sent(fault: str, bench: Bench, tmp_path: Path):
+    bench.server.reset(fault)
+    bench.folder = tmp_path / "run"
+    bench.journal()
+    # Its files cannot be written, and those of the ledger can.
+    (bench.folder / "llm").write_text("")
+    with pytest.raises(OracleFailed, match=r"a paid request cannot be stored: .*tried once.* 0 of 12 pairs"):
+        bench.buy()
+    paid = bound(bench) if fault == "cut" else PER_CALL * PAIR
+    assert bench.cost == pytest.approx(paid)
+    # As long as nothing can be written, nothing is bought.
+    with pytest.raises(BadFile, match="cannot be written"):
+        bench.buy()
+    assert len(bench.server.asked) == 1
+    (bench.folder / "llm").unlink()
+    # A reply that is bought, and not counted because the process ends, is not hidden by what was counted before.
+    next(bench.oracle(bench.journal()).label(1, bench.batch, np.arange(COUNT)))
+    assert bench.buy() == LABELS
+    assert len(bench.server.asked) == 1 + COUNT // PER_CALL
+    assert bench.cost == pytest.approx(paid + COUNT * PAIR)
+    assert sum(raw["cost"] for raw in bench.raw) == pytest.approx(bench.cost)
+
+
+def test_a_reply_that_was_stored_although_writing_it_failed_is_counted_once(bench: Bench, tmp_path: Path):
+    """An object store took it, and the connection was cut before it said so."""
+    bench.server.reset()
+    bench.folder, write = tmp_path / "run", store.write_json
+
+    def write_and_fail(path: Any, content: Any) -> None:
+        write(path, content)
+        raise BadFile("503 SlowDown")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "write_json", write_and_fail)
+        with pytest.raises(OracleFailed, match="503 SlowDown"):
+            bench.buy()
+    assert bench.cost == pytest.approx(PER_CALL * PAIR)
+    assert bench.buy() == LABELS
+    assert bench.server.pairs == bench.texts
+    assert bench.cost == pytest.approx(COUNT * PAIR)
+    assert sum(raw["cost"] for raw in bench.raw) == pytest.approx(bench.cost)
+
+
+def test_an_unforeseen_failure_is_charged_with_the_bound(bench: Bench, tmp_path: Path):
+    bench.server.reset()
+    bench.folder = tmp_path / "run"
+    oracle = bench.oracle(journal := bench.journal(), retries=1)
+    complete = oracle.service.client.complete
+
+    def complete_and_fail(request: Any, bound: float) -> Any:
+        complete(request, bound)
+        raise TypeError(f"not foreseen: {KEY}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(oracle.service.client, "complete", complete_and_fail)
+        with pytest.raises(OracleFailed, match=r"TypeError: not foreseen: \[key\].*tried 2 times"):
+            buy_labels(1, journal.ledger, oracle)
+    assert bench.cost == pytest.approx(2 * bound(bench))
+    assert sum(raw["cost"] for raw in bench.raw) == pytest.approx(bench.cost)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from al_ray.core.errors import OracleFailed
 from al_ray.oracles import function
 from al_ray.oracles.llm.prompt import most_tokens
 from tests.oracles.llm_server import KEY, serving
@@ -79,3 +80,18 @@ def test_its_charge_does_not_hide_that_of_an_answer_that_was_bought_and_not_coun
     assert len(next(answers).rows) == PER_CALL
     assert bench.buy() == LABELS
     assert bench.cost == pytest.approx(bound(bench) + COUNT * PAIR)
+
+
+def test_a_charge_that_cannot_be_stored_is_counted_and_the_run_stops(bench: Bench):
+    bench.server.reset("stall")
+    bench.journal()
+    (bench.folder / "llm").write_text("")
+    with pytest.raises(OracleFailed, match=r"no answer within .*, and a paid request cannot be stored: .* 0 of 12"):
+        bench.buy()
+    assert bench.cost == pytest.approx(bound(bench))
+    (bench.folder / "llm").unlink()
+    await_late_replies(bench)
+    assert bench.buy() == LABELS
+    # The late reply is on disk, is not bought again, and costs no more than the bound.
+    assert bench.cost == pytest.approx(bound(bench) + (COUNT - PER_CALL) * PAIR)
+    assert sum(raw["cost"] for raw in bench.raw) == pytest.approx(bench.cost)

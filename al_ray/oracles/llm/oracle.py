@@ -17,7 +17,7 @@ from al_ray.oracles.llm.check import Check, begun
 from al_ray.oracles.llm.client import Client
 from al_ray.oracles.llm.prompt import Example, Prompts, digest_of
 from al_ray.oracles.llm.service import LlmService
-from al_ray.oracles.llm.store import AnswerStore
+from al_ray.oracles.llm.store import AnswerStore, RawAnswer
 from al_ray.oracles.replies import Texts
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder
@@ -47,11 +47,17 @@ def llm_service(options: OracleConfig, journal: RunFolder) -> LlmService:
 
 
 def uncounted_cost(store: AnswerStore, journal: RunFolder) -> float:
-    """Return the cost of raw answers that no label in the ledger counts: a process ended between the two."""
+    """Return the cost of raw answers that no label in the ledger counts: a process ended between the two.
+
+    If the ledger counts more, because a raw answer could not be written, the difference is written as one: otherwise it
+    would hide as much of what a later process buys and does not count.
+    """
     ledgers = journal.ledger, journal.dev_labels.ledger
     pieces = (piece for ledger in ledgers for number in range(1, ledger.rounds + 1) for piece in ledger.answers(number))
     counted = sum(piece.cost for piece in pieces if piece.by.startswith(PREFIX))
     # Sums of the same costs in another order may differ by rounding.
+    if counted > store.cost * (1 + SLACK):
+        store.add(RawAnswer("", [], [], counted - store.cost, "its raw answer could not be written", {}, None))
     return max(0.0, store.cost - counted) if store.cost > counted * (1 + SLACK) else 0.0
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from al_ray.core.config.llm import LlmConfig
+from al_ray.oracles.calls import Outcome
 from al_ray.oracles.llm.client import Client, Completion
 from al_ray.oracles.llm.prompt import Answer, Prompts, both_ways, most_tokens, read_content
 from al_ray.oracles.llm.store import AnswerStore, RawAnswer
@@ -70,15 +71,16 @@ class LlmService:
     def expire(self, pairs: Sequence[Texts], cost: float) -> None:
         """Write that a call has not ended in time, with the part of its cost that no raw answer has yet.
 
-        Later raw answers of the call cost nothing more: all files together cost what the ledger counts.
+        Later raw answers of the call cost nothing more: all files together cost what the ledger counts. ServiceFailed
+        if it cannot be written.
         """
         requests = self.requests(pairs)
         keys = [key for texts in pairs for key in self._keys(texts)]
         call = self._running.get(tuple(pairs), RunningCall())
         with call.lock:
-            call.expired, rest = True, max(0.0, cost - call.cost)
-            request = requests[0] if requests else {}
-            self.store.add(RawAnswer("", keys, [None] * len(keys), rest, "no answer in time", request, None))
+            rest, request = max(0.0, cost - call.cost), requests[0] if requests else {}
+            self._write(RawAnswer("", keys, [None] * len(keys), rest, "no answer in time", request, None))
+            call.expired = True
 
     def seconds_between(self, pairs: Sequence[Texts]) -> float:
         """Return the seconds that the limits of requests and of tokens a minute ask for after these pairs."""
@@ -113,10 +115,31 @@ class LlmService:
         """Write a raw answer of a call; it costs nothing more if the call has expired."""
         with call.lock:
             raw = replace(raw, cost=0.0) if call.expired else raw
+            self._write(raw)
             call.cost += raw.cost
+
+    def _write(self, raw: RawAnswer) -> None:
+        """Write a raw answer; ServiceFailed with its cost if that fails, because it is paid for and would be lost."""
+        with Outcome() as written:
             self.store.add(raw)
+        if written.error is not None:
+            # The next request would be lost, too.
+            raise ServiceFailed(f"a paid request cannot be stored: {written.error}", raw.cost, fatal=True)
 
     def _buy(self, pairs: list[Texts], call: RunningCall) -> tuple[float, str]:
+        """Do what `_send` does; an unforeseen failure is charged with the bound, because it may have been billed."""
+        with Outcome() as outcome:
+            return self._send(pairs, call)
+        if isinstance(outcome.error, ServiceFailed):
+            raise outcome.error
+        request, keys = self.prompts.request(pairs), [self.prompts.key(texts) for texts in pairs]
+        # It may quote the key.
+        wrong = self.client.clean(f"{type(outcome.error).__name__}: {outcome.error}")[:500]
+        bound = self._bound(request)
+        self._add(RawAnswer("", keys, [None] * len(keys), bound, wrong, request, None), call)
+        raise ServiceFailed(wrong, bound)
+
+    def _send(self, pairs: list[Texts], call: RunningCall) -> tuple[float, str]:
         """Send one request, write its raw answer, and return its cost and what is wrong with it; "" if nothing."""
         request, keys = self.prompts.request(pairs), [self.prompts.key(texts) for texts in pairs]
         try:
