@@ -38,7 +38,8 @@ class OracleConfig:
     afterwards: for labels that take long. Not in a grid."""
     # Costs are kept in the run folder (limits.json, runs/limits.py) and hold until another value is given.
     cost_per_pair: Annotated[float | None, Between(0, 1e9)] = None
-    """Cost of asking one pair, in any currency, if the function does not return a cost. Default: as before, else 0."""
+    """Cost of asking one pair, in any currency, if the function does not return a cost. Default: as before, else 0;
+    with --max-cost it must be known."""
     max_cost: Annotated[float | Lifted | None, Between(1e-9, 1e12)] = None
     """Stop before a call that would raise the total cost of the run's labels above this. It holds in later sessions
     too: give a higher value to go on, or none to lift it. Default: as before, else no limit."""
