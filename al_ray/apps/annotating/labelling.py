@@ -180,16 +180,22 @@ class Labelling:
     def reconcile(self, code: str | None = None) -> None:
         """Correct labels that have changed since a run has read them; code: of one pair, else of all.
 
-        Only those that changed on the page: what jobs.labels has corrected stays.
+        Only those that changed on the page: what jobs.labels has corrected stays until a new answer is given there.
         """
         recorder, read = self.sheet.recorder, self._read
         if recorder is None or not read:
             return
+        touched = self.page.touched if code is None else self.page.touched & {code}
+        labels = {one: self.page.label(one) for one in sorted(touched) if one in read}
+        known = recorder.labels() if OPEN in labels.values() else {}
         changed = dict[str, int]()
-        for one in sorted(self.page.touched) if code is None else [code]:
-            # Taken back: what is unknown is not a negative, nor what it was.
-            label = UNSURE if self.page.label(one) == OPEN else self.page.label(one)
-            if one in read and label != self.page.recorded.get(one, read[one]):
+        for one, label in labels.items():
+            last = self.page.recorded.get(one, read[one])
+            if label == OPEN:
+                # Taken back: what is unknown is not a negative, nor what it was. But a correction by somebody else is
+                # no answer of theirs.
+                label = UNSURE if known[one] in (last, UNSURE) else last
+            if label != last:
                 changed[one] = label
         if changed:
             recorder.correct(changed)

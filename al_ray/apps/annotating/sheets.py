@@ -54,6 +54,10 @@ class Recorder(Protocol):
         """
         ...
 
+    def labels(self) -> Mapping[str, int]:
+        """Return by code the labels of the sheet in the ledger, corrections included."""
+        ...
+
     def correct(self, labels: Mapping[str, int]) -> None:
         """Correct labels, by code."""
         ...
@@ -169,6 +173,10 @@ class RoundRecorder:
         own = zip(self.codes, labels, by, strict=True)
         return {code: label for code, label, name in own if label != OPEN and name != FILE}
 
+    def labels(self) -> Mapping[str, int]:
+        """Return the labels of the round, corrections included."""
+        return dict(zip(self.codes, self.ledger.labels(self.number).tolist(), strict=True))
+
     def correct(self, labels: Mapping[str, int]) -> None:
         """Correct labels in the ledger."""
         batch = self.ledger.batch(self.number)
@@ -190,6 +198,10 @@ class CheckRecorder:
 
     def read_labels(self) -> Mapping[str, int]:
         """Return no labels: what the check has found holds."""
+        return {}
+
+    def labels(self) -> Mapping[str, int]:
+        """Return no labels; they are in no ledger."""
         return {}
 
     def correct(self, labels: Mapping[str, int]) -> None:

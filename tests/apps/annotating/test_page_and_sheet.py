@@ -54,7 +54,7 @@ def answer_three_and_take_back(run, read: bool) -> None:
 
 @pytest.mark.parametrize("read", [False, True])
 @pytest.mark.parametrize("word", ["no", "yes"])
-def test_the_sheet_counts_where_answers_on_the_page_were_taken_back(run, read, word):
+def test_the_sheet_counts_where_answers_on_the_page_were_taken_back(run, read, word: str):
     answer_three_and_take_back(run, read)
     assert labels_read(run) == [OPEN] * 6
     fill(run, dict.fromkeys(range(5), word))
@@ -87,7 +87,7 @@ def test_the_sheet_counts_where_answers_are_taken_back_between_two_reads(run):
 
 
 @pytest.mark.parametrize("word", ["no", "yes"])
-def test_a_label_of_the_sheet_needs_no_second_answer(run, word):
+def test_a_label_of_the_sheet_needs_no_second_answer(run, word: str):
     with page_of(run, confirm_matches=True) as page:
         ann = page.person("ann")
         for _ in range(6):

@@ -1,0 +1,50 @@
+"""Answers on the page that change after a run has read them, and what they correct."""
+
+import numpy as np
+import pytest
+
+from al_ray.active_learning.loop import buy_labels
+from al_ray.core.labels import NO, UNSURE, YES
+from al_ray.oracles.people import FileOracle
+from tests.apps.annotating.waiting_runs import page_of, waiting_run
+
+
+@pytest.fixture
+def run(task, tmp_path):
+    """A round of six pairs that ann has answered with yes, and a run has read."""
+    run = waiting_run(tmp_path, task)
+    with page_of(run) as page:
+        ann = page.person("ann")
+        while ann.code:
+            ann.answer("yes")
+    assert buy_labels(1, run.ledger, FileOracle(run.ledger))[1].tolist() == [YES] * 6
+    return run
+
+
+def labels_of(run) -> list[int]:
+    return run.ledger.labels(1).tolist()
+
+
+def test_a_correction_by_an_expert_stays_when_the_answer_is_taken_back(run):
+    run.ledger.correct(run.ledger.batch(1).pairs[:3], np.full(3, NO, np.uint8))
+    with page_of(run) as page:
+        ann = page.person("ann")
+        ann.undo()
+        assert labels_of(run) == [NO, NO, NO, YES, YES, UNSURE]
+        page.person("bob").send("/retract", name="ann", request="t")
+        assert labels_of(run) == [NO, NO, NO, UNSURE, UNSURE, UNSURE]
+    # Nor when the page is opened again, nor what the expert corrects later; a new answer counts over it.
+    run.ledger.correct(run.ledger.batch(1).pairs[3:4], np.array([NO], np.uint8))
+    with page_of(run) as page:
+        carl = page.person("carl")
+        assert labels_of(run) == [NO, NO, NO, NO, UNSURE, UNSURE]
+        carl.send("/answer", pair="r001-00004", request="a", label="yes")
+        carl.send("/answer", pair="r001-00005", request="b", label="yes")
+    assert labels_of(run) == [NO, NO, NO, YES, YES, UNSURE]
+
+
+def test_an_undo_of_a_corrected_pair_changes_nothing(run):
+    run.ledger.correct(run.ledger.batch(1).pairs[5:], np.array([NO], np.uint8))
+    with page_of(run) as page:
+        page.person("ann").undo()
+    assert labels_of(run) == [*[YES] * 5, NO]
