@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning.loop import buy_labels
+from al_ray.core.errors import BadFile
 from al_ray.core.labels import NO, UNSURE, YES
 from al_ray.oracles.people import FileOracle
+from al_ray.runs.ledger import Ledger
 from tests.apps.annotating.waiting_runs import page_of, waiting_run
+
+REQUESTS = [
+    ("/answer", {"pair": "r001-00002", "label": "no"}, {1: NO}),
+    ("/undo", {}, {5: UNSURE}),
+    ("/retract", {"name": "ann"}, dict.fromkeys(range(6), UNSURE)),
+    ("/settle", {"pair": "r001-00003", "label": "no"}, {2: NO}),
+]
 
 
 @pytest.fixture
@@ -48,3 +57,20 @@ def test_an_undo_of_a_corrected_pair_changes_nothing(run):
     with page_of(run) as page:
         page.person("ann").undo()
     assert labels_of(run) == [*[YES] * 5, NO]
+
+
+@pytest.mark.parametrize(("path", "fields", "changed"), REQUESTS)
+def test_a_correction_that_failed_is_made_when_the_request_comes_again(run, monkeypatch, path, fields, changed):
+    def fail(*_) -> int:
+        raise BadFile("corrections-00001.parquet cannot be written (No space left on device); make room")
+
+    with page_of(run) as page:
+        ann = page.person("ann")
+        with monkeypatch.context() as full:
+            full.setattr(Ledger, "correct", fail)
+            refused = ann.send(path, request="x", **fields)
+            assert (refused.status_code, "No space left" in refused.text) == (409, True)
+            assert labels_of(run) == [YES] * 6
+        ann.open("/")
+        assert ann.send(path, request="x", **fields).status_code == 200
+    assert labels_of(run) == [changed.get(row, YES) for row in range(6)]
