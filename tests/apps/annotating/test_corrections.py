@@ -74,3 +74,34 @@ def test_a_correction_that_failed_is_made_when_the_request_comes_again(run, monk
         ann.open("/")
         assert ann.send(path, request="x", **fields).status_code == 200
     assert labels_of(run) == [changed.get(row, YES) for row in range(6)]
+
+
+def test_a_label_that_is_given_after_a_settlement_reopens_the_pair(task, tmp_path):
+    run, code = waiting_run(tmp_path, task, pairs=1), "r001-00001"
+
+    def give(person, path: str, label: str, **fields: str) -> None:
+        # The page of a pair has the secret of the form, and the number of a request.
+        person.open("/disputes" if path == "/settle" else f"/pair/{code}")
+        sent = person.send(path, pair=code, request=person.field("request"), label=label, **fields)
+        assert sent.status_code == 200
+
+    with page_of(run, overlap=1.0) as page:
+        ann, bob, carl = (page.person(name) for name in ("ann", "bob", "carl"))
+        give(ann, "/answer", "yes")
+        give(bob, "/answer", "no")
+        give(carl, "/settle", "yes")
+        assert buy_labels(1, run.ledger, FileOracle(run.ledger))[1].tolist() == [YES]
+        # A note is no other label.
+        give(bob, "/answer", "no", note="another size")
+        assert labels_of(run) == [YES]
+        give(bob, "/answer", "unsure")
+        assert labels_of(run) == [UNSURE]
+        assert "Settled" not in carl.open("/disputes").text
+        give(carl, "/settle", "yes")
+        assert labels_of(run) == [YES]
+        give(ann, "/answer", "no")
+        give(bob, "/answer", "no")
+        assert labels_of(run) == [NO]
+        assert code not in carl.open("/disputes").text
+    with page_of(run):
+        assert labels_of(run) == [NO]
