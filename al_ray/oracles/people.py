@@ -11,8 +11,9 @@ that some columns were sorted without the others. Cosines and scores are not sho
 
 import csv
 import io
+import logging
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import sleep
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.core.errors import BadOption, LabelsAwaited
+from al_ray.core.errors import BadFile, BadOption, LabelsAwaited
 from al_ray.core.labels import OPEN, TAKEN_BACK, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Labels
@@ -31,9 +32,11 @@ from al_ray.oracles.page_log import PageAnswers, log_path, log_reader, read_page
 from al_ray.oracles.sheet_columns import cells_of, interface, sheet_columns
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.files import write_json, write_text
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import Stamp, StoragePath, stamp_of
 
-Names = npt.NDArray[Any]
+logger = logging.getLogger(__name__)
+
+Names, Flags = npt.NDArray[Any], npt.NDArray[np.bool_]
 INTERFACE = "label-studio.xml"
 PAUSE = 0.2
 """Seconds between two looks at the answers on the page."""
@@ -129,23 +132,49 @@ class PageOracle:
         self.files = files
 
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
-        """Yield the answers once all pairs have as many as they need; see FileOracle.label."""
+        """Yield the answers once all pairs have as many as they need, there or in the files; see FileOracle.label."""
         codes = codes_of(number, len(batch.pairs), self.files.dev)
         folder, task = self.files.path / self.files.ledger.round(number).name, self.files.ledger.task
         write_sheets(folder, BATCH, codes, batch.pairs, task)
         known = self.files.ledger.first_labels(number) != OPEN
-        filled = read_answers(folder, codes, batch.pairs, task, page=False) != OPEN
+        # The sheet and the page may disagree already.
+        read_answers(folder, codes, batch.pairs, task)
+        sheet = _WatchedSheet(folder, lambda: read_answers(folder, codes, batch.pairs, task, page=False) != OPEN)
         log, page, reader = log_path(folder, BATCH), PageAnswers(), log_reader(log_path(folder, BATCH))
         while True:
             if log.exists():
                 page.apply(reader.read_new())
             done = (page.complete(code) or (known[row] and not page.waits(code)) for row, code in enumerate(codes))
-            if all(filled | np.fromiter(done, bool)):
+            if all(sheet.filled() | np.fromiter(done, bool)):
                 # An answer may be taken back before it is read.
                 with suppress(LabelsAwaited):
                     yield from self.files.label(number, batch, missing)
                     return
             sleep(PAUSE)
+
+
+class _WatchedSheet:
+    """Which pairs have a label in the sheet or an export of a round, while people may save these."""
+
+    def __init__(self, folder: Path, read: Callable[[], Flags]) -> None:
+        """read: which pairs (n,) have a label now; BadFile at once if a file is not as it should be."""
+        self.folder, self.read = folder, read
+        self.stamps, self.rows = self._stamps(), read()
+
+    def filled(self) -> Flags:
+        """Return which pairs (n,) have a label; files that cannot be read change nothing, and are logged once."""
+        stamps = self._stamps()
+        if stamps != self.stamps:
+            self.stamps = stamps
+            try:
+                self.rows = self.read()
+            except BadFile as error:
+                # A program may be writing the file just now; then it changes again.
+                logger.warning("%s", error)
+        return self.rows
+
+    def _stamps(self) -> dict[str, Stamp | None]:
+        return {path.name: stamp_of(path) for path in self.folder.iterdir() if path.suffix.lower() in (".csv", ".json")}
 
 
 def codes_of(number: int, count: int, dev: bool = False) -> list[str]:
