@@ -28,6 +28,7 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.encoder import refuse_frozen_layers, refuse_prompts
+from al_ray.oracles.people import FileOracle
 from al_ray.oracles.registry import OracleRequest, make_dev_oracle, make_oracle
 from al_ray.runs.limits import in_force, write_limits
 from al_ray.runs.place import refuse_inside, refuse_lost
@@ -219,7 +220,7 @@ def finish_earlier_dev(request: OracleRequest, state: State) -> None:
     """Read answers of people to drawn dev pairs that this session does not ask for, and log what remains open.
 
     They are the last ones that were drawn, and --dev-labels is 0, or pairs will be drawn for a later round. In the
-    latter case their round is closed: its other pairs may be drawn again.
+    latter case their round is closed, with answers that wait for a second one: its other pairs may be drawn again.
     """
     config, journal, dev = request.config, request.journal, request.journal.dev_labels
     ledger, number = dev.ledger, dev.ledger.rounds
@@ -232,13 +233,18 @@ def finish_earlier_dev(request: OracleRequest, state: State) -> None:
         with suppress(LabelsAwaited):
             loop.measure(sampler, number)
             return
+        batch = ledger.batch(number)
+        assert batch is not None
+        if config.dev_labels:
+            for answers in FileOracle(ledger).label_without_second(number, batch):
+                ledger.add_answers(number, answers)
     labels = ledger.labels(number)
     known = f"round {number}, dev: {int((labels != OPEN).sum()):,} of {len(labels):,} pairs have a label"
     if not config.dev_labels:
         logger.info("%s; they are stored, and --dev-labels counts them%s", known, sheet)
         return
-    if (labels != OPEN).any():
-        ledger.close(number)
+    # Without a label, too: otherwise people would go on being asked for pairs that nobody reads.
+    ledger.close(number, without_labels=True)
     logger.info("%s; the others leave it, because pairs are drawn for the model of round %d", known, state.round)
 
 

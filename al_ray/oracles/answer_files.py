@@ -90,14 +90,14 @@ class SheetRows:
 AnswerRows = list[tuple[int, int, str]]
 
 
-def read_answers(folder: Path, codes: list[str], pairs: Pairs, task: Task) -> Labels:
-    """Read the labels (n,) of (n, 2) pairs from the files of a round; see `read_answer_files`."""
+def read_answers(folder: Path, codes: list[str], pairs: Pairs, task: Task, *, page: bool = True) -> Labels:
+    """Read the labels (n,) of (n, 2) pairs from the files of a round; see `answer_paths` and `read_answer_files`."""
     ids = list(zip(*task.ids_of(pairs), strict=True))
-    return read_answer_files(answer_paths(folder, BATCH), codes, ids)
+    return read_answer_files(answer_paths(folder, BATCH, page=page), codes, ids)
 
 
-def answer_paths(folder: Path, stem: str) -> list[Path]:
-    """Return the sheet stem.csv of a folder, the export of Label Studio, and the log of jobs.annotate.
+def answer_paths(folder: Path, stem: str, *, page: bool = True) -> list[Path]:
+    """Return the sheet stem.csv of a folder, the export of Label Studio, and, if page, the log of jobs.annotate.
 
     The last two only if the folder has them. BadFile for several exports.
 
@@ -112,7 +112,7 @@ def answer_paths(folder: Path, stem: str) -> list[Path]:
             "others out of the folder (nothing was taken)"
         )
     log = log_path(folder, stem)
-    return [folder / f"{stem}.csv", *exports, *([log] if log.exists() else [])]
+    return [folder / f"{stem}.csv", *exports, *([log] if page and log.exists() else [])]
 
 
 def unread_tables(folder: Path, stem: str) -> list[str]:

@@ -47,7 +47,8 @@ class PageAnswer:
 class PageAnswers:
     """What people have answered so far, by the lines of a log.
 
-    answers: code of a pair -> person -> their answer. settled: code -> the label that decides where people disagree.
+    answers: code of a pair -> person -> their answer. settled: code -> the label that decides where people disagree,
+    until somebody gives the pair another one.
     share, doubled: the share of the pairs that two people are to answer, None if none was chosen, and their codes.
     confirm: whether two people are to answer a pair that has the answer yes, None if that was never chosen.
     recorded: labels that were corrected in the ledger of a run after it had read the sheet, by code. requests: ids of
@@ -89,8 +90,12 @@ class PageAnswers:
         answer = PageAnswer(by, CODES[line["label"]], line.get("note", ""), line["number"], line["at"])
         if line["kind"] == "settle":
             self.settled[code] = answer
-        else:
-            self.answers.setdefault(code, {})[by] = answer
+            return
+        earlier = self.answers.setdefault(code, {}).get(by)
+        if earlier is None or earlier.label != answer.label:
+            # Whoever settled the pair did not know this label. A note alone changes nothing.
+            self.settled.pop(code, None)
+        self.answers[code][by] = answer
 
     def _retract(self, person: str) -> None:
         for answers in self.answers.values():

@@ -11,15 +11,18 @@ that some columns were sorted without the others. Cosines and scores are not sho
 
 import csv
 import io
+import logging
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import sleep
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from al_ray.core.errors import BadOption, LabelsAwaited
+from al_ray.core.errors import BadFile, BadOption, LabelsAwaited
 from al_ray.core.labels import OPEN, TAKEN_BACK, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Labels
@@ -29,11 +32,16 @@ from al_ray.oracles.page_log import PageAnswers, log_path, log_reader, read_page
 from al_ray.oracles.sheet_columns import cells_of, interface, sheet_columns
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.files import write_json, write_text
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import Stamp, StoragePath, stamp_of
 
+logger = logging.getLogger(__name__)
+
+Names, Flags = npt.NDArray[Any], npt.NDArray[np.bool_]
 INTERFACE = "label-studio.xml"
 PAUSE = 0.2
 """Seconds between two looks at the answers on the page."""
+FILE = "file"
+"""Name in the ledger of whoever gave the labels of sheets and exports."""
 
 
 class FileOracle:
@@ -68,10 +76,14 @@ class FileOracle:
         # at every call.
         page = read_page_answers(log_path(folder, BATCH))
         # A pair that waits for a second answer, or again for the first, has no label: a round that has all is complete.
-        waits = np.array([page.waits(code) for code in codes])
-        fresh = np.flatnonzero(np.where(waits, earlier != OPEN, (labels != OPEN) & (labels != earlier)))
-        given = np.where(waits, np.uint8(TAKEN_BACK), labels)
-        yield from _answers_by_person(page, codes, fresh, given)
+        # But the label of a sheet or an export needs no second one, and counts where the page waits.
+        page_waits = np.array([page.waits(code) for code in codes])
+        waits, filled = page_waits & (labels == OPEN), page_waits & (labels != OPEN)
+        by = np.array([FILE if filled[row] else page.labellers(code) or FILE for row, code in enumerate(codes)])
+        # A label that the page gave earlier, and took back, is no longer its own.
+        changed = (labels != earlier) | (filled & (labellers_of(self.ledger, number) != FILE))
+        fresh = np.flatnonzero(np.where(waits, earlier != OPEN, (labels != OPEN) & changed))
+        yield from _answers_by_person(by, fresh, np.where(waits, np.uint8(TAKEN_BACK), labels))
         waiting = int((waits | ((labels == OPEN) & (earlier == OPEN))).sum())
         if waiting:
             files, unread = folder / BATCH, ", ".join(unread_tables(folder, BATCH))
@@ -92,14 +104,24 @@ class FileOracle:
         page = read_page_answers(log_path(folder, BATCH))
         labels = np.array([page.label(code) for code in codes], dtype=np.uint8)
         fresh = np.flatnonzero((labels != OPEN) & (self.ledger.first_labels(number) == OPEN))
-        yield from _answers_by_person(page, codes, fresh, labels)
+        yield from _answers_by_person(np.array([page.labellers(code) for code in codes]), fresh, labels)
 
 
-def _answers_by_person(page: PageAnswers, codes: list[str], rows: Rows, labels: Labels) -> Iterator[Answers]:
-    """Yield the labels (n,) of some rows, one value for each group of people who gave them."""
-    by = np.array([page.labellers(codes[row]) or "file" for row in rows.tolist()], dtype=object)
-    for name in sorted(set(by.tolist())):
-        yield make_answers(rows[by == name], labels[rows[by == name]], name)
+def labellers_of(ledger: Ledger, number: int) -> Names:
+    """Return who gave the last label (n,) of each pair of a round; "" for pairs without one."""
+    batch = ledger.batch(number)
+    assert batch is not None
+    names = np.full(len(batch.pairs), "", dtype=object)
+    for piece in ledger.answers(number):
+        names[piece.rows[(piece.labels != OPEN) & (piece.labels != TAKEN_BACK)]] = piece.by
+    return names
+
+
+def _answers_by_person(by: Names, rows: Rows, labels: Labels) -> Iterator[Answers]:
+    """Yield the labels (n,) of some rows, one value for each group of people who gave them. by: (n,)."""
+    for name in sorted(set(by[rows].tolist())):
+        own = rows[by[rows] == name]
+        yield make_answers(own, labels[own], name)
 
 
 class PageOracle:
@@ -110,22 +132,49 @@ class PageOracle:
         self.files = files
 
     def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
-        """Yield the answers once all pairs have as many as they need; see FileOracle.label."""
+        """Yield the answers once all pairs have as many as they need, there or in the files; see FileOracle.label."""
         codes = codes_of(number, len(batch.pairs), self.files.dev)
         folder, task = self.files.path / self.files.ledger.round(number).name, self.files.ledger.task
         write_sheets(folder, BATCH, codes, batch.pairs, task)
         known = self.files.ledger.first_labels(number) != OPEN
-        known |= read_answers(folder, codes, batch.pairs, task) != OPEN
+        # The sheet and the page may disagree already.
+        read_answers(folder, codes, batch.pairs, task)
+        sheet = _WatchedSheet(folder, lambda: read_answers(folder, codes, batch.pairs, task, page=False) != OPEN)
         log, page, reader = log_path(folder, BATCH), PageAnswers(), log_reader(log_path(folder, BATCH))
         while True:
             if log.exists():
                 page.apply(reader.read_new())
-            if all(page.complete(code) or (known[row] and not page.waits(code)) for row, code in enumerate(codes)):
+            done = (page.complete(code) or (known[row] and not page.waits(code)) for row, code in enumerate(codes))
+            if all(sheet.filled() | np.fromiter(done, bool)):
                 # An answer may be taken back before it is read.
                 with suppress(LabelsAwaited):
                     yield from self.files.label(number, batch, missing)
                     return
             sleep(PAUSE)
+
+
+class _WatchedSheet:
+    """Which pairs have a label in the sheet or an export of a round, while people may save these."""
+
+    def __init__(self, folder: Path, read: Callable[[], Flags]) -> None:
+        """read: which pairs (n,) have a label now; BadFile at once if a file is not as it should be."""
+        self.folder, self.read = folder, read
+        self.stamps, self.rows = self._stamps(), read()
+
+    def filled(self) -> Flags:
+        """Return which pairs (n,) have a label; files that cannot be read change nothing, and are logged once."""
+        stamps = self._stamps()
+        if stamps != self.stamps:
+            self.stamps = stamps
+            try:
+                self.rows = self.read()
+            except BadFile as error:
+                # A program may be writing the file just now; then it changes again.
+                logger.warning("%s", error)
+        return self.rows
+
+    def _stamps(self) -> dict[str, Stamp | None]:
+        return {path.name: stamp_of(path) for path in self.folder.iterdir() if path.suffix.lower() in (".csv", ".json")}
 
 
 def codes_of(number: int, count: int, dev: bool = False) -> list[str]:

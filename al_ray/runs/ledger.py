@@ -160,14 +160,15 @@ class Ledger:
             assert not (labels == OPEN).any()
             self._write_labels(number, labels)
 
-    def close(self, number: int) -> int:
+    def close(self, number: int, *, without_labels: bool = False) -> int:
         """Write labels.parquet with the pairs that have an answer, and return how many have none.
 
-        Those leave the round: a later round may choose them again. BadOption if no pair has an answer.
+        Those leave the round: a later round may choose them again. BadOption if no pair has an answer, unless
+        `without_labels`.
         """
         labels = self.first_labels(number)
         left = int((labels == OPEN).sum())
-        if left == len(labels):
+        if left == len(labels) and not without_labels:
             raise BadOption(f"no pair of round {number} has a label yet; label some of them before you close it")
         # Without this file a shorter labels.parquet is a damaged one.
         write_json(self.round(number) / CLOSED, {"pairs_without_label": left})

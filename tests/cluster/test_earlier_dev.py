@@ -13,13 +13,15 @@ from al_ray.cluster.run import close_command, finish_earlier_dev
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import LabelsAwaited
-from al_ray.core.labels import OPEN, Batch, make_answers
+from al_ray.core.labels import NO, OPEN, YES, Batch, make_answers
 from al_ray.core.progress import no_progress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import write_task
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.registry import OracleRequest
+from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.run_folder import RunFolder
+from tests.apps.annotating.waiting_runs import page_of
 from tests.apps.reporting.made_runs import CONFIG, folder_of, made_run
 from tests.runs.made_dev_labels import answer, draw, labels_of
 
@@ -104,6 +106,42 @@ def test_a_round_from_before_dev_labels_were_off_is_closed_with_its_answers(run,
     answer(run.dev_labels, 3, labels_of("ynnnnnnnnnnn"))
     run.dev_labels.estimate_missing(run.model, 0)
     assert [(one["round"], one["labels"]) for one in run.dev_labels.estimates()] == [(2, 5), (3, 17)]
+
+
+def test_answers_that_wait_for_a_second_person_are_kept_by_the_round_that_is_closed(run, caplog):
+    asked(run, 2)
+    with page_of(run, confirm_matches=True) as page:
+        ann = page.person("ann")
+        for place in range(11):
+            ann.answer("yes" if place < 8 else "no")
+    # Without dev labels the round stays open, and the second person may still come.
+    resume(run, 0)
+    ledger = run.dev_labels.ledger
+    assert ledger.labels(2).tolist() == [OPEN] * 8 + [NO] * 3 + [OPEN]
+    resume(run, 12)
+    assert ledger.sealed(2)
+    assert ledger.labels(2).tolist() == [YES] * 8 + [NO] * 3 + [OPEN]
+    assert "round 2, dev: 11 of 12 pairs have a label; the others leave it" in caplog.text
+
+
+def test_a_round_without_a_label_is_closed_and_its_pairs_are_not_asked_any_more(run):
+    asked(run, 2)
+    with page_of(run) as page:
+        ann = page.person("ann")
+        assert ann.code == "d002-00001"
+        resume(run, 12)
+        ann.open("/")
+        assert ann.code == ""
+    draw(run.dev_labels, 3)
+    with page_of(run) as page:
+        assert page.person("ann").code == "d003-00001"
+    assert run.dev_labels.ledger.sealed(2)
+    assert len(run.dev_labels.ledger.labelled()) == 0
+    answer(run.dev_labels, 3, labels_of("ynnnnnnnnnnn"))
+    run.dev_labels.estimate_missing(run.model, 0)
+    empty, full = run.dev_labels.estimates()
+    assert (empty["labels"], empty["average_precision"], full["labels"]) == (0, None, 12)
+    assert format_estimate(empty).startswith("round 2: 0 dev labels drawn; average precision of the 40 pairs")
 
 
 def test_pairs_that_are_still_asked_for_are_left_alone(run, caplog):

@@ -114,7 +114,7 @@ class Labelling:
 
     def answer(self, person: str, code: str, label: int, note: str, request: str) -> None:
         """Store the answer of a person to a pair. It replaces their earlier one; a request counts once."""
-        if request in self.page.requests:
+        if self.was_carried_out(request):
             return
         self._refuse_unchangeable(code)
         append(
@@ -125,9 +125,16 @@ class Labelling:
         self._unskip(person, code)
         self.reconcile(code)
 
+    def was_carried_out(self, request: str) -> bool:
+        """Return whether a request came before; if so, make the corrections that failed after its line was written."""
+        known = request in self.page.requests
+        if known:
+            self.reconcile()
+        return known
+
     def undo(self, person: str, code: str, request: str) -> None:
         """Take back the answer of a person to a pair, and keep the pair for them."""
-        if request in self.page.requests:
+        if self.was_carried_out(request):
             return
         self._refuse_unchangeable(code)
         if person not in self.page.of(code):
@@ -146,7 +153,7 @@ class Labelling:
 
     def settle(self, person: str, code: str, label: int, request: str) -> None:
         """Decide a pair on which people disagree."""
-        if request in self.page.requests:
+        if self.was_carried_out(request):
             return
         self._refuse_unchangeable(code)
         append(self._log, self.page, kind="settle", pair=code, by=person, label=WORDS[label], request=request)
@@ -157,9 +164,10 @@ class Labelling:
 
         Not of a sheet that can no longer be changed: what was read from it holds.
         """
-        if request in self.page.requests or (self.sheet.is_final and not self._read):
+        if self.sheet.is_final and not self._read:
             return
-        append(self._log, self.page, kind="retract", person=person, by=by, request=request)
+        if request not in self.page.requests:
+            append(self._log, self.page, kind="retract", person=person, by=by, request=request)
         self.reconcile()
 
     def waive_second(self, by: str, request: str) -> None:
@@ -180,16 +188,22 @@ class Labelling:
     def reconcile(self, code: str | None = None) -> None:
         """Correct labels that have changed since a run has read them; code: of one pair, else of all.
 
-        Only those that changed on the page: what jobs.labels has corrected stays.
+        Only those that changed on the page: what jobs.labels has corrected stays until a new answer is given there.
         """
         recorder, read = self.sheet.recorder, self._read
         if recorder is None or not read:
             return
+        touched = self.page.touched if code is None else self.page.touched & {code}
+        labels = {one: self.page.label(one) for one in sorted(touched) if one in read}
+        known = recorder.labels() if OPEN in labels.values() else {}
         changed = dict[str, int]()
-        for one in sorted(self.page.touched) if code is None else [code]:
-            # Taken back: what is unknown is not a negative, nor what it was.
-            label = UNSURE if self.page.label(one) == OPEN else self.page.label(one)
-            if one in read and label != self.page.recorded.get(one, read[one]):
+        for one, label in labels.items():
+            last = self.page.recorded.get(one, read[one])
+            if label == OPEN:
+                # Taken back: what is unknown is not a negative, nor what it was. But a correction by somebody else is
+                # no answer of theirs.
+                label = UNSURE if known[one] in (last, UNSURE) else last
+            if label != last:
                 changed[one] = label
         if changed:
             recorder.correct(changed)

@@ -18,8 +18,8 @@ from al_ray.core.labels import OPEN, Batch
 from al_ray.core.scorer import Floats
 from al_ray.oracles.answer_files import BATCH, IDS, answer_paths, read_answer_files
 from al_ray.oracles.llm import check
-from al_ray.oracles.page_log import SUFFIX, log_path, read_page_answers
-from al_ray.oracles.people import INTERFACE, codes_of, write_sheets
+from al_ray.oracles.page_log import log_path, read_page_answers
+from al_ray.oracles.people import FILE, INTERFACE, codes_of, labellers_of, write_sheets
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json
@@ -52,6 +52,10 @@ class Recorder(Protocol):
 
         Pairs that are not in it can no longer be changed on the page.
         """
+        ...
+
+    def labels(self) -> Mapping[str, int]:
+        """Return by code the labels of the sheet in the ledger, corrections included."""
         ...
 
     def correct(self, labels: Mapping[str, int]) -> None:
@@ -135,7 +139,7 @@ def _title(name: str, fields: int) -> str:
 
 def answered_elsewhere(folder: Path, stem: str, pairs: Mapping[str, SheetPair]) -> frozenset[str]:
     """Return the codes of the pairs that have an answer in the sheet or in an export of Label Studio."""
-    files = [path for path in answer_paths(folder, stem) if not path.name.endswith(SUFFIX)]
+    files = answer_paths(folder, stem, page=False)
     labels = read_answer_files(files, [*pairs], [pair.ids for pair in pairs.values()])
     return frozenset(code for code, label in zip(pairs, labels.tolist(), strict=True) if label != OPEN)
 
@@ -158,12 +162,20 @@ class RoundRecorder:
         return self.ledger.sealed(self.number)
 
     def read_labels(self) -> Mapping[str, int]:
-        """Return the first labels of the round; none of dev, whose corrections change estimates, too."""
+        """Return the first labels of the round that people gave on the page, not those of its sheet or an export.
+
+        None of dev, whose corrections change estimates, too.
+        """
         if self.ledger.split != "train":
             return {}
-        labels = zip(self.codes, self.ledger.first_labels(self.number).tolist(), strict=True)
+        labels, by = self.ledger.first_labels(self.number).tolist(), labellers_of(self.ledger, self.number).tolist()
         # Pairs without a label left the round when it was closed.
-        return {code: label for code, label in labels if label != OPEN}
+        own = zip(self.codes, labels, by, strict=True)
+        return {code: label for code, label, name in own if label != OPEN and name != FILE}
+
+    def labels(self) -> Mapping[str, int]:
+        """Return the labels of the round, corrections included."""
+        return dict(zip(self.codes, self.ledger.labels(self.number).tolist(), strict=True))
 
     def correct(self, labels: Mapping[str, int]) -> None:
         """Correct labels in the ledger."""
@@ -186,6 +198,10 @@ class CheckRecorder:
 
     def read_labels(self) -> Mapping[str, int]:
         """Return no labels: what the check has found holds."""
+        return {}
+
+    def labels(self) -> Mapping[str, int]:
+        """Return no labels; they are in no ledger."""
         return {}
 
     def correct(self, labels: Mapping[str, int]) -> None:
@@ -230,11 +246,12 @@ class RunSheets:
         if [*pairs] != codes:
             raise BadFile(f"{folder / BATCH}.json holds other pairs than batch.parquet beside it; {CURE}")
         labels = zip(codes, ledger.first_labels(number).tolist(), strict=True)
-        elsewhere = {code for code, label in labels if label != OPEN}
+        page = read_page_answers(log_path(folder, BATCH))
+        # What the ledger has of the others came from the page.
+        elsewhere = {code for code, label in labels if label != OPEN and code not in page.touched}
         if not ledger.sealed(number):
-            elsewhere |= answered_elsewhere(folder, BATCH, pairs)
-        # What the ledger has of these came from the page.
-        elsewhere -= read_page_answers(log_path(folder, BATCH)).touched
+            filled = answered_elsewhere(folder, BATCH, pairs)
+            elsewhere |= {code for code in filled if code not in page.touched or page.waits(code)}
         recorder = RoundRecorder(ledger, number, codes)
         cosines = by_code(codes, batch.cosines)
         return Sheet(key, title, folder, BATCH, pairs, self.seed, cosines, frozenset(elsewhere), recorder)

@@ -112,7 +112,7 @@ def _skip(annotator: Annotator, visitor: Visitor, form: Form) -> str:
 
 
 def _undo(annotator: Annotator, visitor: Visitor, form: Form) -> str:
-    if any(form["request"] in one.page.requests for one in annotator.labellings.values()):
+    if any(one.was_carried_out(form["request"]) for one in annotator.labellings.values()):
         return "/"
     last = annotator.last_answer(visitor.name)
     if last is None:

@@ -1,6 +1,7 @@
 """How a run waits for the page, and which process may serve it."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,64 @@ def test_a_run_waits_for_what_was_undone_also_after_a_restart(task, tmp_path):
         ann.send("/answer", pair="r001-00002", request="second", label="no")
         assert waiting.has_ended(30)
     assert run.ledger.labels(1).tolist() == [YES, NO, NO]
+
+
+def fill(sheet: Path, rows: range, label: str) -> str:
+    """The text of a sheet with a label in some of its rows; a pair is at the beginning of its line."""
+    text = sheet.read_text(encoding="utf-8-sig")
+    for row in rows:
+        text = text.replace(f"r001-{row:05d},", f"r001-{row:05d},{label}", 1)
+    return text
+
+
+def wait_through(run, monkeypatch, *steps: Callable[[], object]) -> None:
+    """Let the oracle of a run wait while something happens at each of its pauses; an error if it waits longer."""
+    batch, pauses = run.ledger.batch(1), iter(steps)
+    monkeypatch.setattr("al_ray.oracles.people.sleep", lambda _: next(pauses)())
+    for piece in PageOracle(FileOracle(run.ledger)).label(1, batch, np.arange(len(batch.pairs))):
+        run.ledger.add_answers(1, piece)
+    assert not list(pauses)
+
+
+def test_a_run_reads_what_is_filled_in_the_sheet_while_it_waits(task, tmp_path, caplog, monkeypatch):
+    run, sheet = waiting_run(tmp_path, task, oracle="page"), tmp_path / "run" / "round-001" / "batch.csv"
+
+    def save_in_part() -> None:
+        text = fill(sheet, range(1, 3), "no")
+        sheet.write_text(text[: text.index("r001-00004")], encoding="utf-8")
+
+    def save(text: str) -> None:
+        assert "lacks r001-00004 and 2 pairs more" in caplog.text
+        sheet.write_text(text, encoding="utf-8")
+
+    def answer_the_others() -> None:
+        with page_of(run) as page:
+            ann, asked = page.person("ann"), list[str]()
+            while ann.code:
+                asked.append(ann.code)
+                ann.answer("yes")
+            assert asked == [f"r001-0000{row}" for row in (3, 4, 5, 6)]
+
+    with page_of(run) as page:
+        page.annotator.refresh()
+    full = fill(sheet, range(1, 3), "no")
+    wait_through(run, monkeypatch, save_in_part, lambda: save(full), answer_the_others)
+    assert run.ledger.labels(1).tolist() == [NO, NO, YES, YES, YES, YES]
+
+
+def test_a_run_ends_when_the_sheet_alone_is_filled(task, tmp_path, monkeypatch):
+    run, sheet = waiting_run(tmp_path, task, oracle="page"), tmp_path / "run" / "round-001" / "batch.csv"
+
+    def answer_and_take_back() -> None:
+        with page_of(run) as page:
+            page.person("ann").answer("yes")
+            page.person("bob").send("/retract", name="ann", request="t")
+
+    def save() -> None:
+        sheet.write_text(fill(sheet, range(1, 7), "no"), encoding="utf-8")
+
+    wait_through(run, monkeypatch, answer_and_take_back, save)
+    assert run.ledger.labels(1).tolist() == [NO] * 6
 
 
 def test_sheets_are_written_by_two_threads_at_once(task, tmp_path):
