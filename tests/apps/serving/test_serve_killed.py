@@ -104,8 +104,9 @@ class Load:
 
     def read(self) -> None:
         while not self.ended.is_set() and not self.problems:
-            newest = next((one for one in reversed(list(self.acknowledged)) if self.acknowledged[one]), None)
-            queries = [*QUERIES, *([self.acknowledged[newest] or ""] if newest else [])]
+            # One look: the writer may remove the text meanwhile.
+            there = [(one, text) for one, text in list(self.acknowledged.items()) if text is not None]
+            newest, queries = (there[-1][0], [*QUERIES, there[-1][1]]) if there else (None, [*QUERIES])
             code, answer = self.call("POST", "/match", {"texts": queries})
             if code != 200 or answer["model"] not in self.scores:
                 self.problem(f"POST: {code} {answer}")
