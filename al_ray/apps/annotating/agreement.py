@@ -12,13 +12,22 @@ import numpy as np
 
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.rng import generator
-from al_ray.metrics.agreement import Agreement, Counts, cohen_kappa, fleiss_kappa, krippendorff_alpha, tabulate
-from al_ray.metrics.average_precision import Estimate
+from al_ray.metrics.agreement import (
+    DRAWS,
+    PRIOR,
+    TAIL,
+    Agreement,
+    Counts,
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+    tabulate,
+)
+from al_ray.metrics.average_precision import Estimate, Floats
 from al_ray.oracles.page_log import PageAnswer, PageAnswers
 
-DRAWS, TAIL = 1_000, 0.025
 LEAST = 10
-"""Pairs below which a bootstrap says nothing."""
+"""Pairs below which alpha is not given."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,7 @@ class SheetAgreement:
     """The agreement on the n pairs of a sheet that were drawn for two answers, and that two people or more answered.
 
     share: of these pairs on which all agree. fleiss: of the first two answers to each. alpha: Krippendorff's, of
-    nominal labels, with a 95% bootstrap interval over pairs. None where nothing tells agreement from chance.
+    nominal labels, with a 95% interval. None where nothing tells agreement from chance.
     first_yes: pairs, drawn or not, that have a second answer and whose first one is yes. confirmed: how many of these
     have the second answer yes.
     """
@@ -108,18 +117,34 @@ def label_counts(pairs: Iterable[Mapping[str, PageAnswer]]) -> Counts:
 
 
 def alpha(counts: Counts, rng: np.random.Generator) -> Estimate | None:
-    """Return Krippendorff's alpha of nominal labels with its 95% bootstrap interval over pairs.
+    """Return Krippendorff's alpha of nominal labels with its 95% interval.
 
-    counts: (n, k), how many people gave pair i the label j. None if there is one label only, or fewer than LEAST pairs.
+    counts: (n, k), how many people gave pair i the label j, two or more in all. None if there is one label only, or
+    fewer than LEAST pairs.
+
+    The interval is that of `cohen_kappa`, for any number of people: alpha under shares of pairs drawn from their
+    posterior, with half a pair added for each two labels that occur, in both orders. A bootstrap has no width where all
+    agree, however few they are.
     """
     value = krippendorff_alpha(counts) if len(counts) >= LEAST else None
     if value is None:
         return None
-    rows = rng.integers(len(counts), size=(DRAWS, len(counts)))
-    draws = [krippendorff_alpha(counts[some]) for some in rows]
-    # In a sample of pairs of one label only, nobody disagrees.
-    low, high = np.quantile([1.0 if one is None else one for one in draws], [TAIL, 1 - TAIL])
+    labels = np.eye(counts.shape[1], dtype=np.int64)[np.flatnonzero(counts.sum(0))]
+    prior = (labels[:, None] + labels).reshape(-1, counts.shape[1])
+    seen, times = np.unique(counts, axis=0, return_counts=True)
+    shares = rng.dirichlet([*times, *[PRIOR] * len(prior)], DRAWS)
+    draws = _alphas(np.concatenate([seen, prior]), len(counts) * shares)
+    low, high = np.quantile(draws, [TAIL, 1 - TAIL])
     return Estimate(value, min(float(low), value), max(float(high), value))
+
+
+def _alphas(counts: Counts, weights: Floats) -> Floats:
+    """Return (d,) alphas of rows of counts (n, k), each of which stands for weights[:, row] pairs; weights: (d, n)."""
+    labels = counts.sum(1)
+    totals, total = weights @ counts, weights @ labels
+    # As in `krippendorff_alpha`: ordered pairs of unlike labels.
+    observed = weights @ ((labels**2 - (counts**2).sum(1)) / (labels - 1))
+    return 1 - observed * (total - 1) / (total**2 - (totals**2).sum(1))
 
 
 def disputed(page: PageAnswers) -> list[str]:
