@@ -24,9 +24,8 @@ class PairModel:
 
     Of a run with --scoring.neighbourhood a, the cosine less a times the mean cosine of the left text with its 5 nearest
     right texts takes the place of the cosine.
-    calibrated_on: what p was checked on, "audit" or "dev-labels" (w and b were also fitted to these labels) or "dev";
-    None if on nothing. Then p is a score that ranks pairs, and not a probability: w and b were fitted to pairs that a
-    strategy chose.
+    calibrated_on: the labels of drawn pairs to which w and b were fitted, "audit" or "dev-labels"; None if there are
+    none. Then p is a score that ranks pairs, and not a probability: w and b were fitted to pairs that a strategy chose.
     """
 
     encoder: TextEncoder

@@ -117,16 +117,18 @@ def saved_encoding(folder: StoragePath) -> EncoderConfig:
 
 
 def calibrated_scorer(folder: StoragePath, trained: Scorer) -> tuple[Scorer, str | None]:
-    """Return the scorer that was fitted to drawn pairs, or else the trained one, and what its p was checked on."""
+    """Return the scorer that was fitted to drawn pairs, and the source of their labels; else the trained one, and None.
+
+    The field calibration, which `evaluate --threshold-for` writes, is the reliability of the trained scorer on dev. It
+    shows how far p is from a probability, and makes it none.
+    """
     content = read_json(folder / SCORER, [])
     recalibration: dict[str, Any] | None = content.get("recalibration")
-    calibration: dict[str, Any] | None = content.get("calibration")
+    if recalibration is None:
+        return trained, None
     try:
-        if recalibration is not None:
-            weight, bias = float(recalibration["weight"]), float(recalibration["bias"])
-            scorer = Scorer(weight, bias, neighbourhood=trained.neighbourhood)
-            return scorer, str(recalibration["source"])
-        # An earlier version wrote no source, and had dev alone.
-        return trained, None if calibration is None else str(calibration.get("source", "dev"))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        weight, bias = float(recalibration["weight"]), float(recalibration["bias"])
+        scorer = Scorer(weight, bias, neighbourhood=trained.neighbourhood)
+        return scorer, str(recalibration["source"])
+    except (KeyError, TypeError, ValueError) as error:
         raise BadFile(f"{folder / SCORER} has a damaged calibration ({error!r}); restore it") from error

@@ -175,7 +175,10 @@ def _of_reliability(scorer: Mapping[str, Any]) -> Iterator[str]:
     if not found:
         yield "Not measured: p ranks pairs and is no probability, because the labelled pairs were chosen by a strategy."
         return
-    yield f"Checked on {found.get('source', 'dev')}."
+    if "recalibration" in scorer:
+        yield f"Fitted to labels of pairs that were drawn at random ({found.get('source', 'audit')})."
+    else:
+        yield "p ranks pairs and is no probability: it was not fitted to the labels by which it was checked here, on dev."
     if found.get("calibration_error") is not None:
         yield f"Expected calibration error {float(found['calibration_error']):.3g}."
     rows = [

@@ -31,7 +31,7 @@ class MatchingModel:
     """The model of a complete round of a run, or a copy of a model outside of its run.
 
     path: of the run, or of the copy. calibrated: the scorer whose p is a probability, None if w and b were not fitted
-    or checked on drawn pairs. thresholds: those that were chosen and stored with the model, by their rule, such as
+    to drawn pairs. thresholds: those that were chosen and stored with the model, by their rule, such as
     "precision=0.9". run, round: None for a copy, which has no labels, no task and no options of tables.
     """
 

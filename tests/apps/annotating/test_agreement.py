@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from al_ray.apps.annotating.agreement import alpha, disputed, label_counts, people, sheet_agreement
-from al_ray.metrics.agreement import krippendorff_alpha
+from al_ray.metrics.agreement import cohen_kappa, krippendorff_alpha
 from al_ray.oracles.page_log import PageAnswers
 
 
-def answers(rows: list[str]) -> PageAnswers:
-    """Answers of a, b, c to pairs: y, n, u, or - for none."""
+def answers(rows: list[str], drawn: int | None = None) -> PageAnswers:
+    """Answers of a, b, c to pairs: y, n, u, or - for none. drawn: how many pairs are drawn for two answers, or all."""
     words, page = {"y": "yes", "n": "no", "u": "unsure"}, PageAnswers()
     lines = [
         {"kind": "answer", "pair": f"r001-{row:05d}", "by": by, "label": words[word], "at": ""}
@@ -19,6 +19,8 @@ def answers(rows: list[str]) -> PageAnswers:
         for by, word in zip("abc", line, strict=False)
         if word != "-"
     ]
+    doubled = [f"r001-{row:05d}" for row in range(len(rows) if drawn is None else drawn)]
+    page.apply([{"kind": "overlap", "share": 1.0, "pairs": doubled, "number": 0}])
     page.apply({**line, "number": number} for number, line in enumerate(lines, 1))
     return page
 
@@ -56,10 +58,62 @@ def test_agreement_of_each_person_is_with_all_others():
     assert c.with_others.n == 3
 
 
+def confirmed(overlap: float, only_drawn: bool = False) -> PageAnswers:
+    """Answers of a and b, each wrong in 5% of 500 pairs, where each yes of a, and each drawn pair, has a second one."""
+    rng = np.random.default_rng(0)
+    truth, wrong = rng.random(500) < 0.15, rng.random((500, 2)) < 0.05
+    drawn = round(500 * overlap)
+    rows = [
+        "ny"[one] + ("ny"[two] if place < drawn or (one and not only_drawn) else "-")
+        for place, (one, two) in enumerate((truth[:, None] ^ wrong).tolist())
+    ]
+    return answers(rows, drawn)
+
+
+def test_second_answers_to_a_yes_alone_say_nothing_about_agreement():
+    found = sheet_agreement(confirmed(0.0), 0)
+    assert (found.n, found.share, found.fleiss, found.alpha) == (0, None, None, None)
+    a, b = people([confirmed(0.0)], 0)
+    assert (a.total, a.with_others.n, a.with_others.kappa, b.with_others.kappa) == (500, 0, None, None)
+    assert b.total == a.yes == found.first_yes
+    # Of the 75 matches 68 have two answers yes, of the other 425 pairs 1.
+    assert found.confirmed == b.yes
+    assert found.confirmed / found.first_yes == pytest.approx(69 / 92, abs=0.1)
+
+
+def test_second_answers_to_a_yes_change_no_agreement_of_drawn_pairs():
+    both, alone = confirmed(0.2), confirmed(0.2, only_drawn=True)
+    found, expected = sheet_agreement(both, 0), sheet_agreement(alone, 0)
+    assert found.n == 100
+    assert (found.share, found.fleiss, found.alpha) == (expected.share, expected.fleiss, expected.alpha)
+    assert found.first_yes > expected.first_yes
+    assert [one.with_others for one in people([both], 0)] == [one.with_others for one in people([alone], 0)]
+
+
 def test_few_pairs_or_one_label_say_nothing():
     assert alpha(np.array([[2, 0, 0]] * 30), np.random.default_rng(0)) is None
     assert alpha(np.array([[1, 1, 0]] * 9), np.random.default_rng(0)) is None
     assert sheet_agreement(answers(["y", "n"]), 0).n == 0
+
+
+def test_the_interval_of_alpha_has_a_width_where_all_agree():
+    few, many = (
+        alpha(np.array([[2, 0, 0]] * (8 * size) + [[0, 2, 0]] * (2 * size)), np.random.default_rng(0))
+        for size in (1, 50)
+    )
+    assert few is not None
+    assert many is not None
+    assert (few.value, few.high) == (1, 1)
+    assert few.low < 0.8 < many.low < 1
+
+
+def test_the_interval_of_alpha_is_about_that_of_kappa_of_two_people():
+    table, rng = np.array([[80, 6], [6, 28]]), np.random.default_rng(0)
+    counts = np.repeat([[2, 0], [1, 1], [0, 2]], [80, 12, 28], axis=0)
+    found, kappa = alpha(counts, rng), cohen_kappa(table, rng).kappa
+    assert found is not None
+    assert kappa is not None
+    assert (found.value, found.low, found.high) == pytest.approx((kappa.value, kappa.low, kappa.high), abs=0.015)
 
 
 def test_alpha_is_that_of_the_published_example():

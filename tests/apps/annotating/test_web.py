@@ -188,6 +188,7 @@ def test_overlap_asks_pairs_twice_and_a_dispute_is_unsure_until_it_is_settled(ru
         assert "Settled by <bdi>bob</bdi>: <b>yes</b>" in bob.page
         figures = bob.open("/progress").text
         assert "<td>3</td><td>0%</td>" in figures
+        assert "<td>0% of 3</td></tr>" in figures
     assert sorted(labels_read(run)) == [YES] * 4 + [UNSURE] * 2
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from al_ray.apps.matching.drift.text_values import (
 )
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.core.labels import NO, YES, latest_labels
 from al_ray.core.rng import generator
-from al_ray.core.scorer import Floats
+from al_ray.core.scorer import Floats, refit
 from al_ray.core.task import Split, Task, strings_at
 from al_ray.core.vectors import Vectors
+from al_ray.storage.pair_cosines import FIT, read_cosines
 
 VOCABULARY = 100_000
 """Training texts of a side whose words count as known, at most: a random sample of more would take long to read."""
@@ -116,8 +119,7 @@ def measure_drift(pool: ShardedPool, model: MatchingModel, split: Split) -> Drif
     now = sample_new(pool, model.model, split, seed)
 
     training, texts = _vectors(before), _texts(before)
-    assert model.model.scorer is not None
-    distances, matches = distance_within(training, model.model.scorer.boundary)
+    distances, matches = distance_within(training, cosine_of_matches(model))
     values = (
         _values(before, model, distances, unknown_in_training(texts, known, matches)),
         _values(now, model, distance_to(training, _vectors(now)), unknown_shares(_texts(now), known)),
@@ -127,6 +129,28 @@ def measure_drift(pool: ShardedPool, model: MatchingModel, split: Split) -> Drif
     unlike = float(np.quantile(limits, UNLIKE)) if len(limits) else float("inf")
     samples = {"training": [len(one.texts) for one in before], "now": [len(one.texts) for one in now]}
     return Drift(tuple(figures), samples, training, unlike)
+
+
+def cosine_of_matches(model: MatchingModel) -> float:
+    """Return the lowest cosine of training texts that count as matches; infinite, so that none do, if it is unknown.
+
+    It is the boundary of the model. With a neighbourhood that is no cosine: then it is the boundary of a scorer that is
+    fitted to the cosines of the same labelled pairs. An infinite boundary tells no matches from other pairs.
+    """
+    scorer = model.model.scorer
+    assert scorer is not None
+    if scorer.neighbourhood:
+        assert model.run is not None
+        assert model.round is not None
+        space, ledger = model.task.split("train").space, model.run.ledger
+        labelled = ledger.corrected(ledger.labelled(model.round))
+        pairs, cosines = read_cosines(model.run.round(model.round) / FIT)
+        labels = latest_labels(space.keys(labelled.pairs), labelled.labels, space.keys(pairs))
+        decided = (labels == YES) | (labels == NO)
+        if not decided.any():
+            return inf
+        scorer = refit(cosines[decided], labels[decided])
+    return scorer.boundary if isfinite(scorer.boundary) else inf
 
 
 def drift_lines(record: dict[str, Any]) -> Iterator[str]:
