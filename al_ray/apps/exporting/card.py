@@ -178,7 +178,7 @@ def _of_reliability(scorer: Mapping[str, Any]) -> Iterator[str]:
     if "recalibration" in scorer:
         yield f"Fitted to labels of pairs that were drawn at random ({found.get('source', 'audit')})."
     else:
-        yield "p ranks pairs and is no probability: it was not fitted to the labels by which it was checked here, on dev."
+        yield "p ranks pairs and is no probability: it was not fitted to the labels of dev by which it is checked."
     if found.get("calibration_error") is not None:
         yield f"Expected calibration error {float(found['calibration_error']):.3g}."
     rows = [

@@ -70,7 +70,7 @@ def test_a_card_has_the_figures_of_the_run_and_metadata_of_the_hub(run, tmp_path
         "- 95% bootstrap interval over queries: 35.0% to 47.0%.",
         "| precision=0.9 | 0.812500 | 80.0% (70.0% to 90.0%) | 25.0% | dev |",
         "| precision=0.99 | none reaches it | not known | not known | dev |",
-        "p ranks pairs and is no probability: it was not fitted to the labels by which it was checked here, on dev.",
+        "p ranks pairs and is no probability: it was not fitted to the labels of dev by which it is checked.",
         "Expected calibration error 0.0123.",
         "| 0.5 to 1 | 20 | 0.75 | 80.0% (70.0% to 90.0%) |",
         "- A text is read up to 24 tokens.",
