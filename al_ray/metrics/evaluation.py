@@ -128,7 +128,8 @@ def evaluate_counts(
 class Comparison:
     """The AP of one scorer minus that of another, on the same pairs, with paired 95% bootstrap intervals.
 
-    over_samples: over the sampled pairs; of width 0 if every pair was counted. over_queries: over the queries.
+    over_samples: over the sampled pairs; of width 0 if every pair was counted. over_queries: over the queries; None if
+    fewer than FEWEST_QUERIES have a positive.
     """
 
     split: str
