@@ -99,7 +99,7 @@ def test_labels_that_have_nothing_to_do_with_the_scores_change_nothing(matches):
 def test_a_draw_without_a_match_has_no_gain_in_it():
     pairs = drawn(10, 1.0)
     ranking = neighbourhood_choice._Ranking(pairs.cosines, pairs.labels)
-    assert ranking.average_precisions(1.0 - pairs.labels[None]).tolist() == [0.0]
+    assert ranking.average_precisions((1.0 - pairs.labels[None]).astype(np.float64)).tolist() == [0.0]
 
 
 def first_of(pairs: BatchScores, count: int) -> BatchScores:
