@@ -31,8 +31,8 @@ class StopConfig:
     gain: Annotated[float | Lifted | None, Between(0.001, 1)] = None
     """End after a round that changed average precision by less than this (0.02: 2 points), up or down, compared with
     the round before: when the 95% interval of the change, by a bootstrap over queries of the same split as for
-    patience, lies between -gain and gain. A small split has wide intervals, and they do not tell of the sampling of
-    pairs. none lifts an earlier limit."""
+    patience, lies between -gain and gain. Without 10 queries that have a match there is no interval, and the run goes
+    on. The interval does not tell of the sampling of pairs. none lifts an earlier limit."""
     match_share: Annotated[float | Lifted | None, Between(0.0001, 1)] = None
     """End after a round whose labels are matches less often than this (0.02: 1 in 50): when the 95% interval of their
     share lies below it, and the models of this round and of the one before agree on 95% of the labelled pairs or more.

@@ -10,7 +10,7 @@ excess variance of the product (Owen, 2007). A positive lies inside one componen
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import factorial
 
@@ -25,6 +25,7 @@ from al_ray.core.task import Split
 from al_ray.metrics.average_precision import Counts, Estimate, average_precision, counts_above
 
 REPLICATES = 200
+FEWEST_QUERIES = 10  # With a positive. Of fewer, the 95% intervals are too narrow: they hold in 0 to 90% of cases.
 GRID = 256  # Maximum number of thresholds of a replicate, evenly spaced in recall.
 BLOCK = 2**16  # Pairs weighted at a time; bounds memory.
 CACHED = 2**18  # Queries whose weights stay in memory: 50 MiB a process.
@@ -69,6 +70,10 @@ class QueryBootstrap:
     symmetric: bool
     thresholds: Floats
     seed: int = 0
+
+    def count_queries(self, positives: Pairs) -> int:
+        """Return how many queries have one of these (n, 2) positives."""
+        return len(np.unique(self.query_of[positives[:, 0]]))
 
     @property
     def zero_counts(self) -> Floats:
@@ -140,20 +145,27 @@ def _hashed(queries: int, seed: int) -> _Hashed:
 
 @dataclass(frozen=True)
 class Replicates:
-    """AP, `value`, and its (r,) bootstrap replicates, `values`; NaN for a replicate without a positive."""
+    """AP, `value`, and its (r,) bootstrap replicates, `values`; NaN for a replicate without a positive.
+
+    queries: how many queries have a positive; None for replicates over sampled pairs.
+    """
 
     value: float
     values: Floats
+    queries: int | None = None
 
     def __sub__(self, other: "Replicates") -> "Replicates":
-        """Return the difference of two scorers, replicate by replicate."""
-        return Replicates(self.value - other.value, self.values - other.values)
+        """Return the difference of two scorers of the same pairs, replicate by replicate."""
+        return replace(self, value=self.value - other.value, values=self.values - other.values)
 
     @cached_property
     def interval(self) -> Estimate | None:
-        """95% percentile interval, widened to include the value; None if no replicate has a positive."""
+        """95% percentile interval, widened to include the value; None if fewer than FEWEST_QUERIES have a positive.
+
+        None too if no replicate has one.
+        """
         finite = self.values[np.isfinite(self.values)]
-        if not len(finite):
+        if not len(finite) or (self.queries is not None and self.queries < FEWEST_QUERIES):
             return None
         low, high = (float(end) for end in np.quantile(finite, (0.025, 0.975)))
         return Estimate(self.value, min(self.value, low), max(self.value, high))

@@ -10,7 +10,7 @@ PoolEvaluator (cluster/pool) takes this path over shards, and evaluate_on_sample
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -191,7 +191,8 @@ def build_evaluation(
     false = request.bootstrap.zero_counts
     for weight, counted in zip(weights, negatives, strict=True):
         false = false + weight * counted.replicates
-    over_queries = make_replicates(counts, weights, true, false)
+    queries = request.bootstrap.count_queries(split.positives)
+    over_queries = replace(make_replicates(counts, weights, true, false), queries=queries)
     over_samples = _over_samples(counts, strata, negatives)
     return evaluate_counts(split.name, counts, strata, summed, rng, over_queries, over_samples)
 

@@ -128,7 +128,9 @@ def evaluate_counts(
 class Comparison:
     """The AP of one scorer minus that of another, on the same pairs, with paired 95% bootstrap intervals.
 
-    over_samples: over the sampled pairs; of width 0 if every pair was counted. over_queries: over the queries.
+    over_samples: over the sampled pairs; of width 0 if every pair was counted. over_queries: over the queries; None if
+    fewer than FEWEST_QUERIES have a positive. over_samples is narrower than a 95% interval, because it resamples only
+    the sampled pairs, and not those above all of them. warnings: of the two evaluations.
     """
 
     split: str
@@ -136,6 +138,7 @@ class Comparison:
     over_samples: Estimate
     over_queries: Estimate | None
     exact: bool
+    warnings: tuple[tuple[str, ...], tuple[str, ...]]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the content of evaluation-SPLIT-against-NAME.json."""
@@ -144,6 +147,7 @@ class Comparison:
             "exact": self.exact,
             "average_precision_difference": self.over_samples.as_dict(),
             "average_precision_difference_over_questions": _dict(self.over_queries),
+            "warnings": [list(warnings) for warnings in self.warnings],
         }
 
 
@@ -159,6 +163,7 @@ def compare(one: Evaluation, other: Evaluation) -> Comparison:
         over_samples=over_samples or Estimate(value, value, value),
         over_queries=queries.interval if queries else None,
         exact=one.exact and other.exact,
+        warnings=(tuple(one.warnings), tuple(other.warnings)),
     )
 
 

@@ -16,6 +16,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats, Labels
 
 CHOICES = (0.0, 0.25, 0.5, 0.75, 1.0)
+FEWEST_TEXTS = 10  # Left texts with a match. Of fewer, the interval of a gain is too narrow.
 REPLICATES = 1000
 AT_ONCE = 2**22  # Weights of pairs in memory at a time.
 
@@ -54,10 +55,10 @@ class BatchScores:
 def compare_choices(pairs: BatchScores, current: float, rng: np.random.Generator) -> list[Choice]:
     """Compare the CHOICES with the current number, which is not among the results.
 
-    None without a match and a non-match.
+    None without a non-match, or if fewer than FEWEST_TEXTS left texts have a match.
     """
     labels = pairs.labels
-    if labels.all() or not labels.any():
+    if labels.all() or len(np.unique(pairs.left[labels == 1])) < FEWEST_TEXTS:
         return []
     texts, places = np.unique(pairs.left, return_inverse=True)
     numbers = [choice for choice in CHOICES if choice != current]
@@ -71,7 +72,7 @@ def compare_choices(pairs: BatchScores, current: float, rng: np.random.Generator
     base, found = float(plain.average_precisions(once)[0]), list[Choice]()
     for neighbourhood, ranking, of_ranking in zip(numbers, others, replicates[1:], strict=True):
         value = float(ranking.average_precisions(once)[0])
-        low, high = np.nanpercentile(of_ranking - replicates[0], [2.5, 97.5]).tolist()
+        low, high = np.percentile(of_ranking - replicates[0], [2.5, 97.5]).tolist()
         found.append(Choice(neighbourhood, value, value - base, low, high))
     return found
 
@@ -90,13 +91,12 @@ class _Ranking:
         self.positive = labels[self.order] == 1
 
     def average_precisions(self, weights: Floats) -> Floats:
-        """(r, n) how often each pair counts -> (r,) average precision; NaN where no match counts."""
+        """(r, n) how often each pair counts -> (r,) average precision; 0 where no match counts."""
         ranked = weights[:, self.order]
         of_matches = ranked * self.positive
         precision = np.cumsum(of_matches, axis=1) / np.maximum(np.cumsum(ranked, axis=1), 1)
-        sums = of_matches.sum(axis=1)
-        with np.errstate(invalid="ignore"):
-            return (precision * of_matches).sum(axis=1) / sums
+        # A draw without a match tells nothing: no number has a gain in it.
+        return (precision * of_matches).sum(axis=1) / np.maximum(of_matches.sum(axis=1), 1)
 
 
 def _resampled(texts: int, places: Rows, rng: np.random.Generator) -> Iterator[Floats]:

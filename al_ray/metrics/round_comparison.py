@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.core.pairs import Keys
+from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats, Labels
 from al_ray.metrics.average_precision import average_precision, count_scores
 
@@ -16,6 +17,8 @@ AGREEMENT, PREQUENTIAL, GAIN = "agreement", "prequential_average_precision", "av
 INTERVAL = "average_precision_interval"
 MOST_DROP, FEWEST_POSITIVES = 0.1, 10
 """A larger fall of a figure from one round to the next is a warning; AP of fewer positives is not compared."""
+
+ORDERS = 400  # Random orders that AP is compared with.
 
 
 def look_up(keys: Keys, known: Keys, cosines: Floats) -> Floats:
@@ -49,12 +52,22 @@ def prequential_average_precision(cosines: Floats, labels: Labels) -> float | No
     return average_precision(count_scores(scores[positive], [scores[~positive]]), np.ones(1))
 
 
+def random_order(pairs: int, matches: int) -> float:
+    """Return the 95% quantile of AP of n pairs in a random order, by ORDERS orders that do not change."""
+    rng = generator(0, "random-order", pairs)
+    found = np.arange(1, matches + 1)
+    values = [
+        (found / np.sort(rng.choice(pairs, matches, replace=False, shuffle=False) + 1)).mean() for _ in range(ORDERS)
+    ]
+    return float(np.quantile(values, 0.95))
+
+
 def drop_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return warnings of a figure that fell by more than MOST_DROP since the round before; none if AP was measured.
 
     Prequential AP also falls when the pairs become harder or fewer of them match, as they do under uncertainty
-    sampling: it is a warning only where the order of the pairs is no better than a random one, whose AP is the share
-    of matches. before, now: lines of metrics.jsonl, of which the first may lack the figures.
+    sampling: it is a warning only where it is at most `random_order`. before, now: lines of metrics.jsonl, of
+    which the first may lack the figures.
     """
     if now["average_precision"] is not None:
         return []
@@ -63,13 +76,14 @@ def drop_warnings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str
         for name in (AGREEMENT, PREQUENTIAL)
         if None not in (before.get(name), now[name]) and before[name] - now[name] > MOST_DROP
     ]
-    chance = now["batch_positives"] / max(1, now["labels"] - before["labels"])
-    few = min(before["batch_positives"], now["batch_positives"]) < FEWEST_POSITIVES
-    if PREQUENTIAL in fell and (few or now[PREQUENTIAL] > chance):
-        fell.remove(PREQUENTIAL)
+    if PREQUENTIAL in fell:
+        decided = now["labels"] - before["labels"] - now["batch_unsure"]
+        few = min(before["batch_positives"], now["batch_positives"]) < FEWEST_POSITIVES
+        if few or now[PREQUENTIAL] > random_order(decided, now["batch_positives"]):
+            fell.remove(PREQUENTIAL)
     words = {
         AGREEMENT: "the models of this round and of the one before agree on fewer of the labelled pairs",
-        PREQUENTIAL: "the model before did not rank the pairs labelled in this round better than a random order; AP",
+        PREQUENTIAL: "the model before ranked the pairs labelled in this round no better than a random order could; AP",
     }
     return [
         f"{words[name]}: {100 * now[name]:.1f}% after {100 * before[name]:.1f}%; more labels may have made the model "

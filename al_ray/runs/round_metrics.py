@@ -81,8 +81,9 @@ def content_of(evaluation: Evaluation) -> dict[str, Any]:
 def gain_over(before: Mapping[str, Any], evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
     """Return AP of the main split less that of the round before, with its 95% interval by a paired bootstrap.
 
-    before: the evaluations of that round, as record.json has them. None if either was not evaluated, or if an earlier
-    version has written no replicates. The interval is over queries, and does not cover the sampling of pairs.
+    before: the evaluations of that round, as record.json has them. None if either was not evaluated, if fewer than
+    FEWEST_QUERIES have a match, or if an earlier version has written no replicates. The interval is over queries, and
+    does not cover the sampling of pairs.
     """
     split = main_split(evaluations)
     one = None if split is None else evaluations[split].over_queries
@@ -97,7 +98,8 @@ def gain_over(before: Mapping[str, Any], evaluations: Mapping[str, Evaluation]) 
 def headline(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
     """Return the metrics of dev if it was evaluated, else of the first split, else nulls.
 
-    The interval of AP is over queries, and does not cover the sampling of pairs.
+    The interval of AP is over queries, and does not cover the sampling of pairs. It is null if few queries have a
+    match.
     """
     split = main_split(evaluations)
     if split is None:

@@ -147,12 +147,15 @@ def neighbourhoods(folder: RunFolder) -> list[float]:
 
 @pytest.mark.slow
 def test_auto_keeps_its_number_unless_another_ranks_the_batch_better_for_certain(local_ray, asked, tmp_path):
-    auto = replace(asked, scoring=ScoringConfig("auto"), first_batch=60)
+    auto = replace(asked, scoring=ScoringConfig("auto"), first_batch=150)
     one, two = (run(auto, replace(CPUS, shards=shards), tmp_path / str(shards)) for shards in (1, 2))
     chosen = [0.0]
-    for number in (1, 2):
+    for number, line in enumerate(one.metrics(), start=1):
         found = json.loads((one.round(number) / "neighbourhood.json").read_text())["choices"]
-        assert [choice["neighbourhood"] for choice in found] == [a for a in CHOICES if a != chosen[-1]]
+        # The second batch has few matches: nothing is compared.
+        assert line["batch_positives"] >= 20 if number == 1 else line["batch_positives"] < 10
+        others = [a for a in CHOICES if a != chosen[-1]]
+        assert [choice["neighbourhood"] for choice in found] == (others if number == 1 else [])
         chosen.append(best_choice([Choice(**choice) for choice in found], chosen[-1]))
     assert neighbourhoods(one) == neighbourhoods(two) == chosen[1:]
 

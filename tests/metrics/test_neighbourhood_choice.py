@@ -41,10 +41,10 @@ def test_average_precision_is_that_of_the_scores_with_each_choice(current):
 
 
 def test_equal_scores_count_as_if_the_match_came_last():
-    cosines, labels = np.array([0.5, 0.5, 0.2]), np.array([1, 0, 1], dtype=np.uint8)
-    first = compare_choices(BatchScores(cosines, np.zeros(3), np.arange(3), labels), 0.0, generator(0, *RNG))[0]
-    # Non-match, match, match: (1/2 + 2/3) / 2.
-    assert first.average_precision == pytest.approx(7 / 12)
+    cosines, labels = np.repeat([0.5, 0.2], [2, 9]), np.array([1, 0] + 9 * [1], dtype=np.uint8)
+    first = compare_choices(BatchScores(cosines, np.zeros(11), np.arange(11), labels), 0.0, generator(0, *RNG))[0]
+    # A non-match, then ten matches: (1/2 + 2/3 + ... + 10/11) / 10.
+    assert first.average_precision == pytest.approx(np.mean([k / (k + 1) for k in range(1, 11)]))
 
 
 def test_what_moves_all_pairs_of_a_text_is_subtracted_and_else_nothing():
@@ -77,9 +77,29 @@ def test_few_or_equal_labels_choose_nothing():
     for labels in (0 * pairs.labels, 1 + 0 * pairs.labels):
         assert compare_choices(replace(pairs, labels=labels), 0.0, generator(0, *RNG)) == []
     assert compare_choices(first_of(pairs, 0), 0.0, generator(0, *RNG)) == []
-    # Of one match some draws have none.
-    one = replace(first_of(pairs, 11), labels=np.eye(11, dtype=np.uint8)[0])
-    assert all(np.isfinite([choice.low, choice.high]).all() for choice in compare_choices(one, 0.0, generator(0, *RNG)))
+    # Nine left texts with a match are too few, and ten are enough.
+    assert choose(drawn(9, 1.0), 0.0) == 0
+    assert compare_choices(drawn(9, 1.0), 0.0, generator(0, *RNG)) == []
+    assert compare_choices(drawn(10, 1.0), 0.0, generator(0, *RNG)) != []
+
+
+@pytest.mark.parametrize("matches", [1, 2, 3, 5, 12])
+def test_labels_that_have_nothing_to_do_with_the_scores_change_nothing(matches):
+    changed = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        means, left = rng.uniform(0.5, 0.8, 40), rng.integers(0, 40, 60)
+        labels = np.zeros(60, dtype=np.uint8)
+        labels[rng.choice(60, matches, replace=False)] = 1
+        pairs = BatchScores(rng.normal(0.7, 0.05, 60), means[left], left, labels)
+        changed += best_choice(compare_choices(pairs, 0.0, generator(seed, *RNG)), 0.0) != 0
+    assert changed <= 10
+
+
+def test_a_draw_without_a_match_has_no_gain_in_it():
+    pairs = drawn(10, 1.0)
+    ranking = neighbourhood_choice._Ranking(pairs.cosines, pairs.labels)
+    assert ranking.average_precisions((1.0 - pairs.labels[None]).astype(np.float64)).tolist() == [0.0]
 
 
 def first_of(pairs: BatchScores, count: int) -> BatchScores:

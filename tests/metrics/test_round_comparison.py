@@ -12,6 +12,7 @@ from al_ray.metrics.round_comparison import (
     drop_warnings,
     look_up,
     prequential_average_precision,
+    random_order,
 )
 
 NAN = float("nan")
@@ -45,7 +46,7 @@ def test_prequential_ap_ranks_the_new_labels_by_the_model_that_did_not_know_them
 def line(agreement: float | None, prequential: float | None, positives: int = 10, **changes) -> dict[str, Any]:
     """Of a second round of 20 labels after a first of 20."""
     figures = {AGREEMENT: agreement, PREQUENTIAL: prequential, "batch_positives": positives, "average_precision": None}
-    return {**figures, "labels": 40, **changes}
+    return {**figures, "labels": 40, "batch_unsure": 0, **changes}
 
 
 def first(agreement: float | None, prequential: float | None, positives: int = 10) -> dict[str, Any]:
@@ -55,10 +56,8 @@ def first(agreement: float | None, prequential: float | None, positives: int = 1
 def test_a_large_fall_is_a_warning():
     (warning,) = drop_warnings(first(0.95, 0.7), line(0.80, 0.65))
     assert "agree on fewer of the labelled pairs: 80.0% after 95.0%; more labels may have made" in warning
-    # Half of the pairs match: in a random order their AP would be 50%.
-    (warning,) = drop_warnings(first(0.95, 0.7), line(0.95, 0.5))
-    assert "better than a random order; AP: 50.0% after 70.0%" in warning
-    assert drop_warnings(first(0.95, 0.7), line(0.95, 0.51)) == []
+    (warning,) = drop_warnings(first(0.95, 0.9), line(0.95, 0.5))
+    assert "no better than a random order could; AP: 50.0% after 90.0%" in warning
     assert len(drop_warnings(first(0.9, 0.9), line(0.5, 0.4))) == 2
     assert drop_warnings(first(0.9, 0.9), line(1.0, 0.85)) == []
     # Nothing to compare with: no figure, the line of an older run, or an AP of few positives.
@@ -67,3 +66,23 @@ def test_a_large_fall_is_a_warning():
     assert drop_warnings(first(None, 0.9, 9), line(None, 0.4)) == []
     # AP over all pairs was measured, which says more.
     assert drop_warnings(first(0.9, 0.9), line(0.5, 0.4, average_precision=0.6)) == []
+
+
+def test_a_random_order_is_a_warning_and_a_better_one_is_not():
+    rng = np.random.default_rng(1)
+    # Of 144 pairs 22 match. AP of a random order is on average q + (1 - q) H / 144 with q = 21 / 143, H = 1 + 1/2 + ...
+    # + 1/144: 18.0%, although only 15.3% match.
+    orders = [
+        prequential_average_precision(rng.permutation(np.arange(144.0)), (np.arange(144) < 22).astype(np.uint8))
+        for _ in range(1000)
+    ]
+    values = [value for value in orders if value is not None]
+    q, harmonic = 21 / 143, (1 / np.arange(1, 145)).sum()
+    assert np.mean(values) == pytest.approx(q + (1 - q) * harmonic / 144, abs=0.004)
+    batch = {"labels": 164, "positives": 22}
+    warned = [drop_warnings(first(None, 0.9, 22), line(None, value, **batch)) != [] for value in values]
+    assert 0.92 <= np.mean(warned) <= 0.98
+    assert drop_warnings(first(None, 0.9, 22), line(None, 0.5, **batch)) == []
+    # Unsure pairs are not in the order: of 22 pairs all match, so no order is better than another.
+    assert random_order(22, 22) == 1.0
+    assert drop_warnings(first(None, 1.0, 22), line(None, 0.8, **batch, batch_unsure=122)) != []
