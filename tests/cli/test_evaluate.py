@@ -203,10 +203,12 @@ def test_two_runs_are_compared_on_the_same_pairs(trained, tmp_path, capsys):
 
 
 def test_runs_of_different_tasks_are_not_compared(trained, make_task, tmp_path):
-    write_task(make_task(False), tmp_path / "task", {})
+    other = make_task(False)
+    write_task(other, tmp_path / "task", {})
     shutil.copytree(trained, tmp_path / "other")
     config = json.loads((tmp_path / "other" / "config.json").read_text())
-    write_json(tmp_path / "other" / "config.json", {**config, "task": str(tmp_path / "task")})
+    config |= {"task": str(tmp_path / "task"), "task_digest": other.digest}
+    write_json(tmp_path / "other" / "config.json", config)
     with pytest.raises(BadOption, match="runs of different tasks"):
         compare_runs(Options(run=trained), trained, tmp_path / "other")
 
