@@ -174,13 +174,15 @@ def concat(
         with session(job.cluster, job.cluster.shards):
             stated = evaluate_on_labelled_pairs(trained, SPLIT) if heuristic else {}
             less = compare_with_run(trained, base, folder, number, SPLIT)
-        ends = less.over_queries or less.over_samples
+        # All pairs were counted, but too few queries have a match for an interval.
+        ends = less.over_queries or (None if less.exact else less.over_samples)
+        difference = None if ends is None else Estimate(less.difference, ends.low, ends.high).as_dict()
         figures = {figure: evaluation[figure] for figure in ("precision_at_recall_20", "average_precision")}
-        return {**figures, "heuristic": stated, "less": Estimate(less.difference, ends.low, ends.high).as_dict()}
+        return {**figures, "heuristic": stated, "less": difference}
 
     result = job.cached(f"concat-{name}{'-heuristic' if heuristic else ''}", made_from, compute)
     precision, average = Estimate(**result["precision_at_recall_20"]), Estimate(**result["average_precision"])
-    less = Estimate(**result["less"])
+    less = None if result["less"] is None else Estimate(**result["less"])
     return ModelResult(short(config.encoder), strategy, seed, precision, average, result["heuristic"], less)
 
 
