@@ -39,7 +39,7 @@ def page(folder) -> tuple[Annotator, Person]:
 def test_answers_of_the_page_are_imported_from_the_folder(suggested, task, tmp_path):
     folder, pairs = suggested
     write_task(task, tmp_path / "task", {})
-    with pytest.raises(BadFile, match="holds no label that"):
+    with pytest.raises(BadFile, match="holds no label; there is nothing to import"):
         import_labels(tmp_path / "run", folder, task=tmp_path / "task")
     annotator, ann = page(folder)
     assert ann.code == "s00001"
