@@ -232,7 +232,8 @@ def _read_side(folder: StoragePath, side: str) -> Corpus:
     table = read_parquet(path, cure=cure_of(path))
     try:
         lengths = np.stack([column.to_numpy() for column in table.columns], axis=1).astype(np.int64, casting="safe")
-    except (TypeError, ValueError) as error:
+    except (IndexError, TypeError, ValueError) as error:
+        # IndexError: words of an empty dictionary.
         raise BadFile(f"{path} holds other columns than lengths; {cure_of(path)}") from error
     fields = Fields(tuple(table.column_names), lengths)
     if not np.array_equal(fields.text_lengths, as_strings(corpus.texts).lengths()) or (lengths < 0).any():

@@ -249,7 +249,12 @@ def test_a_folder_of_an_earlier_version_gets_the_fields_and_keeps_all_else(tmp_p
 
 
 @pytest.mark.parametrize(
-    "columns", [{"title": [1, 1, 1]}, {"title": [3, 1]}, {"a": [-1, 1, 1]}, {"a": ["x", "y", "z"]}, {"a": [3, 1, None]}]
+    "columns",
+    [
+        *({"title": [1, 1, 1]}, {"title": [3, 1]}, {"a": [-1, 1, 1]}, {"a": ["x", "y", "z"]}, {"a": [3, 1, None]}),
+        # Found by fuzzing: nulls of a dictionary without words.
+        {"a": pa.nulls(3, pa.string()).dictionary_encode()},
+    ],
 )
 def test_fields_that_do_not_fit_the_texts_are_refused(tmp_path, columns):
     write_task(two_sided(left=("a b", "c", "d")), tmp_path / "t", {})

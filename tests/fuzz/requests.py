@@ -101,6 +101,8 @@ def _ask(client: TestClient, folder: Path) -> list[int]:
             content = _body(request, client)
             headers = {name: str(value) for name, value in request["headers"].items()}
             made = client.build_request(str(request["method"]), str(request["path"]), headers=headers, content=content)
+            if made.url.scheme not in ("http", "https"):
+                raise httpx2.InvalidURL(f"{made.url} is of no web server")
         except UNSENT as error:
             refused = f"{path} is no request ({error!r})"
             continue
