@@ -20,8 +20,13 @@ class BoundedParquet:
 
     def __init__(self, file: Any) -> None:
         """file: open for reading bytes. Page checksums are verified where the file has some."""
-        self.parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        self.metadata, self.schema = self.parquet.metadata, self.parquet.schema_arrow
+        try:
+            self.parquet = pq.ParquetFile(file, page_checksum_verification=True)
+            self.metadata, self.schema = self.parquet.metadata, self.parquet.schema_arrow
+        except UnicodeDecodeError as error:
+            raise pa.ArrowInvalid(f"a name in it is not UTF-8 ({error})") from error
+        if self.metadata.num_rows < 0:
+            raise pa.ArrowInvalid(f"it states {self.metadata.num_rows:,} rows")
         self.most = max(LEAST, RATIO * file.seek(0, 2))
         sizes = [max(VALUE * chunk.num_values, chunk.total_uncompressed_size) for chunk in self._chunks()]
         self._refuse(max(sum(sizes), VALUE * self.metadata.num_rows))

@@ -74,8 +74,19 @@ def long_task(path: Path) -> bytes:
 
 
 # Inputs that once raised something else, or whose errors named no file: reader, file, content, and what is said now.
+def raw_answer_of_an_object(path: Path) -> bytes:
+    return json.dumps({**json.loads(path.read_bytes()), "answers": [{}]}).encode()
+
+
+def long_table(path: Path) -> bytes:
+    content = json.loads(path.read_bytes())
+    return json.dumps({**content, "snapshot": content["snapshot"] | {"table": "x" * 300}}).encode()
+
+
 FOUND: list[tuple[str, str, Any, str]] = [
     ("grid", "fz-grid/sittings.json", b"3", "sittings.json holds no list of sessions"),
+    ("run", "fz-run/llm/00001.json", raw_answer_of_an_object, "00001.json is not a raw answer"),
+    ("store", "fz-store/store.json", long_table, "cannot be read (File name too long)"),
     ("grid", "fz-grid/sittings.json", b"[3]", "sittings.json: GridSession is 3"),
     (
         "run",

@@ -128,3 +128,11 @@ def test_an_array_that_is_said_to_be_huge_is_refused_before_memory_is_taken(tmp_
         np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": (10**13,)})
     with limits(), pytest.raises(ValueError, match="mmap"):
         load_array(path)
+
+
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"abcdef": [1]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"abcdef", b"\xffbcdef"))
+    with pytest.raises(BadFile, match="not UTF-8"):
+        read_parquet(path)

@@ -23,6 +23,10 @@ OTHERS = ("/model", "/metrics")
 RETRY_AFTER = "1"
 
 
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
+"""Methods that are counted by name: a client may send any word, and each would be a count of its own."""
+
+
 class Metrics:
     """Counts of requests of this process, for Prometheus."""
 
@@ -61,7 +65,8 @@ class Gate:
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.metrics.requests.labels(scope["method"], shown, message["status"]).inc()
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                self.metrics.requests.labels(method, shown, message["status"]).inc()
                 self.metrics.seconds.labels(shown).observe(perf_counter() - began)
             await send(message)
 

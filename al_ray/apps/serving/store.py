@@ -151,8 +151,8 @@ def read_store(folder: Path) -> StoreContent:
     source, snapshot = _about(folder)
     try:
         content = (folder / snapshot.table).read_bytes()
-    except FileNotFoundError:
-        # A newer table has replaced it in between.
+    except OSError:
+        # A newer table has replaced it in between, or it cannot be read.
         source, snapshot = _about(folder)
         content = _bytes(folder / snapshot.table)
     if hashlib.sha256(content).hexdigest() != snapshot.digest:

@@ -79,5 +79,5 @@ class AnswerStore:
             answers = [None if one is None else (str(one[0]), float(one[1])) for one in content["answers"]]
             raw = RawAnswer(**{**content, "answers": answers, "cost": float(content["cost"])})
             self._take(raw)
-        except (TypeError, ValueError, IndexError) as error:
+        except (TypeError, ValueError, LookupError) as error:
             raise BadFile(f"{path} is not a raw answer; restore it, or remove it to buy its answers again") from error

@@ -271,6 +271,8 @@ def test_404_and_405(client):
 def test_state_and_figures(client, service):
     client.post("/match", json={"texts": "why"})
     client.post("/match", json={})
+    for method in ("BREW", "\ud800"):
+        client.request(method, "/match")
     assert client.get("/ready").json() == {"status": "ready"}
     model = client.get("/model").json()
     assert (model["texts"], model["search"], model["calibrated"]) == (3, {"kind": "exact"}, False)
@@ -279,9 +281,10 @@ def test_state_and_figures(client, service):
     for line in (
         'al_ray_requests_total{code="200",method="POST",path="/match"} 1.0',
         'al_ray_requests_total{code="400",method="POST",path="/match"} 1.0',
+        'al_ray_requests_total{code="405",method="other",path="/match"} 2.0',
         "al_ray_known_texts 3.0",
         "al_ray_sequence 0.0",
-        'al_ray_request_seconds_count{path="/match"} 2.0',
+        'al_ray_request_seconds_count{path="/match"} 4.0',
     ):
         assert line in page.text
 
