@@ -95,7 +95,7 @@ def _ask(client: TestClient, folder: Path) -> list[int]:
     """Send the requests that differ from the sound ones, or all of them if none does."""
     codes, refused, sound, cookies = list[int](), "", _sound(folder), dict(client.cookies)
     paths = sorted(folder.glob("*.json"))
-    for path in [path for path in paths if path.read_bytes() != sound[path.name]] or paths:
+    for path in [path for path in paths if path.read_bytes() != sound.get(path.name)] or paths:
         try:
             request = json.loads(path.read_bytes())
             content = _body(request, client)
