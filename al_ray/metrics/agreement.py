@@ -13,6 +13,8 @@ from al_ray.metrics.average_precision import Estimate, Floats
 
 Counts = npt.NDArray[np.int64]
 DRAWS, TAIL, PRIOR = 10_000, 0.025, 0.5
+LEAST = 10
+"""Pairs below which no interval of alpha is given."""
 
 
 @dataclass(frozen=True)
@@ -93,3 +95,34 @@ def _kappa(tables: Floats) -> Floats:
     observed = np.trace(tables, axis1=1, axis2=2)
     chance = (tables.sum(1) * tables.sum(2)).sum(1)
     return (observed - chance) / (1 - chance)
+
+
+def estimate_alpha(counts: Counts, rng: np.random.Generator) -> Estimate | None:
+    """Return Krippendorff's alpha of nominal labels with its 95% interval.
+
+    counts: (n, k), how many people gave pair i the label j, two or more in all. None if there is one label only, or
+    fewer than LEAST pairs.
+
+    The interval is that of `cohen_kappa`, for any number of people: alpha under shares of pairs drawn from their
+    posterior, with half a pair added for each two labels that occur, in both orders. A bootstrap has no width where all
+    agree, however few they are.
+    """
+    value = krippendorff_alpha(counts) if len(counts) >= LEAST else None
+    if value is None:
+        return None
+    labels = np.eye(counts.shape[1], dtype=np.int64)[np.flatnonzero(counts.sum(0))]
+    prior = (labels[:, None] + labels).reshape(-1, counts.shape[1])
+    seen, times = np.unique(counts, axis=0, return_counts=True)
+    shares = rng.dirichlet([*times, *[PRIOR] * len(prior)], DRAWS)
+    draws = _alphas(np.concatenate([seen, prior]), len(counts) * shares)
+    low, high = np.quantile(draws, [TAIL, 1 - TAIL])
+    return Estimate(value, min(float(low), value), max(float(high), value))
+
+
+def _alphas(counts: Counts, weights: Floats) -> Floats:
+    """Return (d,) alphas of rows of counts (n, k), each of which stands for weights[:, row] pairs; weights: (d, n)."""
+    labels = counts.sum(1)
+    totals, total = weights @ counts, weights @ labels
+    # As in `krippendorff_alpha`: ordered pairs of unlike labels.
+    observed = weights @ ((labels**2 - (counts**2).sum(1)) / (labels - 1))
+    return 1 - observed * (total - 1) / (total**2 - (totals**2).sum(1))

@@ -28,7 +28,7 @@ def test_warnings_of_both_are_printed_and_only_queries_are_called_significant(si
         assert lines[1:] == ["every pair counted: no difference comes from sampling pairs"]
     else:
         assert "over sampled pairs: 95%" in lines[0]
-        assert "excludes 0; it is narrower than 95%" in lines[0]
+        assert "excludes 0; it is too narrow for 95%" in lines[0]
         assert lines[1] == "no bootstrap interval over queries: fewer than 10 of them have a match"
         assert len(one.warnings) >= 1
         assert lines[2:] == [f"warning: {name}: {words}" for name in "AB" for words in one.warnings]

@@ -12,22 +12,9 @@ import numpy as np
 
 from al_ray.core.labels import NO, OPEN, UNSURE, YES
 from al_ray.core.rng import generator
-from al_ray.metrics.agreement import (
-    DRAWS,
-    PRIOR,
-    TAIL,
-    Agreement,
-    Counts,
-    cohen_kappa,
-    fleiss_kappa,
-    krippendorff_alpha,
-    tabulate,
-)
-from al_ray.metrics.average_precision import Estimate, Floats
+from al_ray.metrics.agreement import Agreement, Counts, cohen_kappa, estimate_alpha, fleiss_kappa, tabulate
+from al_ray.metrics.average_precision import Estimate
 from al_ray.oracles.page_log import PageAnswer, PageAnswers
-
-LEAST = 10
-"""Pairs below which alpha is not given."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +90,7 @@ def sheet_agreement(page: PageAnswers, seed: int) -> SheetAgreement:
     counts = label_counts(shared)
     first_two = label_counts([{one.by: one for one in _first_two(of)} for of in shared])
     share = float((counts.max(1) == counts.sum(1)).mean())
-    found = alpha(counts, generator(seed, "page-alpha"))
+    found = estimate_alpha(counts, generator(seed, "page-alpha"))
     return SheetAgreement(len(shared), share, fleiss_kappa(first_two), found, len(second), second.count(YES))
 
 
@@ -114,37 +101,6 @@ def _first_two(of: Mapping[str, PageAnswer]) -> list[PageAnswer]:
 def label_counts(pairs: Iterable[Mapping[str, PageAnswer]]) -> Counts:
     """Return (n, 3) counts: how many people gave pair i the label j."""
     return np.array([np.bincount([one.label for one in of.values()], minlength=OPEN) for of in pairs], dtype=np.int64)
-
-
-def alpha(counts: Counts, rng: np.random.Generator) -> Estimate | None:
-    """Return Krippendorff's alpha of nominal labels with its 95% interval.
-
-    counts: (n, k), how many people gave pair i the label j, two or more in all. None if there is one label only, or
-    fewer than LEAST pairs.
-
-    The interval is that of `cohen_kappa`, for any number of people: alpha under shares of pairs drawn from their
-    posterior, with half a pair added for each two labels that occur, in both orders. A bootstrap has no width where all
-    agree, however few they are.
-    """
-    value = krippendorff_alpha(counts) if len(counts) >= LEAST else None
-    if value is None:
-        return None
-    labels = np.eye(counts.shape[1], dtype=np.int64)[np.flatnonzero(counts.sum(0))]
-    prior = (labels[:, None] + labels).reshape(-1, counts.shape[1])
-    seen, times = np.unique(counts, axis=0, return_counts=True)
-    shares = rng.dirichlet([*times, *[PRIOR] * len(prior)], DRAWS)
-    draws = _alphas(np.concatenate([seen, prior]), len(counts) * shares)
-    low, high = np.quantile(draws, [TAIL, 1 - TAIL])
-    return Estimate(value, min(float(low), value), max(float(high), value))
-
-
-def _alphas(counts: Counts, weights: Floats) -> Floats:
-    """Return (d,) alphas of rows of counts (n, k), each of which stands for weights[:, row] pairs; weights: (d, n)."""
-    labels = counts.sum(1)
-    totals, total = weights @ counts, weights @ labels
-    # As in `krippendorff_alpha`: ordered pairs of unlike labels.
-    observed = weights @ ((labels**2 - (counts**2).sum(1)) / (labels - 1))
-    return 1 - observed * (total - 1) / (total**2 - (totals**2).sum(1))
 
 
 def disputed(page: PageAnswers) -> list[str]:

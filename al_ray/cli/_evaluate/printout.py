@@ -7,7 +7,7 @@ from al_ray.metrics.bootstrap import FEWEST_QUERIES
 from al_ray.metrics.evaluation import Comparison, Evaluation
 
 _NO_INTERVAL = f"no bootstrap interval over queries: fewer than {FEWEST_QUERIES} of them have a match"
-_NARROW = "it is narrower than 95%, because no pair above the sampled ones is drawn"
+_NARROW = "it is too narrow for 95%, because it leaves out what the pairs that were not sampled may hold"
 
 
 def print_evaluation(evaluation: Evaluation) -> None:

@@ -5,8 +5,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from al_ray.apps.annotating.agreement import alpha, disputed, label_counts, people, sheet_agreement
-from al_ray.metrics.agreement import cohen_kappa, krippendorff_alpha
+from al_ray.apps.annotating.agreement import disputed, label_counts, people, sheet_agreement
+from al_ray.metrics.agreement import cohen_kappa, estimate_alpha, krippendorff_alpha
 from al_ray.oracles.page_log import PageAnswers
 
 
@@ -91,14 +91,14 @@ def test_second_answers_to_a_yes_change_no_agreement_of_drawn_pairs():
 
 
 def test_few_pairs_or_one_label_say_nothing():
-    assert alpha(np.array([[2, 0, 0]] * 30), np.random.default_rng(0)) is None
-    assert alpha(np.array([[1, 1, 0]] * 9), np.random.default_rng(0)) is None
+    assert estimate_alpha(np.array([[2, 0, 0]] * 30), np.random.default_rng(0)) is None
+    assert estimate_alpha(np.array([[1, 1, 0]] * 9), np.random.default_rng(0)) is None
     assert sheet_agreement(answers(["y", "n"]), 0).n == 0
 
 
 def test_the_interval_of_alpha_has_a_width_where_all_agree():
     few, many = (
-        alpha(np.array([[2, 0, 0]] * (8 * size) + [[0, 2, 0]] * (2 * size)), np.random.default_rng(0))
+        estimate_alpha(np.array([[2, 0, 0]] * (8 * size) + [[0, 2, 0]] * (2 * size)), np.random.default_rng(0))
         for size in (1, 50)
     )
     assert few is not None
@@ -110,7 +110,7 @@ def test_the_interval_of_alpha_has_a_width_where_all_agree():
 def test_the_interval_of_alpha_is_about_that_of_kappa_of_two_people():
     table, rng = np.array([[80, 6], [6, 28]]), np.random.default_rng(0)
     counts = np.repeat([[2, 0], [1, 1], [0, 2]], [80, 12, 28], axis=0)
-    found, kappa = alpha(counts, rng), cohen_kappa(table, rng).kappa
+    found, kappa = estimate_alpha(counts, rng), cohen_kappa(table, rng).kappa
     assert found is not None
     assert kappa is not None
     assert (found.value, found.low, found.high) == pytest.approx((kappa.value, kappa.low, kappa.high), abs=0.015)

@@ -10,7 +10,7 @@ import numpy as np
 
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
-from al_ray.apps.matching.drift.folder import SHEET, STEM, may_hold_answers, read_suggested, write_suggested
+from al_ray.apps.matching.drift.folder import SHEET, STEM, TABLE, may_hold_answers, read_suggested, write_suggested
 from al_ray.apps.matching.drift.measure import Drift
 from al_ray.apps.matching.drift.samples import stored_vectors
 from al_ray.apps.matching.drift.text_values import distance_to
@@ -57,7 +57,8 @@ def write_suggestions(out: StoragePath, pool: ShardedPool, split: Split, request
     Suggested pairs that are there may have answers, and are not replaced.
     """
     if may_hold_answers(out):
-        return {"kept": True, "in_task_of_run": _kept_are_of_run(out, pool.task, request.model)}
+        known = (out / TABLE).exists()
+        return {"kept": True} | ({"in_task_of_run": _kept_are_of_run(out, pool.task, request.model)} if known else {})
     model, labelled = request.model.model, request.decisions
     centre, source = centre_of(request)
     known = distinct(labelled.yes, labelled.no, labelled.unsure)
