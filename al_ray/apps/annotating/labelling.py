@@ -213,6 +213,10 @@ class Labelling:
         """Return time, line and code of a person's answers that count."""
         return [(of[person].at, of[person].number, code) for code, of in self.page.answers.items() if person in of]
 
+    def by_model(self) -> Mapping[str, str]:
+        """Return by code what a language model said of the pairs to which people gave another label."""
+        return {} if self.sheet.recorder is None else self.sheet.recorder.by_model()
+
     def pace(self, person: str) -> float | None:
         """Return the median seconds between the last answers of a person, since the server started; None if unknown."""
         times = self._times.get(person, [])[-LAST:]
@@ -234,10 +238,10 @@ class Labelling:
     def _refuse_unchangeable(self, code: str) -> None:
         """Raise Refused for a pair whose answer on the page would not count."""
         self._refuse_unknown(code)
-        if code in self.sheet.elsewhere:
-            raise Refused(f"{code} has an answer in {self.sheet.stem}.csv, in an export or in the run; change it there")
         if self.sheet.is_final and code not in self._read:
             raise Refused(
                 f"{self.sheet.title} is complete, and {code} is not changed here any more; for pairs that have a label "
                 "there is the command labels correct"
             )
+        if code in self.sheet.elsewhere:
+            raise Refused(f"{code} has an answer in {self.sheet.stem}.csv, in an export or in the run; change it there")

@@ -15,6 +15,7 @@ import numpy as np
 
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import OPEN, Batch
+from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats
 from al_ray.oracles.answer_files import BATCH, IDS, answer_paths, read_answer_files
 from al_ray.oracles.llm import check
@@ -60,6 +61,10 @@ class Recorder(Protocol):
 
     def correct(self, labels: Mapping[str, int]) -> None:
         """Correct labels, by code."""
+        ...
+
+    def by_model(self) -> Mapping[str, str]:
+        """Return by code what a language model said of the pairs to which people gave another label."""
         ...
 
 
@@ -152,9 +157,10 @@ def by_code(codes: Sequence[str], cosines: Floats) -> dict[str, float]:
 class RoundRecorder:
     """A round of training pairs or of drawn pairs of dev."""
 
-    def __init__(self, ledger: Ledger, number: int, codes: Sequence[str]) -> None:
-        """codes: (n,) of the pairs of the round."""
+    def __init__(self, ledger: Ledger, number: int, codes: Sequence[str], rows: Rows | None = None) -> None:
+        """codes: (n,) of the pairs of the round, or of those of its rows (n,)."""
         self.ledger, self.number, self.codes = ledger, number, codes
+        self.rows = np.arange(len(codes)) if rows is None else rows
 
     @property
     def is_final(self) -> bool:
@@ -168,44 +174,57 @@ class RoundRecorder:
         """
         if self.ledger.split != "train":
             return {}
-        labels, by = self.ledger.first_labels(self.number).tolist(), labellers_of(self.ledger, self.number).tolist()
+        by = zip(self.codes, labellers_of(self.ledger, self.number)[self.rows].tolist(), strict=True)
+        filled = {code for code, name in by if name == FILE}
+        return {code: label for code, label in self._first_labels().items() if code not in filled}
+
+    def _first_labels(self) -> dict[str, int]:
         # Pairs without a label left the round when it was closed.
-        own = zip(self.codes, labels, by, strict=True)
-        return {code: label for code, label, name in own if label != OPEN and name != FILE}
+        labels = zip(self.codes, self.ledger.first_labels(self.number)[self.rows].tolist(), strict=True)
+        return {code: label for code, label in labels if label != OPEN}
 
     def labels(self) -> Mapping[str, int]:
         """Return the labels of the round, corrections included."""
-        return dict(zip(self.codes, self.ledger.labels(self.number).tolist(), strict=True))
+        return dict(zip(self.codes, self.ledger.labels(self.number)[self.rows].tolist(), strict=True))
 
     def correct(self, labels: Mapping[str, int]) -> None:
         """Correct labels in the ledger."""
         batch = self.ledger.batch(self.number)
         assert batch is not None
-        rows = [row for row, code in enumerate(self.codes) if code in labels]
-        self.ledger.correct(batch.pairs[rows], np.array([labels[self.codes[row]] for row in rows], dtype=np.uint8))
+        rows = dict(zip(self.codes, self.rows.tolist(), strict=True))
+        pairs = batch.pairs[[rows[code] for code in labels]]
+        self.ledger.correct(pairs, np.array([*labels.values()], dtype=np.uint8))
+
+    def by_model(self) -> Mapping[str, str]:
+        """Return nothing: nobody else was asked."""
+        return {}
 
 
-@dataclass(frozen=True)
-class CheckRecorder:
-    """A check of a language model by people, which reads their answers once all are there."""
+class CheckRecorder(RoundRecorder):
+    """A check of a language model by people: rows of a round, whose labels are those of people once all are there."""
 
-    path: Path
+    def __init__(self, ledger: Ledger, number: int, pairs: Mapping[str, SheetPair], rows: Rows, folder: Path) -> None:
+        """pairs: of the check, and their rows (n,) in the batch of the round. folder: of the check."""
+        super().__init__(ledger, number, [*pairs], rows)
+        self.pairs, self.folder = pairs, folder
 
     @property
     def is_final(self) -> bool:
         """Return whether the check is done."""
-        return self.path.exists()
+        return (self.folder / check.CHECK).exists()
 
     def read_labels(self) -> Mapping[str, int]:
-        """Return no labels: what the check has found holds."""
-        return {}
+        """Return the labels that people gave on the page, not those of the sheet or an export."""
+        elsewhere = answered_elsewhere(self.folder, BATCH, self.pairs)
+        return {code: label for code, label in self._first_labels().items() if code not in elsewhere}
 
-    def labels(self) -> Mapping[str, int]:
-        """Return no labels; they are in no ledger."""
-        return {}
-
-    def correct(self, labels: Mapping[str, int]) -> None:
-        """Do nothing; there are no labels to correct."""
+    def by_model(self) -> Mapping[str, str]:
+        """Return by code what the model said where people gave another label; nothing before it was asked."""
+        if not self.is_final:
+            return {}
+        codes = {pair.ids: code for code, pair in self.pairs.items()}
+        disputed = read_json(self.folder / check.CHECK, ["disputed"])["disputed"]
+        return {codes[one["left_id"], one["right_id"]]: one["model"] for one in disputed}
 
 
 @dataclass(frozen=True)
@@ -260,10 +279,14 @@ class RunSheets:
         folder = cast(Path, self.run.path / check.FOLDER)
         if not (folder / f"{BATCH}.json").exists():
             return
-        number = read_json(folder / check.DRAWN, ["round", "rows"])["round"]
-        key, recorder = f"c{number:03d}", CheckRecorder(folder / check.CHECK)
-        if key in known or (recorder.is_final and not log_path(folder, BATCH).exists()):
+        drawn = read_json(folder / check.DRAWN, ["round", "rows"])
+        number, rows = drawn["round"], np.array(drawn["rows"], dtype=np.int64)
+        key = f"c{number:03d}"
+        if key in known:
             return
         pairs = read_sheet_pairs(folder / f"{BATCH}.json")
+        if len(pairs) != len(rows):
+            raise BadFile(f"{folder / BATCH}.json holds other pairs than {check.DRAWN} beside it; {CURE}")
         title, elsewhere = "check of the language model", answered_elsewhere(folder, BATCH, pairs)
+        recorder = CheckRecorder(self.run.ledger, number, pairs, rows, folder)
         yield Sheet(key, title, folder, BATCH, pairs, self.seed, {}, elsewhere, recorder)

@@ -114,20 +114,25 @@ def count_disputes(annotator: Annotator) -> int:
 
 
 def disputes_page(annotator: Annotator, person: str, **values: Any) -> str:
-    """Return the list of the pairs on which people disagree."""
-    sheets = [
-        (one.sheet.title, [_dispute(one, code) for code in codes[:MOST_DISPUTED]], len(codes))
-        for one in annotator.labellings.values()
-        if (codes := disputed(one.page))
-    ]
+    """Return the list of the pairs on which people disagree, and of those on which a language model differs."""
+    sheets = list[tuple[str, list[dict[str, Any]], int]]()
+    for one in annotator.labellings.values():
+        by_model = one.by_model()
+        if codes := list(dict.fromkeys([*disputed(one.page), *by_model])):
+            shown = [_dispute(one, code, by_model.get(code)) for code in codes[:MOST_DISPUTED]]
+            sheets.append((one.sheet.title, shown, len(codes)))
     return render("disputes", sheets=sheets, person=person, **values)
 
 
-def _dispute(labelling: Labelling, code: str) -> dict[str, Any]:
+def _dispute(labelling: Labelling, code: str, by_model: str | None) -> dict[str, Any]:
     page = labelling.page
     answers = sorted(page.of(code).values(), key=lambda answer: answer.number)
     sides = show_sides(labelling.sheet.pairs[code])
-    return {"code": code, "sides": sides, "answers": answers, "settled": page.settled.get(code)}
+    own = code not in labelling.sheet.elsewhere
+    return {
+        "code": code, "sides": sides, "answers": answers, "settled": page.settled.get(code), "model": by_model,
+        "on_page": own,
+    }  # fmt: skip
 
 
 def progress_page(annotator: Annotator, person: str, **values: Any) -> str:

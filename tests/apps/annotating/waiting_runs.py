@@ -73,11 +73,16 @@ class Person:
 
 
 @contextmanager
-def page_of(folder: RunFolder, token: str | None = None, status: RunStatus | None = None, **options: Any):
-    """The page of a run: .application, .annotator, .person(NAME), and .clock, whose seconds a test sets."""
+def page_of(
+    folder: RunFolder, token: str | None = None, status: RunStatus | None = None, people: bool = True, **options: Any
+):
+    """The page of a run: .application, .annotator, .person(NAME), and .clock, whose seconds a test sets.
+
+    people: whether they label its rounds.
+    """
     clock = SimpleNamespace(now=0.0)
     chosen, current = PageOptions(**options), status or RunStatus(command="al-ray run")
-    annotator = Annotator(RunSheets(folder, 0, True), chosen, lambda: current, lambda: clock.now)
+    annotator = Annotator(RunSheets(folder, 0, people), chosen, lambda: current, lambda: clock.now)
     application = make_application(annotator, Access(chosen.host, chosen.port, token))
     try:
         yield SimpleNamespace(
