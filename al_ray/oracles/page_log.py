@@ -52,7 +52,8 @@ class PageAnswers:
     share, doubled: the share of the pairs that two people are to answer, None if none was chosen, and their codes.
     confirm: whether two people are to answer a pair that has the answer yes, None if that was never chosen.
     recorded: labels that were corrected in the ledger of a run after it had read the sheet, by code. requests: ids of
-    the requests that were carried out. touched: codes of all pairs that were ever answered or settled here.
+    the requests that were carried out. touched: codes of all pairs that were ever answered or settled here. taken: of
+    those whose last change was an answer or a settlement that was taken back.
     """
 
     answers: dict[str, dict[str, PageAnswer]] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class PageAnswers:
     recorded: dict[str, int] = field(default_factory=dict)
     requests: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
 
     def apply(self, lines: Iterable[Change]) -> None:
         """Carry out lines of a log, in place."""
@@ -86,7 +88,9 @@ class PageAnswers:
         self.touched.add(code)
         if line["kind"] == "undo":
             self.answers.get(code, {}).pop(by, None)
+            self.taken.add(code)
             return
+        self.taken.discard(code)
         answer = PageAnswer(by, CODES[line["label"]], line.get("note", ""), line["number"], line["at"])
         if line["kind"] == "settle":
             self.settled[code] = answer
@@ -98,8 +102,9 @@ class PageAnswers:
         self.answers[code][by] = answer
 
     def _retract(self, person: str) -> None:
-        for answers in self.answers.values():
-            answers.pop(person, None)
+        for code, answers in self.answers.items():
+            if answers.pop(person, None) is not None or (code in self.settled and self.settled[code].by == person):
+                self.taken.add(code)
         self.settled = {code: answer for code, answer in self.settled.items() if answer.by != person}
 
     def of(self, code: str) -> Mapping[str, PageAnswer]:

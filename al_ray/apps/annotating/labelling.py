@@ -195,14 +195,16 @@ class Labelling:
             return
         touched = self.page.touched if code is None else self.page.touched & {code}
         labels = {one: self.page.label(one) for one in sorted(touched) if one in read}
-        known = recorder.labels() if OPEN in labels.values() else {}
+        known = recorder.labels() if self.page.taken & labels.keys() else {}
         changed = dict[str, int]()
         for one, label in labels.items():
             last = self.page.recorded.get(one, read[one])
-            if label == OPEN:
-                # Taken back: what is unknown is not a negative, nor what it was. But a correction by somebody else is
-                # no answer of theirs.
-                label = UNSURE if known[one] in (last, UNSURE) else last
+            if one in self.page.taken and known[one] not in (last, UNSURE):
+                # A correction by somebody else is no answer of those who took theirs back.
+                label = last
+            elif label == OPEN:
+                # Taken back: what is unknown is not a negative, nor what it was.
+                label = UNSURE
             if label != last:
                 changed[one] = label
         if changed:

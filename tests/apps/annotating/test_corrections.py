@@ -52,6 +52,23 @@ def test_a_correction_by_an_expert_stays_when_the_answer_is_taken_back(run):
     assert labels_of(run) == [NO, NO, NO, YES, YES, UNSURE]
 
 
+@pytest.mark.parametrize(
+    ("path", "fields"), [("/undo", {"pair": "r001-00006"}), ("/retract", {"name": "bob"})], ids=["undo", "retract"]
+)
+def test_a_correction_by_an_expert_stays_when_one_of_two_who_disagree_takes_theirs_back(run, path, fields):
+    with page_of(run) as page:
+        bob = page.person("bob")
+        bob.send("/answer", pair="r001-00006", request="a", label="no")
+        assert labels_of(run)[5] == UNSURE
+    run.ledger.correct(run.ledger.batch(1).pairs[5:], np.array([NO], np.uint8))
+    with page_of(run) as page:
+        bob = page.person("bob")
+        bob.send(path, request="b", **fields)
+        assert labels_of(run) == [*[YES] * 5, NO]
+        bob.send("/answer", pair="r001-00006", request="c", label="yes")
+    assert labels_of(run) == [YES] * 6
+
+
 def test_an_undo_of_a_corrected_pair_changes_nothing(run):
     run.ledger.correct(run.ledger.batch(1).pairs[5:], np.array([NO], np.uint8))
     with page_of(run) as page:
