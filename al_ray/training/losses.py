@@ -58,8 +58,11 @@ def ohem(logits: torch.Tensor, target: torch.Tensor, share: float) -> torch.Tens
 
 
 def gradient_bins(logits: torch.Tensor, target: torch.Tensor, bins: int) -> torch.Tensor:
-    """(b,) logits and labels -> (b,) number of the unit region of 0..1, of M, with g = |p - y|; 1 is in the last."""
-    norms = (torch.sigmoid(logits.detach()) - target).abs()
+    """(b,) logits and labels -> (b,) number of the unit region of 0..1, of M, with g = |p - y|; 1 is in the last.
+
+    So is NaN: the loss is NaN then, too, which a training reports by name.
+    """
+    norms = (torch.sigmoid(logits.detach()) - target).abs().nan_to_num(1.0)
     return (norms * bins).long().clamp(max=bins - 1)
 
 

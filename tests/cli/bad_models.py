@@ -89,6 +89,7 @@ OF_AUGMENT = [
     ("augment", "--out made --gold stsb:nowhere --teacher random-bert", "nowhere/sts-train.csv cannot be read"),
     ("augment", "--out made --gold wiki --teacher random-bert", "--gold is 'wiki'; give stsb:FOLDER"),
     ("augment", "--out made --task task --labels stated --sampler best", "sampler"),
+    ("augment", "--out made --gold wiki --teacher-layers 7", "--teacher-layers is 7; all-MiniLM-L6-v2 has 1 to 6"),
     ("augment", "--out made --task task --labels stated --teacher nowhere", "encoder 'nowhere' cannot be loaded"),
     ("augment", "--out made --task task --labels stated --teacher random-bert", "no dev or test split with stated"),
     ("augment", "--out made --task task --labels nowhere --teacher random-bert", "nowhere"),

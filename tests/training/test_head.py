@@ -19,6 +19,7 @@ from al_ray.training.head import Head, refitted_start
 from al_ray.training.optimizer import Optimiser, thin_gradients
 
 CONFIG = TrainingConfig(epochs=2, batch=8, learning_rate=1e-3, initial_weight=5.0, initial_bias=-3.0, head="cosine")
+REFIT = replace(CONFIG, initial_weight=10.0, initial_bias=-50.0, head_start="refit")
 
 
 def test_the_cosine_head_is_w_times_the_cosine_plus_b_whatever_the_batch():
@@ -65,6 +66,8 @@ def test_losses_without_a_head_refuse_its_options(loss):
         TrainingConfig(loss=loss, head="cosine")
     with pytest.raises(BadOption, match=f"--training.loss {loss} uses no head; leave out --training.head-start refit"):
         TrainingConfig(loss=loss, head_start="refit")
+    with pytest.raises(BadOption, match=f"--training.loss {loss} uses no head; leave out --training.initial-weight"):
+        TrainingConfig(loss=loss, initial_bias=-3.0)
     assert TrainingConfig(loss=loss).head == "batch-norm"
 
 
@@ -116,7 +119,7 @@ def test_without_variance_and_with_cosines_that_are_not_finite_w_starts_at_1(cos
 def test_a_training_starts_at_the_refit_on_evenly_spaced_pairs(letters, parts, monkeypatch, name):
     tokens, (pairs, labels) = parts
     monkeypatch.setattr(bi_encoder, "STARTING", 10)
-    encoder, config = Encoder.base(letters), replace(CONFIG, head=name, head_start="refit")
+    encoder, config = Encoder.base(letters), replace(REFIT, head=name)
     rows = [0, 3, 6, 9, 12, 16, 19, 22, 25, 28]
     wanted = refitted_start(
         pair_cosines(encoder, tokens[0], tokens[1], pairs[rows]), labels[rows], name == "batch-norm"
@@ -131,13 +134,18 @@ def test_a_training_starts_at_the_refit_on_evenly_spaced_pairs(letters, parts, m
     steps = list(train(encoder, tokens, (pairs, labels), config, [0, 0, 1]))
     assert steps[0].loss == pytest.approx(loss, rel=1e-5)
     assert encoder.digest() != Encoder.base(letters).digest()
-    fixed = initial_head(encoder, tokens, (pairs, labels), replace(config, head_start="fixed"))
+    fixed = initial_head(encoder, tokens, (pairs, labels), replace(CONFIG, head=name))
     assert (fixed.weight.item(), fixed.bias.item()) == (5.0, -3.0)
+
+
+def test_a_start_by_refit_takes_no_numbers():
+    with pytest.raises(BadOption, match=r"--training\.head-start refit fits w and b; leave out"):
+        TrainingConfig(head_start="refit", initial_weight=5.0)
 
 
 def test_fewer_pairs_than_a_start_takes_are_all_taken(letters, parts):
     tokens, (pairs, labels) = parts
-    encoder, config = Encoder.base(letters), replace(CONFIG, head_start="refit")
+    encoder, config = Encoder.base(letters), REFIT
     # Of labels of one kind the start depends on their number.
     wanted = refitted_start(pair_cosines(encoder, tokens[0], tokens[1], pairs), 0 * labels, False)
     head = initial_head(encoder, tokens, (pairs, 0 * labels), config)
@@ -148,7 +156,7 @@ def test_fewer_pairs_than_a_start_takes_are_all_taken(letters, parts):
 def test_a_training_that_began_at_a_refit_is_resumed_with_the_head_of_its_checkpoint(
     letters, parts, tmp_path, monkeypatch, name
 ):
-    config, (tokens, known) = replace(CONFIG, head=name, head_start="refit"), parts
+    config, (tokens, known) = replace(REFIT, head=name), parts
     encoder, again = Encoder.base(letters), Encoder.base(letters)
     losses = [step.loss for step in train(encoder, tokens, known, config, [0, 0, 1])]
     stopped = train(Encoder.base(letters), tokens, known, config, [0, 0, 1], Checkpoint(tmp_path / NAME, "a", 0.0))

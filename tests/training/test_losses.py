@@ -122,6 +122,11 @@ def test_a_norm_of_one_lies_in_the_last_bin():
     assert gradient_bins(torch.tensor([200.0, -200.0, 200.0]), torch.tensor([0.0, 0.0, 1.0]), 10).tolist() == [9, 0, 0]
 
 
+def test_a_norm_that_is_no_number_makes_the_loss_no_number_too():
+    loss = LogitLoss("ghm", LossConfig(ghm_bins=2))
+    assert loss(torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 0.0])).isnan()
+
+
 def test_ghms_counts_are_moving_averages():
     # Batches with counts (3, 0) and (1, 2): 3, 0; then 3/4 * 3 + 1/4 * 1, 1/4 * 2.
     first = moved(None, torch.tensor([0, 0, 0]), 2, 0.75)

@@ -15,6 +15,7 @@ from al_ray.core.rng import generator
 from al_ray.encoders.transformer import Encoder
 
 MIXED = {"bm25+neighbours": ("bm25", "neighbours"), "uncertainty": ("bm25", "neighbours", "random")}
+REWORDING = "insertion", "substitution"
 SURPLUS = 4
 """For uncertainty: number of pairs labelled per pair selected."""
 
@@ -26,16 +27,28 @@ def sample_pairs(config: AugmentConfig, gold: Gold) -> Silver:
     """
     torch.set_num_threads(config.threads)
     pool = gold.pool
-    if config.sampler in ("insertion", "substitution"):
+    if config.sampler in REWORDING:
         pool, mined = _reword(config, gold)
     else:
         names = MIXED.get(config.sampler, (config.sampler,))
-        uncertain = config.sampler == "uncertainty"
-        count = math.ceil(SURPLUS * config.per_text / len(names)) if uncertain else config.per_text
+        count = _of_each(config, len(names))
         rng = generator(config.seed, "sampler")
         vectors = PoolVectors.encode(Encoder.base(_teacher(config)), pool) if "neighbours" in names else None
         mined = MinedPairs.concatenate([build_miner(name, pool, vectors, 0, rng).mine(count) for name in names])
     return Silver.of(deduplicate(mined, pool, np.unique(pool.keys(gold.pairs))), pool.texts)
+
+
+def most_silver(config: AugmentConfig, gold: Gold) -> int:
+    """Return the maximum number of pairs that `sample_pairs` can return, all of which the cross-encoder labels."""
+    if config.sampler in REWORDING:
+        return config.per_text * len(gold.train)
+    names = MIXED.get(config.sampler, (config.sampler,))
+    return _of_each(config, len(names)) * len(names) * len(gold.pool.queries)
+
+
+def _of_each(config: AugmentConfig, miners: int) -> int:
+    """Return how many pairs of a text each of so many miners takes."""
+    return math.ceil(SURPLUS * config.per_text / miners) if config.sampler == "uncertainty" else config.per_text
 
 
 def _teacher(config: AugmentConfig) -> EncoderConfig:

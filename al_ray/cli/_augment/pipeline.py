@@ -1,12 +1,14 @@
 """Augment, print and write."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from al_ray.apps.augmentation.folder import AugmentFolder
 from al_ray.apps.augmentation.gold import gold_of_task
 from al_ray.apps.augmentation.options import AugmentConfig, Gold, Line
 from al_ray.apps.augmentation.pipeline import AugmentationJob, augmented
+from al_ray.apps.augmentation.samplers import most_silver
 from al_ray.apps.augmentation.stsb import read_stsb
 from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
 from al_ray.apps.augmentation.word_replacement import Masked
@@ -18,6 +20,8 @@ from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.cross_encoder import CrossEncoder
+from al_ray.encoders.pretrained import layer_count
+from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.runs.existing_labels import read_existing_labels
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path
@@ -48,6 +52,9 @@ def check_models(config: AugmentConfig) -> None:
     teacher = config.teaching.run(1).encoding
     if is_cnn(config.teacher):
         raise BadOption(f"--teacher {config.teacher} is not a transformer, as a cross-encoder must be; give another")
+    layers = layer_count(replace(teacher, encoder_layers=None))
+    if config.teacher != RANDOM_BERT and layers is not None and (config.teacher_layers or 0) > layers:
+        raise BadOption(f"--teacher-layers is {config.teacher_layers}; {config.teacher} has 1 to {layers}")
     CrossEncoder.base(teacher, 0)
     if config.words_from == "masked":
         Masked(teacher)
@@ -70,13 +77,13 @@ def gold_of(config: AugmentConfig) -> Gold:
 
 def plan(config: AugmentConfig, gold: Gold) -> Iterator[str]:
     """Yield lines about what there is to do."""
-    pairs, pool, candidates = len(gold.train), gold.pool, config.per_text * len(gold.pool.queries)
+    pairs, pool = len(gold.train), gold.pool
     yield f"gold: {pairs:,} pairs of {gold.name}, mean score {gold.train.scores.mean():.3f}"
     yield "evaluated on: " + ", ".join(f"{len(scored):,} of {split}" for split, scored in gold.measured.items())
     steps = config.teaching.steps(pairs)
     yield f"cross-encoder: {config.teacher}, {config.teacher_epochs} epochs, {steps:,} steps"
     texts = f"{len(pool.queries):,} texts with {len(pool.candidates):,}"
-    yield f"silver: at most {candidates:,} pairs by {config.sampler}, of {texts}"
+    yield f"silver: at most {most_silver(config, gold):,} pairs by {config.sampler}, of {texts}"
     yield f"student: {config.encoder}, {config.epochs} epochs"
 
 

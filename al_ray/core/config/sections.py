@@ -10,6 +10,7 @@ from al_ray.core.errors import BadOption
 MOST_NEAR_PAIRS = 10_000_000
 # Options of TrainingConfig that are in digests only where they are not the default.
 LATE = ("frozen_layers", "head", "head_start")
+INITIAL = 10.0, -50.0
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,9 @@ class TrainingConfig:
     """Share of the steps with linear warmup; then the learning rate decays linearly to 0."""
     head_rate: Annotated[float, Between(0, 1e12)] = 1e4
     """Learning rate of w and b relative to the encoder's (A.1)."""
-    initial_weight: Annotated[float, Between(0, 1e6)] = 10.0
+    initial_weight: Annotated[float, Between(0, 1e6)] = INITIAL[0]
     """Initial w, the weight of the batch-normalised cosine (the authors' program)."""
-    initial_bias: Annotated[float, Between(-1e6, 1e6)] = -50.0
+    initial_bias: Annotated[float, Between(-1e6, 1e6)] = INITIAL[1]
     """Initial b, the bias (the authors' program)."""
     bias_correction: bool = False
     """Adam's bias correction; the authors' optimiser has none."""
@@ -112,7 +113,13 @@ class TrainingConfig:
         """Raise BadOption for options of the head that the loss does not use, and for a word that is no choice."""
         if isinstance(self.frozen_layers, str) and self.frozen_layers != "half":
             raise BadOption(f"--training.frozen-layers is {self.frozen_layers!r}; give a number or half")
-        if self.loss not in WITHOUT_HEAD:
+        headless, start = self.loss in WITHOUT_HEAD, (self.initial_weight, self.initial_bias)
+        if start != INITIAL and (headless or self.head_start == "refit"):
+            cause = (
+                f"--training.loss {self.loss} uses no head" if headless else "--training.head-start refit fits w and b"
+            )
+            raise BadOption(f"{cause}; leave out --training.initial-weight and --training.initial-bias")
+        if not headless:
             return
         if self.head != "batch-norm":
             raise BadOption(f"--training.loss {self.loss} uses no head; leave out --training.head {self.head}")

@@ -14,7 +14,7 @@ from al_ray.apps.augmentation.folder import AugmentFolder
 from al_ray.apps.augmentation.gold import gold_of_task
 from al_ray.apps.augmentation.options import Gold, Sampler, Scored
 from al_ray.apps.augmentation.pipeline import spearman
-from al_ray.apps.augmentation.samplers import sample_pairs
+from al_ray.apps.augmentation.samplers import most_silver, sample_pairs
 from al_ray.apps.augmentation.stsb import read_stsb
 from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer, tokenised
 from al_ray.apps.mining.miners import Pool, Random
@@ -23,6 +23,7 @@ from al_ray.cli._augment.pipeline import run_command as augment
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import Labelled
+from al_ray.core.pairs import as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import sigmoid
 from al_ray.datasets.task_folder import write_task
@@ -170,6 +171,7 @@ def test_every_sampler_keeps_the_contract(sampler, stsb):
     }
     assert not known & set(pairs)
     assert np.isnan(silver.scores).all(), "they are not labelled yet"
+    assert len(silver.scores) <= most_silver(config, gold)
     first = {texts[row] for row in gold.train.pairs[:, 0].tolist()}
     second = {texts[row] for row in gold.train.pairs[:, 1].tolist()}
     if sampler in ("insertion", "substitution"):
@@ -259,6 +261,24 @@ def test_equal_texts_are_one_text_of_gold(make_task):
         frozenset((task.left.texts[one], task.left.texts[other])) for one, other in dev.positives.tolist()
     }
     assert gold.measured["dev"].scores.tolist() == [1.0] * len(dev.positives) + [0.0] * 3
+
+
+def test_a_measured_pair_whose_texts_are_a_training_pair_is_left_out(make_task):
+    task = make_task(False)
+    dev = task.split("dev")
+    # The first stated pairs of dev, by their texts, are also labelled: their copies stand in other rows.
+    pairs = np.concatenate([dev.positives[:1], dev.stated_negatives[:2]])
+    left, right = list(task.left.texts), list(task.right.texts)
+    train = task.split("train").space
+    copies = as_pairs(train.left[:3], train.right[:3])
+    for (one, other), (row, column) in zip(pairs.tolist(), copies.tolist(), strict=True):
+        left[row], right[column] = left[one], right[other]
+    task = replace(task, left=replace(task.left, texts=tuple(left)), right=replace(task.right, texts=tuple(right)))
+    labelled = Labelled().extended(copies, np.array([1, 0, 0], dtype=np.uint8), 1, "hand")
+    gold = gold_of_task(task, labelled)
+    assert len(gold.train) == 3
+    assert len(gold.measured["dev"]) == len(dev.positives) + len(dev.stated_negatives) - 3
+    assert not np.isin(gold.pool.keys(gold.measured["dev"].pairs), gold.pool.keys(gold.train.pairs)).any()
 
 
 def test_a_subset_of_gold_is_drawn_by_the_seed_and_its_texts_are_the_pool(stsb):
