@@ -80,9 +80,7 @@ def _score_of(p: float, model: MatchingModel) -> float:
     if not 0 < p < 1:
         raise BadOption(f"--at-p is {p:g}; give a probability between 0 and 1")
     if model.calibrated.weight <= 0:
-        raise BadOption(
-            f"--at-p: the probabilities of {model.path} do not rise with the score; give --at-score or --best"
-        )
+        raise BadOption(f"--at-p: the probabilities of {model.path} do not rise with the score; give --at-score")
     return (log(p / (1 - p)) - model.calibrated.bias) / model.calibrated.weight
 
 
@@ -91,7 +89,7 @@ def _boundary_of(model: MatchingModel) -> float:
     scorer = model.calibrated or model.model.scorer
     assert scorer is not None
     if not isfinite(scorer.boundary):
-        raise BadOption(f"--at-boundary: {model.path} has no boundary ({scorer.outcome}); give --at-score or --best")
+        raise BadOption(f"--at-boundary: {model.path} has no boundary ({scorer.outcome}); give --at-score")
     return scorer.boundary
 
 

@@ -97,7 +97,8 @@ class MatchOptions(CutoffOptions):
     assign: Assignment | None = None
     """Which pairs above the cutoff are matches. all: every pair; best: the best of each left text (of one collection,
     of either text); mutual: pairs each of whose texts is the best for the other; one-to-one: every text has one match
-    at most, with the highest sum of scores. Default: mutual for two sides, all for one."""
+    at most, with the highest sum of scores above the cutoff. Default: mutual for two sides without --best, else
+    all."""
     clusters: Clustering | None = None
     """Of one collection: how matches make clusters. components: texts that a chain of matches connects; average:
     average linkage, which does not join by chains. Default: components."""

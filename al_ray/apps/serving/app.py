@@ -80,8 +80,8 @@ class WriterReplica:
 
     async def write_table(self) -> dict[str, Any]:
         """Write all known texts as a table."""
-        path = self._store.write_table()
-        return {"sequence": self._store.number, "path": str(path), "texts": len(self._store.texts)}
+        path, side = self._store.write_table(), self._store.source.side
+        return {"sequence": self._store.number, "path": str(path), "texts": len(self._store.texts), "side": side}
 
 
 class MatcherReplica:

@@ -5,12 +5,16 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from al_ray.datasets.tables.columns import trim_text
 
-def _visible(text: str) -> str:
-    if not text.strip():
-        raise ValueError("is empty; give a text with a visible character")
+
+def _trimmed(text: str) -> str:
+    """Return a text or an id without white space around it, as tables are read."""
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("has half of a character (a lone surrogate); send UTF-8")
+    text = trim_text(text)
+    if not text.strip():
+        raise ValueError("is empty; give a text with a visible character")
     return text
 
 
@@ -18,7 +22,7 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Text = Annotated[str, AfterValidator(_visible)]
+Text = Annotated[str, AfterValidator(_trimmed)]
 
 
 class Body(BaseModel):
@@ -91,11 +95,15 @@ class DeleteAnswer(BaseModel):
 
 
 class TableAnswer(BaseModel):
-    """The table of all known texts that was written, for jobs.match --left. sequence: the last change in it."""
+    """The table of all known texts that was written. sequence: the last change in it.
+
+    side: the option of jobs.match --into that takes it: --left of one set of texts, --right of two.
+    """
 
     sequence: int
     path: str
     texts: int
+    side: str
 
 
 class Problem(BaseModel):

@@ -116,7 +116,7 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
 
     @api.post("/table", responses=STORED, dependencies=bearer)
     async def table() -> TableAnswer:
-        """Write all known texts as a table into the store, for jobs.match --into DIR --left TABLE --complete."""
+        """Write all known texts as a table into the store, for jobs.match --into DIR SIDE TABLE --complete."""
         return TableAnswer(**await service.write_table())
 
 

@@ -8,7 +8,7 @@ from al_ray.apps.matching.model import MatchingModel, needs_two_sides
 from al_ray.apps.matching.texts import table_source
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import KnownText, Source, Texts, texts_digest
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.tables.to_task import read_corpus
 from al_ray.datasets.task_folder import read_task
@@ -76,7 +76,13 @@ def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corp
             text_columns=source.right_text_columns or source.text_columns,
             id_column=source.right_id_column or source.id_column,
         )  # fmt: skip
-    return read_corpus(source)[0]
+    try:
+        return read_corpus(source)[0]
+    except BadFile as error:
+        raise BadFile(
+            f"{error} (jobs.serve has few options of tables: for others match the table by jobs.match --into or --out, "
+            "which has them, and give --known that folder)"
+        ) from error
 
 
 def _texts(corpus: Corpus, clusters: list[int] | None) -> Texts:

@@ -52,6 +52,11 @@ class Source:
     digest: str
     symmetric: bool
 
+    @property
+    def side(self) -> str:
+        """Return the option of jobs.match --into that takes them."""
+        return "--left" if self.symmetric else "--right"
+
 
 @dataclass(frozen=True)
 class ModelName:

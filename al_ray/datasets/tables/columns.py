@@ -135,6 +135,11 @@ def trim_cells(column: Cells) -> Cells:
     return compute.if_else(compute.equal(compute.binary_length(column), 0), no_cell, column)
 
 
+def trim_text(text: str) -> str:
+    """Strip the white space that `trim_cells` strips from a cell."""
+    return compute.utf8_trim_whitespace(text).as_py()
+
+
 def quote_cell(column: Cells, row: int) -> str:
     """Return a cell in quotes for an error line, shortened to WIDEST characters."""
     text = column[row].as_py()

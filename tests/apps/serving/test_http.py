@@ -55,7 +55,8 @@ class PlainService:
 
     async def write_table(self) -> dict[str, Any]:
         path = self.writer.write_table()
-        return {"sequence": self.writer.number, "path": str(path), "texts": len(self.writer.texts)}
+        side = self.writer.source.side
+        return {"sequence": self.writer.number, "path": str(path), "texts": len(self.writer.texts), "side": side}
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +110,13 @@ def test_what_was_put_is_found_and_what_was_removed_is_not(client, service):
     assert (table["sequence"], table["texts"]) == (2, 3)
     rows = [json.loads(line) for line in Path(table["path"]).read_text().splitlines()]
     assert {row["id"]: row["text"] for row in rows} == {"a": "swimming", "b": "why", "c": "who"}
+    # Of two sets of texts the known ones are the right ones.
+    assert table["side"] == ("--left" if service.writer.source.symmetric else "--right")
+    # White space around is left out, as where a table is read.
+    put = client.put("/texts", json={"texts": [{"id": " b", "text": "why\u2003\n"}]})
+    assert put.json() == {"sequence": 2, "added": 0, "changed": 0, "same": 1}
+    gone = client.request("DELETE", "/texts", json={"ids": ["b\t"]})
+    assert gone.json() == {"sequence": 3, "removed": 1, "unknown": 0}
 
 
 # What is sent -> what is said of it.

@@ -13,7 +13,7 @@ RULES = {
     "all": "every pair above the cutoff",
     "best": "the best match of each left text; of one table, of either text",
     "mutual": "pairs whose two texts are each the best match of the other",
-    "one-to-one": "the highest sum of scores with at most one match for each text",
+    "one-to-one": "the highest sum of scores, less the cutoff, with at most one match for each text",
 }
 CLUSTERINGS = {
     "components": "texts that a chain of matches connects",
