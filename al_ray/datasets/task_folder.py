@@ -39,7 +39,15 @@ from al_ray.datasets.corpus_file import (
 )
 from al_ray.datasets.pair_rules import add_rule, read_rule, write_rule, write_values
 from al_ray.datasets.strings import add_strings, as_strings
-from al_ray.storage.files import read_json, read_parquet, stamped, write_parquet, write_root
+from al_ray.storage.files import (
+    aside_of,
+    read_json,
+    read_parquet,
+    remove_unfinished,
+    stamped,
+    write_parquet,
+    write_root,
+)
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 FORMAT = 1
@@ -84,10 +92,10 @@ def write_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -
     """
     if isinstance(folder, Uri):
         return _put_task(task, folder, provenance)
+    remove_unfinished(folder.parent, name=folder.name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         return _refuse_other(task, folder)
-    aside = folder.parent / f".{folder.name}.{os.getpid()}.partial"
-    shutil.rmtree(aside, ignore_errors=True)
+    aside = aside_of(folder)
     log.info("writing %s", folder)
     try:
         _write_all(task, aside, provenance)

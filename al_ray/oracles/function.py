@@ -233,13 +233,13 @@ class FunctionService:
 
     cure = "mend the function or wait for its service"
 
-    def __init__(self, oracle: str, config: OracleConfig) -> None:
-        """Load `oracle`, module:function, or raise BadOption."""
+    def __init__(self, oracle: str, config: OracleConfig, earlier: float | None = None) -> None:
+        """Load `oracle`, module:function, or raise BadOption; earlier: the highest cost of a pair so far, if any."""
         self.name, self.place, self.config = oracle, f"--oracle {oracle}", config
         self.function = function_of(oracle)
-        # Expected cost of a pair: --cost-per-pair, or more once a call cost more.
-        self.price = config.cost_per_pair or 0.0
-        self.priced = config.cost_per_pair is not None
+        # Expected cost of a pair: --cost-per-pair, or what one cost earlier; or more once a call cost more.
+        known = earlier if config.cost_per_pair is None else config.cost_per_pair
+        self.price, self.priced = known or 0.0, known is not None
 
     def ask(self, left: list[str], right: list[str]) -> object:
         """Call the function."""

@@ -57,6 +57,19 @@ def _llm_oracle(request: OracleRequest) -> LlmOracle:
     return LlmOracle(service, calls, journal, request.config.seed, options.pairs_per_call, uncounted)
 
 
+def _function_oracle(request: OracleRequest) -> CallableOracle:
+    name, journal = request.config.oracle, request.journal
+    service = FunctionService(name, request.oracle_options, _highest_cost(name, journal))
+    return _callable_oracle(request, service, journal.cost)
+
+
+def _highest_cost(name: str, journal: RunFolder) -> float | None:
+    """Return the cost of the most expensive pair that an oracle has answered in a run; None if it cost nothing."""
+    ledgers = journal.ledger, journal.dev_labels.ledger
+    pieces = (piece for ledger in ledgers for number in range(1, ledger.rounds + 1) for piece in ledger.answers(number))
+    return max((piece.cost / len(piece.rows) for piece in pieces if piece.by == name and piece.cost), default=None)
+
+
 MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {
     "simulated": lambda request: SimulatedOracle(request.journal.task.measurable(request.split)),
     "file": lambda request: FileOracle(request.ledger),
@@ -65,9 +78,7 @@ MAKERS: Mapping[str, Callable[[OracleRequest], Oracle]] = {
         request.config.oracle, request.journal.task, request.config.threads, request.watch
     ),
     "llm": _llm_oracle,
-    "function": lambda request: _callable_oracle(
-        request, FunctionService(request.config.oracle, request.oracle_options), request.journal.cost
-    ),
+    "function": _function_oracle,
 }
 """How the oracle of each kind is made, by the names of ORACLES."""
 

@@ -285,7 +285,10 @@ def at_its_end(path: StoragePath, config: RunConfig) -> bool:
 def bound_config(path: StoragePath) -> RunConfig:
     """Return the config of a run folder; WrongFolder if it is none."""
     if not (path / "config.json").is_file():
-        raise WrongFolder(f"{path} holds no config.json; give the folder of a run (made by: python -m jobs.run)")
+        # The folder of `jobs.labels import` has labels alone.
+        begin = f"it has labels: start a run on them (python -m jobs.run --task TASK --out {path}), or restore it"
+        give = "give the folder of a run (made by: python -m jobs.run)"
+        raise WrongFolder(f"{path} holds no config.json; {begin if (path / 'round-001').is_dir() else give}")
     content = read_json(path / "config.json", ["task_digest"])
     if "labels_digest" in content:
         raise WrongFolder(f"{path} holds a cross-encoder (jobs.train); give the folder of a run")

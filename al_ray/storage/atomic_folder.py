@@ -1,21 +1,24 @@
 """Write a folder atomically: all of it is there, or nothing."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from al_ray.core.errors import WriteErrors
+from al_ray.storage.files import aside_of, remove_unfinished
 
 
 @contextmanager
 def whole(folder: Path) -> Iterator[Path]:
-    """Yield a new folder to write into; it replaces `folder` when the context ends without an error."""
-    aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+    """Yield a new folder to write into; it replaces `folder` when the context ends without an error.
+
+    What a killed process left of its own attempt is removed.
+    """
+    aside = aside_of(folder)
+    remove_unfinished(folder.parent, name=folder.name)
     try:
         with WriteErrors(folder):
-            shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir(parents=True)
             yield aside
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,8 @@
 """Read Parquet files of others within bounds: a file of a few kilobytes can stand for terabytes of values."""
 
+import io
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +17,34 @@ VALUE = 8  # Bytes of a number.
 compute: Any = pyarrow.compute
 
 
+class _ValuesReached(Exception):
+    """Arrow begins to read values."""
+
+
+class _NoValues(io.RawIOBase):
+    """A file of `size` bytes, of which none can be read."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.place = size, 0
+
+    def readable(self) -> bool:
+        """Return True, which Arrow asks before it opens a file."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a place, and return it."""
+        self.place = offset + (0, self.place, self.size)[whence]
+        return self.place
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self.place
+
+    def read(self, size: int = -1) -> bytes:
+        """Raise _ValuesReached."""
+        raise _ValuesReached
+
+
 class BoundedParquet:
     """An open Parquet file. Every method raises ArrowInvalid for values that take far more memory than the file."""
 
@@ -27,7 +57,9 @@ class BoundedParquet:
             raise pa.ArrowInvalid(f"a name in it is not UTF-8 ({error})") from error
         if self.metadata.num_rows < 0:
             raise pa.ArrowInvalid(f"it states {self.metadata.num_rows:,} rows")
-        self.most = max(LEAST, RATIO * file.seek(0, 2))
+        size = file.seek(0, 2)
+        self._check_chunks(size)
+        self.most = max(LEAST, RATIO * size)
         sizes = [max(VALUE * chunk.num_values, chunk.total_uncompressed_size) for chunk in self._chunks()]
         self._refuse(max(sum(sizes), VALUE * self.metadata.num_rows))
         # A text may be as long as a whole chunk, and each row refer to it.
@@ -39,6 +71,20 @@ class BoundedParquet:
         if indirect:
             options: Any = {"metadata": self.metadata, "read_dictionary": sorted(indirect)}
             self.parquet = pq.ParquetFile(file, page_checksum_verification=True, **options)
+
+    def _check_chunks(self, size: int) -> None:
+        """Raise for metadata of a column chunk for which `_chunks` would end the process.
+
+        RowGroupMetaData.column of pyarrow 26 does not catch what Parquet throws (libparquet.pxd declares ColumnChunk
+        without `except +`). A reader catches it, and one without values stops before it would read any.
+        """
+        reader = pq.ParquetFile(_NoValues(size), metadata=self.metadata).reader
+        for group in range(self.metadata.num_row_groups):
+            if self.metadata.row_group(group).num_columns != self.metadata.num_columns:
+                raise pa.ArrowInvalid(f"row group {group} has other columns than the file")
+            for column in range(self.metadata.num_columns):
+                with suppress(_ValuesReached):
+                    next(reader.iter_batches(1, [group], [column]), None)
 
     def _chunks(self) -> Iterator[Any]:
         """Yield the metadata of each column of each row group."""

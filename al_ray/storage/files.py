@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from al_ray.storage.uri import StoragePath, Uri
 logger = logging.getLogger(__name__)
 WRITER = "al_ray"
 """Name of the version of al_ray in the JSON file that describes a folder. Before 0.2.0 there was none."""
-UNFINISHED = re.compile(r"\..+\.(\d+)-\w+")
+UNFINISHED = re.compile(r"\.(.+)\.(\d+)-\w+")
 """What a file or folder is called while the process of this number writes it: .NAME.PROCESS-ANYTHING."""
 
 
@@ -102,8 +103,7 @@ def in_one_step(path: StoragePath, write: Callable[[Path], Any], new: bool = Fal
             else:
                 path.fence.write(path.key, aside.read_bytes(), new)
         return
-    # Two threads of a process may write the same file.
-    aside = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}")
+    aside = aside_of(path)
     with WriteErrors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -116,17 +116,25 @@ def in_one_step(path: StoragePath, write: Callable[[Path], Any], new: bool = Fal
         sync(path.parent)
 
 
-def remove_unfinished(folder: StoragePath, pattern: str = ".*") -> None:
-    """Remove what killed processes were writing in a folder, which the caller has locked; pattern: of their names.
+def aside_of(path: Path) -> Path:
+    """Return where this thread writes a file or folder before it is renamed to `path`."""
+    # Two threads of a process may write the same file.
+    return path.parent / f".{path.name}.{os.getpid()}-{threading.get_native_id()}"
 
-    What a living process of this machine writes stays: there are files that are written without the lock. Objects of
-    a store are written in one step.
+
+def remove_unfinished(folder: StoragePath, pattern: str = ".*", name: str | None = None) -> None:
+    """Remove what killed processes were writing in a folder; pattern: of their names.
+
+    name: of the one file or folder that they were writing; without it the caller has locked the folder. What a living
+    process of this machine writes stays: there are files that are written without the lock. Objects of a store are
+    written in one step.
     """
     for path in folder.glob(pattern) if isinstance(folder, Path) else ():
         found = UNFINISHED.fullmatch(path.name)
-        if found is None or _lives(int(found[1])):
+        if found is None or name not in (None, found[1]) or _lives(int(found[2])):
             continue
-        with WriteErrors(path):
+        # Without a lock another process may remove it, too.
+        with WriteErrors(path), suppress(FileNotFoundError):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:

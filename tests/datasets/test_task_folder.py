@@ -1,6 +1,10 @@
 """A task folder gives back what was written, and says so when it cannot."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,6 +161,23 @@ def test_a_failed_writing_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         write_task(one_sided(), tmp_path / "t", {})
     assert not list(tmp_path.iterdir())
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.datasets.test_task_folder import one_sided, write_task
+os.rename = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+write_task(one_sided(), Path(sys.argv[1]), {})
+"""
+
+
+def test_what_a_killed_process_left_is_gone_when_the_task_is_written_again(tmp_path):
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "task")]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert len(os.listdir(tmp_path)) == 1
+    assert write_task(one_sided(), tmp_path / "task", {})
+    assert os.listdir(tmp_path) == ["task"]
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):

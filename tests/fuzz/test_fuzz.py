@@ -6,6 +6,7 @@
 import io
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +84,24 @@ def long_table(path: Path) -> bytes:
     return json.dumps({**content, "snapshot": content["snapshot"] | {"table": "x" * 300}}).encode()
 
 
+def option(name: str, value: object) -> Callable[[Path], bytes]:
+    """Change an option by which a task was made."""
+    return lambda path: fields(path, provenance=json.loads(path.read_bytes())["provenance"] | {name: value})
+
+
 FOUND: list[tuple[str, str, Any, str]] = [
     ("grid", "fz-grid/sittings.json", b"3", "sittings.json holds no list of sessions"),
     ("run", "fz-run/llm/00001.json", raw_answer_of_an_object, "00001.json is not a raw answer"),
     ("store", "fz-store/store.json", long_table, "cannot be read (File name too long)"),
+    (
+        "audit",
+        "fz-audit/audit-key.json",
+        lambda path: fields(path, positives=None),
+        "audit-key.json lacks positives; restore it",
+    ),
+    ("extend", "fz-two/task.json", option("encoding", 1e308), "task.json: encoding is 1e+308"),
+    ("extend", "fz-two/task.json", option("id_column", [1, 2, 3]), "task.json: id_column is [1, 2, 3]"),
+    ("extend", "fz-two/task.json", option("left", 3), "task.json: left is 3, which is no value of it"),
     ("grid", "fz-grid/sittings.json", b"[3]", "sittings.json: GridSession is 3"),
     (
         "run",

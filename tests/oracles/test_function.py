@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from al_ray.active_learning import loop
+from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.errors import BadOption, CostReached, OracleFailed
 from al_ray.core.labels import NO, OPEN, UNSURE, YES, Answers
 from al_ray.core.pairs import Rows
+from al_ray.core.progress import no_progress
 from al_ray.core.task import Task
 from al_ray.oracles.calls import Calls
 from al_ray.oracles.function import function_of, read_reply
-from tests.oracles.label_server import ALL, COUNT, FAILURES, LONG, MISANSWERS, PRICE, TRUTH, Bench, serving, write
+from al_ray.oracles.registry import OracleRequest, make_oracle
+from al_ray.runs.run_folder import RunFolder
+from tests.oracles.label_server import (
+    ALL,
+    CLIENT,
+    COUNT,
+    FAILURES,
+    LONG,
+    MISANSWERS,
+    PRICE,
+    TRUTH,
+    Bench,
+    serving,
+    write,
+)
 
 
 @pytest.fixture(scope="module")
@@ -185,6 +202,21 @@ def test_the_run_stops_before_a_call_too_dear_and_goes_on_when_more_is_allowed(
     _, labels = loop.buy_labels(1, ledger, bench.oracle(function, ledger.cost(), cost_per_pair=price, max_cost=3.0))
     assert labels.tolist() == TRUTH.tolist()
     assert ledger.cost() == bench.server.billed == 3.0
+
+
+@pytest.mark.parametrize(("price", "calls"), [(None, 2), (0.0, 3)])
+def test_after_a_restart_a_function_without_a_stated_price_is_expected_to_cost_what_it_did(
+    price: float | None, calls: int, bench: Bench
+):
+    """A call of 4 pairs costs 1, and a third one would exceed 2.75. A price that is stated holds, even if it is 0."""
+    name, options = write(CLIENT.format(port=bench.server.server_port)), {"pairs_per_call": 4, "max_cost": 2.75}
+    journal, config = RunFolder(bench.folder, bench.task), RunConfig(task="t", oracle=f"{name}:priced", threads=1)
+    journal.ledger.add_batch(1, bench.batch)
+    for stated in (None, price):
+        request = OracleRequest(config, OracleConfig(cost_per_pair=stated, **options), journal, no_progress)
+        with suppress(CostReached):
+            loop.buy_labels(1, journal.ledger, make_oracle(request))
+    assert len(bench.server.calls) == calls
 
 
 def test_a_limit_is_not_reached_by_the_last_bits_of_a_sum(bench: Bench):

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +85,49 @@ def test_what_is_large_without_harm_is_read_as_it_is():
         assert parquet.read().cast(table.schema) == table
         assert parquet.read(["text"]) == table.select(["text"])
         assert parquet.read(["text"], group=1) == table.select(["text"]).slice(20_000)
+
+
+def with_footer(content: bytes, *changes: tuple[bytes, bytes]) -> bytes:
+    """Return the bytes of a Parquet file with changes in its footer, which precedes its length and PAR1."""
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    footer = content[start:-8]
+    for old, new in changes:
+        assert footer.count(old) == 1
+        footer = footer.replace(old, new)
+    return content[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+# Of the schema in Thrift: columns INT64, OPTIONAL (02) or REQUIRED (00), name; the root of two or one, before which the
+# number of all elements stands; and how the values of two or one are ordered.
+A, A_REQUIRED = bytes.fromhex("1504 2502 1801 61 00"), bytes.fromhex("1504 2500 1801 61 00")
+B = bytes.fromhex("1504 2502 1801 62 00")
+ROOT_OF_TWO, ROOT_OF_ONE = (bytes.fromhex(f"{n}c 3500 1806 736368656d61 {m} 00") for n, m in ((3, "1504"), (2, "1502")))
+ORDER_OF_TWO, ORDER_OF_ONE = bytes.fromhex("192c 1c0000 1c0000"), bytes.fromhex("191c 1c0000")
+LIES = {
+    "column a has levels that its schema lacks": [(A, A_REQUIRED)],
+    "column b is not in the schema": [(B, b""), (ROOT_OF_TWO, ROOT_OF_ONE), (ORDER_OF_TWO, ORDER_OF_ONE)],
+}
+OPENS = """
+import sys
+import pyarrow as pa
+from al_ray.storage.bounded_parquet import BoundedParquet
+try:
+    BoundedParquet(open(sys.argv[1], "rb"))
+except (OSError, pa.ArrowException) as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_parquet_file_for_which_arrow_would_end_the_process_is_refused(tmp_path, lie):
+    """A process of its own opens the file: it says what is wrong, or dies."""
+    file = io.BytesIO()
+    pq.write_table(pa.table({"a": [1, 2], "b": [3, None]}), file, store_schema=False)
+    path = tmp_path / "damaged.parquet"
+    path.write_bytes(with_footer(file.getvalue(), *LIES[lie]))
+    command = [sys.executable, "-c", OPENS, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("refused: "), done.stderr
 
 
 DEEP = "[" * 100_000 + "]" * 100_000

@@ -131,6 +131,10 @@ class MatchRecord:
         return {**as_dict(self), "bands": [as_dict(band) for band in self.bands]}
 
 
+OF_FALSE_POSITIVES = ("threshold", "recall", "positives", "positives_above")
+"""What the record of an audit of putative false positives has."""
+
+
 class AuditFolder:
     """Read and write the files of an audit."""
 
@@ -190,8 +194,10 @@ class AuditFolder:
             record = replace(from_dict(Record, {**content, "strata": []}), strata=strata)
         except (BadOption, TypeError) as error:
             raise BadFile(f"{path}: {error} (restore it)") from error
-        lacking = not record.asked.by_score and None in (record.threshold, record.recall, record.positives_above)
-        if lacking or any(not 0 <= stratum.drawn <= stratum.above <= stratum.size for stratum in strata):
+        counts = [name for name in OF_FALSE_POSITIVES if getattr(record, name) is None]
+        if counts and not record.asked.by_score:
+            raise BadFile(f"{path} lacks {', '.join(counts)}; restore it")
+        if any(not 0 <= stratum.drawn <= stratum.above <= stratum.size for stratum in strata):
             raise BadFile(f"{path} holds impossible counts; restore it")
         return record
 

@@ -134,10 +134,11 @@ def run_line(run: StoragePath, rounds: int, task: StoragePath | None) -> str:
 
 def correct(options: Correct) -> None:
     """Correct the label of one pair, or those in a table."""
+    config = bound_config(options.run)
     with writing(options.run, None) as folder:
         pairs, labels = corrections(options, folder)
         if options.split == "dev":
-            changed = folder.dev_labels.correct(pairs, labels, folder.model, bound_config(options.run).seed)
+            changed = folder.dev_labels.correct(pairs, labels, folder.model, config.seed)
             print(f"corrected {changed:,} labels of dev, {len(pairs) - changed:,} were correct")
             for figures in folder.dev_labels.estimates():
                 print(format_estimate(figures))
@@ -165,12 +166,12 @@ def corrections(options: Correct, folder: RunFolder) -> tuple[Pairs, Labels]:
 
 def close(options: Close) -> None:
     """End the open round with the labels that it has; what people have answered in its files is read first."""
+    config = bound_config(options.run)
     with writing(options.run, None) as folder:
         ledger, number = folder.ledger, folder.last + 1
         batch = ledger.batch(number)
         if batch is None or ledger.sealed(number):
             raise BadOption(f"{options.run} has no round that waits for labels; there is nothing to close")
-        config = bound_config(options.run)
         if oracle_kind(config.oracle).people:
             with suppress(LabelsAwaited):
                 buy_labels(number, ledger, make_oracle(OracleRequest(config, OracleConfig(), folder, no_progress)))

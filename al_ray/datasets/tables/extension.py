@@ -7,21 +7,23 @@ train: a new text in dev would make figures of two months incomparable, and what
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 import numpy as np
 import pyarrow as pa
 
-from al_ray.core.errors import BadOption
+from al_ray.core.config.serialization import fits
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import NO, YES
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Mask, Pairs, PairSpace
 from al_ray.core.task import Split, Task
+from al_ray.datasets.corpus_file import cure_of
 from al_ray.datasets.pair_rules import read_values
 from al_ray.datasets.splitting import whole_space
 from al_ray.datasets.strings import as_array
 from al_ray.datasets.tables.columns import TableRows, compute
-from al_ray.datasets.tables.format_options import inherited_format, paths_of
+from al_ray.datasets.tables.format_options import FORMAT, inherited_format, paths_of
 from al_ray.datasets.tables.groups import describe_groups, pair_rule, stored_cells
 from al_ray.datasets.tables.label_tables import read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
@@ -95,7 +97,7 @@ def _table(files: Table) -> StoragePath | tuple[StoragePath, ...] | None:
 
 def _mapping(task: StoragePath) -> dict[str, Any]:
     """Return the options by which the tables of a task were read; BadOption if rows cannot be added to it."""
-    mapping = read_about(task).get("provenance", {})
+    mapping: dict[str, Any] = read_about(task).get("provenance", {})
     if mapping.get("command") != "prepare pairs" or mapping.get("source") is not None:
         raise BadOption(
             f"--extend {task}: it was not made of tables of texts (jobs.prepare pairs --left), so new rows cannot be "
@@ -106,7 +108,17 @@ def _mapping(task: StoragePath) -> dict[str, Any]:
             f"--extend {task}: the ids of its texts are row numbers, so it is unknown which rows are new; prepare it "
             "again with --id-column, then extend that task"
         )
+    _refuse_other_types(mapping, task)
     return mapping
+
+
+def _refuse_other_types(mapping: Mapping[str, Any], task: StoragePath) -> None:
+    """Raise BadFile for an option of the tables of a task that has another type."""
+    kinds = get_type_hints(OwnTexts) | dict.fromkeys(("left", "right"), str | tuple[str, ...] | None)
+    for name in (*INHERITED, *FORMAT, "left", "right"):
+        value = mapping.get(name)
+        if name in mapping and not fits(tuple(value) if isinstance(value, list) else value, kinds[name]):
+            raise BadFile(f"{task / 'task.json'}: {name} is {value!r}, which is no value of it; {cure_of(task)}")
 
 
 def read_extension(options: OwnTexts) -> tuple[Task, Report]:
