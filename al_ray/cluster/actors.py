@@ -5,7 +5,6 @@ restarts, and its state can be queried while every actor is busy.
 """
 
 import logging
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ import ray
 import torch
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError, WorkerCrashedError
 from ray.util.metrics import Counter
-from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from al_ray.cluster import watchdog
@@ -26,6 +25,7 @@ from al_ray.cluster.fatal_errors import (
     lost_error,
     prepare_to_end,
 )
+from al_ray.cluster.room import await_again, describe_room, reserve
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import NoPlacement
 from al_ray.encoders.hardware import device_fault, limit_memory, settle_arithmetic
@@ -72,16 +72,28 @@ class Placement:
         numbers = (number for name, number in zip(names, self.room.bundles, strict=False) if name == kind)
         return BundleSlots(self.room.group, tuple(numbers))
 
+    @property
+    def bundles(self) -> list[dict[str, float]]:
+        """Return the resources of each worker."""
+        return [bundle_of(self.config)] * sum(self.kinds.values())
+
+    @property
+    def demand(self) -> str:
+        """The workers with the resources of each, for messages."""
+        return f"{self.workers} of {self.config.cpus_per_shard} CPUs and {self.config.gpus_per_shard} GPUs"
+
     def await_all(self) -> None:
         """Wait until all bundles are placed; NoPlacement after the config's timeout."""
-        # Ray truncates to whole seconds.
-        if not self.room.group.wait(math.ceil(self.config.timeout)):
-            raise NoPlacement(
-                f"{self.workers} of {self.config.cpus_per_shard} CPUs and {self.config.gpus_per_shard} GPUs were not "
-                f"placed in {self.config.timeout:.0f} s; the cluster has {describe_nodes()}: ask for fewer --shards, "
-                "less --cpus-per-shard or --gpus-per-shard, give a longer --timeout (to jobs.run also fewer "
-                "--training.workers), or add nodes; then rerun the command"
-            )
+        if not await_again(self.room.group, self.demand, self.bundles, self.config.timeout):
+            raise self.unplaced()
+
+    def unplaced(self) -> NoPlacement:
+        """Return the error of bundles that get no places."""
+        return NoPlacement(
+            f"{self.demand} were not placed in {self.config.timeout:.0f} s; the cluster has "
+            f"{describe_room(self.bundles)}: ask for fewer --shards, less --cpus-per-shard or --gpus-per-shard, give a "
+            "longer --timeout (to jobs.run also fewer --training.workers), or add nodes; then rerun the command"
+        )
 
     def await_start(self, ready: list[Any]) -> None:
         """Wait for the first, trivial call of each worker; NoPlacement after the config's timeout."""
@@ -121,17 +133,23 @@ def placement(
     kinds: see Placement. room: existing bundles to use, which are not released; without it a new placement group is
     made.
     """
-    own, count = room is None, sum(kinds.values())
-    room = room or BundleSlots(placement_group([bundle_of(config)] * count, strategy=strategy), tuple(range(count)))
-    places = Placement(kinds, config, room)
-    try:
+    numbers = tuple(range(sum(kinds.values())))
+    places = Placement(kinds, config, room or BundleSlots(PlacementGroup.empty(), numbers))
+    group = None
+    if room is None:
+        group = reserve(places.demand, places.bundles, strategy, config.timeout)
+        if group is None:
+            raise places.unplaced()
+        places = replace(places, room=BundleSlots(group, numbers))
+    else:
         places.await_all()
-        _placements.append(places)
+    _placements.append(places)
+    try:
         yield places
     finally:
         _placements[:] = [other for other in _placements if other is not places]
-        if own:
-            remove_placement_group(room.group)
+        if group is not None:
+            remove_placement_group(group)
 
 
 @contextmanager
@@ -252,13 +270,6 @@ def _refuse_unplaced() -> None:
     for places in _placements:
         places.await_all()
     logger.info("no answer for %.0f s; every actor is placed, so the wait continues", _wait_seconds() or 0)
-
-
-def describe_nodes() -> str:
-    """Describe the resources of each live node: an actor must fit into one of them."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    resources = [", ".join(f"{node.get(name, 0):g} {name}s" for name in ("CPU", "GPU")) for node in nodes]
-    return f"{len(nodes)} nodes ({'; '.join(resources)})"
 
 
 def actor_class(plain: type) -> type:

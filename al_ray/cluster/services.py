@@ -161,15 +161,15 @@ def deploy_pool(
 
     known: folder of vectors of known texts, which are not encoded again, and to which those that are encoded are added.
     """
-    _refuse_unfit(config, cluster, task, out)
+    refuse_unfit(config, cluster, task, out)
     with (
         placement({PoolShard.__name__: cluster.shards}, cluster) as places,
-        _start_pool(config, places, task, out, watch, trial, known) as pool,
+        start_pool(config, places, task, out, watch, trial, known) as pool,
     ):
         yield pool
 
 
-def _refuse_unfit(config: RunConfig, cluster: ClusterConfig, task: Task, out: StoragePath) -> None:
+def refuse_unfit(config: RunConfig, cluster: ClusterConfig, task: Task, out: StoragePath) -> None:
     """Raise BadOption, before any wait for resources, if shards cannot work as the options say."""
     refuse_unshared((storage_path(config.task), out), cluster)
     refuse_index(config.search, task)
@@ -215,16 +215,20 @@ def _refuse_unindexed(index: str, device: str, _: PoolShard) -> None:
 
 
 @contextmanager
-def _start_pool(
+def start_pool(
     config: RunConfig,
     places: Placement,
     task: Task,
     out: StoragePath,
     watch: OnProgress,
-    trial: Trial | None,
+    trial: Trial | None = None,
     known: StoragePath | None = None,
 ) -> Iterator[ShardedPool]:
-    """Tokenise if needed and start the shards, in their places; they end with the context."""
+    """Tokenise if needed and start the shards, in their places; they end with the context.
+
+    For what needs other actors beside the pool: all places must be reserved at once, because two jobs that each hold
+    some of their actors and wait for the others can wait for each other. Call refuse_unfit before.
+    """
     cluster, room = places.config, places.slots(PoolShard.__name__)
     # The shards do not run yet, so their places are free.
     source, to, started = storage_path(config.task), artifact_folder(trial, out), time.monotonic()
@@ -257,10 +261,10 @@ def deploy_services(
 ) -> Iterator[RayRunServices]:
     """Start all actors of a run; they end with the context. dev_oracle: labels drawn pairs of dev, if any are asked."""
     task = journal.task
-    _refuse_unfit(config, cluster, task, journal.path)
+    refuse_unfit(config, cluster, task, journal.path)
     with (
         run_places(config, cluster, trial) as places,
-        _start_pool(config, places, task, journal.path, watch, trial) as pool,
+        start_pool(config, places, task, journal.path, watch, trial) as pool,
     ):
         folder = str(pool_folder(task, config.encoding, artifact_folder(trial, journal.path)))
         spec = TrainerSpec(

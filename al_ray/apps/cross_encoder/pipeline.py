@@ -10,9 +10,10 @@ from al_ray.apps.cross_encoder import sharded_scorer
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer
+from al_ray.cluster.actors import Placement, placement
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
-from al_ray.cluster.services import deploy_pool
+from al_ray.cluster.services import refuse_unfit, start_pool
 from al_ray.cluster.session import session
 from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.config.cluster import ClusterConfig
@@ -21,10 +22,12 @@ from al_ray.core.pairs import NO_KEYS
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.task import Task
+from al_ray.encoders.cross_encoder import PairShard
 from al_ray.metrics.evaluation import Comparison, Evaluation, compare
 from al_ray.metrics.two_stage import evaluate_reranking
 from al_ray.runs.other_runs import trained
 from al_ray.runs.run_folder import RunFolder
+from al_ray.search.shard import PoolShard
 from al_ray.storage.files import write_json
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath
@@ -91,23 +94,33 @@ def train_and_evaluate(
             if not config.evaluation.splits:
                 return
             sets = sharded_scorer.make_evaluation_sets(job, config.evaluation.splits)
-            with sharded_scorer.deploy_scorer(job) as scorer:
+            if retriever is not None:
+                refuse_unfit(retriever.config, cluster, task, retriever.folder.path)
+            # All places at once: two jobs that hold their scorers and wait for their pools would wait for each other.
+            kinds = (PairShard, PoolShard) if retriever is not None else (PairShard,)
+            with (
+                placement({kind.__name__: cluster.shards for kind in kinds}, cluster) as places,
+                sharded_scorer.deploy_scorer(job, places.slots(PairShard.__name__)) as scorer,
+            ):
                 for split, evalset in sets.items():
                     evaluation = sharded_scorer.evaluate_model(job, scorer, evalset)
                     write_json(out / f"evaluation-{split}.json", evaluation.as_dict())
-                    stages = None if retriever is None else evaluate_two_stages(job, scorer, retriever, split)
+                    stages = None if retriever is None else evaluate_two_stages(job, scorer, retriever, places, split)
                     if stages is not None:
                         write_json(out / f"rerank-{split}.json", stages.as_dict())
                     yield evaluation, stages
 
 
-def evaluate_two_stages(job: CrossEncoderJob, scorer: ShardedPairScorer, retriever: Retriever, name: str) -> TwoStages:
+def evaluate_two_stages(
+    job: CrossEncoderJob, scorer: ShardedPairScorer, retriever: Retriever, places: Placement, name: str
+) -> TwoStages:
     """Evaluate retrieval and re-ranking on a split: the retriever's best pairs, ordered by the cross-encoder's scores.
 
-    The bi-encoder searches exactly, whatever kind of search its run used, so that the rank of every pair is known.
+    places: with those of the pool's shards. The bi-encoder searches exactly, whatever kind of search its run used, so
+    that the rank of every pair is known.
     """
     run, split = retriever.config, job.task.measurable(name)
-    with deploy_pool(run, job.cluster, job.task, retriever.folder.path, job.watch) as pool:
+    with start_pool(run, places, job.task, retriever.folder.path, job.watch) as pool:
         first = retriever.folder.model(retriever.folder.last)
         search = PoolSearch(pool, split, config=replace(pool.search, kind="exact", ordered_pairs=False))
         keys = search.least(first, HIGHEST, min(retriever.top, split.space.total), NO_KEYS).keys

@@ -11,7 +11,7 @@ import numpy as np
 
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
-from al_ray.cluster.actors import deploy, get_results, stream_results
+from al_ray.cluster.actors import BundleSlots, deploy, get_results, stream_results
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.training_group import model_of
@@ -114,11 +114,11 @@ class ShardedPairScorer:
 
 
 @contextmanager
-def deploy_scorer(job: CrossEncoderJob) -> Iterator[ShardedPairScorer]:
-    """Start actors that score with the folder's model; they end with the context."""
+def deploy_scorer(job: CrossEncoderJob, room: BundleSlots | None = None) -> Iterator[ShardedPairScorer]:
+    """Start actors that score with the folder's model, in these places or in places of their own, for the context."""
     model, config, cluster = job.model(), job.config, job.cluster
     spec = PairShardSpec(config.encoder_batch, config.threads, cluster.device, config.arithmetic)
-    with deploy(PairShard, [spec] * cluster.shards, cluster) as shards:
+    with deploy(PairShard, [spec] * cluster.shards, cluster, room) as shards:
         yield ShardedPairScorer(shards, model, job)
 
 

@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
 
+from al_ray.cluster.room import describe_room
 from al_ray.core.progress import OnProgress
 
 LOG_SECONDS = 30.0  # Between two log lines of a trial.
@@ -52,15 +53,19 @@ def reporter(board: Any, cell: str) -> OnProgress:
 class ProgressLog:
     """Logs the reports of an actor, a line for each trial, every LOG_SECONDS at most."""
 
-    def __init__(self, board: Any) -> None:
-        """board: handle of the actor."""
-        self.board, self.logged = board, time.monotonic()
+    def __init__(self, board: Any, bundles: Sequence[Mapping[str, float]]) -> None:
+        """board: handle of the actor; bundles: what a trial needs."""
+        self.board, self.bundles, self.logged = board, bundles, time.monotonic()
 
-    def poll(self) -> None:
-        """Log a line for each trial with a new report, if it is time to."""
+    def poll(self, trials: Sequence[Any]) -> None:
+        """Log a line for each trial with a new report, or that no trial of Tune has places, if it is time to."""
         if time.monotonic() - self.logged < LOG_SECONDS:
             return
         self.logged = time.monotonic()
+        states = [trial.status for trial in trials]
+        if "PENDING" in states and "RUNNING" not in states:
+            waiting = f"{states.count('PENDING')} runs wait for places, and none has any"
+            logger.warning("%s; the cluster has %s", waiting, describe_room(self.bundles))
         try:
             [reports] = ray.get([self.board.take.remote()], timeout=ANSWER_SECONDS)
         except RayError as error:
@@ -73,10 +78,13 @@ class ProgressLog:
 
 
 @contextmanager
-def logged_progress() -> Iterator[Any]:
-    """Start the actor, provide its handle to pass to `reporter`, and let `poll_progress` log what it has."""
+def logged_progress(bundles: Sequence[Mapping[str, float]]) -> Iterator[Any]:
+    """Start the actor, provide its handle to pass to `reporter`, and let `poll_progress` log what it has.
+
+    bundles: what a trial needs.
+    """
     board: Any = ray.remote(num_cpus=0)(ProgressBoard).remote()
-    log = ProgressLog(board)
+    log = ProgressLog(board, bundles)
     _logs.append(log)
     try:
         yield board
@@ -85,7 +93,7 @@ def logged_progress() -> Iterator[Any]:
         ray.kill(board)
 
 
-def poll_progress() -> None:
-    """Log what the trials report, if it is time to."""
+def poll_progress(trials: Sequence[Any]) -> None:
+    """Log what the trials report or wait for, if it is time to. trials: all that Tune has."""
     for log in _logs:
-        log.poll()
+        log.poll(trials)

@@ -153,7 +153,7 @@ class RoundCallback(tune.Callback):
 
     def on_step_end(self, iteration: int, trials: list[Any], **_: Any) -> None:
         """Log the progress of the trials; Tune calls this several times a second."""
-        poll_progress()
+        poll_progress(trials)
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Log a failure after which the trial is restarted."""
@@ -178,7 +178,7 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
     # Of a URI, pass the file system and the path in it: Tune cannot parse one with a query.
     place = folder.tune
     storage, store = (place.path, place.store) if isinstance(place, Uri) else (str(place), None)
-    with _listening(on_round), logged_progress() as board:
+    with _listening(on_round), logged_progress(grid.bundles) as board:
         runnable = tune.with_resources(tune.with_parameters(trial, grid=grid, board=board), trial_resources(grid))
         if tune.Tuner.can_restore(at := f"{storage}/{name}", store):
             tuner = tune.Tuner.restore(at, trainable=runnable, resume_errored=True, storage_filesystem=store)

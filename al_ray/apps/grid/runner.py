@@ -4,7 +4,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +21,8 @@ from al_ray.apps.grid.summary import GridSession
 from al_ray.apps.grid.trackers import refuse_untracked
 from al_ray.apps.reporting.read_runs import read_grid
 from al_ray.apps.reporting.run_records import Run
-from al_ray.cluster.actors import describe_nodes
 from al_ray.cluster.pool.score_fit import refuse_scores
+from al_ray.cluster.room import count_placements, describe_nodes
 from al_ray.cluster.session import local, refuse_unshared, session
 from al_ray.core.errors import BadOption, MissingSplit, NoPlacement
 from al_ray.core.progress import OnProgress
@@ -159,17 +159,3 @@ def refuse_unplaced(grid: Grid) -> int:
     finally:
         remove_placement_group(group)
     return 1
-
-
-def count_placements(bundles: Sequence[Mapping[str, float]]) -> int:
-    """Return how many groups of these bundles fit on the idle nodes: each bundle goes to the first node with room."""
-    nodes = [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
-    largest_first, count = sorted(bundles, key=lambda one: sorted(one.items()), reverse=True), 0
-    while True:
-        for bundle in largest_first:
-            fits = [node for node in nodes if all(node.get(name, 0) >= number for name, number in bundle.items())]
-            if not fits:
-                return count
-            for name, number in bundle.items():
-                fits[0][name] -= number
-        count += 1

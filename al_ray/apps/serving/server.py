@@ -106,6 +106,7 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     )  # fmt: skip
     with session(cluster):
         refuse_unshared([options.store, options.model], cluster)
+        _refuse_second_service()
         location = ProxyLocation.HeadOnly if host in LOOPBACK else ProxyLocation.EveryNode
         logs: dict[str, Any] = {"log_level": "WARNING", "enable_access_log": False}
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
@@ -123,6 +124,20 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     # All changes in one table: the next start reads it faster.
     StoreWriter(options.store, PATIENCE).close()
     yield f"stopped; the known texts are in {options.store}"
+
+
+def _refuse_second_service() -> None:
+    """Raise BadOption if Ray Serve runs on this cluster: there is one on a cluster, with one address.
+
+    The application would take the place of the one of another command, and the end of either would end both.
+    """
+    there = serve.status()
+    if there.proxies or there.applications:
+        names = ", ".join(sorted(there.applications)) or "none"
+        raise BadOption(
+            f"Ray Serve runs on this cluster (applications: {names}), and a cluster has one; stop it (ray job stop, "
+            "serve shutdown), or leave out RAY_ADDRESS, so that jobs.serve starts a Ray of its own"
+        )
 
 
 def _new_model(options: ServeOptions) -> str:

@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from ray.util import placement_group_table
 
+from al_ray.apps.cross_encoder import pipeline
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, texts_of
 from al_ray.cli._evaluate.options import Options as EvaluateOptions
@@ -30,6 +32,8 @@ from al_ray.encoders.transformer import Encoder
 from al_ray.runs.run_folder import RunFolder, bound_config
 
 CPUS = ClusterConfig(timeout=600)
+# The bundles of each placement group at the time of the re-ranking.
+RESERVED = list[list[int]]()
 # Other random pairs than those of the bi-encoder's run.
 MEASURED = EvaluationConfig(splits=("dev",), near_neighbours=2, random_pairs=25)
 
@@ -65,7 +69,16 @@ def cosine(local_ray, folder) -> Path:
 @pytest.fixture(scope="module")
 def concat(local_ray, cosine, folder) -> Path:
     """A cross-encoder of the labels of the bi-encoder's folder, and both stages."""
-    train(options(folder, "concat", labels=str(cosine), rerank=cosine, top=60, evaluation=MEASURED))
+    with pytest.MonkeyPatch.context() as patch:
+        rerank = pipeline.evaluate_reranking
+
+        def rerank_and_count(*arguments):
+            table = placement_group_table().values()
+            RESERVED.append([len(group["bundles"]) for group in table if group["state"] == "CREATED"])
+            return rerank(*arguments)
+
+        patch.setattr(pipeline, "evaluate_reranking", rerank_and_count)
+        train(options(folder, "concat", labels=str(cosine), rerank=cosine, top=60, evaluation=MEASURED))
     return folder / "concat"
 
 
@@ -140,6 +153,10 @@ def test_both_stages_are_what_sorting_every_pair_gives(concat, cosine, folder):
 def job_at(path: Path, cluster: ClusterConfig = CPUS) -> CrossEncoderJob:
     folder = CrossEncoderFolder(path)
     return CrossEncoderJob(folder, folder.config, read_task(Path(folder.config.task)), cluster, lambda *_: None)
+
+
+def test_scorers_and_pool_have_their_places_in_one_group_so_that_two_jobs_never_wait_for_each_other(concat):
+    assert RESERVED == [[2]]
 
 
 def test_stored_slices_are_not_scored_again_and_others_get_the_same_scores(concat, tmp_path):

@@ -57,19 +57,35 @@ def test_a_line_each_half_minute_says_cell_stage_and_share(monkeypatch, caplog):
     now, handle = 100.0, Handle()
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(progress, "ray", SimpleNamespace(get=lambda reports, timeout: reports))
-    log = ProgressLog(handle)
+    log = ProgressLog(handle, [])
     handle.report.remote("static-s0", "train", 1200, 3000)
     handle.report.remote("uncertainty-s0", "embed", 0, 0)
-    log.poll()
+    log.poll([])
     now += 29
-    log.poll()
+    log.poll([])
     assert not said(caplog)
     now += 1
-    log.poll()
+    log.poll([])
     assert said(caplog) == ["static-s0: train, 1,200 of 3,000 (40%)", "uncertainty-s0: embed, 0 of 0 (0%)"]
     now += 30
-    log.poll()
+    log.poll([])
     assert len(said(caplog)) == 2
+
+
+@pytest.mark.usefixtures("local_ray")
+def test_a_grid_without_places_says_what_the_cluster_has(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
+    # A busy machine takes long to start the board.
+    monkeypatch.setattr(progress, "ANSWER_SECONDS", 600.0)
+    with logged_progress([{"CPU": 1.0}] * 2):
+        trials = [SimpleNamespace(status=status) for status in ("TERMINATED", "PENDING", "PENDING")]
+        poll_progress(trials)
+        poll_progress([*trials, SimpleNamespace(status="RUNNING")])
+        poll_progress(trials[:1])
+    (line,) = said(caplog)
+    assert line.startswith(
+        "2 runs wait for places, and none has any; the cluster has 1 nodes (6 CPUs, 0 GPUs), of which"
+    )
 
 
 @pytest.mark.usefixtures("local_ray")
@@ -78,13 +94,13 @@ def test_a_board_that_died_costs_only_its_lines(monkeypatch, caplog):
     # A busy machine takes long to start the board.
     monkeypatch.setattr(progress, "ANSWER_SECONDS", 600.0)
     caplog.set_level(logging.INFO)
-    with logged_progress() as board:
+    with logged_progress([]) as board:
         reporter(board, "static-s0")("train", 1, 4)
-        poll_progress()
+        poll_progress([])
         assert said(caplog) == ["static-s0: train, 1 of 4 (25%)"]
         progress.ray.kill(board)
         wait_for_death(board)
-        poll_progress()
+        poll_progress([])
         assert said(caplog)[1].startswith("the progress of the runs is unknown")
-    poll_progress()
+    poll_progress([])
     assert len(said(caplog)) == 2

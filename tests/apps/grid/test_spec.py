@@ -14,7 +14,6 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.api.grids import run_grid
 from al_ray.apps.grid import ray_tune
 from al_ray.apps.grid.folder import GridFolder
-from al_ray.apps.grid.runner import count_placements
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells, first_batch, phases
 from al_ray.apps.grid.summary import GridSession, markdown, table, unfinished
 from al_ray.apps.reporting.run_records import Round, Run, SplitEvaluation, TaskSummary
@@ -219,16 +218,6 @@ def test_a_run_has_a_bundle_for_every_actor():
     config = ClusterConfig(shards=2, cpus_per_shard=0.5, gpus_per_shard=1)
     assert bundles_of(config, trainers=3) == [{"CPU": 0.5, "GPU": 1}] * 5
     assert bundles_of(ClusterConfig(), trainers=1) == [{"CPU": 1.0}] * 2
-
-
-def test_no_bundle_is_parted_between_nodes(monkeypatch):
-    nodes = [{"Alive": alive, "Resources": {"CPU": cpus}} for alive, cpus in ((True, 3.0), (True, 1.0), (False, 9.0))]
-    monkeypatch.setattr("ray.nodes", lambda: nodes)
-    # Of two CPUs one goes into the first node, and then none: one CPU is left on each.
-    assert count_placements([{"CPU": 2.0}]) == 1
-    assert count_placements([{"CPU": 1.0}] * 2) == 2
-    assert count_placements([{"CPU": 1.0}, {"CPU": 3.0}]) == 1
-    assert count_placements([{"CPU": 1.0, "GPU": 1.0}]) == 0
 
 
 def test_a_grid_with_other_options_is_refused_by_name(tmp_path):

@@ -64,7 +64,7 @@ def answers(port: int) -> bool:
         return False
 
 
-def test_a_submitted_service_answers_and_keeps_its_changes_when_the_job_is_stopped(head, here, tmp_path):
+def test_a_submitted_service_is_the_only_one_and_keeps_its_changes_when_the_job_is_stopped(head, here, tmp_path):
     port, store = free_port(), tmp_path / "store"
     options = {
         "--model": here / "may/run", "--known": here / "k.csv", "--text-columns": "words", "--id-column": "key",
@@ -77,6 +77,14 @@ def test_a_submitted_service_answers_and_keeps_its_changes_when_the_job_is_stopp
     wait_until(lambda: answers(port), lambda: head.ended("ray", "job", "logs", "serving").stdout)
     put = ask(port, "PUT", "/texts", {"texts": [{"id": "c", "text": "how do i swim fast"}]})
     [results] = ask(port, "POST", "/match", {"texts": ["how do i swim fast"], "at_least": put["sequence"]})["results"]
+    assert results[0]["id"] == "c"
+    # A second service on this cluster would take the place of the first, and its end would end both.
+    other = {**options, "--store": tmp_path / "other", "--port": free_port()}
+    words = [str(word) for option in other.items() for word in option]
+    second = head.ended("python", "-m", "jobs.serve", *words, "--shared-storage", RAY_ADDRESS=head.address)
+    assert second.returncode == 2, second.stdout
+    assert "error: Ray Serve runs on this cluster (applications: al_ray), and a cluster has one" in second.stdout
+    [results] = ask(port, "POST", "/match", {"texts": ["how do i swim fast"]})["results"]
     assert results[0]["id"] == "c"
     stopped = head.ended("ray", "job", "stop", "serving")
     assert stopped.returncode == 0, stopped.stdout
