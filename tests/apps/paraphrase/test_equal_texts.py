@@ -5,8 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from al_ray.apps.paraphrase.batching import separate_batches
 from al_ray.apps.paraphrase.evaluation import search_metrics
 from al_ray.apps.paraphrase.index import SearchResult
+from al_ray.apps.paraphrase.options import ParaphraseConfig
+from al_ray.apps.paraphrase.pairs import known_of
 from al_ray.core.pairs import PairSpace, as_pairs
 from al_ray.core.task import Corpus, Split, Task
 from al_ray.datasets.task_folder import sealed
@@ -42,3 +45,12 @@ def test_a_perfect_model_is_right_about_paraphrases_under_other_ids():
     found = search_metrics(doubled_task(), "dev", questions, 1)
     assert found["queries"] == 4 * MEANINGS
     assert (found["precision_at_1"], found["mean_reciprocal_rank"]) == (1.0, 1.0)
+
+
+def test_paraphrases_by_equal_texts_are_negatives_neither_in_a_batch_nor_in_dev():
+    known = known_of(doubled_task(), ParaphraseConfig(task="doubled"))
+    meaning = np.array([text.split()[1] for text in TEXTS])
+    for rows in separate_batches(known.component, 2 * MEANINGS, np.random.default_rng(0)):
+        assert len(set(meaning[known.pairs[rows, 0]])) == len(rows)
+    assert len(known.negatives)
+    assert (meaning[known.negatives[:, 0]] != meaning[known.negatives[:, 1]]).all()
