@@ -516,7 +516,7 @@ DRAWS: dict[str, Any] = {
     "band": [12, 16, 18, 26],
     "batches": [[8, 7, 10, 15, 2, 19, 1, 4], [9, 21, 11, 16, 3, 13, 0, 23], [6, 20, 14, 17, 18, 12, 5, 22]],
     "balance": [1, 4, 9, 12, 15, 16],
-    "random pairs": [2, 1, 3, 2, 3, 4, 0, 1, 4],
+    "random pairs": [1, 2, 3, 0, 3, 2, 0, 4, 3],
     "gold subset": [0, 4, 0, 3],
 }
 WEIGHTS: dict[str, list[float]] = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.pairs import Pairs, Rows, as_pairs
 
 
 def components(texts: int, pairs: Pairs) -> Rows:
@@ -24,3 +24,12 @@ def components(texts: int, pairs: Pairs) -> Rows:
         if np.array_equal(joined, lowest):
             return lowest
         lowest = joined
+
+
+def components_of_texts(same: Rows, pairs: Pairs) -> Rows:
+    """Label each text as `components` does, of a graph in which equal texts are joined, whatever their ids.
+
+    same: (n,) a number for each text, equal where texts are (core/text.py, same_text). pairs: (m, 2) edges.
+    """
+    _, first, number = np.unique(same, return_index=True, return_inverse=True)
+    return components(len(same), np.concatenate([pairs, as_pairs(np.arange(len(same)), first[number])]))

@@ -7,7 +7,7 @@ settles them: metrics/labelled_pairs.py puts negatives first, an index the lowes
 import numpy as np
 
 from al_ray.core.pairs import Mask, Rows
-from al_ray.core.scorer import Floats
+from al_ray.core.scorer import Floats, refuse_nan
 
 Ranks = Rows
 DEPTH = 20
@@ -52,7 +52,12 @@ def mean_reciprocal_rank(ranks: Ranks) -> float:
 
 
 def roc_auc(positives: Floats, negatives: Floats) -> float:
-    """ROC AUC of (p,) and (n,) scores: the share of (positive, negative) pairs in order; equal scores count half."""
+    """ROC AUC of (p,) and (n,) scores: the share of (positive, negative) pairs in order; equal scores count half.
+
+    BadFile if a score is NaN, which has no place in any order.
+    """
+    refuse_nan(positives)
+    refuse_nan(negatives)
     ordered = np.sort(negatives)
     below = np.searchsorted(ordered, positives, "left") + np.searchsorted(ordered, positives, "right")
     return float(below.sum() / (2 * len(positives) * len(negatives)))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from al_ray.core.graph import components
+from al_ray.core.graph import components, components_of_texts
 from al_ray.core.pairs import as_pairs
 
 EDGES = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=20)
@@ -40,3 +40,8 @@ def test_components_are_in_the_order_of_scipys(edges):
 def test_a_long_chain_in_random_order_is_one_component():
     rows = np.random.default_rng(0).permutation(5_000)
     assert not components(5_000, as_pairs(rows[:-1], rows[1:])).any()
+
+
+def test_equal_texts_are_of_one_component():
+    # Texts 0 and 2 are equal, and so are 1 and 4; 2-3 is an edge.
+    assert components_of_texts(np.array([5, 7, 5, 0, 7, 9]), as_pairs([2], [3])).tolist() == [0, 1, 0, 0, 1, 5]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.apps.paraphrase.batching import random_batches, random_negative_pairs, separate_batches
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.text import same_text, words_of
 from al_ray.metrics.labelled_pairs import ScoredPairs, clean_mrr
 from al_ray.metrics.ranking import (
@@ -80,6 +80,12 @@ def test_precision_and_reciprocal_rank_are_those_worked_by_hand():
 def test_roc_auc_is_the_share_of_pairs_in_the_right_order_with_ties_half(positives, negatives):
     pairs = [(one > other) + (one == other) / 2 for one in positives for other in negatives]
     assert roc_auc(np.array(positives, float), np.array(negatives, float)) == pytest.approx(np.mean(pairs))
+
+
+@pytest.mark.parametrize(("positives", "negatives"), [([1.0, np.nan], [0.0]), ([1.0], [np.nan, 0.0])])
+def test_a_score_that_is_no_number_has_no_roc_auc(positives, negatives):
+    with pytest.raises(BadFile, match="1 of 2 scores are not numbers"):
+        roc_auc(np.array(positives), np.array(negatives))
 
 
 def test_unrelated_pairs_are_of_different_components():

@@ -114,7 +114,8 @@ class Random:
         pairs = [NO_PAIRS.pairs]
         for query, own in zip(self.pool.queries.tolist(), self.pool.own.tolist(), strict=True):
             others = len(self.pool.candidates) - (own >= 0)
-            drawn = self.rng.choice(others, size=min(count, others), replace=False, shuffle=False)
+            # In random order (`shuffle`, which is numpy's default), as some take only the first few.
+            drawn = self.rng.choice(others, size=min(count, others), replace=False)
             # A query is no candidate of its own: skip its own place.
             drawn = drawn + (drawn >= own) if own >= 0 else drawn
             pairs.append(np.stack([np.full(len(drawn), query), self.pool.candidates[drawn]], axis=1))

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from al_ray.apps.mining.miners import MinedPairs, Pool
 from al_ray.apps.mining.negatives import KnownMatches
-from al_ray.core.graph import components
-from al_ray.core.pairs import Keys, Pairs, as_pairs
+from al_ray.core.graph import components_of_texts
+from al_ray.core.pairs import Keys, Pairs
 from al_ray.core.rng import generator
 from al_ray.core.task import Task
 from al_ray.core.text import same_text
@@ -57,9 +57,7 @@ def mining_task(task: Task, name: str, share: float, queries: int | None, seed: 
     positives, stated = (pairs + np.array([0, shift]) for pairs in (split.positives, split.stated_negatives))
     count = max(1, round(share * len(positives)))
     known = positives[np.sort(generator(seed, "known").permutation(len(positives))[:count])]
-    numbers = same_text(texts)
-    _, first = np.unique(numbers, return_index=True)
-    component = components(len(texts), np.concatenate([known, as_pairs(np.arange(len(texts)), first[numbers])]))
+    component = components_of_texts(same_text(texts), known)
     query_rows = np.unique(known if task.symmetric else known[:, 0])
     if queries is not None:
         query_rows = np.sort(generator(seed, "queries").permutation(query_rows)[:queries])

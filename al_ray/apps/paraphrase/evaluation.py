@@ -17,7 +17,7 @@ from al_ray.apps.paraphrase.options import scaled_index
 from al_ray.apps.paraphrase.sharded_index import build_sharded_index, open_sharded_index
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile, BadOption
-from al_ray.core.graph import components
+from al_ray.core.graph import components_of_texts
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.task import Corpus, Task, strings_at
@@ -74,17 +74,18 @@ def evaluate_search(run: Path, split: str, timed: int) -> dict[str, Any]:
     """
     task = ParaphraseFolder(run).task()
     with opened(run) as (questions, corpus, about):
-        metrics = _metrics(task, split, questions, corpus, timed)
+        metrics = search_metrics(task, split, questions, timed)
         return {**metrics, "index": {**about, "questions": len(corpus)}}
 
 
-def _metrics(task: Task, split: str, questions: QuestionSearch, corpus: Corpus, timed: int) -> dict[str, Any]:
-    pairs = np.concatenate([one.positives for one in task.splits.values()])
-    component, same = components(len(corpus), pairs), same_text(corpus.texts)
+def search_metrics(task: Task, split: str, questions: QuestionSearch, timed: int) -> dict[str, Any]:
+    """Search among the task's questions with those of a split; equal texts are one question, whatever their ids."""
+    same = same_text(task.left.texts)
+    component = components_of_texts(same, np.concatenate([one.positives for one in task.splits.values()]))
     rows = ranking.queries_with_matches(component, same, task.with_positives(split).space.left)
     if not len(rows):
         raise BadOption(f"no {split} question has a paraphrase in other words; prepare a task that has")
-    texts = strings_at(corpus.texts, rows)
+    texts = strings_at(task.left.texts, rows)
     # A text that is in the index several times would otherwise leave fewer than DEPTH others.
     depth = DEPTH + int(np.bincount(same)[same[rows]].max())
     nearest = np.concatenate([questions.nearest(part, depth).places for part in parts(texts)])

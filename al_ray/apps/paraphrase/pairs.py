@@ -8,7 +8,7 @@ from al_ray.apps.paraphrase.batching import random_negative_pairs
 from al_ray.apps.paraphrase.options import ParaphraseConfig
 from al_ray.apps.paraphrase.training import Paraphrases
 from al_ray.core.errors import BadOption
-from al_ray.core.graph import components
+from al_ray.core.graph import components_of_texts
 from al_ray.core.rng import generator
 from al_ray.core.task import Task
 from al_ray.core.text import same_text
@@ -24,16 +24,14 @@ def one_sided(task: Task) -> Task:
 def known_of(task: Task, config: ParaphraseConfig) -> Paraphrases:
     """Return the positives of train, and of dev the positives and random pairs of different clusters."""
     pairs, dev = task.with_positives("train").positives, task.with_positives("dev")
-    component = components(len(task.left), np.concatenate([pairs, dev.positives]))
+    texts = tuple(task.left.texts)
+    # Questions with the same text are no negatives of each other, whatever their ids.
+    same = same_text(texts)
+    component = components_of_texts(same, np.concatenate([pairs, dev.positives]))
     rows, count = dev.space.left, config.negatives * len(dev.positives)
     negatives = random_negative_pairs(component[rows], count, generator(config.seed, "paraphrase-dev"))
     if not len(negatives):
         raise BadOption(f"the dev split of task {task.name!r} is one cluster; prepare a task with more dev questions")
-    texts = tuple(task.left.texts)
     pool = Pool(texts, np.unique(pairs[:, 0]), task.split("train").space.left)
-    same = same_text(texts)
-    _, first = np.unique(same, return_index=True)
-    # Questions with the same text are no negatives of each other, whatever their ids.
-    alike = np.stack([np.arange(len(same)), first[same]], axis=1)
-    known = KnownMatches(pairs, components(len(task.left), np.concatenate([pairs, alike])))
+    known = KnownMatches(pairs, components_of_texts(same, pairs))
     return Paraphrases(pairs, component[pairs[:, 0]], dev.positives, rows[negatives], pool, known)

@@ -1,5 +1,6 @@
 """Training an encoder on pairs of paraphrases by metric learning, with early stopping (paper 002, 3 and 4.2)."""
 
+import math
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from al_ray.apps.mining.negatives import KnownMatches, NegativesConfig, mine_neg
 from al_ray.apps.paraphrase import losses
 from al_ray.apps.paraphrase.batching import random_batches, separate_batches
 from al_ray.apps.paraphrase.options import Epoch, ParaphraseConfig, best_epoch, has_ended
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadFile, BadOption, TrainingFailed
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
@@ -95,7 +96,9 @@ class MetricTraining:
             loss.backward()
             gradients.make()
             adam.step()
-            total += float(loss.detach())
+            value = float(loss.detach())
+            self._refuse_infinite(value, f"epoch {number}, batch {step} of {len(batches)}: the loss")
+            total += value
             self.watch(f"epoch {number}", step, len(batches))
         auc = self.roc_auc()
         seconds = round(time.perf_counter() - started, 3)
@@ -141,12 +144,21 @@ class MetricTraining:
         return losses.triplet_against(own, far, self.config.margin)
 
     def roc_auc(self) -> float:
-        """Return the ROC AUC of distances on dev: its paraphrases against random pairs."""
+        """Return the ROC AUC of distances on dev: its paraphrases against random pairs.
+
+        TrainingFailed if a distance is not finite, as after an epoch whose last step diverged.
+        """
         both = (self.known.positives, self.known.negatives)
         rows = np.unique(np.concatenate(both))
         vectors = embed_rows(self.encoder, self.tokens, rows, unit=False)
         near, far = (negative_distances(vectors, rows, pairs) for pairs in both)
+        self._refuse_infinite(float(near.sum() + far.sum()), "the sum of distances on dev")
         return roc_auc(near, far)
+
+    def _refuse_infinite(self, value: float, what: str) -> None:
+        if not math.isfinite(value):
+            rate = self.config.learning_rate
+            raise TrainingFailed(f"{what} is {value}; lower --learning-rate, which is {rate}")
 
 
 def negative_distances(vectors: Vectors, rows: Rows, pairs: Pairs) -> Floats:

@@ -251,6 +251,15 @@ def test_a_share_of_the_negatives_is_drawn():
         assert (own == "bm25").sum() == 3
 
 
+def test_every_candidate_is_as_likely_to_be_among_the_first_drawn():
+    draws, times = Random(pool_of(["x"] * 31, queries=[0]), np.random.default_rng(0)), np.zeros(31)
+    for _ in range(3000):
+        times[first_per_query(draws.mine(6), 1).pairs[:, 1]] += 1
+    assert times[0] == 0
+    # Each of the 30 others about 100 times; six standard deviations are 59.
+    assert (np.abs(times[1:] - 100) < 59).all()
+
+
 @given(st.data())
 def test_negatives_pass_all_filters_for_any_miner(data):
     count = data.draw(st.integers(2, 12))

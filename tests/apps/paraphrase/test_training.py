@@ -10,7 +10,7 @@ from al_ray.apps.paraphrase.index import QuestionSearch
 from al_ray.apps.paraphrase.options import Epoch, ParaphraseConfig, best_epoch, has_ended, scaled_index
 from al_ray.apps.paraphrase.pairs import known_of
 from al_ray.apps.paraphrase.training import MetricTraining, negative_distances
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadFile, BadOption, TrainingFailed
 from al_ray.core.vectors import Block
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.encoders.cnn import Cnn
@@ -129,6 +129,20 @@ def test_the_weights_of_the_best_epoch_are_left(tmp_path):
         aucs.append(epoch.roc_auc)
     assert made.encoder.digest() == digests[int(np.argmax(aucs))]
     assert int(np.argmax(aucs)) < len(aucs) - 1, "or the test says nothing"
+
+
+def test_a_training_that_diverges_ends_in_an_error_that_names_the_rate(tmp_path):
+    made = training(replace(CONFIG, learning_rate=1e6))
+    made.encoder.network.get_parameter("projection.weight").data.mul_(1e18)
+    with pytest.raises(TrainingFailed, match="lower --learning-rate, which is 1000000"):
+        list(made.epochs([], kept(tmp_path)))
+
+
+def test_weights_that_diverged_in_the_last_step_are_no_model():
+    made = training()
+    made.encoder.network.get_parameter("projection.weight").data.fill_(float("nan"))
+    with pytest.raises(TrainingFailed, match="distances on dev is nan; lower --learning-rate"):
+        made.roc_auc()
 
 
 def test_a_checkpoint_without_its_lines_of_metrics_is_refused(tmp_path):
