@@ -302,7 +302,7 @@ OF_PARAPHRASE = [
     ("train --task task", "error: Missing from python -m jobs.paraphrase train: --out PATH"),
     ("train --task nowhere --out made", "nowhere holds no task.json"),
     ("train --task two --out made", "--task small has two sides"),
-    ("train --task lonely --out made", "has no positive pair"),
+    ("train --task lonely --out made", "has pairs labelled as matches (jobs.prepare)\n"),
     ("train --task task --out ''", "--out is empty"),
     ("train --task task --out p.tsv", "p.tsv cannot be written"),
     ("train --task task --out task/run", "lies in one"),
