@@ -172,6 +172,16 @@ class Task:
             raise MissingSplit(f"the {name} split of task {self.name!r} has no positive pair{cure}")
         return split
 
+    def with_known_pairs(self, name: str) -> Split:
+        """Return a split with positives, for a job that cannot do without; MissingSplit names jobs.prepare alone."""
+        split = self.splits.get(name)
+        if split is None or not len(split.positives):
+            raise MissingSplit(
+                f"the {name} split of task {self.name!r} has no positive pair; prepare a task whose {name} split has "
+                f"pairs labelled as matches (jobs.prepare)"
+            )
+        return split
+
     def ids_of(self, pairs: Pairs) -> tuple[list[str], list[str]]:
         """Return the ids (n,) of the left and of the right texts of (n, 2) pairs."""
         return self._at(self.left.ids, self.right.ids, pairs)

@@ -49,7 +49,10 @@ class Network(torch.nn.Module):
 
     @torch.no_grad()
     def settle(self, vocabulary: Vocabulary) -> None:
-        """Shrink frequent words, let the middle word of a window dominate, and centre the projection."""
+        """Shrink frequent words, let the middle word of a window dominate, and centre the projection.
+
+        A word's share p(w) is that among the occurrences of the words of the vocabulary; the others are not counted.
+        """
         counts = torch.tensor(vocabulary.counts, dtype=torch.float64)
         share = counts / counts.sum()
         self.embedding.weight[1 + vocabulary.bins :] *= (RARITY / (RARITY + share)).float()[:, None]

@@ -30,6 +30,14 @@ def test_a_split_without_positives_names_the_job_whose_option_helps(task, name, 
     assert str(error.value).endswith(cure)
 
 
+@pytest.mark.parametrize("name", ["train", "dev", "test"])
+def test_a_job_that_needs_known_pairs_names_the_job_that_prepares_them(task, name):
+    assert task.with_known_pairs("train") is task.splits["train"]
+    bare = {one.name: replace(one, positives=one.positives[:0]) for one in task.splits.values()}
+    with pytest.raises(MissingSplit, match=rf"the {name} split of .* no positive pair; prepare .*\(jobs\.prepare\)$"):
+        replace(task, splits=bare).with_known_pairs(name)
+
+
 @pytest.mark.parametrize(
     ("name", "cure"), [("train", "jobs.run --oracle file"), ("dev", "jobs.audit sample --by-score")]
 )

@@ -125,6 +125,17 @@ def choose_negatives(
     return MinedPairs.concatenate([hard, first_per_query(fresh, config.drawn)])
 
 
+def draw_outside(queries: Rows, pool: Pool, known: KnownMatches, count: int, rng: np.random.Generator) -> MinedPairs:
+    """Draw up to `count` candidates of each query outside its component; none if all candidates are inside."""
+    pairs, component = [NO_PAIRS.pairs], known.component
+    for one in np.unique(component[queries]).tolist():
+        outside = pool.candidates[component[pool.candidates] != one]
+        for query in queries[component[queries] == one].tolist():
+            drawn = rng.choice(outside, size=min(count, len(outside)), replace=False)
+            pairs.append(np.stack([np.full(len(drawn), query), drawn], axis=1))
+    return MinedPairs.unranked(np.concatenate(pairs), "random")
+
+
 @dataclass(frozen=True)
 class FalseNegatives:
     """How many mined pairs are true positives, and how many are stated negatives; the rest have no label."""

@@ -51,7 +51,7 @@ def mining_task(task: Task, name: str, share: float, queries: int | None, seed: 
     The queries are the texts of known positives (their left texts, if there are two sides), or a random sample of
     `queries` of them. Texts that differ only in case and white space are in one component: they are never negatives.
     """
-    split = task.with_positives(name)
+    split = task.with_known_pairs(name)
     shift = 0 if task.symmetric else len(task.left)
     texts = tuple(task.left.texts) if task.symmetric else (*task.left.texts, *task.right.texts)
     positives, stated = (pairs + np.array([0, shift]) for pairs in (split.positives, split.stated_negatives))

@@ -82,7 +82,7 @@ def search_metrics(task: Task, split: str, questions: QuestionSearch, timed: int
     """Search among the task's questions with those of a split; equal texts are one question, whatever their ids."""
     same = same_text(task.left.texts)
     component = components_of_texts(same, np.concatenate([one.positives for one in task.splits.values()]))
-    rows = ranking.queries_with_matches(component, same, task.with_positives(split).space.left)
+    rows = ranking.queries_with_matches(component, same, task.with_known_pairs(split).space.left)
     if not len(rows):
         raise BadOption(f"no {split} question has a paraphrase in other words; prepare a task that has")
     texts = strings_at(task.left.texts, rows)

@@ -1,6 +1,6 @@
 """Options of question paraphrase retrieval, with the defaults of paper 002, 4.2."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
 from al_ray.core.config.bounds import Between, Seed, check_bounds
@@ -9,6 +9,13 @@ from al_ray.core.errors import BadOption
 
 CELLS, QUESTIONS = 2_000, 556_107
 """The paper's index: IVF2000,Flat over 556,107 questions."""
+LOSSES_OF = {
+    "smoothing": ("sdml",),
+    "margin": ("triplet-random", "triplet-hard", "triplet-mined"),
+    "miner": ("triplet-mined",),
+    "sample": ("triplet-mined",),
+}
+"""The losses that use an option."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,21 @@ class ParaphraseConfig:
         for value, name in ((self.task, "--task"), (self.encoder, "--encoder")):
             if not value.strip() or "\0" in value:
                 raise BadOption(f"{name} is {value!r}; give a value, or leave it out if it has a default")
+
+    def refuse_unused(self) -> None:
+        """Raise BadOption for an option other than its default that the loss or the miner does not use."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value == one.default or one.name not in LOSSES_OF:
+                continue
+            of, there = f"--loss {' and '.join(LOSSES_OF[one.name])}", self.loss
+            if self.loss in LOSSES_OF[one.name]:
+                if one.name != "sample" or self.miner == "model":
+                    continue
+                of, there = "--miner model", self.miner
+            raise BadOption(
+                f"--{one.name} {value} is of {of}, and that is {there}; give the one, or leave out the other"
+            )
 
     @property
     def encoding(self) -> EncoderConfig:

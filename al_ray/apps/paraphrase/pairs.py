@@ -23,7 +23,7 @@ def one_sided(task: Task) -> Task:
 
 def known_of(task: Task, config: ParaphraseConfig) -> Paraphrases:
     """Return the positives of train, and of dev the positives and random pairs of different clusters."""
-    pairs, dev = task.with_positives("train").positives, task.with_positives("dev")
+    pairs, dev = task.with_known_pairs("train").positives, task.with_known_pairs("dev")
     texts = tuple(task.left.texts)
     # Questions with the same text are no negatives of each other, whatever their ids.
     same = same_text(texts)

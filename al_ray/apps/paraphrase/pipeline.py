@@ -33,6 +33,7 @@ def train(
 
     device: "cpu", or "cuda:0".
     """
+    config.refuse_unused()
     check_device(device)
     settle_arithmetic()
     settle_training(device)

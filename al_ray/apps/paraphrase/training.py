@@ -11,7 +11,7 @@ import torch
 
 from al_ray.apps.mining.dense import build_miner
 from al_ray.apps.mining.miners import Hardest, MinedPairs, Pool, Random
-from al_ray.apps.mining.negatives import KnownMatches, NegativesConfig, mine_negatives
+from al_ray.apps.mining.negatives import KnownMatches, NegativesConfig, draw_outside, mine_negatives
 from al_ray.apps.paraphrase import losses
 from al_ray.apps.paraphrase.batching import random_batches, separate_batches
 from al_ray.apps.paraphrase.options import Epoch, ParaphraseConfig, best_epoch, has_ended
@@ -29,7 +29,7 @@ from al_ray.training.checkpoint import Checkpoint, restored
 from al_ray.training.optimizer import WholeGradients, thin_gradients
 
 MINED = NegativesConfig(per_text=5, random_share=0.2)
-"""Negatives of a question, of which one is drawn for every step; with one of them at random no question has none."""
+"""Negatives of a question, of which one is drawn for every step; a question whose drawn ones are all of its component draws others."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,9 @@ class MetricTraining:
         else:
             miner = build_miner(self.config.miner, pool, None, self.config.sample, rng)
         mined = mine_negatives(miner, Random(pool, rng), pool, known, MINED)
+        # The few that were drawn for these may all be of their own component.
+        unlucky = np.setdiff1d(pool.queries, mined.pairs[:, 0])
+        mined = MinedPairs.concatenate([mined, draw_outside(unlucky, pool, known, MINED.per_text, rng)])
         lacking = np.setdiff1d(pool.queries, mined.pairs[:, 0])
         if len(lacking):
             raise BadOption(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from al_ray.apps.mining.negatives import KnownMatches
 from al_ray.apps.paraphrase.index import QuestionSearch
 from al_ray.apps.paraphrase.options import Epoch, ParaphraseConfig, best_epoch, has_ended, scaled_index
 from al_ray.apps.paraphrase.pairs import known_of
@@ -267,3 +268,17 @@ def test_the_loss_against_mined_negatives_is_the_triplet_loss_of_each():
     wanted = np.maximum(squared(vectors, known) - squared(vectors, negative) + 2.0, 0).mean()
     found = made.against(known, mined, np.random.default_rng(0))
     assert float(found.detach()) == pytest.approx(wanted, rel=1e-4)
+
+
+def test_a_question_has_a_negative_as_long_as_one_is_outside_its_component():
+    made = training(replace(CONFIG, loss="triplet-mined", miner="random"))
+    pool, component = made.known.pool, np.zeros(len(TASK.left), dtype=np.int64)
+    other = pool.candidates[-2:]
+    component[other] = 1
+    made.known = replace(made.known, known=KnownMatches(made.known.pairs, component))
+    mined = made.mine(1)
+    assert set(mined.pairs[:, 0]) == set(pool.queries)
+    assert (component[mined.pairs[:, 0]] != component[mined.pairs[:, 1]]).all()
+    made.known = replace(made.known, known=KnownMatches(made.known.pairs, np.zeros_like(component)))
+    with pytest.raises(BadOption, match=r"questions have no negative, such as .*; prepare a task of more clusters"):
+        made.mine(1)
