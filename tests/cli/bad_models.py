@@ -97,7 +97,7 @@ OF_AUGMENT = [
     ("mine", "--out made", "error: Missing from python -m jobs.mine: --task STR"),
     ("mine", "--task nowhere", "nowhere holds no task.json"),
     ("mine", "--task lonely", "has no positive pair"),
-    ("mine", "--task task --split test", "has no test pairs"),
+    ("mine", "--task task --split test", "the test split of task 'small' has no positive pair; prepare a task"),
     ("mine", "--task task --miners best", "--miners is 'best'; give some of random"),
     ("mine", "--task task --run nowhere --miners model", "nowhere holds no config.json"),
     ("mine", "--task two --run run --miners model", "--run run is a run of another task; give one of the same task"),

@@ -29,10 +29,7 @@ from al_ray.training.checkpoint import Checkpoint, restored
 from al_ray.training.optimizer import WholeGradients, thin_gradients
 
 MINED = NegativesConfig(per_text=5, random_share=0.2)
-"""Negatives of a question, of which one is drawn for every step.
-
-A question whose drawn ones are all of its component draws others.
-"""
+"""Negatives of a question, of which one is drawn for every step; others are drawn where all are of its component."""
 
 
 @dataclass(frozen=True)
