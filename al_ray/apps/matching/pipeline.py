@@ -14,7 +14,7 @@ from al_ray.apps.matching.drift.measure import drift_lines
 from al_ray.apps.matching.drift.report import DriftRequest, report_drift
 from al_ray.apps.matching.folder import Matches, refuse_other, remove_record, write_changes, write_matches
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
-from al_ray.apps.matching.incremental.merging import merge, plan_requery
+from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
 from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangles
 from al_ray.apps.matching.incremental.state import (
     MatchState,
@@ -171,11 +171,12 @@ def _search_again(
             search = RectangleSearch(config, cluster, model, out / "work", out / "vectors")
             rules = matching.cutoff, matching.rule, matching.decisions
             found = [search.find(grown.task, rows, *rules, watch) for rows in parts]
-    scored = merge(requery.kept, *found)
-    if len(scored.scores) > matching.cutoff.count:
-        raise BadOption(
-            f"more than {matching.cutoff.count:,} pairs are above the cutoff ({matching.cutoff.source}); {CURE}"
-        )
+    scored, cutoff = merge(requery.kept, *found), matching.cutoff
+    if best:
+        # As when all texts are matched at once, --most is no limit of these.
+        return best_of_texts(scored, space, (len(grown.task.left), len(grown.task.right)), matching.decisions.yes)
+    if np.count_nonzero(scored.scores >= cutoff.score) > cutoff.count:
+        raise BadOption(f"more than {cutoff.count:,} pairs are above the cutoff ({cutoff.source}); {CURE}")
     return scored
 
 
