@@ -74,6 +74,12 @@ def refuse_other(folder: StoragePath, made_from: str) -> None:
         raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another --out")
 
 
+def remove_changes(folder: StoragePath) -> None:
+    """Remove what --into wrote about its texts alone."""
+    for name in ("new_matches.parquet", "new_matches.csv", "changes.csv"):
+        (folder / name).unlink(missing_ok=True)
+
+
 def write_matches(
     path: StoragePath, matches: Matches, task: Task, texts: bool, cells: FormulaCells, which: Mask | None = None
 ) -> None:

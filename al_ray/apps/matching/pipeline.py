@@ -12,7 +12,14 @@ from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff
 from al_ray.apps.matching.decisions import known_decisions
 from al_ray.apps.matching.drift.measure import drift_lines
 from al_ray.apps.matching.drift.report import DriftRequest, report_drift
-from al_ray.apps.matching.folder import Matches, refuse_other, remove_record, write_changes, write_matches
+from al_ray.apps.matching.folder import (
+    Matches,
+    refuse_other,
+    remove_changes,
+    remove_record,
+    write_changes,
+    write_matches,
+)
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
 from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangles
@@ -20,13 +27,15 @@ from al_ray.apps.matching.incremental.state import (
     MatchState,
     ScoredPairs,
     read_state,
+    refuse_added,
     remove_older,
     remove_state,
+    task_name,
     write_state,
 )
-from al_ray.apps.matching.model import MatchingModel, open_model
+from al_ray.apps.matching.model import MatchingModel, model_of, refuse_one_side
 from al_ray.apps.matching.options import MatchOptions, MatchSearchConfig
-from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model_record, write_outcome
+from al_ray.apps.matching.outputs import ClusteredTexts, Matching, Outcome, cluster_texts, model_record, write_outcome
 from al_ray.apps.matching.search import CURE, cosines_of, find_candidates, refuse_search
 from al_ray.apps.matching.summary import summary_lines
 from al_ray.apps.matching.texts import is_task, read_arrived, read_texts, refuse_unlike, table_record, task_folder
@@ -85,16 +94,18 @@ def match_texts(
     split = task.split(options.split or "train")
     made_from = input_digest([model.model.digest, task.digest, split.name])
     refuse_other(out, made_from)
+    refuse_added(out, made_from, task)
     rule = choose_assignment(options, task.symmetric)
     cutoff = choose_cutoff(options, model, rule)
     refuse_search(options.search, model.model, task, split, rule)
     if task.symmetric:
-        _refuse_one_side(model)
+        refuse_one_side(model)
     decisions = known_decisions(model, task, split.space)
     written = options.texts, options.escape_formulas
     matching = Matching(model, task, split, rule, cutoff, options.clusters or "components", decisions, *written)
     with locked(out) as out, session(cluster_config):
         refuse_other(out, made_from)
+        number = refuse_added(out, made_from, task)
         place = task_folder(options, task, out)
         config = replace(_searched(model.config, options.search), task=str(place))
         with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
@@ -107,12 +118,10 @@ def match_texts(
         matches = matching.matches(pairs[kept], candidates.cosines[kept], cosines)
         clustered = cluster_texts(matching, matches) if task.symmetric else None
         scored = ScoredPairs(pairs, candidates.cosines)
-        if is_task(options) or options.search.kind == "knn":
-            remove_state(out)
-        else:
+        about = None
+        if not is_task(options) and options.search.kind != "knn":
             about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
-            ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
-            write_state(out, MatchState(1, place.name, scored, *_labelled(matching), ids, following, about))
+        _write_first(out, number, matching, scored, clustered, about)
         added = {"made_from": made_from, "search": found.search} | drift
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
     return MatchResult(task, matches, record, report)
@@ -129,7 +138,7 @@ def match_into(
     """
     with locked(out) as out:
         state, known = read_state(out)
-        model = _model_of(state, out)
+        model = model_of(state.about["model"], out)
         refuse_unlike(options, state.about)
         arrived, report = read_arrived(options, state.about["table"], model.config.max_length, known.symmetric)
         grown = grow(known, arrived, options.complete)
@@ -147,6 +156,29 @@ def match_into(
         # The score is the cosine: models with other scores are refused.
         matches = matching.matches(scored.pairs[kept], scored.scores[kept], scored.scores[kept])
         return _renew(matching, matches, scored, state, grown, out, report)
+
+
+def _write_first(
+    out: StoragePath,
+    number: int,
+    matching: Matching,
+    scored: ScoredPairs,
+    clustered: ClusteredTexts | None,
+    about: dict[str, Any] | None,
+) -> None:
+    """Write the state of all texts matched at once, if there is one (about), instead of state `number`."""
+    remove_record(out)
+    remove_changes(out)
+    if about is None:
+        remove_state(out)
+        return
+    ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
+    labelled = _labelled(matching)
+    # Beside the state that is there, which holds until this one is complete.
+    state = MatchState(number + 1, task_name(matching.task), scored, *labelled, ids, following, about)
+    write_state(out, state)
+    if number:
+        remove_older(out, state)
 
 
 def _search_again(
@@ -197,7 +229,7 @@ def _renew(
         # An id is gone, too, if all texts of its cluster were removed.
         gone = np.setdiff1d(state.clusters, clustered.ids.ids)
         changes = replace(clustered.ids, gone=gone)
-    place = f"task-{task.digest[:12]}"
+    place = task_name(task)
     new_matches = int(grown.has_new(matches.pairs).sum())
     about = dict(state.about) | {"texts": asdict(grown.counts), "new_matches": new_matches}
     if changes is not None:
@@ -244,39 +276,7 @@ def _about(matching: Matching) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _model_of(state: MatchState, out: StoragePath) -> MatchingModel:
-    """Open the model by which the known texts were matched."""
-    about = state.about["model"]
-    model = open_model(storage_path(about["run"]), about["round"])
-    of_round = "" if about["round"] is None else f"of round {about['round']} of "
-    if model.model.digest != about["digest"]:
-        raise BadOption(
-            f"the model {of_round}{about['run']} is not the one by which {out} was matched; match all texts with it: "
-            "give another --out"
-        )
-    if model.model.scorer is not None and model.model.scorer.neighbourhood:
-        raise BadOption(
-            f"the scores of {about['run']} depend on all texts (jobs.run --scoring.neighbourhood), so new texts change "
-            "those of known ones; match all of them again, with another --out"
-        )
-    return model
-
-
 def _searched(config: RunConfig, options: MatchSearchConfig) -> RunConfig:
     """Return the options of the pool, searched as the options of matching say, however the run searched."""
     search = replace(config.search, **asdict(options))
     return replace(config, search=search, evaluation=replace(EvaluationConfig(), splits=()), scoring=ScoringConfig(0.0))
-
-
-def _refuse_one_side(model: MatchingModel) -> None:
-    """Raise BadOption for a model that can only match two sets of texts."""
-    if model.model.scorer is not None and model.model.scorer.neighbourhood:
-        raise BadOption(
-            f"the scores of {model.path} compare left texts with right ones (jobs.run --scoring.neighbourhood), so it "
-            "matches two sides; give --right"
-        )
-    if model.config.prompt_right is not None:
-        raise BadOption(
-            f"{model.path} has a prompt for right texts (jobs.run --prompt-right), so it matches two sides; give "
-            "--right"
-        )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.apps.matching import model as opened
 from al_ray.apps.matching import pipeline, search
 from al_ray.apps.matching.incremental import rectangle
 from al_ray.apps.matching.incremental.growth import task_of
@@ -96,7 +97,7 @@ class Matcher:
         monkeypatch.setattr(pipeline, "session", nullcontext)
         monkeypatch.setattr(pipeline, "deploy_pool", pool)
         monkeypatch.setattr(rectangle, "deploy_pool", pool)
-        monkeypatch.setattr(pipeline, "open_model", lambda *_: self.model)
+        monkeypatch.setattr(opened, "open_model", lambda *_: self.model)
 
     def trained_on(self, left: Table, right: Table | None = None) -> "Matcher":
         """Take these texts as those of the run."""

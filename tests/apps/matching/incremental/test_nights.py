@@ -3,13 +3,23 @@
 import numpy as np
 import pytest
 
+from al_ray.apps.matching import pipeline
+from al_ray.apps.matching.incremental import state
 from al_ray.apps.matching.incremental.state import read_state
+from al_ray.core.errors import WrongFolder
 from tests.apps.matching.incremental.loops import Matcher
 
 
 @pytest.fixture
 def matcher(tmp_path, monkeypatch) -> Matcher:
     return Matcher(tmp_path, monkeypatch)
+
+
+TEXTS = {"a": "abcd", "b": "abce", "c": "xyz", "d": "xyzw"}
+
+
+def stop(*_) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("rule", ["best", "mutual"])
@@ -26,3 +36,46 @@ def test_candidates_are_the_best_pairs_of_the_texts_after_each_night(matcher, ru
         found, expected = (read_state(matcher.folder / name)[0].candidates for name in ("out", f"once{night}"))
         assert len(found.scores) == len(expected.scores) <= len(left) + len(right)
         assert matcher.matches("out") == matcher.matches(f"once{night}")
+
+
+def test_the_command_of_all_texts_does_not_throw_away_those_that_were_added(matcher):
+    matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
+    matcher.into("out", left={"e": "abcde"})
+    before = matcher.matches("out")
+    with pytest.raises(WrongFolder, match=r"which --into has added; add texts with --into .*out, or match all of them"):
+        matcher.match("out", TEXTS, at_score=0.5)
+    assert matcher.matches("out") == before
+
+
+def test_other_texts_are_refused_where_into_was_stopped(matcher, monkeypatch):
+    matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
+    with monkeypatch.context() as context:
+        context.setattr(pipeline, "write_outcome", stop)
+        with pytest.raises(KeyboardInterrupt):
+            matcher.into("out", left={"e": "abcde"})
+    assert not (matcher.folder / "out/match.json").exists()
+    with pytest.raises(WrongFolder, match="holds matches of another model or of other texts"):
+        matcher.match("out", {"x": "other", "y": "others"}, at_score=0.5)
+
+
+def test_what_into_wrote_of_its_texts_goes_when_all_texts_are_matched_again(matcher):
+    matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
+    matcher.labels = [("a", "c", 1)]
+    matcher.into("out", left=TEXTS)
+    assert (matcher.folder / "out/changes.csv").exists()
+    matcher.match("out", TEXTS, at_score=0.5)
+    names = {path.name for path in (matcher.folder / "out").iterdir()}
+    assert "matches.csv" in names
+    assert not names & {"changes.csv", "new_matches.csv", "new_matches.parquet"}
+
+
+def test_a_stop_while_another_cutoff_is_written_leaves_the_state_of_the_first(matcher, monkeypatch):
+    matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.3)
+    first = matcher.matches("out")
+    with monkeypatch.context() as context:
+        context.setattr(state, "write_root", stop)
+        with pytest.raises(KeyboardInterrupt):
+            matcher.match("out", TEXTS, at_score=0.9)
+    assert not (matcher.folder / "out/match.json").exists()
+    matcher.into("out", left={"z": "qqq"})
+    assert matcher.matches("out") == first != {}
