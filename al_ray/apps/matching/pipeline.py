@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.apps.matching.clusters.ids import NO_ID
 from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff
 from al_ray.apps.matching.decisions import known_decisions
 from al_ray.apps.matching.drift.measure import drift_lines
@@ -20,7 +21,7 @@ from al_ray.apps.matching.folder import (
     write_changes,
     write_matches,
 )
-from al_ray.apps.matching.incremental.growth import GrownTask, grow
+from al_ray.apps.matching.incremental.growth import NEW, GrownTask, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
 from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangles
 from al_ray.apps.matching.incremental.state import (
@@ -224,7 +225,9 @@ def _renew(
     """Write the new state, then the files that are made of it. Without a change the state stays as it is."""
     task, clustered, changes = grown.task, None, None
     if task.symmetric:
-        old = np.where(grown.before["left"] < 0, grown.before["left"], state.clusters[grown.before["left"]])
+        # A text that was changed was in a cluster, too.
+        rows = grown.by_id["left"]
+        old = np.where(rows == NEW, NO_ID, state.clusters[rows])
         clustered = cluster_texts(matching, matches, old, state.next_cluster)
         # An id is gone, too, if all texts of its cluster were removed.
         gone = np.setdiff1d(state.clusters, clustered.ids.ids)

@@ -79,3 +79,11 @@ def test_a_stop_while_another_cutoff_is_written_leaves_the_state_of_the_first(ma
     assert not (matcher.folder / "out/match.json").exists()
     matcher.into("out", left={"z": "qqq"})
     assert matcher.matches("out") == first != {}
+
+
+def test_a_cluster_keeps_its_id_when_its_texts_are_edited(matcher):
+    matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
+    before = matcher.clusters("out")
+    matcher.into("out", left={"a": "abcd ", "b": "abce."})
+    assert matcher.clusters("out") == before
+    assert matcher.rows("out/changes.csv") == []
