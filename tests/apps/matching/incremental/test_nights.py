@@ -6,7 +6,7 @@ import pytest
 from al_ray.apps.matching import pipeline
 from al_ray.apps.matching.incremental import state
 from al_ray.apps.matching.incremental.state import read_state
-from al_ray.core.errors import WrongFolder
+from al_ray.core.errors import BadOption, WrongFolder
 from tests.apps.matching.incremental.loops import Matcher
 
 
@@ -87,3 +87,13 @@ def test_a_cluster_keeps_its_id_when_its_texts_are_edited(matcher):
     matcher.into("out", left={"a": "abcd ", "b": "abce."})
     assert matcher.clusters("out") == before
     assert matcher.rows("out/changes.csv") == []
+
+
+def test_pairs_of_two_new_texts_count_once_in_most(matcher):
+    texts = {f"k{row}": "abc" for row in range(6)}
+    matcher.trained_on(texts).match("out", texts, at_score=0.5, most=15)
+    matcher.into("out", left=dict.fromkeys(texts, "abcd"), most=15)
+    assert len(matcher.matches("out")) == 15
+    # One text more: 21 pairs, of which the new ones are 6.
+    with pytest.raises(BadOption, match="more than 20 pairs are above the cutoff"):
+        matcher.into("out", left={"k6": "abc"}, most=20)
