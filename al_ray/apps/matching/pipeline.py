@@ -15,6 +15,7 @@ from al_ray.apps.matching.drift.measure import drift_lines
 from al_ray.apps.matching.drift.report import DriftRequest, report_drift
 from al_ray.apps.matching.folder import (
     Matches,
+    in_new_matches,
     refuse_other,
     remove_changes,
     remove_record,
@@ -242,18 +243,26 @@ def _renew(
         write_task(task, out / place, {"command": "match", "into": str(out)})
         remove_record(out)
         # Before the state: from the new state alone they cannot be found.
-        cells = FormulaCells(matching.escape_formulas)
-        write_matches(out / "new_matches", matches, task, matching.texts, cells, grown.has_new(matches.pairs))
+        _write_new(out, matching, matches, grown.has_new(matches.pairs))
         if changes is not None:
             write_changes(out, changes)
         state = MatchState(state.number + 1, place, scored, *_labelled(matching), ids, following, about)
         write_state(out, state)
+    elif (new := in_new_matches(out, matches, task)) is not None:
+        # --no-texts and --escape-formulas can be others than before.
+        remove_record(out)
+        _write_new(out, matching, matches, new)
     added = {name: state.about[name] for name in ("made_from", "texts", "new_matches") if name in state.about}
     if "clusters" in state.about:
         added["changed_clusters"] = state.about["clusters"]
     record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
     remove_older(out, state)
     return MatchResult(task, matches, record, report)
+
+
+def _write_new(out: StoragePath, matching: Matching, matches: Matches, new: np.ndarray) -> None:
+    cells = FormulaCells(matching.escape_formulas)
+    write_matches(out / "new_matches", matches, matching.task, matching.texts, cells, new)
 
 
 def _same_labels(matching: Matching, state: MatchState) -> bool:

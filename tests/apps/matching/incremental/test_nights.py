@@ -97,3 +97,17 @@ def test_pairs_of_two_new_texts_count_once_in_most(matcher):
     # One text more: 21 pairs, of which the new ones are 6.
     with pytest.raises(BadOption, match="more than 20 pairs are above the cutoff"):
         matcher.into("out", left={"k6": "abc"}, most=20)
+
+
+def test_new_matches_are_written_anew_when_a_rerun_escapes_formulas_or_leaves_texts_out(matcher):
+    texts = {"a": "=abcd", "b": "=abce", "c": "xyz"}
+    matcher.trained_on(texts).match("out", texts, at_score=0.5)
+    new = {"d": "=abcd1"}
+    matcher.into("out", left=new)
+    before = matcher.rows("out/new_matches.csv")
+    assert {row["left_text"] for row in before} == {"=abcd", "=abce"}
+    matcher.into("out", left=new, escape_formulas=True)
+    assert {row["left_text"] for row in matcher.rows("out/new_matches.csv")} == {"'=abcd", "'=abce"}
+    matcher.into("out", left=new, texts=False)
+    bare = [{name: cell for name, cell in row.items() if "text" not in name} for row in before]
+    assert matcher.rows("out/new_matches.csv") == bare
