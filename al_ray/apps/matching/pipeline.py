@@ -144,6 +144,8 @@ def match_into(
         refuse_unlike(options, state.about)
         arrived, report = read_arrived(options, state.about["table"], model.config.max_length, known.symmetric)
         grown = grow(known, arrived, options.complete)
+        if known.symmetric and len(grown.task.left) < 2:
+            raise BadOption("--complete: one text would be left, and a pair needs two; give a table of more rows")
         split = grown.task.split("train")
         decisions = known_decisions(model, grown.task, split.space)
         rules = state.about["rules"]

@@ -111,3 +111,9 @@ def test_new_matches_are_written_anew_when_a_rerun_escapes_formulas_or_leaves_te
     matcher.into("out", left=new, texts=False)
     bare = [{name: cell for name, cell in row.items() if "text" not in name} for row in before]
     assert matcher.rows("out/new_matches.csv") == bare
+
+
+def test_one_text_that_would_be_left_is_an_error(matcher):
+    matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
+    with pytest.raises(BadOption, match="--complete: one text would be left, and a pair needs two"):
+        matcher.into("out", left={"a": "abcd"}, complete=True)
