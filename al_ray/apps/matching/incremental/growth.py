@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from al_ray.core.pairs import NO_PAIRS, Mask, Pairs, Rows
-from al_ray.core.task import Corpus, Task, strings_at
+from al_ray.core.task import Corpus, Fields, Task, strings_at
 from al_ray.datasets.splitting import build_splits, whole_space
 from al_ray.datasets.task_folder import sealed
 
@@ -98,13 +98,25 @@ def _grow_side(known: Corpus, arrived: Corpus | None, complete: bool) -> tuple[C
     known_ids = set(strings_at(known.ids, np.flatnonzero(same)))
     fresh = [name for name in arrived.ids if name not in known_ids]
     corpus = Corpus(
-        (*strings_at(known.ids, stays), *fresh), (*strings_at(known.texts, stays), *(texts[name] for name in fresh))
+        (*strings_at(known.ids, stays), *fresh),
+        (*strings_at(known.texts, stays), *(texts[name] for name in fresh)),
+        _joined(known, stays, arrived, fresh),
     )
     counts = TextCounts(
         new=len(fresh) - int(changed.sum()), changed=int(changed.sum()),
         removed=int(gone.sum()) if complete else 0, same=int(same.sum()) if complete else int((same | gone).sum()),
     )  # fmt: skip
     return corpus, np.concatenate([stays, np.full(len(fresh), NEW)]), counts
+
+
+def _joined(known: Corpus, stays: Rows, arrived: Corpus, fresh: list[str]) -> Fields | None:
+    """Return the fields of the known texts that stay and of the fresh ones; None if their columns differ."""
+    one, other = known.fields, arrived.fields
+    if one is None or other is None or one.names != other.names:
+        return None
+    places = {name: row for row, name in enumerate(arrived.ids)}
+    rows = np.array([places[name] for name in fresh], dtype=np.int64)
+    return Fields(one.names, np.concatenate([one.lengths[stays], other.lengths[rows]]))
 
 
 def _compare(known: Corpus, texts: Mapping[str, str]) -> tuple[Mask, Mask]:

@@ -6,7 +6,10 @@ import pytest
 from al_ray.apps.matching import pipeline
 from al_ray.apps.matching.incremental import state
 from al_ray.apps.matching.incremental.state import read_state
+from al_ray.apps.matching.options import MatchOptions
+from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption, WrongFolder
+from al_ray.core.progress import no_progress
 from tests.apps.matching.incremental.loops import Matcher
 
 
@@ -117,3 +120,18 @@ def test_one_text_that_would_be_left_is_an_error(matcher):
     matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
     with pytest.raises(BadOption, match="--complete: one text would be left, and a pair needs two"):
         matcher.into("out", left={"a": "abcd"}, complete=True)
+
+
+def test_texts_keep_their_columns(matcher):
+    matcher.trained_on(TEXTS)
+    known, new = matcher.folder / "known.csv", matcher.folder / "new.csv"
+    known.write_text("id,name,brand\n1,red bike,Acme\n2,red bikes,Acme\n3,blue,Zed\n")
+    new.write_text("id,name,brand\n4,blue one,Zed\n1,bike,Acme\n")
+    options = {"text_columns": "name,brand", "id_column": "id", "at_score": 0.5, "drift": False}
+    config, watch = ClusterConfig(), no_progress
+    out = matcher.folder / "out"
+    pipeline.match_texts(MatchOptions(left=known, **options), matcher.model, out, config, watch)
+    pipeline.match_into(MatchOptions(left=new), out, config, watch)
+    left = read_state(out)[1].left
+    cells = dict(zip(left.ids, left.cells(np.arange(4)), strict=True))
+    assert cells == {"1": ["bike", "Acme"], "2": ["red bikes", "Acme"], "3": ["blue", "Zed"], "4": ["blue one", "Zed"]}
