@@ -87,7 +87,7 @@ def test_a_stop_while_another_cutoff_is_written_leaves_the_state_of_the_first(ma
 def test_a_cluster_keeps_its_id_when_its_texts_are_edited(matcher):
     matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
     before = matcher.clusters("out")
-    matcher.into("out", left={"a": "abcd ", "b": "abce."})
+    matcher.into("out", left={"a": "abcdd", "b": "abcee"})
     assert matcher.clusters("out") == before
     assert matcher.rows("out/changes.csv") == []
 
