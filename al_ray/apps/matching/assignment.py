@@ -118,7 +118,7 @@ def assign(edges: CandidateEdges, rule: Assignment, cutoff: float) -> Mask:
         weights = edges.scores[ranked[free]] - floor + OFFSET
         matches[ranked[free]] = _matching(texts, pairs[free], weights, edges.symmetric)
         return matches
-    best = _is_best(texts, pairs) & ~answered[pairs]
+    best = is_best(texts, pairs) & ~answered[pairs]
     if rule == "mutual":
         matches[ranked] = best.all(axis=1)
     else:
@@ -126,7 +126,7 @@ def assign(edges: CandidateEdges, rule: Assignment, cutoff: float) -> Mask:
     return matches
 
 
-def _is_best(texts: int, pairs: Pairs) -> npt.NDArray[np.bool_]:
+def is_best(texts: int, pairs: Pairs) -> npt.NDArray[np.bool_]:
     """(n, 2) pairs, the best first -> (n, 2) whether a pair is the best of its left and of its right text."""
     index = np.arange(len(pairs))
     first = np.full(texts, len(pairs))
@@ -188,7 +188,7 @@ def _is_dominant(texts: int, pairs: Pairs, weights: Floats) -> Mask:
     Such edges are in a matching with the largest total. A matching without such an edge has at most one other edge at
     each of its texts; these two weigh no more than it does, so it can replace them.
     """
-    best = _is_best(texts, pairs)
+    best = is_best(texts, pairs)
     # A text without a second edge points at the weight 0 behind the last.
     second = np.full(texts, len(pairs))
     for side in (0, 1):

@@ -29,7 +29,7 @@ from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import Mask, Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task, strings_at
-from al_ray.storage.files import in_one_step, make_table, read_json, write_root, write_text
+from al_ray.storage.files import in_one_step, make_table, read_json, read_parquet, write_root, write_text
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
 
@@ -72,6 +72,23 @@ def refuse_other(folder: StoragePath, made_from: str) -> None:
         return
     if read_json(folder / RECORD, ["made_from"])["made_from"] != made_from:
         raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another --out")
+
+
+def remove_changes(folder: StoragePath) -> None:
+    """Remove what --into wrote about its texts alone."""
+    for name in ("new_matches.parquet", "new_matches.csv", "changes.csv"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def in_new_matches(folder: StoragePath, matches: Matches, task: Task) -> Mask | None:
+    """Return (n,) whether new_matches.parquet has each match; None if there is no such file."""
+    path = folder / "new_matches.parquet"
+    if not path.exists():
+        return None
+    table = read_parquet(path, columns=["left_id", "right_id"], cure="delete it, and rerun the command")
+    new = set(zip(table["left_id"].to_pylist(), table["right_id"].to_pylist(), strict=True))
+    ids = zip(*task.ids_of(matches.pairs), strict=True)
+    return np.fromiter((pair in new for pair in ids), dtype=np.bool_, count=len(matches))
 
 
 def write_matches(

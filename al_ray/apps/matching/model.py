@@ -146,3 +146,34 @@ def _stored_scores(folder: StoragePath, model: Model) -> tuple[Scorer | None, Ma
     except (KeyError, TypeError) as error:
         raise BadFile(f"{folder / SCORER}: the field thresholds is not a list of thresholds; restore it") from error
     return None if calibrated_on is None else scorer, by_rule
+
+
+def model_of(about: Mapping[str, Any], out: StoragePath) -> MatchingModel:
+    """Open the model by which the texts of a match folder were matched. about: what its state says of it."""
+    model = open_model(storage_path(about["run"]), about["round"])
+    of_round = "" if about["round"] is None else f"of round {about['round']} of "
+    if model.model.digest != about["digest"]:
+        raise BadOption(
+            f"the model {of_round}{about['run']} is not the one by which {out} was matched; match all texts with it: "
+            "give another --out"
+        )
+    if model.model.scorer is not None and model.model.scorer.neighbourhood:
+        raise BadOption(
+            f"the scores of {about['run']} depend on all texts (jobs.run --scoring.neighbourhood), so new texts change "
+            "those of known ones; match all of them again, with another --out"
+        )
+    return model
+
+
+def refuse_one_side(model: MatchingModel) -> None:
+    """Raise BadOption for a model that can only match two sets of texts."""
+    if model.model.scorer is not None and model.model.scorer.neighbourhood:
+        raise BadOption(
+            f"the scores of {model.path} compare left texts with right ones (jobs.run --scoring.neighbourhood), so it "
+            "matches two sides; give --right"
+        )
+    if model.config.prompt_right is not None:
+        raise BadOption(
+            f"{model.path} has a prompt for right texts (jobs.run --prompt-right), so it matches two sides; give "
+            "--right"
+        )

@@ -8,25 +8,36 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.apps.matching.clusters.ids import NO_ID
 from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff
 from al_ray.apps.matching.decisions import known_decisions
 from al_ray.apps.matching.drift.measure import drift_lines
 from al_ray.apps.matching.drift.report import DriftRequest, report_drift
-from al_ray.apps.matching.folder import Matches, refuse_other, remove_record, write_changes, write_matches
-from al_ray.apps.matching.incremental.growth import GrownTask, grow
-from al_ray.apps.matching.incremental.merging import merge, plan_requery
+from al_ray.apps.matching.folder import (
+    Matches,
+    in_new_matches,
+    refuse_other,
+    remove_changes,
+    remove_record,
+    write_changes,
+    write_matches,
+)
+from al_ray.apps.matching.incremental.growth import NEW, GrownTask, grow
+from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
 from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangles
 from al_ray.apps.matching.incremental.state import (
     MatchState,
     ScoredPairs,
     read_state,
+    refuse_added,
     remove_older,
     remove_state,
+    task_name,
     write_state,
 )
-from al_ray.apps.matching.model import MatchingModel, open_model
+from al_ray.apps.matching.model import MatchingModel, model_of, refuse_one_side
 from al_ray.apps.matching.options import MatchOptions, MatchSearchConfig
-from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model_record, write_outcome
+from al_ray.apps.matching.outputs import ClusteredTexts, Matching, Outcome, cluster_texts, model_record, write_outcome
 from al_ray.apps.matching.search import CURE, cosines_of, find_candidates, refuse_search
 from al_ray.apps.matching.summary import summary_lines
 from al_ray.apps.matching.texts import is_task, read_arrived, read_texts, refuse_unlike, table_record, task_folder
@@ -85,16 +96,18 @@ def match_texts(
     split = task.split(options.split or "train")
     made_from = input_digest([model.model.digest, task.digest, split.name])
     refuse_other(out, made_from)
+    refuse_added(out, made_from, task)
     rule = choose_assignment(options, task.symmetric)
     cutoff = choose_cutoff(options, model, rule)
     refuse_search(options.search, model.model, task, split, rule)
     if task.symmetric:
-        _refuse_one_side(model)
+        refuse_one_side(model)
     decisions = known_decisions(model, task, split.space)
     written = options.texts, options.escape_formulas
     matching = Matching(model, task, split, rule, cutoff, options.clusters or "components", decisions, *written)
     with locked(out) as out, session(cluster_config):
         refuse_other(out, made_from)
+        number = refuse_added(out, made_from, task)
         place = task_folder(options, task, out)
         config = replace(_searched(model.config, options.search), task=str(place))
         with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
@@ -107,12 +120,10 @@ def match_texts(
         matches = matching.matches(pairs[kept], candidates.cosines[kept], cosines)
         clustered = cluster_texts(matching, matches) if task.symmetric else None
         scored = ScoredPairs(pairs, candidates.cosines)
-        if is_task(options) or options.search.kind == "knn":
-            remove_state(out)
-        else:
+        about = None
+        if not is_task(options) and options.search.kind != "knn":
             about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
-            ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
-            write_state(out, MatchState(1, place.name, scored, *_labelled(matching), ids, following, about))
+        _write_first(out, number, matching, scored, clustered, about)
         added = {"made_from": made_from, "search": found.search} | drift
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
     return MatchResult(task, matches, record, report)
@@ -129,10 +140,12 @@ def match_into(
     """
     with locked(out) as out:
         state, known = read_state(out)
-        model = _model_of(state, out)
+        model = model_of(state.about["model"], out)
         refuse_unlike(options, state.about)
         arrived, report = read_arrived(options, state.about["table"], model.config.max_length, known.symmetric)
         grown = grow(known, arrived, options.complete)
+        if known.symmetric and len(grown.task.left) < 2:
+            raise BadOption("--complete: one text would be left, and a pair needs two; give a table of more rows")
         split = grown.task.split("train")
         decisions = known_decisions(model, grown.task, split.space)
         rules = state.about["rules"]
@@ -147,6 +160,29 @@ def match_into(
         # The score is the cosine: models with other scores are refused.
         matches = matching.matches(scored.pairs[kept], scored.scores[kept], scored.scores[kept])
         return _renew(matching, matches, scored, state, grown, out, report)
+
+
+def _write_first(
+    out: StoragePath,
+    number: int,
+    matching: Matching,
+    scored: ScoredPairs,
+    clustered: ClusteredTexts | None,
+    about: dict[str, Any] | None,
+) -> None:
+    """Write the state of all texts matched at once, if there is one (about), instead of state `number`."""
+    remove_record(out)
+    remove_changes(out)
+    if about is None:
+        remove_state(out)
+        return
+    ids, following = (NO_CLUSTERS, 0) if clustered is None else (clustered.ids.ids, clustered.ids.next_id)
+    labelled = _labelled(matching)
+    # Beside the state that is there, which holds until this one is complete.
+    state = MatchState(number + 1, task_name(matching.task), scored, *labelled, ids, following, about)
+    write_state(out, state)
+    if number:
+        remove_older(out, state)
 
 
 def _search_again(
@@ -171,11 +207,12 @@ def _search_again(
             search = RectangleSearch(config, cluster, model, out / "work", out / "vectors")
             rules = matching.cutoff, matching.rule, matching.decisions
             found = [search.find(grown.task, rows, *rules, watch) for rows in parts]
-    scored = merge(requery.kept, *found)
-    if len(scored.scores) > matching.cutoff.count:
-        raise BadOption(
-            f"more than {matching.cutoff.count:,} pairs are above the cutoff ({matching.cutoff.source}); {CURE}"
-        )
+    scored, cutoff = merge(requery.kept, *found), matching.cutoff
+    if best:
+        # As when all texts are matched at once, --most is no limit of these.
+        return best_of_texts(scored, space, (len(grown.task.left), len(grown.task.right)), matching.decisions.yes)
+    if np.count_nonzero(scored.scores >= cutoff.score) > cutoff.count:
+        raise BadOption(f"more than {cutoff.count:,} pairs are above the cutoff ({cutoff.source}); {CURE}")
     return scored
 
 
@@ -191,12 +228,14 @@ def _renew(
     """Write the new state, then the files that are made of it. Without a change the state stays as it is."""
     task, clustered, changes = grown.task, None, None
     if task.symmetric:
-        old = np.where(grown.before["left"] < 0, grown.before["left"], state.clusters[grown.before["left"]])
+        # A text that was changed was in a cluster, too.
+        rows = grown.by_id["left"]
+        old = np.where(rows == NEW, NO_ID, state.clusters[rows])
         clustered = cluster_texts(matching, matches, old, state.next_cluster)
         # An id is gone, too, if all texts of its cluster were removed.
         gone = np.setdiff1d(state.clusters, clustered.ids.ids)
         changes = replace(clustered.ids, gone=gone)
-    place = f"task-{task.digest[:12]}"
+    place = task_name(task)
     new_matches = int(grown.has_new(matches.pairs).sum())
     about = dict(state.about) | {"texts": asdict(grown.counts), "new_matches": new_matches}
     if changes is not None:
@@ -206,18 +245,26 @@ def _renew(
         write_task(task, out / place, {"command": "match", "into": str(out)})
         remove_record(out)
         # Before the state: from the new state alone they cannot be found.
-        cells = FormulaCells(matching.escape_formulas)
-        write_matches(out / "new_matches", matches, task, matching.texts, cells, grown.has_new(matches.pairs))
+        _write_new(out, matching, matches, grown.has_new(matches.pairs))
         if changes is not None:
             write_changes(out, changes)
         state = MatchState(state.number + 1, place, scored, *_labelled(matching), ids, following, about)
         write_state(out, state)
+    elif (new := in_new_matches(out, matches, task)) is not None:
+        # --no-texts and --escape-formulas can be others than before.
+        remove_record(out)
+        _write_new(out, matching, matches, new)
     added = {name: state.about[name] for name in ("made_from", "texts", "new_matches") if name in state.about}
     if "clusters" in state.about:
         added["changed_clusters"] = state.about["clusters"]
     record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
     remove_older(out, state)
     return MatchResult(task, matches, record, report)
+
+
+def _write_new(out: StoragePath, matching: Matching, matches: Matches, new: np.ndarray) -> None:
+    cells = FormulaCells(matching.escape_formulas)
+    write_matches(out / "new_matches", matches, matching.task, matching.texts, cells, new)
 
 
 def _same_labels(matching: Matching, state: MatchState) -> bool:
@@ -243,39 +290,7 @@ def _about(matching: Matching) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _model_of(state: MatchState, out: StoragePath) -> MatchingModel:
-    """Open the model by which the known texts were matched."""
-    about = state.about["model"]
-    model = open_model(storage_path(about["run"]), about["round"])
-    of_round = "" if about["round"] is None else f"of round {about['round']} of "
-    if model.model.digest != about["digest"]:
-        raise BadOption(
-            f"the model {of_round}{about['run']} is not the one by which {out} was matched; match all texts with it: "
-            "give another --out"
-        )
-    if model.model.scorer is not None and model.model.scorer.neighbourhood:
-        raise BadOption(
-            f"the scores of {about['run']} depend on all texts (jobs.run --scoring.neighbourhood), so new texts change "
-            "those of known ones; match all of them again, with another --out"
-        )
-    return model
-
-
 def _searched(config: RunConfig, options: MatchSearchConfig) -> RunConfig:
     """Return the options of the pool, searched as the options of matching say, however the run searched."""
     search = replace(config.search, **asdict(options))
     return replace(config, search=search, evaluation=replace(EvaluationConfig(), splits=()), scoring=ScoringConfig(0.0))
-
-
-def _refuse_one_side(model: MatchingModel) -> None:
-    """Raise BadOption for a model that can only match two sets of texts."""
-    if model.model.scorer is not None and model.model.scorer.neighbourhood:
-        raise BadOption(
-            f"the scores of {model.path} compare left texts with right ones (jobs.run --scoring.neighbourhood), so it "
-            "matches two sides; give --right"
-        )
-    if model.config.prompt_right is not None:
-        raise BadOption(
-            f"{model.path} has a prompt for right texts (jobs.run --prompt-right), so it matches two sides; give "
-            "--right"
-        )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from al_ray.apps.matching.incremental.growth import Side
+from al_ray.apps.matching.incremental.state import task_name
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
@@ -111,7 +112,7 @@ def task_folder(options: MatchOptions, task: Task, out: StoragePath) -> StorageP
     known = _task_of(options)
     if known is not None:
         return known
-    folder = out / f"task-{task.digest[:12]}"
+    folder = out / task_name(task)
     files = {
         side: [str(path) for path in paths_of(tables)]
         for side, tables in (("left", options.left), ("right", options.right))

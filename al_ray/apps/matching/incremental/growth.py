@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from al_ray.core.pairs import NO_PAIRS, Mask, Pairs, Rows
-from al_ray.core.task import Corpus, Task, strings_at
+from al_ray.core.task import Corpus, Fields, Task, strings_at
 from al_ray.datasets.splitting import build_splits, whole_space
 from al_ray.datasets.task_folder import sealed
 
@@ -34,11 +34,13 @@ class GrownTask:
     """A task of the texts that are there now.
 
     before: for each side the (n,) rows that its texts had, NEW for a text that is new or was changed. After a removal
-    and where a text was changed, the row of before is in none of them. counts: over both sides.
+    and where a text was changed, the row of before is in none of them. by_id: the (n,) rows that its ids had, NEW for
+    a new id alone. counts: over both sides.
     """
 
     task: Task
     before: Mapping[Side, Rows]
+    by_id: Mapping[Side, Rows]
     counts: TextCounts
 
     def has_new(self, pairs: Pairs) -> Mask:
@@ -68,14 +70,21 @@ def grow(known: Task, arrived: Mapping[Side, Corpus], complete: bool) -> GrownTa
     arrived, known texts whose ids did not arrive are removed; else they stay.
     """
     sides: tuple[Side, ...] = ("left",) if known.symmetric else ("left", "right")
-    grown, before, counts = dict[Side, Corpus](), dict[Side, Rows](), TextCounts()
+    grown, before, by_id, counts = dict[Side, Corpus](), dict[Side, Rows](), dict[Side, Rows](), TextCounts()
     for side in sides:
         corpus = known.left if side == "left" else known.right
         grown[side], before[side], more = _grow_side(corpus, arrived.get(side), complete)
+        by_id[side] = _rows_of_ids(corpus, grown[side])
         counts += more
     if known.symmetric:
-        grown["right"], before["right"] = grown["left"], before["left"]
-    return GrownTask(task_of(known.name, grown["left"], grown["right"], known.symmetric), before, counts)
+        grown["right"], before["right"], by_id["right"] = grown["left"], before["left"], by_id["left"]
+    return GrownTask(task_of(known.name, grown["left"], grown["right"], known.symmetric), before, by_id, counts)
+
+
+def _rows_of_ids(known: Corpus, corpus: Corpus) -> Rows:
+    """Return the known rows (n,) of the ids of a corpus, NEW for an unknown id."""
+    rows = {name: row for row, name in enumerate(known.ids)}
+    return np.array([rows.get(name, NEW) for name in corpus.ids], dtype=np.int64)
 
 
 def _grow_side(known: Corpus, arrived: Corpus | None, complete: bool) -> tuple[Corpus, Rows, TextCounts]:
@@ -89,13 +98,25 @@ def _grow_side(known: Corpus, arrived: Corpus | None, complete: bool) -> tuple[C
     known_ids = set(strings_at(known.ids, np.flatnonzero(same)))
     fresh = [name for name in arrived.ids if name not in known_ids]
     corpus = Corpus(
-        (*strings_at(known.ids, stays), *fresh), (*strings_at(known.texts, stays), *(texts[name] for name in fresh))
+        (*strings_at(known.ids, stays), *fresh),
+        (*strings_at(known.texts, stays), *(texts[name] for name in fresh)),
+        _joined(known, stays, arrived, fresh),
     )
     counts = TextCounts(
         new=len(fresh) - int(changed.sum()), changed=int(changed.sum()),
         removed=int(gone.sum()) if complete else 0, same=int(same.sum()) if complete else int((same | gone).sum()),
     )  # fmt: skip
     return corpus, np.concatenate([stays, np.full(len(fresh), NEW)]), counts
+
+
+def _joined(known: Corpus, stays: Rows, arrived: Corpus, fresh: list[str]) -> Fields | None:
+    """Return the fields of the known texts that stay and of the fresh ones; None if their columns differ."""
+    one, other = known.fields, arrived.fields
+    if one is None or other is None or one.names != other.names:
+        return None
+    places = {name: row for row, name in enumerate(arrived.ids)}
+    rows = np.array([places[name] for name in fresh], dtype=np.int64)
+    return Fields(one.names, np.concatenate([one.lengths[stays], other.lengths[rows]]))
 
 
 def _compare(known: Corpus, texts: Mapping[str, str]) -> tuple[Mask, Mask]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from al_ray.apps.matching.assignment import is_best
 from al_ray.apps.matching.incremental.growth import NEW, GrownTask, Side
 from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs
-from al_ray.core.pairs import Mask, Pairs, PairSpace, Rows, as_pairs
+from al_ray.core.pairs import Keys, Mask, Pairs, PairSpace, Rows, as_pairs, is_in
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,17 @@ def merge(kept: ScoredPairs, *found: ScoredPairs) -> ScoredPairs:
     pairs, scores = pairs[order], scores[order]
     first = np.append(True, (np.diff(pairs, axis=0) != 0).any(axis=1))[: len(pairs)]
     return ScoredPairs(pairs[first], scores[first])
+
+
+def best_of_texts(scored: ScoredPairs, space: PairSpace, texts: tuple[int, int], yes: Keys) -> ScoredPairs:
+    """Return the pairs that are the best of one of their texts, and those labelled yes.
+
+    Only these decide matches by `best` and `mutual`. If the best one of a text goes, all its pairs are searched again
+    (plan_requery), so no other pair is needed then either. Ties: as in `assign`. texts: numbers of left and right ones.
+    """
+    # The best pair first; right texts are numbered after left ones.
+    order = np.lexsort((scored.pairs[:, 1], scored.pairs[:, 0], -scored.scores))
+    pairs = scored.pairs[order]
+    best = is_best(sum(texts), pairs + np.array([0, 0 if space.symmetric else texts[0]])).any(axis=1)
+    chosen = np.sort(order[best | is_in(space.keys(pairs), yes)])
+    return ScoredPairs(scored.pairs[chosen], scored.scores[chosen])

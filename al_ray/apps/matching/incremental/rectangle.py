@@ -72,6 +72,9 @@ class RectangleSearch:
         if task.symmetric:
             # No text is its own partner.
             no = np.concatenate([no, as_pairs(left, left)])
+            # A pair of two texts that are searched again is found from each of them.
+            source = f"{cutoff.source}; a pair of two new texts counts twice here, so --most counts twice, too"
+            cutoff = replace(cutoff, count=2 * cutoff.count, source=source)
         asked = PairDecisions(keys(space.pairs(decisions.yes)), keys(no))
         with deploy_pool(config, self.cluster, inner, self.folder, watch, known=self.known) as pool:
             found = find_candidates(pool, split, self.model, cutoff, rule, asked, config.seed).candidates

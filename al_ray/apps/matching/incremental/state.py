@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task
@@ -67,6 +67,30 @@ class MatchState:
     clusters: Rows
     next_cluster: int
     about: Mapping[str, Any] = field(default_factory=dict)
+
+
+def task_name(task: Task) -> str:
+    """Return the name of the folder of the texts."""
+    return f"task-{task.digest[:12]}"
+
+
+def refuse_added(folder: StoragePath, made_from: str, task: Task) -> int:
+    """Return the number of the state of a match folder, 0 without one.
+
+    WrongFolder if it is of other texts or of another model, or if --into has changed the texts: a command that matches
+    all texts would throw them away. made_from: digest of the model and the texts of that command.
+    """
+    if not (folder / STATE).exists():
+        return 0
+    state = read_json(folder / STATE, FIELDS, CURE)
+    if state["about"].get("made_from") != made_from:
+        raise WrongFolder(f"{folder} holds matches of another model or of other texts; choose another --out")
+    if state["task"] != task_name(task):
+        raise WrongFolder(
+            f"{folder} holds more or other texts, which --into has added; add texts with --into {folder}, or match all "
+            "of them with another --out"
+        )
+    return state["number"]
 
 
 def read_state(folder: StoragePath) -> tuple[MatchState, Task]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.apps.matching.incremental.growth import NEW, Side, grow, task_of
-from al_ray.apps.matching.incremental.merging import merge, plan_requery
+from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
 from al_ray.apps.matching.incremental.rectangle import rectangles
 from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs
 from al_ray.core.pairs import NO_KEYS, NO_PAIRS, as_pairs
@@ -66,21 +66,6 @@ def pairs_of(labels: dict[tuple[str, str], bool], task: Task, wanted: bool) -> n
 LABELS = st.dictionaries(st.tuples(IDS, IDS), st.just(False), max_size=4)
 
 
-def best_of_each(task: Task, scored: ScoredPairs) -> set[tuple[int, int]]:
-    """The best candidate of each text, which is all that `best` and `mutual` look at."""
-    every, keep = dict(zip(map(tuple, scored.pairs.tolist()), scored.scores.tolist(), strict=True)), set()
-    if task.symmetric:
-        for row in range(len(task.left)):
-            own = [pair for pair in every if row in pair]
-            keep |= {min(own, key=lambda pair: (-every[pair], sum(pair) - row))} if own else set()
-        return keep
-    for column, corpus in enumerate((task.left, task.right)):
-        for row in range(len(corpus)):
-            own = [pair for pair in every if pair[column] == row]
-            keep |= {min(own, key=lambda pair: (-every[pair], pair[1 - column]))} if own else set()
-    return keep
-
-
 @pytest.mark.parametrize("best", [False, True], ids=["above a cutoff", "best of each"])
 @pytest.mark.parametrize("symmetric", [True, False])
 @given(st.data())
@@ -107,10 +92,9 @@ def test_new_texts_matched_into_known_ones_are_all_texts_matched_at_once(symmetr
         scored = merge(requery.kept, *[found_by_loops(task, *rows, best, no) for rows in parts])
         at_once = found_by_loops(task, range(len(task.left)), range(len(task.right)), best, no)
         if best:
-            assert best_of_each(task, scored) == best_of_each(task, at_once)
-        else:
-            assert scored.pairs.tolist() == at_once.pairs.tolist()
-            assert scored.scores.tolist() == at_once.scores.tolist()
+            scored = best_of_texts(scored, task.splits["train"].space, (len(task.left), len(task.right)), NO_KEYS)
+        assert scored.pairs.tolist() == at_once.pairs.tolist()
+        assert scored.scores.tolist() == at_once.scores.tolist()
         state = MatchState(2, "task", scored, NO_PAIRS, negatives, NO_KEYS, 0)
 
 
