@@ -105,11 +105,16 @@ class Ledger:
 
     def labelled(self, last: int | None = None) -> Labelled:
         """Return the pairs with a label of rounds 1 to `last` (default: all), in the order bought."""
-        labelled, numbers = Labelled(), range(1, (self.rounds if last is None else last) + 1)
+        numbers = range(1, (self.rounds if last is None else last) + 1)
+        pairs, every, rounds, sources = [Labelled().pairs], [Labelled().labels], [Labelled().rounds], list[str]()
         for number, (batch, labels) in zip(numbers, self.read_rounds(numbers), strict=True):
             answered = labels != OPEN
-            labelled = labelled.extended(batch.pairs[answered], labels[answered], number, batch.source)
-        return labelled
+            pairs.append(batch.pairs[answered])
+            every.append(labels[answered])
+            rounds.append(np.full(len(every[-1]), number, dtype=np.int32))
+            sources += [batch.source] * len(every[-1])
+        # Once for all rounds: to extend the labels round by round would copy them as often as there are rounds.
+        return Labelled(np.concatenate(pairs), np.concatenate(every), np.concatenate(rounds), tuple(sources))
 
     def corrected(self, labelled: Labelled) -> Labelled:
         """Return labelled pairs with the corrections made so far."""

@@ -188,15 +188,15 @@ class RunFolder:
             + [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
             "seconds": total_seconds(self.round(state.round), self.seconds),
         }
-        for last in self.metrics()[state.round - 2 : state.round - 1]:
+        # The line of this round replaces that of an interrupted attempt at it.
+        lines = [line for line in self.metrics() if line["round"] < state.round]
+        for last in lines[state.round - 2 :]:
             figures["warnings"] += drop_warnings(last, figures)
         model = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
         splits = {name: content_of(one) for name, one in evaluations.items()}
         if examples is not None:
             write_examples(self.round(state.round), examples, self.task)
         write_json(self.round(state.round) / "record.json", {**figures, "model": model, "evaluations": splits})
-        # The line replaces that of an interrupted attempt at the same round.
-        lines = [line for line in self.metrics() if line["round"] < state.round]
         write_text(self.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in [*lines, figures]))
         add_events(self.path / "events", figures)
         write_json(self.path / "state.json", {"round": state.round, "labels": len(state.labelled)})

@@ -10,10 +10,11 @@ import pytest
 
 from al_ray.active_learning import loop
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import NO, YES, Answers, Batch, make_answers
+from al_ray.core.labels import NO, YES, Answers, Batch, Model, State, make_answers
+from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.oracles.simulated import SimulatedOracle
-from al_ray.runs import ledger_files
+from al_ray.runs import ledger_files, run_folder
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder, opened
 
@@ -90,6 +91,31 @@ def test_corrections_are_read_once_for_all_rounds(folder, reads):
     # Once for `held`, once for `labels`.
     assert reads["corrections-00001.parquet"] == 2
     assert [reads[f"round-{number:03d}/{BATCH}"] for number in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_labels_of_more_rounds_are_not_copied_more_often(folder, monkeypatch):
+    sizes, join = list[int](), np.concatenate
+    for number in range(1, 7):
+        bought(folder, number)
+    monkeypatch.setattr(np, "concatenate", lambda parts, *rest: sizes.append(len(parts)) or join(parts, *rest))
+    copies = {}
+    for last in (3, 6):
+        sizes.clear()
+        assert folder.ledger.labelled(last).rounds.tolist() == [number for number in range(1, last + 1) for _ in "four"]
+        copies[last] = len(sizes)
+    assert copies[3] == copies[6]
+
+
+def test_a_round_is_recorded_with_one_read_of_the_metrics(folder, monkeypatch):
+    reads, read = list[Path](), run_folder.read_lines
+    monkeypatch.setattr(run_folder, "read_lines", lambda path: reads.append(path) or read(path))
+    model = Model("model", "digest", Scorer(10.0, -5.0, 0.3, "fitted"))
+    for number in (1, 2, 3):
+        bought(folder, number)
+        reads.clear()
+        folder.record_round(State(number, folder.ledger.labelled(), model), {})
+        assert len(reads) == 1
+    assert [line["labels"] for line in folder.metrics()] == [4, 8, 12]
 
 
 def test_a_batch_that_was_chosen_is_what_another_process_reads(folder):
