@@ -220,11 +220,12 @@ class CheckRecorder(RoundRecorder):
 
     def by_model(self) -> Mapping[str, str]:
         """Return by code what the model said where people gave another label; nothing before it was asked."""
-        if not self.is_final:
-            return {}
-        codes = {pair.ids: code for code, pair in self.pairs.items()}
-        disputed = read_json(self.folder / check.CHECK, ["disputed"])["disputed"]
-        return {codes[one["left_id"], one["right_id"]]: one["model"] for one in disputed}
+        path, codes = self.folder / check.CHECK, {pair.ids: code for code, pair in self.pairs.items()}
+        disputed = read_json(path, ["disputed"])["disputed"] if self.is_final else []
+        try:
+            return {codes[one["left_id"], one["right_id"]]: one["model"] for one in disputed}
+        except (KeyError, TypeError) as error:
+            raise BadFile(f"{path} names other pairs than the sheet beside it; restore it") from error
 
 
 @dataclass(frozen=True)
@@ -281,11 +282,10 @@ class RunSheets:
             return
         drawn = read_json(folder / check.DRAWN, ["round", "rows"])
         number, rows = drawn["round"], np.array(drawn["rows"], dtype=np.int64)
-        key = f"c{number:03d}"
-        if key in known:
+        if (key := f"c{number:03d}") in known:
             return
-        pairs = read_sheet_pairs(folder / f"{BATCH}.json")
-        if len(pairs) != len(rows):
+        pairs, batch = read_sheet_pairs(folder / f"{BATCH}.json"), self.run.ledger.batch(number)
+        if batch is None or len(pairs) != len(rows) or not set(rows.tolist()) <= set(range(len(batch.pairs))):
             raise BadFile(f"{folder / BATCH}.json holds other pairs than {check.DRAWN} beside it; {CURE}")
         title, elsewhere = "check of the language model", answered_elsewhere(folder, BATCH, pairs)
         recorder = CheckRecorder(self.run.ledger, number, pairs, rows, folder)

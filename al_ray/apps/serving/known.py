@@ -80,8 +80,8 @@ def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corp
         return read_corpus(source)[0]
     except BadFile as error:
         raise BadFile(
-            f"{error} (jobs.serve has few options of tables: for others match the table by jobs.match --into or --out, "
-            "which has them, and give --known that folder)"
+            f"{error} (jobs.serve has few options of tables; jobs.match has all: match the table into a folder by "
+            "jobs.match --out, and give --known that folder)"
         ) from error
 
 

@@ -68,3 +68,17 @@ def test_what_people_answered_in_the_sheet_is_listed_and_not_changed_on_the_page
         refused = bob.send("/settle", pair="c001-00001", label="no", request="s")
         assert "there is the command labels correct" in refused.text
     assert set(bench.journal().ledger.labels(1)[rows].tolist()) == {YES}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("check.json", {"disputed": [{"left_id": "nobody"}]}), ("drawn.json", {"round": 1, "rows": [0, 1, 2, 99]})],
+)
+def test_a_check_whose_files_name_other_pairs_is_refused(bench: Bench, name: str, content: dict[str, object]):
+    begin(bench)
+    fill(bench.folder / "check" / "batch.csv", 0)
+    bench.buy(CHECK)
+    (bench.folder / "check" / name).write_text(json.dumps(content))
+    with page_of(bench.journal(), people=False) as page:
+        bob = page.person("bob")
+        assert "other pairs than" in bob.open("/disputes").text
