@@ -1,5 +1,6 @@
 """Whether more labels are worth their price, from the metrics of complete rounds: "label on" or "enough", and why."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,6 +42,8 @@ def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | 
         yield f"enough, because {settled.reason}{_stable(metrics) if settled.name == 'match_share' else ''}"
     else:
         yield f"label on, because {_open(metrics)}"
+        if not is_low:
+            yield from _uncertain(metrics[-1].get(GAIN))
     batch = batch_of(metrics)
     if batch is not None:
         size = batch[1] if size is None else size
@@ -54,6 +57,16 @@ def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | 
 def _stable(metrics: Sequence[Mapping[str, Any]]) -> str:
     """Return the agreement on which a limit of the share of matches rests."""
     return f", and the last two models agree on {metrics[-1][AGREEMENT]:.1%} of the labelled pairs"
+
+
+def _uncertain(change: Mapping[str, float] | None) -> Iterator[str]:
+    """Yield what the run would need to end by a change of average precision that may be none."""
+    if change is not None and change["low"] <= 0 <= change["high"]:
+        gain = math.floor(100 * max(-change["low"], change["high"]) + 1) / 100
+        yield (
+            f"average precision changed by {points(change)} since the round before, which may be no change: "
+            f"jobs.run would end here with --stop.gain {gain:g}"
+        )
 
 
 def _open(metrics: Sequence[Mapping[str, Any]]) -> str:

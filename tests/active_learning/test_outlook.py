@@ -103,6 +103,19 @@ def test_advice_and_its_reason(lines, first):
     assert next(outlook(lines, StopConfig())) == first
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "gain"),
+    [(-0.042, 0.035, "0.05"), (-0.03, 0.04, "0.05"), (0.0, 0.1, "0.11"), (0.001, 0.1, None), (-0.1, -0.03, None)],
+)
+def test_an_uncertain_change_of_average_precision_is_said_with_the_limit_that_would_end_the_run(low, high, gain):
+    change = {"value": -0.001, "low": low, "high": high}
+    lines = rounds(SEED, SEED, average_precision=0.4, average_precision_gain=change)
+    said = [line for line in outlook(lines, StopConfig()) if line.startswith("average precision changed")]
+    assert [line.rsplit(" ", 1)[1] for line in said] == ([gain] if gain else [])
+    assert not said or limit_reached(StopConfig(gain=float(gain)), lines) is not None
+    assert not said or limit_reached(StopConfig(gain=float(gain) - 0.011), lines) is None
+
+
 def test_a_limit_of_the_run_comes_first():
     (first, _) = outlook(rounds(SEED), StopConfig(labels=60))
     assert first == "enough, because of a limit of the run (labels 60): the run has 60"
