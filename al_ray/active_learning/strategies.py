@@ -167,8 +167,9 @@ def budgets_help() -> str:
     """Return the --help of --train-every-budget."""
     able = ", ".join(name for name, strategy in STRATEGIES.items() if not strategy.uses_model and strategy.by_rounds)
     return (
-        f"{able}: buy and train round by round, too, so that all can be compared at equal labels. The pairs are those "
-        "they buy at once; the order of static stays the untrained encoder's. Others are not changed by it."
+        f"{able}: buy and train round by round, too, so that all can be compared at equal labels. The pairs of static, "
+        "in the order of the untrained encoder, and of stated are those they buy at once; those of random are another "
+        "uniform draw of as many. Others are not changed by it."
     )
 
 

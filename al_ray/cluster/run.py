@@ -14,7 +14,7 @@ from al_ray.active_learning.ports import Oracle
 from al_ray.active_learning.stopping import NEVER, StopConfig, end_reason, limit_reached
 from al_ray.active_learning.strategies import STRATEGIES, stated
 from al_ray.cluster.pool.score_fit import refuse_scores
-from al_ray.cluster.pool.sharded_retriever import refuse_index
+from al_ray.cluster.pool.sharded_retriever import refuse_examples, refuse_index
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.services import deploy_services
 from al_ray.cluster.session import session
@@ -273,6 +273,7 @@ def refuse_unfit(config: RunConfig, task: Task) -> None:
     refuse_prompts(config.encoding, task.symmetric)
     refuse_frozen_layers(config.encoding, config.training.frozen_layers)
     refuse_index(config.search, task)
+    refuse_examples(config, task)
     refuse_scores(config.scoring, task)
     strategy = STRATEGIES[config.strategy]
     if (strategy.takes_all_stated or config.seeding == "stated") and not len(stated(task.split("train"))):

@@ -78,7 +78,7 @@ def refused(monkeypatch, capsys, line: str) -> str:
     ("line", "words"),
     [
         ("--encoder nowhere", "encoder 'nowhere' cannot be loaded"),
-        ("--encoder random-bert --search.index IVF1000,Flat", "--search.index 'IVF1000,Flat' on"),
+        ("--encoder random-bert --search.index IVF1000,Flat --evaluation.examples 0", "index 'IVF1000,Flat' on"),
         ("--encoder random-bert --gpus-per-shard 1 --timeout 2", "1.0 CPUs and 1.0 GPUs were not placed in 2 s"),
         slow("--encoder HERE/good --encoder-layers 2", "--encoder-layers 2: {here}/good has 1 to 1"),
         slow("--encoder random-bert --max-length 999", "--max-length 999 is beyond random-bert's 160 positions; lower"),

@@ -13,6 +13,7 @@ from al_ray.core.labels import NO, OPEN, UNSURE, YES, latest_labels
 from al_ray.core.pairs import Mask, Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats, Labels, Scorer, sigmoid
 from al_ray.datasets.task_folder import read_about, read_texts
+from al_ray.runs.ledger_files import CLOSED
 from al_ray.storage.files import read_json, read_parquet
 from al_ray.storage.uri import StoragePath
 
@@ -51,16 +52,32 @@ def labelled_examples(
     )
 
 
-def _scored_round(folder: StoragePath, number: int, by_model: bool) -> tuple[Pairs, Labels, Floats, Floats]:
-    """Return the pairs (n, 2) of a round, their labels, cosines and logits (n,); NaN for a score that is unknown."""
-    home = folder / f"round-{number:03d}"
-    batch, labels = read_parquet(home / "batch.parquet"), read_parquet(home / "labels.parquet")
+def read_labelled(home: StoragePath) -> tuple[Pairs, Floats]:
+    """Return the pairs (n, 2) of a complete round that have a label, and their cosines (n,), NaN where unknown.
+
+    These are all pairs of its batch, unless it was closed early.
+    """
+    # Read without a schema: older batches have no column `source`.
+    batch = read_parquet(home / "batch.parquet")
+    pairs = as_pairs(batch["left"].to_numpy(), batch["right"].to_numpy())
     cosines = batch["cosine"].fill_null(float("nan")).to_numpy()
+    if not (home / CLOSED).exists():
+        return pairs, cosines
+    table = read_parquet(home / "labels.parquet")
+    labelled = as_pairs(table["left"].to_numpy(), table["right"].to_numpy())
+    width = 1 + int(max(pairs.max(initial=0), labelled.max(initial=0)))
+    there = np.isin(_keys(pairs, width, symmetric=False), _keys(labelled, width, symmetric=False))
+    return pairs[there], cosines[there]
+
+
+def _scored_round(folder: StoragePath, number: int, by_model: bool) -> tuple[Pairs, Labels, Floats, Floats]:
+    """Return the labelled pairs (n, 2) of a round, labels, cosines and logits (n,); NaN for a score that is unknown."""
+    home = folder / f"round-{number:03d}"
+    (pairs, cosines), labels = read_labelled(home), read_parquet(home / "labels.parquet")
     logits = np.full(len(cosines), np.nan)
     if by_model:
         model = read_json(folder / f"round-{number - 1:03d}" / "record.json", ["model"])["model"]
         logits = Scorer(model["weight"], model["bias"]).logit(cosines)
-    pairs = as_pairs(batch["left"].to_numpy(), batch["right"].to_numpy())
     return pairs, labels["label"].fill_null(UNSURE).to_numpy(), cosines, logits
 
 

@@ -1,17 +1,15 @@
 """Read run and grid folders as runs. Nothing is written, and task folders may be missing."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.apps.reporting.dev_estimates import missing_estimate, read_dev_estimate
-from al_ray.apps.reporting.labelled_examples import labelled_examples
+from al_ray.apps.reporting.labelled_examples import labelled_examples, read_labelled
 from al_ray.apps.reporting.run_records import LABELLED, ExamplePair, Round, Run, SplitEvaluation, TaskSummary
 from al_ray.apps.reporting.stored_figures import estimate_of, finite, finite_or_none
 from al_ray.core.config.oracle import oracle_kind
@@ -227,10 +225,8 @@ def _bin(row: Mapping[str, Any]) -> Bin:
 
 
 def _batch_p(folder: StoragePath, number: int) -> float | None:
-    """Return the mean p of a round's batch under the previous round's model; None if the batch has no cosines."""
+    """Return the mean p of a round's labelled pairs under the previous round's model; None if they have no cosines."""
     model = read_json(folder / f"round-{number - 1:03d}" / "record.json", ["model"])["model"]
-    # Read without a schema: older batches have no column `source`.
-    table = read_parquet(folder / f"round-{number:03d}" / "batch.parquet")
-    cosines = pc.fill_null(table["cosine"], math.nan).to_numpy()
+    _, cosines = read_labelled(folder / f"round-{number:03d}")
     known = cosines[~np.isnan(cosines)]
     return float(Scorer(model["weight"], model["bias"]).probability(known).mean()) if len(known) else None

@@ -19,6 +19,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, is_in
 from al_ray.core.task import Split, Task
+from al_ray.metrics.error_examples import main_split
 from al_ray.search.faiss_index import is_plain
 from al_ray.search.join.best_of_each import BestPartners, join_partners
 from al_ray.search.join.least_pairs import JoinQuery
@@ -56,6 +57,22 @@ def refuse_cells(config: RunConfig, task: Task) -> None:
                 f"jobs.run --search.index {config.search.index!r} has more cells than the {texts:,} right texts of "
                 f"{name}, whose neighbours --scoring.neighbourhood needs; try Flat"
             )
+
+
+def refuse_examples(config: RunConfig, task: Task) -> None:
+    """Raise BadOption for an index with more cells than the split has right texts of which error examples are kept.
+
+    Before any label is bought: the examples are searched at the end of a round, when the index can no longer change.
+    """
+    cells, split = shared_cells(config.search.index), main_split(config.evaluation.splits)
+    if config.search.kind == "exact" or not config.evaluation.examples or split is None:
+        return
+    texts = len(task.split(split).space.right)
+    if cells > texts:
+        raise BadOption(
+            f"jobs.run --search.index {config.search.index!r} has more cells than the {texts:,} right texts of "
+            f"{split}, among which error examples are searched; give fewer cells or Flat, or --evaluation.examples 0"
+        )
 
 
 def warn_of_index(config: SearchConfig, halves: bool, shards: int, scored: bool = False) -> None:

@@ -133,6 +133,26 @@ def test_a_run_whose_pairs_no_model_chose_shows_them_by_the_untrained_encoder(ta
     ]
 
 
+def test_pairs_that_left_a_closed_round_are_neither_shown_nor_in_its_mean_p(task, config, tmp_path):
+    path = made_run(tmp_path / "run", task, config, above=((3, 9), (1, 4)), splits=())
+    scored(path, 2, [0.9, 0.8, 0.1, 0.2], [0, 0, 1, 1])
+    home = path / "round-002"
+    labels, batch = (pq.ParquetFile(home / f"{name}.parquet").read() for name in ("labels", "batch"))
+    # Only the second and the fourth pair were labelled before the round was closed.
+    write_parquet(home / "labels.parquet", labels.take([1, 3]))
+    write_json(home / "closed.json", {"pairs_without_label": len(labels) - 2})
+    assert folder_of(path, task).ledger.labels(2).tolist() == [3, 0, 3, 1] + [3] * (len(labels) - 4)
+    (run,) = read_runs(path)
+    assert run.trouble == "ended after round 2 of 3"
+    # p = sigmoid(10 * 0.8 - 5) and sigmoid(10 * 0.2 - 5): sigmoid(3) + sigmoid(-3) = 1.
+    assert run.rounds[-1].batch_p == pytest.approx(0.5)
+    shown = {one.kind: one for one in run.rounds[-1].examples if one.kind in ("yes-to-no", "no-to-yes")}
+    assert {kind: (one.cosine, one.left) for kind, one in shown.items()} == {
+        "yes-to-no": (0.8, batch["left"][1].as_py()),
+        "no-to-yes": (0.2, batch["left"][3].as_py()),
+    }
+
+
 def test_a_damaged_batch_of_a_run_without_an_evaluation_is_trouble(task, config, tmp_path):
     path = made_run(tmp_path / "run", task, config, above=((3, 9),), splits=())
     write_parquet(path / "round-001" / "labels.parquet", pa.table({"a": [1]}))
