@@ -30,6 +30,7 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.encoder import refuse_frozen_layers, refuse_prompts
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.registry import OracleRequest, make_dev_oracle, make_oracle
+from al_ray.runs.ledger import Ledger
 from al_ray.runs.limits import in_force, write_limits
 from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.runs.run_folder import RunFolder, opened
@@ -221,9 +222,13 @@ def finish_earlier_dev(request: OracleRequest, state: State) -> None:
 
     They are the last ones that were drawn, and --dev-labels is 0, or pairs will be drawn for a later round. In the
     latter case their round is closed, with answers that wait for a second one: its other pairs may be drawn again.
+    So is an open round before that of the last ones, with the answers in the ledger: those were drawn knowing no more.
     """
     config, journal, dev = request.config, request.journal, request.journal.dev_labels
     ledger, number = dev.ledger, dev.ledger.rounds
+    for earlier in range(1, number):
+        if not ledger.sealed(earlier):
+            _close_dev(ledger, earlier, number)
     if not number or ledger.sealed(number) or (config.dev_labels and number == state.round):
         return
     sheet = ""
@@ -238,14 +243,23 @@ def finish_earlier_dev(request: OracleRequest, state: State) -> None:
         if config.dev_labels:
             for answers in FileOracle(ledger).label_without_second(number, batch):
                 ledger.add_answers(number, answers)
-    labels = ledger.labels(number)
-    known = f"round {number}, dev: {int((labels != OPEN).sum()):,} of {len(labels):,} pairs have a label"
-    if not config.dev_labels:
-        logger.info("%s; they are stored, and --dev-labels counts them%s", known, sheet)
-        return
+    if config.dev_labels:
+        _close_dev(ledger, number, state.round)
+    else:
+        logger.info("%s; they are stored, and --dev-labels counts them%s", _known_dev(ledger, number), sheet)
+
+
+def _close_dev(ledger: Ledger, number: int, later: int) -> None:
+    """Close a round of dev pairs, because those of a later round are drawn."""
+    known = _known_dev(ledger, number)
     # Without a label, too: otherwise people would go on being asked for pairs that nobody reads.
     ledger.close(number, without_labels=True)
-    logger.info("%s; the others leave it, because pairs are drawn for the model of round %d", known, state.round)
+    logger.info("%s; the others leave it, because pairs are drawn for the model of round %d", known, later)
+
+
+def _known_dev(ledger: Ledger, number: int) -> str:
+    labels = ledger.labels(number)
+    return f"round {number}, dev: {int((labels != OPEN).sum()):,} of {len(labels):,} pairs have a label"
 
 
 def close_command(config: RunConfig, journal: RunFolder) -> str:

@@ -7,8 +7,10 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ WRITER = "al_ray"
 """Name of the version of al_ray in the JSON file that describes a folder. Before 0.2.0 there was none."""
 UNFINISHED = re.compile(r"\.(.+)\.(\d+)-\w+")
 """What a file or folder is called while the process of this number writes it: .NAME.PROCESS-ANYTHING."""
+
+LEFTOVER_SECONDS = 24 * 3600.0
 
 
 def write_json(path: StoragePath, content: Any) -> None:
@@ -106,6 +110,9 @@ def in_one_step(path: StoragePath, write: Callable[[Path], Any], new: bool = Fal
     aside = aside_of(path)
     with WriteErrors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        # A name that is new has no leftovers, and a folder may have very many such files (oracles/llm/store.py).
+        if path.exists():
+            _remove_leftovers(path)
         try:
             write(aside)
             sync(aside)
@@ -140,6 +147,21 @@ def remove_unfinished(folder: StoragePath, pattern: str = ".*", name: str | None
             else:
                 path.unlink(missing_ok=True)
         logger.info("removed %s, which a process was writing that has ended", path)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what killed processes left of a file that is written without a lock, a day after they wrote it last.
+
+    A process of another machine, or another thread of this one, may be writing the file now, and its number says
+    nothing here.
+    """
+    for aside in path.parent.glob(f".{escape(path.name)}.*"):
+        found = UNFINISHED.fullmatch(aside.name)
+        # It may belong to another user, or another process may remove it, too.
+        with suppress(OSError):
+            if found and found[1] == path.name and time.time() - aside.lstat().st_mtime > LEFTOVER_SECONDS:
+                aside.unlink()
+                logger.info("removed %s, which a process was writing that has ended", aside)
 
 
 def _lives(process: int) -> bool:

@@ -67,6 +67,8 @@ HEURISTIC = "--scores h.parquet --heuristic"
 OF_EVALUATE += [
     (f"{HEURISTIC} --total-pairs 9", "--total-pairs are about all pairs; leave them out with --heuristic"),
     ("--run run --heuristic --exact", "leave them out with --heuristic"),
+    ("--run run --heuristic --random-pairs 9", "--random-pairs and --total-pairs are about all pairs; leave them out"),
+    ("--run run --exact --random-pairs 9", "--random-pairs goes with an estimate, and --exact counts every pair"),
     ("--run run --heuristic --split test", "has no test pairs"),
     ("--run run --heuristic --round 2", "round 2: run has complete rounds 1 to 1"),
     ("--scores s.parquet --heuristic", "s.parquet has no column 'query' (it has: score, stratum); give one of each"),

@@ -144,6 +144,30 @@ def test_a_round_without_a_label_is_closed_and_its_pairs_are_not_asked_any_more(
     assert format_estimate(empty).startswith("round 2: 0 dev labels drawn; average precision of the 40 pairs")
 
 
+def test_an_open_round_whose_next_one_is_drawn_is_closed_and_not_asked_any_more(run, caplog):
+    """As an al_ray before 0.2.0 could leave them."""
+    asked(run, 2)
+    answer(run.dev_labels, 2, labels_of("yn"))
+    sheet = asked(run, 3)
+    with page_of(run) as page:
+        assert page.person("ann").code == "d002-00003"
+    caplog.clear()
+    resume(run, 12)
+    ledger = run.dev_labels.ledger
+    assert ledger.sealed(2)
+    assert not ledger.sealed(3)
+    assert caplog.messages == [
+        "round 2, dev: 2 of 12 pairs have a label; the others leave it, because pairs are drawn for the model of "
+        "round 3"
+    ]
+    with page_of(run) as page:
+        assert page.person("ann").code == "d003-00001"
+    # Both rounds have their estimates at the end, the later one from the labels that were known as it was drawn.
+    fill(sheet, 12)
+    resume(run, 0)
+    assert [(one["round"], one["labels"]) for one in run.dev_labels.estimates()] == [(2, 2), (3, 14)]
+
+
 def test_pairs_that_are_still_asked_for_are_left_alone(run, caplog):
     fill(asked(run, 3), 5)
     resume(run, 12)

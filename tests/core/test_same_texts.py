@@ -33,3 +33,12 @@ def test_no_pairs_are_no_rows():
     rows, changed = rows_in(task(True, {"b": "two"}), before, np.empty((0, 2), dtype=np.int64))
     assert rows.shape == (0, 2)
     assert changed.shape == (0,)
+
+
+def test_whole_numbers_are_one_id_with_and_without_the_point():
+    before = task(True, {"1": "one", "2.0": "two", "3": "three", "04": "four"})
+    now = task(True, {"x": "zero", "1.0": "one", "2": "two", "3.0": "another", "3": "three", "4.0": "four"})
+    rows, changed = rows_in(now, before, np.array([[0, 1], [2, 3]]))
+    # 3 is there itself, so that 3.0 is another id; and 04 is no number that a program has written.
+    assert rows.tolist() == [[1, 2], [4, -1]]
+    assert changed.tolist() == [False, False]

@@ -64,7 +64,7 @@ def sample_bands(
     assert options.budget is not None
     with _deploy_pool(config, cluster, folder, options, watch) as (pool, model):
         draw = BandDraw(options.budget, options.top, options.seed)
-        drawn, scores = draw_by_score(pool, model, split, _known(folder, split), draw)
+        drawn, scores = draw_by_score(pool, model, split, known_labels(folder, split), draw)
     return Record(options, split.space.total, *_scale(model.scorer)), drawn, scores
 
 
@@ -106,17 +106,18 @@ def with_stored_vectors(
     return replace(cluster, keep_vectors=True)
 
 
-def _known(folder: RunFolder, split: Split) -> tuple[Keys, Labels]:
+def known_labels(folder: RunFolder, split: Split) -> tuple[Keys, Labels]:
     """Return the sorted keys of a split's pairs that the run labels yes or no, and the labels.
 
-    Of train those of complete rounds; of dev the drawn ones (--dev-labels). Other splits have none.
+    Of train those of complete rounds; of dev the drawn ones (--dev-labels). Other splits have none. If both (a, b) and
+    (b, a) were labelled (--search.ordered-pairs), the later label is used.
     """
     if split.name == "test":
         return NO_KEYS, np.empty(0, dtype=np.uint8)
     of_dev = folder.dev_labels.ledger
     labelled = (folder.state().labelled if split.name == "train" else of_dev.labelled()).decided
-    keys, first = np.unique(split.space.keys(labelled.pairs), return_index=True)
-    return keys, labelled.labels[first]
+    keys, last = np.unique(split.space.keys(labelled.pairs)[::-1], return_index=True)
+    return keys, labelled.labels[::-1][last]
 
 
 def _scale(scorer: Scorer | None) -> tuple[float | None, float | None]:

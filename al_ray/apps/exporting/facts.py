@@ -10,11 +10,12 @@ from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.reporting.dev_estimates import DevEstimate, read_dev_estimate
 from al_ray.core.config.oracle import ORACLES, oracle_name
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import WORDS
+from al_ray.core.labels import IMPORTED, OPEN, WORDS
 from al_ray.datasets.task_folder import counts, read_about
 from al_ray.encoders.modules import find_file
 from al_ray.encoders.pretrained import folder_of
 from al_ray.encoders.random_bert import RANDOM_BERT
+from al_ray.oracles.llm.oracle import PREFIX
 from al_ray.runs.existing_labels import GIVEN
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.files import read_json
@@ -99,26 +100,32 @@ def count_labels(ledger: Ledger, last: int) -> dict[str, dict[str, int]]:
     """Count the labels of rounds 1 to `last` by who gave them: yes, no and unsure, with corrections."""
     found: dict[str, dict[str, int]] = {}
     numbers = range(1, last + 1)
-    for number, (_, labels) in zip(numbers, ledger.read_rounds(numbers), strict=True):
-        source = {int(row): piece.by for piece in ledger.answers(number) for row in piece.rows}
+    for number, (batch, labels) in zip(numbers, ledger.read_rounds(numbers), strict=True):
+        # Not those whose answer could not be read: somebody else may have given the label.
+        source = {int(row): one.by for one in ledger.answers(number) for row in one.rows[one.labels != OPEN]}
         for row, label in enumerate(labels.tolist()):
             word = WORDS[label]
             if word in ("yes", "no", "unsure"):
-                kind = found.setdefault(source_in_words(source[row]), {"yes": 0, "no": 0, "unsure": 0})
+                kind = found.setdefault(source_in_words(source[row], batch.source), {"yes": 0, "no": 0, "unsure": 0})
                 kind[word] += 1
     return found
 
 
-def source_in_words(by: str) -> str:
-    """Return who gave an answer, by the name that is stored with it."""
+def source_in_words(by: str, chosen_by: str) -> str:
+    """Return who gave an answer, by the name that is stored with it. chosen_by: source of the batch."""
+    if chosen_by == IMPORTED:
+        return f"imported from {Path(by).name}"
+    if chosen_by == GIVEN:
+        return "stated (existing labels)"
     # A cross-encoder adds the digest of its weights to its name.
-    name = oracle_name(by.partition(" ")[0])
-    if name is None:
-        return "stated (existing labels)" if by == GIVEN else f"imported from {Path(by).name}"
-    kind = ORACLES[name]
-    if kind.knows_positives:
-        return "simulated (from the positives of the task)"
-    return "people" if kind.people else f"program ({by.partition(' ')[0]})"
+    program = by.partition(" ")[0]
+    if by.startswith(PREFIX):
+        return f"language model ({by.removeprefix(PREFIX)})"
+    name = oracle_name(program)
+    # People on the page have any names, which a card does not tell.
+    if name is None or ORACLES[name].people:
+        return "people"
+    return "simulated (from the positives of the task)" if ORACLES[name].knows_positives else f"program ({program})"
 
 
 def encoder_licence(encoder: str) -> str | None:

@@ -92,28 +92,30 @@ class Options(RunConfig, RecipeOptions):
         tokens = self.max_length if self.tokens is None else self.tokens
         if tokens > self.max_length:
             raise BadOption(f"--tokens is {tokens:g}, and texts are truncated at --max-length {self.max_length}")
-        model = self.dim, self.layers, tokens, self.vocabulary, {"fp32": 4, "fp16": 2}[self.vectors]
+        model = self.dim, self.layers, tokens, self.vocabulary, {"fp32": 4, "fp16": 2}[self.vectors], self.hidden
         if self.task != NO_TASK:
             if (self.texts, self.right_texts, self.evaluation_texts) != (None, None, None):
                 raise BadOption(
                     "--task has its numbers of texts; leave out --texts, --right-texts and --evaluation-texts"
                 )
-            return Sizes(*texts_of(read_task(storage_path(self.task)), self.evaluation.splits), *model, self.hidden)
+            texts, pairs = sizes_of(read_task(storage_path(self.task)), self.evaluation.splits)
+            return Sizes(*texts, *model, *pairs)
         texts = 100_000 if self.texts is None else self.texts
         half = max(2, texts // 2) if self.evaluation_texts is None else self.evaluation_texts
         right = None if self.right_texts is None else max(1, self.right_texts // 2)
-        return Sizes(texts, self.right_texts, half, right, *model, self.hidden)
+        return Sizes(texts, self.right_texts, half, right, *model)
 
 
-def texts_of(task: Task, splits: Sequence[str]) -> tuple[int, int | None, int, int | None]:
-    """Return the left and right texts of a task's pool, and the most of a measured split; right: None if symmetric.
+def sizes_of(task: Task, splits: Sequence[str]) -> tuple[tuple[int, int | None, int, int | None], tuple[int, int]]:
+    """Return the left and right texts of a task's pool and of its largest measured split, and the pairs of both.
 
-    MissingSplit if the task has no pairs in a measured split.
+    right: None if symmetric. The pairs are those that can match (--same, --different). MissingSplit if the task has no
+    pairs in a measured split.
     """
     spaces = [task.split(name).space for name in splits] or [task.split("train").space]
     pool, largest = task.split("train").space, max(spaces, key=lambda space: space.total)
     rights = (None, None) if task.symmetric else (len(pool.right), len(largest.right))
-    return len(pool.left), rights[0], len(largest.left), rights[1]
+    return (len(pool.left), rights[0], len(largest.left), rights[1]), (pool.total, largest.total)
 
 
 def cluster_of(gpus: float, each: float, shards: int | None, cores: float, trainers: int = 1) -> ClusterConfig:

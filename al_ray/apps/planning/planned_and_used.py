@@ -7,7 +7,7 @@ from typing import Any
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.planning.hardware import Constants
 from al_ray.apps.planning.memory import HOST
-from al_ray.apps.planning.options import texts_of
+from al_ray.apps.planning.options import sizes_of
 from al_ray.apps.planning.plan import Plan, plan, setting_of, size_words
 from al_ray.apps.planning.sizes import Sizes
 from al_ray.cluster.token_store import ENCODER, pool_folder
@@ -72,8 +72,8 @@ def sizes_of_run(folder: RunFolder, config: RunConfig) -> Sizes:
     dense = [model / one["path"] for one in read_json(model / "modules.json") if one["type"].endswith(".Dense")]
     widths = [read_json(path / "config.json", ["out_features"])["out_features"] for path in dense]
     vectors, hidden = {"fp32": 4, "fp16": 2}[config.vectors], width if dense else None
-    texts = texts_of(folder.task, config.evaluation.splits)
-    return Sizes(*texts, [width, *widths][-1], layers, tokens, vocabulary, vectors, hidden)
+    texts, pairs = sizes_of(folder.task, config.evaluation.splits)
+    return Sizes(*texts, [width, *widths][-1], layers, tokens, vocabulary, vectors, hidden, *pairs)
 
 
 def comparison(run_plan: Plan, seconds: Mapping[str, float], peaks: Mapping[str, int]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ class Sizes:
     texts: left texts of the training pool; right: right texts, None if they are the same (symmetric task). evaluation,
     evaluation_right: the same for each evaluated split. tokens: mean tokens of a text, with special tokens; vocabulary:
     number of tokens that the encoder knows. vectors: bytes of a number in a vector (4 or 2). hidden: width of the
-    encoder's layers, None for `dim`, which a Dense layer changes.
+    encoder's layers, None for `dim`, which a Dense layer changes. can_match, evaluation_can_match: pairs of the pool
+    and of a split, None for all.
     """
 
     texts: int
@@ -23,6 +24,8 @@ class Sizes:
     vocabulary: int = 30522
     vectors: int = 4
     hidden: int | None = None
+    can_match: int | None = None
+    evaluation_can_match: int | None = None
 
     @property
     def width(self) -> int:
@@ -52,12 +55,13 @@ class Sizes:
     @property
     def pairs(self) -> int:
         """Return the pairs of the training pool."""
-        return pairs_of(self.texts, self.right)
+        return pairs_of(self.texts, self.right) if self.can_match is None else self.can_match
 
     @property
     def evaluation_pairs(self) -> int:
         """Return the pairs of an evaluated split."""
-        return pairs_of(self.evaluation, self.evaluation_right)
+        every = pairs_of(self.evaluation, self.evaluation_right)
+        return every if self.evaluation_can_match is None else self.evaluation_can_match
 
 
 def pairs_of(left: int, right: int | None) -> int:

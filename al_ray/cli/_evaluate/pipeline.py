@@ -152,6 +152,8 @@ def sampling(options: Options, run: Run) -> EvaluationConfig:
         "exact" if options.exact else "estimate" if options.estimate else "auto"
     )
     config = run.config.evaluation
+    if options.exact and options.random_pairs is not None:
+        raise BadOption("--random-pairs goes with an estimate, and --exact counts every pair; leave one of them out")
     pairs = config.random_pairs if options.random_pairs is None else options.random_pairs
     return replace(config, mode=mode, random_pairs=pairs)
 
@@ -163,8 +165,11 @@ def folder_of(options: Options, run: Run) -> StoragePath:
 
 def evaluate_stated_pairs(options: Options) -> tuple[dict[str, Any], StoragePath | None]:
     """Evaluate stated pairs; return the metrics and the file to write them to."""
-    if options.exact or options.estimate or options.total_pairs is not None:
-        raise BadOption("--exact, --estimate and --total-pairs are about all pairs; leave them out with --heuristic")
+    sizes = options.total_pairs, options.random_pairs
+    if options.exact or options.estimate or sizes != (None, None):
+        raise BadOption(
+            "--exact, --estimate, --random-pairs and --total-pairs are about all pairs; leave them out with --heuristic"
+        )
     if options.run is None:
         assert options.scores is not None
         pairs, name = read_scored_pairs(options.scores), options.scores.name

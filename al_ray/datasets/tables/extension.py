@@ -28,7 +28,7 @@ from al_ray.datasets.tables.groups import describe_groups, pair_rule, stored_cel
 from al_ray.datasets.tables.label_tables import read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
 from al_ray.datasets.tables.pair_labels import UNLABELLED, PairLabels, settle_labels
-from al_ray.datasets.tables.texts import SideTexts, describe_texts, length_cell
+from al_ray.datasets.tables.texts import SideTexts, describe_texts, length_cell, spell_as
 from al_ray.datasets.tables.to_task import decided_pairs, read_collection, side_texts
 from al_ray.datasets.task_folder import read_about, read_task, sealed
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
@@ -181,6 +181,7 @@ def _grow(options: OwnTexts, before: Task, side: Side, rule: PairRule | None, fa
         return GrownSide(stored, _texts(stored, before, side, columns), new, changed)
     ids = options.id_column if side == "left" else options.right_id_column or options.id_column
     sheet = read_collection(options, table, ids, columns, faults)
+    sheet = sheet.with_cells(**{**sheet.cells, "id": spell_as(sheet.cells["id"], stored.cells["id"])})
     at = compute.index_in(sheet.cells["id"], value_set=stored.cells["id"]).fill_null(-1).to_numpy()
     fresh = at < 0
     known = np.flatnonzero(~fresh)

@@ -44,11 +44,13 @@ class SideTexts:
         return Corpus(Strings.of([self.ids]), Strings.of([self.texts]), self.fields)
 
     def rows(self, ids: Cells) -> Rows:
-        """Return the row (n,) of each of (n,) ids, -1 for an unknown one; 12.0 stands for 12 if no id is 12.0."""
+        """Return the row (n,) of each of (n,) ids, -1 for an unknown one.
+
+        12.0 stands for 12 if no id is 12.0, and the other way round.
+        """
         rows = compute.index_in(ids, value_set=self.ids)
         if rows.null_count:
-            whole = compute.replace_substring_regex(ids, WHOLE, r"\1")
-            rows = compute.coalesce(rows, compute.index_in(whole, value_set=self.ids))
+            rows = compute.coalesce(rows, compute.index_in(_whole(ids), value_set=_whole(self.ids)))
         return rows.fill_null(-1).to_numpy().astype(np.int64)
 
 
@@ -70,7 +72,32 @@ class ParsedTables:
 def as_ids(cells: Cells) -> Cells:
     """Return ids without the .0 of whole numbers, if all ids of the column are such floats."""
     floats = compute.all(compute.match_substring_regex(cells, WHOLE)).as_py()
-    return compute.replace_substring_regex(cells, WHOLE, r"\1") if floats else cells
+    return _whole(cells) if floats else cells
+
+
+def spell_as(ids: Cells, known: Cells) -> Cells:
+    """Return ids (n,) of a table, each once, as another table spells them: 12 and 12.0 are one id.
+
+    Whether a file has 12 or 12.0 depends on its other rows. An id stays as it is if one of the tables has both.
+    """
+    spelled = known.take(compute.index_in(_whole(ids), value_set=_whole(known)))
+    both = compute.or_(compute.is_in(ids, value_set=known), compute.is_in(spelled, value_set=ids))
+    return compute.if_else(compute.or_(both, compute.is_null(spelled)), ids, spelled)
+
+
+def spell_alike(sheet: TableRows) -> TableRows:
+    """Return the rows of several files, where an id that an earlier file spells as 12 or 12.0 is spelled as there."""
+    if sheet.file_of is None:
+        return sheet
+    codes = _whole(sheet.cells["id"]).dictionary_encode().indices.fill_null(-1).to_numpy()
+    _, first, number = np.unique(codes, return_index=True, return_inverse=True)
+    elsewhere = (codes >= 0) & (sheet.file_of != sheet.file_of[first[number]])
+    rows = np.where(elsewhere, first[number], np.arange(len(codes)))
+    return sheet.with_cells(**{**sheet.cells, "id": sheet.cells["id"].take(pa.array(rows))})
+
+
+def _whole(ids: Cells) -> Cells:
+    return compute.replace_substring_regex(ids, WHOLE, r"\1")
 
 
 def require_texts(sheet: TableRows, cell: str, columns: Sequence[str], faults: BadRowLog) -> TableRows:

@@ -35,6 +35,7 @@ from al_ray.datasets.tables.texts import (
     number_distinct_texts,
     require_ids,
     require_texts,
+    spell_alike,
 )
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
 from al_ray.storage.uri import StoragePath
@@ -132,7 +133,8 @@ def read_collection(
             **({} if split is None else {"split": part.cells[split]}),
         }
         parts.append(part.with_cells(**cells))
-    sheet = require_ids(require_texts(join_rows(parts), "text", columns, faults), id_column, faults)
+    sheet = require_texts(spell_alike(join_rows(parts)), "text", columns, faults)
+    sheet = require_ids(sheet, id_column, faults)
     return require_groups(sheet, conditions, faults)
 
 

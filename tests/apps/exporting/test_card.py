@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard, ModelCardData
 
 import al_ray
 from al_ray.apps.exporting.facts import count_labels, encoder_licence, source_in_words
-from al_ray.core.labels import NO, UNSURE, YES, Batch, make_answers
+from al_ray.core.labels import NO, OPEN, UNSURE, YES, Batch, make_answers
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.files import write_json
 from tests.apps.audit.test_audit_job import run_folder
@@ -130,6 +130,8 @@ def test_labels_are_counted_by_who_gave_them_with_corrections(make_task, tmp_pat
     ledger.add_batch(1, Batch(pairs[:4], np.full(4, 0.5), "seed"))
     ledger.add_answers(1, make_answers(np.array([0, 1]), np.array([YES, NO], np.uint8), "file"))
     ledger.add_answers(1, make_answers(np.array([2, 3]), np.array([UNSURE, NO], np.uint8), "judge:label"))
+    # A call that was paid for and told nothing.
+    ledger.add_answers(1, make_answers(np.array([1]), np.array([OPEN], np.uint8), "judge:label"))
     ledger.seal(1)
     ledger.add_batch(2, Batch(pairs[4:], np.full(2, 0.5), "random"))
     ledger.add_answers(2, make_answers(np.array([0, 1]), np.array([YES, YES], np.uint8), "file"))
@@ -142,16 +144,24 @@ def test_labels_are_counted_by_who_gave_them_with_corrections(make_task, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("by", "words"),
+    ("by", "chosen_by", "words"),
     [
-        ("simulated", "simulated (from the positives of the task)"),
-        ("model:runs/c 0123456789ab", "program (model:runs/c)"),
-        ("given", "stated (existing labels)"),
-        ("tables/answers.csv", "imported from answers.csv"),
+        ("simulated", "random", "simulated (from the positives of the task)"),
+        ("model:runs/c 0123456789ab", "random", "program (model:runs/c)"),
+        ("llm:qwen/qwen2.5-7b", "uncertainty", "language model (qwen/qwen2.5-7b)"),
+        ("llm:judge", "uncertainty", "language model (judge)"),
+        # On the page, in the check of a language model, and in files.
+        ("ann", "uncertainty", "people"),
+        ("ann, bob", "seed", "people"),
+        ("people", "uncertainty", "people"),
+        ("file", "seed", "people"),
+        ("given", "given", "stated (existing labels)"),
+        ("tables/answers.csv", "imported", "imported from answers.csv"),
+        ("file", "imported", "imported from file"),
     ],
 )
-def test_a_source_is_named_in_words(by, words):
-    assert source_in_words(by) == words
+def test_a_source_is_named_in_words(by, chosen_by, words):
+    assert source_in_words(by, chosen_by) == words
 
 
 @pytest.mark.parametrize(

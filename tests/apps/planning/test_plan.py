@@ -615,6 +615,20 @@ def test_a_task_gives_the_numbers_of_texts(tmp_path, make_task, symmetric):
         _ = Options(task="nowhere").sizes
 
 
+def test_auto_takes_what_a_run_takes_if_only_some_pairs_can_match(tmp_path, make_ruled):
+    task = make_ruled(True)
+    write_task(task, tmp_path / "task", {})
+    pool, dev = (task.split(name).space.total for name in ("train", "dev"))
+    search, evaluation = SearchConfig(kind="auto", exact_pairs=pool), EvaluationConfig(exact_pairs=dev)
+    config = {"task": str(tmp_path / "task"), "search": search, "evaluation": evaluation, "first_batch": 2, "rounds": 1}
+    options = Options(**config)
+    made = setting_of(options, options.sizes, options.workers, BUILT_IN["cpu"])
+    # With all pairs of the texts both would be above their limits.
+    assert (made.kind, made.counted) == (RunConfig(**config).settled(pool).search.kind, True) == ("exact", True)
+    with pytest.raises(BadOption, match=f"{pool + 1:,} labels of {pool:,} pairs"):
+        plan(setting_of(replace(options, first_batch=pool + 1), options.sizes, options.workers, BUILT_IN["cpu"]))
+
+
 def test_a_cpu_cluster_is_planned_from_measured_constants(monkeypatch, capsys):
     here(monkeypatch, "--texts", "20000", "--gpus", "0", "--shards", "1", "--cpus-per-shard", "2")
     out = capsys.readouterr().out

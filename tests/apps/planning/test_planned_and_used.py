@@ -99,14 +99,16 @@ def test_seconds_of_all_processes_of_a_run_are_used(folder):
 def test_a_run_is_planned_as_far_as_it_went(folder):
     task = folder.task
     left, dev = (len(task.split(name).space.left) for name in ("train", "dev"))
-    assert sizes_of_run(folder, CONFIG) == Sizes(left, None, dev, None, 8, 2, 5.5, 90)
+    pairs = [task.split(name).space.total for name in ("train", "dev")]
+    assert sizes_of_run(folder, CONFIG) == Sizes(left, None, dev, None, 8, 2, 5.5, 90, 4, None, *pairs)
     found = plan_of_run(folder, ClusterConfig(shards=3), CONSTANTS)
     assert [one.labels for one in found.rounds] == [0, 4, 4]
     assert (found.setting.shards, found.setting.cores) == (3, 1.0), "two threads, as --threads says"
     model = folder.round(2) / "model"
     write_json(model / "modules.json", [{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}])
     write_json(model / "2_Dense" / "config.json", {"out_features": 6})
-    assert sizes_of_run(folder, replace(CONFIG, vectors="fp16")) == Sizes(left, None, dev, None, 6, 2, 5.5, 90, 2, 8)
+    other = sizes_of_run(folder, replace(CONFIG, vectors="fp16"))
+    assert other == Sizes(left, None, dev, None, 6, 2, 5.5, 90, 2, 8, *pairs)
 
 
 def test_the_highest_peaks_stay_in_the_file_and_what_is_the_same_is_not_written_again(folder):

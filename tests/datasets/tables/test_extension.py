@@ -75,6 +75,29 @@ def texts(task: Task, split: str, side: str = "left") -> list[str]:
     return [getattr(task, side).ids[row] for row in rows]
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "grown"),
+    [
+        # Whether a file has 1 or 1.0 depends on its other rows: pandas writes floats where a cell is empty.
+        (["1", "2"], ["1.0", "X"], ["1", "2", "X"]),
+        (["1", "X"], ["1.0", "2.0"], ["1", "X", "2"]),
+        (["1.0", "X"], ["1", "2"], ["1.0", "X", "2"]),
+        (["1.0", "X"], ["1.0", "2.0"], ["1.0", "X", "2"]),
+        (["1", "1.0", "X"], ["1.0", "Y"], ["1", "1.0", "X", "Y"]),
+        (["1", "X"], ["1", "1.0", "Y"], ["1", "X", "1.0", "Y"]),
+        (["01", "X"], ["1", "Y"], ["01", "X", "1", "Y"]),
+    ],
+)
+def test_a_whole_number_is_one_id_however_a_table_spells_it(tmp_path, before, now, grown):
+    def rows(names, suffix=""):
+        return [(name, f"text of {float(name) if name.isdecimal() else name}{suffix}") for name in names]
+
+    table, header = write(tmp_path / "may.csv", rows(before), ("id", "text")), ("id", "text")
+    prepare(OwnTexts(left=table, id_column="id", text_columns="text"), tmp_path / "may")
+    source = extension_of(tmp_path / "may", write(tmp_path / "june.csv", rows(now, " now"), header))
+    assert list(read_extension(source)[0].left.ids) == grown
+
+
 def test_new_rows_are_in_train_and_a_changed_text_loses_its_labels(tmp_path):
     may(tmp_path)
     labels = [("D1", "A2", 1), ("A1", "A2", "yes"), ("D2", "B1", 1), ("A3", "D1", "unsure")]

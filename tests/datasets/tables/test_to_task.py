@@ -211,6 +211,25 @@ def test_an_id_that_became_a_float_in_the_labels_is_known(tmp_path):
     assert pairs(task) == ([("1", "2")], [("1", "3")])
 
 
+def test_an_id_that_stayed_a_float_in_the_texts_is_known_in_the_labels(tmp_path):
+    (tmp_path / "t.csv").write_text("id,t\n1.0,a\n2.0,b\nX,c\n")
+    (tmp_path / "l.csv").write_text("left,right,label\n1,2,1\nX,1.0,0\n")
+    task, _ = own(left=tmp_path / "t.csv", id_column="id", text_columns="t", labels=tmp_path / "l.csv")
+    assert pairs(task) == ([("1.0", "2.0")], [("1.0", "X")])
+
+
+def test_a_whole_number_is_in_one_of_several_files_however_it_is_spelled(tmp_path):
+    (tmp_path / "may.csv").write_text("id,t\n1,a\n2.0,b\nX,c\n3,d\n3.0,e\n")
+    (tmp_path / "june.csv").write_text("id,t\n1.0,f\nY,g\n2,h\n7.0,i\n")
+    files = tmp_path / "may.csv", tmp_path / "june.csv"
+    task, report = read_own(OwnTexts(left=files, id_column="id", text_columns="t", bad_rows="skip"), ALL_TRAIN)
+    assert task.left.ids == ("1", "2.0", "X", "3", "3.0", "Y", "7.0")
+    assert [skip.reason for skip in report.skipped] == [
+        f"its id is '1', as that of {files[0]}:2",
+        f"its id is '2.0', as that of {files[0]}:3",
+    ]
+
+
 def test_rows_are_numbered_as_the_file_has_them_whatever_is_skipped(tmp_path):
     (tmp_path / "t.csv").write_text("t,u\n\na,1\nb\nc,3\n,4\ne,5\n")
     task, report = own(left=tmp_path / "t.csv", text_columns="t", bad_rows="skip")

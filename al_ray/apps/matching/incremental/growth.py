@@ -1,7 +1,7 @@
 """The texts of a match folder after new ones came: known texts in their order, then new and changed ones."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy as np
 from al_ray.core.pairs import NO_PAIRS, Mask, Pairs, Rows
 from al_ray.core.task import Corpus, Fields, Task, strings_at
 from al_ray.datasets.splitting import build_splits, whole_space
+from al_ray.datasets.strings import Strings, as_array
+from al_ray.datasets.tables.texts import spell_as
 from al_ray.datasets.task_folder import sealed
 
 Side = Literal["left", "right"]
@@ -66,8 +68,8 @@ def task_of(name: str, left: Corpus, right: Corpus, symmetric: bool) -> Task:
 def grow(known: Task, arrived: Mapping[Side, Corpus], complete: bool) -> GrownTask:
     """Return the task of known texts and of those that arrived.
 
-    A text that arrived with a known id replaces the known one if it is another. complete: on a side on which texts
-    arrived, known texts whose ids did not arrive are removed; else they stay.
+    12 and 12.0 are one id (`spell_as`). A text that arrived with a known id replaces the known one if it is another.
+    complete: on a side on which texts arrived, known texts whose ids did not arrive are removed; else they stay.
     """
     sides: tuple[Side, ...] = ("left",) if known.symmetric else ("left", "right")
     grown, before, by_id, counts = dict[Side, Corpus](), dict[Side, Rows](), dict[Side, Rows](), TextCounts()
@@ -91,6 +93,8 @@ def _grow_side(known: Corpus, arrived: Corpus | None, complete: bool) -> tuple[C
     every = np.arange(len(known))
     if arrived is None:
         return known, every, TextCounts(same=len(known))
+    spelled = Strings.of([spell_as(as_array(arrived.ids), as_array(known.ids))])
+    arrived = replace(arrived, ids=spelled)
     texts = dict(zip(arrived.ids, arrived.texts, strict=True))
     same, changed = _compare(known, texts)
     gone = ~(same | changed)

@@ -131,3 +131,13 @@ def test_texts_grow_by_hand():
     whole = grow(task, arrived, complete=True)
     assert list(whole.task.left.ids) == ["a", "c", "d"]
     assert (whole.counts.new, whole.counts.changed, whole.counts.removed, whole.counts.same) == (1, 1, 1, 1)
+
+
+def test_a_row_replaces_a_known_one_whose_id_is_the_same_whole_number():
+    task = task_of("task", *[corpus({"1": "one", "2": "two", "X": "three"})] * 2, symmetric=True)
+    # A float in the table of today, beside an id that is none.
+    grown = grow(task, {"left": corpus({"1.0": "one", "2.0": "other", "Y": "four"})}, complete=False)
+    assert list(zip(grown.task.left.ids, grown.task.left.texts, strict=True)) == [
+        *(("1", "one"), ("X", "three"), ("2", "other"), ("Y", "four"))
+    ]
+    assert (grown.counts.new, grown.counts.changed, grown.counts.same) == (1, 1, 2)
