@@ -109,13 +109,13 @@ def with_stored_vectors(
 def known_labels(folder: RunFolder, split: Split) -> tuple[Keys, Labels]:
     """Return the sorted keys of a split's pairs that the run labels yes or no, and the labels.
 
-    Of train those of complete rounds; of dev the drawn ones (--dev-labels). Other splits have none. If both (a, b) and
-    (b, a) were labelled (--search.ordered-pairs), the later label is used.
+    Of train those of all rounds, an open one too; of dev the drawn ones (--dev-labels). Other splits have none. If
+    both (a, b) and (b, a) were labelled (--search.ordered-pairs), the later label is used.
     """
     if split.name == "test":
         return NO_KEYS, np.empty(0, dtype=np.uint8)
-    of_dev = folder.dev_labels.ledger
-    labelled = (folder.state().labelled if split.name == "train" else of_dev.labelled()).decided
+    ledger = folder.ledger if split.name == "train" else folder.dev_labels.ledger
+    labelled = ledger.labelled().decided
     keys, last = np.unique(split.space.keys(labelled.pairs)[::-1], return_index=True)
     return keys, labelled.labels[::-1][last]
 

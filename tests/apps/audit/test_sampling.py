@@ -54,3 +54,14 @@ def test_of_a_pair_that_was_labelled_both_ways_round_the_later_label_is_known(ma
     keys, labels = known_labels(folder, task.split("dev"))
     assert space.pairs(keys).tolist() == first.tolist()
     assert labels.tolist() == [NO, YES, YES]
+
+
+def test_answers_of_an_open_round_are_known(make_task, tmp_path):
+    task = make_task(True)
+    space, folder = task.split("train").space, RunFolder(tmp_path, task)
+    pairs = space.pairs(space.at(np.arange(3)))
+    folder.ledger.add_batch(1, Batch(pairs, np.zeros(3), "uncertainty"))
+    folder.ledger.add_answers(1, make_answers(np.array([0, 2]), np.array([YES, UNSURE], np.uint8), "file"))
+    keys, labels = known_labels(folder, task.split("train"))
+    assert space.pairs(keys).tolist() == pairs[:1].tolist()
+    assert labels.tolist() == [YES]
