@@ -155,7 +155,9 @@ class LlmOracle:
         requests = [request for part in parts[:SHOWN] for request in self.service.requests(part)]
         lines = [f"[{message['role']}]\n{message['content']}" for one in requests for message in one["messages"]]
         most = sum(map(self.service.expected_cost, parts))
-        price = f"at most {most:,.6g}" if self._config.priced else "an unknown price (give --llm.input-price and so on)"
+        price = "an unknown price (give --llm.input-price and so on)"
+        if self._config.priced:
+            price = f"at most {most:,.6g}, if no request has to be repeated"
         end = f"dry run: nothing was bought; the {len(texts):,} open pairs of round {number} would cost {price}"
         return "\n".join([*lines[: 2 * SHOWN], end])
 
