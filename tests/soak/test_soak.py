@@ -5,6 +5,7 @@
 
 import json
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.soak.__main__ import Player, read_lines, summary
 from tests.soak.checks import Call, bought_once, ended_well, kept, same_folder
 from tests.soak.plan import KINDS, Fault, Plan, moments_of, plan_of
+from tests.soak.scenes import counting
 from tests.soak.waiting import MARK, marked, titles
 
 A, B, C = (("a", "a'"), "yes"), (("b", "b'"), "no"), (("c", "c'"), "unsure")
@@ -54,6 +56,7 @@ def test_files_that_differ_in_more_than_their_times_are_named():
         "round-001/batch.json": b"[1]",
         "round-001/batch.page.log": b"12:00",
         "events/1": b"",
+        "llm/00001.json": b"{}",
     }
     again = {
         "metrics.jsonl": b'{"round": 1, "average_precision": 0.5, "seconds": 2}\n',
@@ -113,11 +116,21 @@ def test_lines_of_trials_are_kept_and_summed(tmp_path):
     assert lines == [line, failed]
     rows = [row.split("  ") for row in summary(lines)]
     found = {words[0]: [word.strip() for word in words[1:] if word] for words in rows}
-    assert found["kill shard"] == ["1", "1", *"000", "2"]
-    assert found["labels paid for twice"] == ["4", "4", *"000", "8"]
-    assert found["failed trials"] == ["0", "1", *"000", "1"]
+    assert found["kill shard"] == ["1", "1", *("0" * (len(KINDS) - 2)), "2"]
+    assert found["labels paid for twice"] == ["4", "4", *("0" * (len(KINDS) - 2)), "8"]
+    assert found["failed trials"] == ["0", "1", *("0" * (len(KINDS) - 2)), "1"]
     assert found["1.00 hours of trials"] == []
     assert ["trial 7 (run on S3): lost: a label"] in rows
+
+
+def test_calls_of_a_grid_are_kept_apart_by_run_and_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert counting.calls() == {}
+    notes = (("static-s0", 7, [A, B]), ("static-s1", 8, [A]), ("static-s0", 9, [B]), ("static-s0", 9, [C]))
+    counting.counted().write_text("".join(f"{json.dumps(note)}\n" for note in notes))
+    calls = counting.calls()
+    assert calls == {"static-s0": [Call(0, (A, B)), Call(1, (B,)), Call(1, (C,))], "static-s1": [Call(0, (A,))]}
+    assert bought_once(calls["static-s0"], [0, 1]) == ([], 1)
 
 
 @pytest.mark.faults
