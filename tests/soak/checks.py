@@ -97,6 +97,20 @@ def _lasting(name: str, content: bytes) -> object:
     return {key: one for key, one in value.items() if key not in ours} if isinstance(value, dict) else value
 
 
+def same_texts(acknowledged: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """Return the complaints about the texts of a store, by id, beside those whose changes were acknowledged."""
+    both = acknowledged.keys() & found.keys()
+    return [
+        *(f"lost: the text {one}" for one in sorted(acknowledged.keys() - found.keys())),
+        *(f"there: the text {one}" for one in sorted(found.keys() - acknowledged.keys())),
+        *(
+            f"changed: {one} is {found[one]!r} and not {acknowledged[one]!r}"
+            for one in sorted(both)
+            if found[one] != acknowledged[one]
+        ),
+    ]
+
+
 def files_of(folder: Path) -> dict[str, bytes]:
     """Return a folder's files by their names in it."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

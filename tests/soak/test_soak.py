@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.soak.__main__ import Player, read_lines, summary
-from tests.soak.checks import Call, bought_once, ended_well, kept, same_folder
+from tests.soak.checks import Call, bought_once, ended_well, kept, same_folder, same_texts
 from tests.soak.plan import KINDS, Fault, Plan, moments_of, plan_of
 from tests.soak.scenes import counting
 from tests.soak.waiting import MARK, marked, titles
@@ -72,6 +72,13 @@ def test_files_that_differ_in_more_than_their_times_are_named():
         "left behind: round-001/.model.new",
         "not as in the quiet run: metrics.jsonl",
     ]
+
+
+def test_texts_that_are_lost_removed_in_vain_or_other_ones_are_named():
+    assert same_texts({"a": "x"}, {"a": "x"}) == []
+    assert same_texts({"a": "x", "b": "y"}, {"b": "z", "c": "x"}) == [
+        "lost: the text a", "there: the text c", "changed: b is 'z' and not 'y'",
+    ]  # fmt: skip
 
 
 def test_a_command_ends_well_or_says_why_in_one_line_or_was_killed():

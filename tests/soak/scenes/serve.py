@@ -11,6 +11,7 @@ from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import StoreWriter, read_store
 from tests.cluster.processes import workers
 from tests.ray_ports import free_port
+from tests.soak.checks import same_texts
 from tests.soak.leftovers import leftovers, temporary_files
 from tests.soak.plan import Fault, Plan
 from tests.soak.scenes.match import DRIVER, place_model, write_table
@@ -83,8 +84,9 @@ class ServeScene:
             struck = strike_node(fault, self.cluster, self.later)
         else:
             struck = strike_process(fault, driver, self.later)
-        self.struck += struck
-        self.note()
+        if struck:
+            self.struck += 1
+            self.note()
         return struck
 
     def mend(self) -> None:
@@ -100,15 +102,8 @@ class ServeScene:
 
     def complaints(self, losing: set[int], killed: bool) -> tuple[list[str], int]:
         """Return what is wrong after the service has been stopped; no labels are bought."""
-        complaints, expected = list(self.searcher.problems), self.searcher.texts
         found = {one: known.text for one, known in read_store(self.store).texts.items()}
-        complaints += [f"lost: the text {one}" for one in expected.keys() - found.keys()]
-        complaints += [f"there: the text {one}" for one in found.keys() - expected.keys()]
-        complaints += [
-            f"changed: {one} is {found[one]!r} and not {expected[one]!r}"
-            for one in expected.keys() & found.keys()
-            if found[one] != expected[one]
-        ]
+        complaints = [*self.searcher.problems, *same_texts(self.searcher.texts, found)]
         complaints += leftovers(self.store, self.temporary, killed, self.cluster)
         # The lock is free.
         StoreWriter(self.store).close()
