@@ -22,7 +22,7 @@ COMMAND = (
     "grid --task {place}/task --out {place}/grid --strategies static,random --seeds 0,1 --rounds 1 --first-batch 16 "
     "--concurrent 2 --failures 6 --oracle tests.soak.scenes.counting:label --pairs-per-call 4 --encoder random-bert "
     "--encoder-layers 1 --max-length 24 --encoder-batch 8 --threads 1 --search.neighbours 5 --search.block 8 "
-    "--training.epochs 2 --training.batch 4 --training.worst-loss 100 --shards 1 --checkpoint-seconds 0 --timeout 60 "
+    "--training.epochs 2 --training.batch 4 --training.worst-loss 100 --shards 1 --checkpoint-seconds 0 --timeout 180 "
     "--shared-storage"
 )
 

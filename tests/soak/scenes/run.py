@@ -44,7 +44,7 @@ OPTIONS = (
     ),
     *("--encoder-batch", "8", "--threads", "1", "--search.neighbours", "5", "--search.block", "8"),
     *("--training.epochs", "2", "--training.batch", "4", "--training.worst-loss", "100", "--shards", "2"),
-    *("--checkpoint-seconds", "0", "--timeout", "60"),
+    *("--checkpoint-seconds", "0", "--timeout", "180"),
 )
 MORE = {"run with trainers": ("--training.workers", "2")}
 """Options of a scenario beside those of all."""
