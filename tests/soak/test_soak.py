@@ -6,7 +6,10 @@
 import json
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -14,6 +17,7 @@ from tests.soak.__main__ import Player, read_lines, summary
 from tests.soak.checks import Call, bought_once, ended_well, kept, same_folder, same_texts
 from tests.soak.plan import KINDS, Fault, Plan, moments_of, plan_of
 from tests.soak.scenes import counting
+from tests.soak.scenes.llm import ModelSeller
 from tests.soak.waiting import MARK, marked, titles
 
 A, B, C = (("a", "a'"), "yes"), (("b", "b'"), "no"), (("c", "c'"), "unsure")
@@ -138,6 +142,33 @@ def test_calls_of_a_grid_are_kept_apart_by_run_and_process(tmp_path, monkeypatch
     calls = counting.calls()
     assert calls == {"static-s0": [Call(0, (A, B)), Call(1, (B,)), Call(1, (C,))], "static-s1": [Call(0, (A,))]}
     assert bought_once(calls["static-s0"], [0, 1]) == ([], 1)
+
+
+def test_a_language_models_server_notes_what_can_be_read_and_comes_back_at_its_port():
+    seller = ModelSeller()
+    url, texts = f"http://127.0.0.1:{seller.port}/v1/chat/completions", [A[0], B[0]]
+
+    def ask() -> int:
+        content = json.dumps([{"left": left, "right": right} for left, right in texts])
+        body = json.dumps({"messages": [{"role": "user", "content": content}]}).encode()
+        with (
+            suppress(HTTPError),
+            urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=60) as reply,
+        ):
+            return reply.status
+        return 0
+
+    try:
+        seller.plan.extend(["500", "few"])
+        assert [ask(), ask()] == [0, 200]
+        seller.close()
+        seller.start = 2
+        seller.reopen()
+        assert ask() == 200
+        noted = [(call.start, [pair for pair, _ in call.answers]) for call in seller.calls]
+        assert noted == [(0, texts[:1]), (2, texts)]
+    finally:
+        seller.close()
 
 
 @pytest.mark.faults
