@@ -26,8 +26,8 @@ class LlmServer(ThreadingHTTPServer):
 
     daemon_threads, block_on_close = True, False
 
-    def __init__(self, truth: Mapping[Texts, str]) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, truth: Mapping[Texts, str], port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
         self.truth, self.released, self.lock = truth, threading.Event(), threading.Lock()
         self.stalling = threading.Semaphore(0)
         self.reset()
@@ -36,6 +36,11 @@ class LlmServer(ThreadingHTTPServer):
         self.plan, self.asked, self.keys = deque(plan), list[dict[str, Any]](), list[str]()
         self.tokens: Callable[[Mapping[str, Any]], tuple[int, int]] = usual_tokens
         self.billed, self.answered = list[tuple[int, int]](), list[Texts]()
+
+    def note(self, pairs: list[Texts]) -> None:
+        """Note pairs that are answered."""
+        with self.lock:
+            self.answered += pairs
 
     @property
     def url(self) -> str:
@@ -82,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         tokens = (TOKENS[0], 10**6) if fault == "dear" else server.tokens(body)
         with server.lock:
             server.billed.append(tokens)
-            server.answered += answered_pairs(pairs_of(body), fault)
+        server.note(answered_pairs(pairs_of(body), fault))
         if fault == "drop":
             self.close_connection = True
             return

@@ -25,7 +25,7 @@ from tests.soak.plan import KINDS, QUIET, Plan, plan_of
 from tests.soak.waiting import MARK, marked
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 900.0
+LIMIT = 1500.0
 """Seconds after which a trial is ended; it ends by itself before, unless it is not al_ray that hangs."""
 LIVES = 20
 """Trials on one cluster."""
@@ -101,7 +101,7 @@ class Player:
 def quiet_of(out: Path) -> Path:
     """Return the folder of what comes out where nobody disturbs anything; made once for each state of the code."""
     key = hashlib.sha256()
-    for path in sorted([*(ROOT / "al_ray").rglob("*.py"), *Path(__file__).parent.glob("*_scene.py")]):
+    for path in sorted([*(ROOT / "al_ray").rglob("*.py"), *(Path(__file__).parent / "scenes").glob("*.py")]):
         key.update(path.read_bytes())
     folder = out / f"quiet-{key.hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def summary(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     trials = Counter(one["scenario"] for one in lines)
     struck = Counter((one["scenario"], fault["kind"]) for one in lines for fault in one["struck"])
     names = list(KINDS)
-    yield f"{'':<26}" + "".join(f"{name:>22}" for name in names) + f"{'all':>8}"
+    yield f"{'':<26}" + "".join(f"{name:>20}" for name in names) + f"{'all':>8}"
     for kind in dict.fromkeys(kind for name in names for kind in KINDS[name]):
         yield _row(kind, [struck[name, kind] for name in names])
     yield _row("faults", [sum(struck[one] for one in struck if one[0] == name) for name in names])
@@ -142,7 +142,7 @@ def summary(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def _row(words: str, numbers: Sequence[int]) -> str:
-    return f"{words:<26}" + "".join(f"{number:>22,}" for number in numbers) + f"{sum(numbers):>8,}"
+    return f"{words:<26}" + "".join(f"{number:>20,}" for number in numbers) + f"{sum(numbers):>8,}"
 
 
 def options() -> argparse.Namespace:

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 from tests.cluster.outcomes import timeless
 
 Texts = tuple[str, str]
+# The raw answers of a language model, whose numbers depend on how often it was asked.
+RAW = "llm/"
 # Files whose content tells the time, or in how many calls the labels came, which `ledger` looks at.
 OF_TIME = ("planned.json", "seconds.json", "search.json")
 
@@ -75,7 +77,7 @@ def same_folder(quiet: Mapping[str, bytes], found: Mapping[str, bytes]) -> list[
 def _counts(name: str) -> bool:
     last = name.rpartition("/")[2]
     return not (
-        name.startswith("events/")
+        name.startswith(("events/", RAW))
         or last in (*OF_TIME, ".lock")
         or last.startswith("answers-")
         or last.endswith(".page.log")
@@ -93,6 +95,20 @@ def _lasting(name: str, content: bytes) -> object:
     value = json.loads(content)
     ours = ("seconds", "task")
     return {key: one for key, one in value.items() if key not in ours} if isinstance(value, dict) else value
+
+
+def same_texts(acknowledged: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """Return the complaints about the texts of a store, by id, beside those whose changes were acknowledged."""
+    both = acknowledged.keys() & found.keys()
+    return [
+        *(f"lost: the text {one}" for one in sorted(acknowledged.keys() - found.keys())),
+        *(f"there: the text {one}" for one in sorted(found.keys() - acknowledged.keys())),
+        *(
+            f"changed: {one} is {found[one]!r} and not {acknowledged[one]!r}"
+            for one in sorted(both)
+            if found[one] != acknowledged[one]
+        ),
+    ]
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

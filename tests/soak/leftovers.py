@@ -9,6 +9,7 @@ from filelock import FileLock, Timeout
 
 from tests.cluster.processes import workers
 from tests.soak.small_cluster import SmallCluster
+from tests.soak.strikes import ACTORS
 from tests.soak.waiting import wait_until
 
 PATIENCE = 30.0
@@ -34,4 +35,4 @@ def leftovers(folder: Path, before: set[Path], killed: bool, cluster: SmallClust
         except Timeout:
             complaints.append(f"the lock of {folder} is held")
     complaints += cluster.left(PATIENCE)
-    return complaints + wait_until(lambda: [f"left behind: {one}" for one in workers("PoolShard", "Trainer")], PATIENCE)
+    return complaints + wait_until(lambda: [f"left behind: {one}" for one in workers(*ACTORS.values())], PATIENCE)

@@ -8,7 +8,11 @@ MOMENTS = (
     *("start", "shard", "batch 1", "call 1", "call 3", "labels 1", "trainer", "model 1", "round 1", "batch 2"),
     *("call 6", "labels 2", "model 2", "round 2"),
 )
-MATCH_MOMENTS = ("start", "shard", "into", "into shard")
+MOMENTS_OF = {
+    "match": ("start", "shard", "into", "into shard"),
+    "grid": ("start", "cell", "call 1", "trainer", "call 6", "round 1", "call 10", "round 3"),
+    "serve": ("start", "replica", "ready", "change 5", "change 10", "change 20"),
+}
 """Moments of a run in their order: a process or a file is there, so many calls were answered."""
 KINDS: dict[str, dict[str, int]] = {
     "run": {
@@ -59,12 +63,64 @@ KINDS: dict[str, dict[str, int]] = {
         "kill node": 2,
         "drain node": 1,
     },
+    "run with trainers": {
+        "kill driver": 3,
+        "kill trainer": 6,
+        "pause trainer": 3,
+        "stop trainer": 2,
+        "kill all actors": 1,
+        "kill shard": 1,
+        "kill node": 3,
+        "drain node": 1,
+    },
+    "run with an LLM": {
+        "kill driver": 6,
+        "pause driver": 1,
+        "kill shard": 1,
+        "kill node": 2,
+        "kill oracle server": 3,
+        "spoil answers": 6,
+    },
+    "grid": {
+        "kill driver": 5,
+        "pause driver": 1,
+        "kill cell": 4,
+        "kill shard": 2,
+        "kill trainer": 2,
+        "kill all actors": 1,
+        "kill node": 3,
+        "drain node": 1,
+    },
+    "serve": {
+        "kill driver": 4,
+        "pause driver": 1,
+        "kill replica": 4,
+        "pause replica": 2,
+        "kill writer": 4,
+        "pause writer": 2,
+        "kill interface": 2,
+        "kill controller": 2,
+        "kill proxy": 2,
+        "kill node": 3,
+        "drain node": 2,
+        "stop raylet": 1,
+        "kill GCS": 1,
+    },
 }
 """Scenario -> kind of fault -> its share."""
-SHARES = {"run": 5, "run on S3": 3, "run on a small disk": 1, "run with people": 2, "match": 2}
-QUIET = {"run with people": ("run with people",), "match": ("run", "match")}
+SHARES = {"run": 5, "run on S3": 3, "run on a small disk": 1, "run with people": 2, "match": 2, "serve": 4}
+SHARES |= {"run with trainers": 2, "run with an LLM": 2, "grid": 2}
+QUIET = {
+    "run with people": ("run with people",),
+    "match": ("run", "match"),
+    "run with trainers": ("run with trainers",),
+    "run with an LLM": ("run with an LLM",),
+    "grid": ("grid",),
+}
 """The trials without faults that come before those of a scenario; by default that of a run."""
 ANSWERS = ("500", "garbage", "drop", "slow", "count", "text", "nothing", "word", "confidence", "empty")
+RAW_ANSWERS = ("500", "429", "garbage", "drop", "cut", "few", "word", "numbers", "malformed", "refusal")
+"""How a language model's reply is spoilt."""
 UPLOADS = ("late", "refused", "cut", "unanswered")
 OBJECTS = (
     *("answers-00001.parquet", "answers-00002.parquet", "answers-00004.parquet", "batch.parquet", "labels.parquet"),
@@ -122,7 +178,7 @@ def base(scenario: str) -> str:
 
 def moments_of(scenario: str) -> tuple[str, ...]:
     """Return the moments of a scenario in the order in which they come."""
-    return MATCH_MOMENTS if scenario == "match" else MOMENTS
+    return MOMENTS_OF.get(scenario, MOMENTS)
 
 
 def _fault(chance: Random, scenario: str) -> Fault:
@@ -130,9 +186,10 @@ def _fault(chance: Random, scenario: str) -> Fault:
     (kind,) = chance.choices(list(kinds), list(kinds.values()))
     moment, target = chance.choice(moments_of(scenario)), str(chance.randrange(4))
     if kind == "spoil answers":
-        moment, target = chance.choice(MOMENTS[:10]), " ".join(chance.choices(ANSWERS, k=chance.randint(1, 4)))
+        ways = RAW_ANSWERS if scenario == "run with an LLM" else ANSWERS
+        moment, target = chance.choice(MOMENTS[:10]), " ".join(chance.choices(ways, k=chance.randint(1, 4)))
     elif kind == "spoil upload":
         moment, target = "start", f"{chance.choice(OBJECTS)} {chance.choice(UPLOADS)}"
-    elif "trainer" in kind:
+    elif "trainer" in kind and scenario != "grid":
         moment = chance.choice(["trainer", "labels 1", "labels 2"])
     return Fault(kind, moment, round(chance.expovariate(1.0), 2), round(chance.uniform(0.5, 8.0), 1), target)

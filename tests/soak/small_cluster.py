@@ -15,7 +15,6 @@ from ray._private import state
 from ray.cluster_utils import Cluster
 
 from tests.cluster.processes import kill_all
-from tests.ray_ports import free_port
 from tests.soak.waiting import wait_until
 
 STORE = 10**8
@@ -34,7 +33,7 @@ class SmallCluster:
         head = {
             "num_cpus": 0,
             "object_store_memory": STORE,
-            "dashboard_port": free_port(),
+            "include_dashboard": False,
             "temp_dir": str(self.folder),
         }
         self.cluster = Cluster(initialize_head=True, head_node_args=head)

@@ -10,7 +10,17 @@ from tests.cluster.processes import workers
 from tests.soak.plan import Fault
 from tests.soak.small_cluster import SmallCluster
 
-ACTORS = {"shard": "PoolShard", "trainer": "Trainer"}
+ACTORS = {
+    "shard": "PoolShard",
+    "trainer": "Trainer",
+    "cell": "ImplicitFunc",
+    "replica": "ServeReplica:al_ray:Matcher",
+    "writer": "ServeReplica:al_ray:Writer",
+    "interface": "ServeReplica:al_ray:Api",
+    "controller": "ServeController",
+    "proxy": "ProxyActor",
+}
+"""Whom a fault names -> what its process is called."""
 Later = Callable[[float, Callable[[], object]], None]
 """Do something in so many seconds."""
 

@@ -5,13 +5,19 @@
 
 import json
 import subprocess
+import tempfile
+from contextlib import suppress
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.soak.__main__ import Player, read_lines, summary
-from tests.soak.checks import Call, bought_once, ended_well, kept, same_folder
+from tests.soak.checks import Call, bought_once, ended_well, kept, same_folder, same_texts
 from tests.soak.plan import KINDS, Fault, Plan, moments_of, plan_of
+from tests.soak.scenes import counting
+from tests.soak.scenes.llm import ModelSeller
 from tests.soak.waiting import MARK, marked, titles
 
 A, B, C = (("a", "a'"), "yes"), (("b", "b'"), "no"), (("c", "c'"), "unsure")
@@ -54,6 +60,7 @@ def test_files_that_differ_in_more_than_their_times_are_named():
         "round-001/batch.json": b"[1]",
         "round-001/batch.page.log": b"12:00",
         "events/1": b"",
+        "llm/00001.json": b"{}",
     }
     again = {
         "metrics.jsonl": b'{"round": 1, "average_precision": 0.5, "seconds": 2}\n',
@@ -69,6 +76,13 @@ def test_files_that_differ_in_more_than_their_times_are_named():
         "left behind: round-001/.model.new",
         "not as in the quiet run: metrics.jsonl",
     ]
+
+
+def test_texts_that_are_lost_removed_in_vain_or_other_ones_are_named():
+    assert same_texts({"a": "x"}, {"a": "x"}) == []
+    assert same_texts({"a": "x", "b": "y"}, {"b": "z", "c": "x"}) == [
+        "lost: the text a", "there: the text c", "changed: b is 'z' and not 'y'",
+    ]  # fmt: skip
 
 
 def test_a_command_ends_well_or_says_why_in_one_line_or_was_killed():
@@ -113,11 +127,48 @@ def test_lines_of_trials_are_kept_and_summed(tmp_path):
     assert lines == [line, failed]
     rows = [row.split("  ") for row in summary(lines)]
     found = {words[0]: [word.strip() for word in words[1:] if word] for words in rows}
-    assert found["kill shard"] == ["1", "1", *"000", "2"]
-    assert found["labels paid for twice"] == ["4", "4", *"000", "8"]
-    assert found["failed trials"] == ["0", "1", *"000", "1"]
+    assert found["kill shard"] == ["1", "1", *("0" * (len(KINDS) - 2)), "2"]
+    assert found["labels paid for twice"] == ["4", "4", *("0" * (len(KINDS) - 2)), "8"]
+    assert found["failed trials"] == ["0", "1", *("0" * (len(KINDS) - 2)), "1"]
     assert found["1.00 hours of trials"] == []
     assert ["trial 7 (run on S3): lost: a label"] in rows
+
+
+def test_calls_of_a_grid_are_kept_apart_by_run_and_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert counting.calls() == {}
+    notes = (("static-s0", 7, [A, B]), ("static-s1", 8, [A]), ("static-s0", 9, [B]), ("static-s0", 9, [C]))
+    counting.counted().write_text("".join(f"{json.dumps(note)}\n" for note in notes))
+    calls = counting.calls()
+    assert calls == {"static-s0": [Call(0, (A, B)), Call(1, (B,)), Call(1, (C,))], "static-s1": [Call(0, (A,))]}
+    assert bought_once(calls["static-s0"], [0, 1]) == ([], 1)
+
+
+def test_a_language_models_server_notes_what_can_be_read_and_comes_back_at_its_port():
+    seller = ModelSeller()
+    url, texts = f"http://127.0.0.1:{seller.port}/v1/chat/completions", [A[0], B[0]]
+
+    def ask() -> int:
+        content = json.dumps([{"left": left, "right": right} for left, right in texts])
+        body = json.dumps({"messages": [{"role": "user", "content": content}]}).encode()
+        with (
+            suppress(HTTPError),
+            urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=60) as reply,
+        ):
+            return reply.status
+        return 0
+
+    try:
+        seller.plan.extend(["500", "few"])
+        assert [ask(), ask()] == [0, 200]
+        seller.close()
+        seller.start = 2
+        seller.reopen()
+        assert ask() == 200
+        noted = [(call.start, [pair for pair, _ in call.answers]) for call in seller.calls]
+        assert noted == [(0, texts[:1]), (2, texts)]
+    finally:
+        seller.close()
 
 
 @pytest.mark.faults

@@ -26,12 +26,19 @@ import tests.conftest  # noqa: F401, I001
 import psutil
 
 from tests.soak import checks
-from tests.soak.match_scene import MatchScene
+from tests.soak.scenes.grid import GridScene
+from tests.soak.scenes.llm import LlmScene
+from tests.soak.scenes.match import MatchScene
 from tests.soak.plan import Fault, Plan
-from tests.soak.run_scene import LOSING, RunScene
+from tests.soak.scenes.run import LOSING, RunScene
+from tests.soak.scenes.serve import ServeScene
 from tests.soak.small_cluster import SmallCluster
 from tests.soak.waiting import MARK, marked, titles, wait_until
 
+SCENES = {"match": MatchScene, "grid": GridScene, "run with an LLM": LlmScene, "serve": ServeScene}
+"""Scenes by their scenarios; all others are runs."""
+INCOMPLETE = {"grid": 1}
+"""Exit code of a command that ended well, but is to be given again."""
 KILLING = {"kill driver", "kill GCS"}
 # Seconds for which a driver looks for a head that was killed, by default 60.
 RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
@@ -39,7 +46,7 @@ RESTARTS = 12
 """Starts of the command after which it counts as one that does not end."""
 POLL = 0.2
 """Seconds between two looks at the processes of the machine, which take time themselves."""
-SECONDS = 600.0
+SECONDS = 1200.0
 """After which a trial hangs."""
 
 
@@ -52,8 +59,7 @@ class Trial:
         self.due: float | None = None
         self.struck, self.endings, self.complaints = list[dict[str, Any]](), list[str](), list[str]()
         self.losing, self.again, self.killed = set[int](), 0, False
-        scene = MatchScene if plan.scenario == "match" else RunScene
-        self.scene = scene(plan, place, quiet, cluster, self.later)
+        self.scene = SCENES.get(plan.scenario, RunScene)(plan, place, quiet, cluster, self.later)
 
     @property
     def now(self) -> float:
@@ -93,7 +99,8 @@ class Trial:
         code, kinds = driver.returncode, {one["kind"] for one in self.struck[before:]}
         self.killed = self.killed or bool(kinds & KILLING)
         self.endings.append(str(code))
-        self.complaints += checks.ended_well(code, log.read_text(errors="replace"), bool(kinds & KILLING))
+        if code != INCOMPLETE.get(self.plan.scenario):
+            self.complaints += checks.ended_well(code, log.read_text(errors="replace"), bool(kinds & KILLING))
         if code:
             self.scene.mend()
         return bool(code) and not self.complaints
@@ -103,6 +110,7 @@ class Trial:
         for item in [one for one in self.agenda if one[0] <= self.now]:
             self.agenda.remove(item)
             item[1]()
+        self.scene.attend(driver)
         if not self.waiting:
             return
         fault = self.waiting[0]

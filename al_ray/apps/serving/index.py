@@ -12,7 +12,7 @@ from al_ray.core.rng import generator
 from al_ray.core.vectors import Block, Vectors
 from al_ray.search.faiss_index import DistanceIndex, exact_nearest
 from al_ray.search.merge import recall
-from al_ray.storage.files import in_one_step, read_json, write_json
+from al_ray.storage.files import in_one_step, read_json, remove_unfinished, write_json
 
 SAMPLE, NEIGHBOURS = 200, 10
 """Texts of which recall is measured, and the nearest other texts of each that are looked for."""
@@ -47,8 +47,10 @@ def open_index(folder: Path, model: str, vectors: Vectors, factory: str, nprobe:
     """Read the index of these unit vectors (n, d) from a folder, or make it there, in place of an earlier one.
 
     model: digest of the model, which with the vectors and the factory string names the file. The folder is for the
-    indexes of one model. BadOption if Faiss refuses the factory string.
+    indexes of one model, and nobody else opens it meanwhile. BadOption if Faiss refuses the factory string.
     """
+    # A process that is killed as it writes an index leaves as much as the index takes.
+    remove_unfinished(folder)
     if factory == "auto":
         # Cells of about sqrt(n) / 4 texts.
         factory = f"IVF{max(1, 4 * isqrt(len(vectors)))},Flat"

@@ -101,3 +101,12 @@ def test_an_index_is_made_once_and_its_recall_is_measured(tmp_path: Path):
     assert len(list(tmp_path.glob("*.json"))) == 1
     with pytest.raises(BadOption, match="try Flat"):
         open_index(tmp_path, "model", vectors, "Nonsense", 1)
+
+
+def test_what_a_killed_process_was_writing_of_an_index_is_removed(tmp_path: Path):
+    # No process has this number.
+    half = tmp_path / ".0123.faiss.999999999-1"
+    half.write_bytes(b"half of an index")
+    open_index(tmp_path, "model", unit(50, "known"), "Flat", 1)
+    assert not half.exists()
+    assert len(list(tmp_path.iterdir())) == 2

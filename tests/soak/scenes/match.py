@@ -17,13 +17,30 @@ from tests.soak.plan import Fault, Plan
 from tests.soak.small_cluster import SmallCluster
 from tests.soak.strikes import Later, strike_node, strike_process
 
-DRIVER = str(Path(__file__).with_name("driver.py"))
+DRIVER = str(Path(__file__).resolve().parents[1] / "driver.py")
 FIRST = (
     "match --model {place}/model --left {place}/known.csv --text-columns words --id-column key --at-score 0.5 "
     "--out {place}/matches --shards 2 --shared-storage"
 )
 INTO = "match --into {place}/matches --left {place}/all.csv --complete --shards 2 --shared-storage"
 FILES = ("matches.csv", "clusters.csv", "deduplicated.csv", "matches.html", "match.json", "state.json")
+
+
+def place_model(place: Path, quiet: Path) -> list[tuple[str, str]]:
+    """Make a place with the quiet run as `model` and its task; return the ids and texts of the task."""
+    task = small_task(True)
+    place.mkdir()
+    write_task(task, place / "task", {})
+    shutil.copytree(quiet / "run", place / "model")
+    config = json.loads((place / "model/config.json").read_text())
+    (place / "model/config.json").write_text(json.dumps({**config, "task": str(place / "task")}))
+    return list(zip(task.left.ids, task.left.texts, strict=True))
+
+
+def write_table(path: Path, rows: list[tuple[str, str]]) -> None:
+    """Write ids and texts as a table."""
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("key", "words"), *rows])
 
 
 class MatchScene:
@@ -33,16 +50,9 @@ class MatchScene:
         """place: an empty folder; quiet: has a run, whose model matches."""
         self.plan, self.place, self.quiet, self.cluster, self.later = plan, place, quiet, cluster, later
         self.temporary, self.second = set(temporary_files()), False
-        task = small_task(True)
-        place.mkdir()
-        write_task(task, place / "task", {})
-        shutil.copytree(quiet / "run", place / "model")
-        config = json.loads((place / "model/config.json").read_text())
-        (place / "model/config.json").write_text(json.dumps({**config, "task": str(place / "task")}))
-        rows = list(zip(task.left.ids, task.left.texts, strict=True))
-        for name, some in (("known.csv", rows[: 3 * len(rows) // 4]), ("all.csv", rows[3:])):
-            with (place / name).open("w", newline="") as file:
-                csv.writer(file).writerows([("key", "words"), *some])
+        rows = place_model(place, quiet)
+        write_table(place / "known.csv", rows[: 3 * len(rows) // 4])
+        write_table(place / "all.csv", rows[3:])
 
     def command(self) -> list[str]:
         line = (INTO if self.second else FIRST).format(place=self.place)
@@ -50,6 +60,9 @@ class MatchScene:
 
     def begin(self, start: int) -> None:
         """Nothing has to be prepared."""
+
+    def attend(self, driver: psutil.Process) -> None:
+        """The commands end by themselves."""
 
     def advance(self) -> bool:
         """Go on to the second command; return whether there is one."""

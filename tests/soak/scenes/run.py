@@ -18,17 +18,17 @@ from tests.cluster.processes import workers
 from tests.cluster.test_full_disk import fill
 from tests.conftest import small_task
 from tests.soak import checks
-from tests.soak.labeller import Labeller
 from tests.soak.leftovers import leftovers, temporary_files
 from tests.soak.plan import Fault, Plan, base
-from tests.soak.seller import CLIENT, Seller
+from tests.soak.scenes.labeller import Labeller
+from tests.soak.scenes.seller import CLIENT, Seller
 from tests.soak.small_cluster import SmallCluster
 from tests.soak.strikes import Later, strike_node, strike_process
 from tests.storage.proxy import Proxy, proxied
 from tests.storage.s3 import Server, served
 
-HERE = Path(__file__).resolve().parent
-SERVER = ("--oracle", "judge:label", "--pairs-per-call", "4", "--retry-seconds", "0.3", "--call-timeout", "20")
+DRIVER = str(Path(__file__).resolve().parents[1] / "driver.py")
+CALLS = ("--pairs-per-call", "4", "--retry-seconds", "0.3", "--call-timeout", "20")
 OPTIONS = (
     *(
         "--rounds",
@@ -44,12 +44,27 @@ OPTIONS = (
     ),
     *("--encoder-batch", "8", "--threads", "1", "--search.neighbours", "5", "--search.block", "8"),
     *("--training.epochs", "2", "--training.batch", "4", "--training.worst-loss", "100", "--shards", "2"),
-    *("--checkpoint-seconds", "0", "--timeout", "60"),
+    *("--checkpoint-seconds", "0", "--timeout", "180"),
 )
+MORE = {"run with trainers": ("--training.workers", "2")}
+"""Options of a scenario beside those of all."""
 DISK = 12 << 20
 # Kinds of faults after which the answers of the call under way may be lost.
 LOSING = {"kill driver", "kill GCS", "fill disk", "cut S3 off", "spoil upload"}
 FILES = {"batch": "batch.parquet", "labels": "labels.parquet", "model": "model/scorer.json", "round": "record.json"}
+
+
+def stored_answers(task_folder: Path, run: Path) -> Iterator[tuple[checks.Texts, str]]:
+    """Yield the answers in a run folder that were read."""
+    task = read_task(task_folder)
+    for part in sorted(run.glob("round-*")):
+        batch = pq.ParquetFile(part / "batch.parquet").read()
+        rows = list(zip(batch["left"].to_pylist(), batch["right"].to_pylist(), strict=True))
+        for piece in sorted(part.glob("answers-*.parquet")):
+            for line in pq.ParquetFile(piece).read().to_pylist():
+                if line["answer"] in ("yes", "no", "unsure"):
+                    left, right = rows[line["row"]]
+                    yield (str(task.left.texts[left]), str(task.right.texts[right])), line["answer"]
 
 
 class RunScene:
@@ -68,10 +83,7 @@ class RunScene:
         (place / "disk").mkdir(parents=True)
         self.task = small_task(True)
         write_task(self.task, place / "task", {})
-        people = plan.scenario == "run with people"
-        self.seller = Labeller(self.task, place / "disk" / "run") if people else Seller()
-        (place / "judge.py").write_text(CLIENT.format(port=self.seller.port))
-        self.oracle = ("--oracle", "page", "--page.port", str(self.seller.port)) if people else SERVER
+        self.seller, self.oracle = self.labelled_by()
         self.uri, self.server, self.proxy = str(place / "disk" / "run"), cast(Server, None), cast(Proxy, None)
         if plan.scenario == "run on S3":
             self.server = self.stack.enter_context(served())
@@ -83,12 +95,21 @@ class RunScene:
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], check=True)
             self.stack.callback(subprocess.run, ["umount", "--lazy", disk], check=False)
 
+    def labelled_by(self) -> tuple[Seller | Labeller, tuple[str, ...]]:
+        """Return whoever labels, and the options by which the run asks them."""
+        if self.plan.scenario == "run with people":
+            person = Labeller(self.task, self.place / "disk" / "run")
+            return person, ("--oracle", "page", "--page.port", str(person.port))
+        seller = Seller()
+        (self.place / "judge.py").write_text(CLIENT.format(port=seller.port))
+        return seller, ("--oracle", "judge:label", *CALLS)
+
     def command(self) -> list[str]:
         task = self.uri.replace("/run?", "/task?") if self.server else str(self.place / "task")
         shared = () if self.server else ("--shared-storage",)
         return [
             sys.executable,
-            str(HERE / "driver.py"),
+            DRIVER,
             "run",
             "--task",
             task,
@@ -96,12 +117,16 @@ class RunScene:
             self.uri,
             *self.oracle,
             *OPTIONS,
+            *MORE.get(self.plan.scenario, ()),
             *shared,
         ]
 
     def begin(self, start: int) -> None:
         """Prepare for start number `start` of the command."""
         self.seller.start = start
+
+    def attend(self, driver: psutil.Process) -> None:
+        """The command ends by itself."""
 
     def advance(self) -> bool:
         """Go on to another command; there is none."""
@@ -163,7 +188,7 @@ class RunScene:
         if self.server:
             self._fetch(folder)
         complaints, again = checks.bought_once(self.seller.calls, losing)
-        complaints += checks.kept(self.seller.calls, list(self._ledger(folder)))
+        complaints += checks.kept(self.seller.calls, list(stored_answers(self.place / "task", folder)))
         if not self.plan.faults and not complaints:
             shutil.copytree(folder, self.quiet)
         complaints += checks.same_folder(checks.files_of(self.quiet), checks.files_of(folder))
@@ -175,18 +200,6 @@ class RunScene:
             assert name != ".lock", "the lease of the run is there still"
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(self.server.content(f"run/{name}"))
-
-    def _ledger(self, folder: Path) -> Iterator[tuple[checks.Texts, str]]:
-        """Yield the answers on disk that were read."""
-        task = read_task(self.place / "task")
-        for part in sorted(folder.glob("round-*")):
-            batch = pq.ParquetFile(part / "batch.parquet").read()
-            rows = list(zip(batch["left"].to_pylist(), batch["right"].to_pylist(), strict=True))
-            for piece in sorted(part.glob("answers-*.parquet")):
-                for line in pq.ParquetFile(piece).read().to_pylist():
-                    if line["answer"] in ("yes", "no", "unsure"):
-                        left, right = rows[line["row"]]
-                        yield (str(task.left.texts[left]), str(task.right.texts[right])), line["answer"]
 
     def close(self) -> None:
         """End everything."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from tests.oracles.label_server import FAILURES, MISANSWERS, LabelServer, Texts
 from tests.oracles.llm_process import Judge
+from tests.oracles.llm_server import LlmServer
 from tests.soak.checks import Call
 
 # The module judge.py, which the command loads.
@@ -47,10 +48,14 @@ class Seller:
 
     def open(self) -> None:
         """Serve at the same port as before."""
-        self.server = Shop(self, self.port)
+        self.server = self.opened()
         self.server.plan, self.port = self.plan, self.server.server_port
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
         self.thread.start()
+
+    def opened(self) -> "Shop | LlmServer":
+        """Return a server at the same port as before."""
+        return Shop(self, self.port)
 
     def close(self) -> None:
         """Answer nobody until it is opened."""
