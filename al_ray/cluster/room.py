@@ -34,7 +34,7 @@ def describe_room(bundles: Sequence[Mapping[str, float]]) -> str:
         return f"{describe_nodes()}, which is too small for them until it grows"
     available = ray.available_resources()
     free = " and ".join(f"{available.get(name, 0):g} {name}s" for name in ("CPU", "GPU"))
-    return f"{describe_nodes()}, of which {free} are free and other jobs have the rest"
+    return f"{describe_nodes()}, of which {free} are free and the rest is in use"
 
 
 def count_placements(bundles: Sequence[Mapping[str, float]]) -> int:

@@ -89,7 +89,7 @@ def test_who_asks_later_is_placed_later_even_if_there_is_room_for_less(other):
 def test_who_never_gets_places_is_told_whether_others_have_them_or_nobody(other):
     room.logger.removeHandler(other)
     with (
-        pytest.raises(NoPlacement, match="of which 1 CPUs and 0 GPUs are free and other jobs have the rest: ask for"),
+        pytest.raises(NoPlacement, match="of which 1 CPUs and 0 GPUs are free and the rest is in use: ask for"),
         placement({"PoolShard": 2}, ClusterConfig(timeout=1)),
     ):
         pass

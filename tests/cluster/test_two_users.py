@@ -50,7 +50,7 @@ OPTIONS = (
     "--shared-storage",
 )
 WAITS = "waiting for places for 1 Trainer and 1 PoolShard workers of 1.0 CPUs and 0.0 GPUs, all at once, up to 17"
-ROOM = "the cluster has 1 nodes (3 CPUs, 0 GPUs), of which 1 CPUs and 0 GPUs are free and other jobs have the rest"
+ROOM = "the cluster has 1 nodes (3 CPUs, 0 GPUs), of which 1 CPUs and 0 GPUs are free and the rest is in use"
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ class ProgressLog:
         self.logged = time.monotonic()
         states = [trial.status for trial in trials]
         if "PENDING" in states and "RUNNING" not in states:
-            waiting = f"{states.count('PENDING')} runs wait for places, and none has any"
+            waiting = f"{states.count('PENDING')} runs wait for places or start, and none runs yet"
             logger.warning("%s; the cluster has %s", waiting, describe_room(self.bundles))
         try:
             [reports] = ray.get([self.board.take.remote()], timeout=ANSWER_SECONDS)

@@ -84,7 +84,7 @@ def test_a_grid_without_places_says_what_the_cluster_has(monkeypatch, caplog):
         poll_progress(trials[:1])
     (line,) = said(caplog)
     assert line.startswith(
-        "2 runs wait for places, and none has any; the cluster has 1 nodes (6 CPUs, 0 GPUs), of which"
+        "2 runs wait for places or start, and none runs yet; the cluster has 1 nodes (6 CPUs, 0 GPUs), of which"
     )
 
 
