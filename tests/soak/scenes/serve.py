@@ -25,7 +25,7 @@ COMMAND = (
     "--store {place}/store --port {port} --limit 10000 --replicas 2 --exact-texts 0 --index Flat "
     "--shared-storage"
 )
-# As the command `serve shutdown`, which needs a dashboard: that takes longer to start than a trial.
+# As the command `serve shutdown`, which needs a dashboard: this cluster has none.
 SHUTDOWN = "import ray; from ray import serve; ray.init(); serve.shutdown()"
 PROGRESS = 5
 """Answers and changes after the last fault, and after the last start, before the service is stopped."""
