@@ -9,7 +9,8 @@ from al_ray.storage.files import LEFTOVER_SECONDS, write_text
 
 def leftover(path: Path, seconds: float) -> Path:
     path.write_text("half a")
-    os.utime(path, (time.time() - seconds,) * 2)
+    then = time.time() - seconds
+    os.utime(path, (then, then))
     return path
 
 
