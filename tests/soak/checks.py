@@ -89,7 +89,8 @@ def _lasting(name: str, content: bytes) -> object:
     if name == "metrics.jsonl":
         return timeless(content.decode())
     if name.endswith(".parquet"):
-        return pq.ParquetFile(pa.BufferReader(content)).read().to_pylist()
+        # As text: a cosine that is not known is NaN, which equals nothing.
+        return repr(pq.ParquetFile(pa.BufferReader(content)).read().to_pylist())
     if not name.endswith(".json") or "/model/" in name:
         return content
     value = json.loads(content)

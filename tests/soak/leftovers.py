@@ -13,6 +13,8 @@ from tests.soak.strikes import ACTORS
 from tests.soak.waiting import wait_until
 
 PATIENCE = 30.0
+KEPT = (".lock", ".validate_storage_marker")
+"""The second is of Ray Tune, which never removes it."""
 
 
 def temporary_files() -> list[Path]:
@@ -25,7 +27,7 @@ def leftovers(folder: Path, before: set[Path], killed: bool, cluster: SmallClust
 
     before: the temporary files before it. killed: it could not remove its own.
     """
-    left = [path for path in folder.rglob(".*") if path.name != ".lock"]
+    left = [path for path in folder.rglob(".*") if path.name not in KEPT]
     if not killed:
         left += set(temporary_files()) - before
     complaints = [f"left behind: {path}" for path in left]

@@ -11,6 +11,8 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.soak.__main__ import Player, read_lines, summary
@@ -76,6 +78,13 @@ def test_files_that_differ_in_more_than_their_times_are_named():
         "left behind: round-001/.model.new",
         "not as in the quiet run: metrics.jsonl",
     ]
+
+
+def test_cosines_that_are_not_known_are_equal():
+    batch = pa.BufferOutputStream()
+    pq.write_table(pa.table({"cosine": [float("nan"), 0.5]}), batch)
+    files = {"round-001/batch.parquet": batch.getvalue().to_pybytes()}
+    assert same_folder(files, files) == []
 
 
 def test_texts_that_are_lost_removed_in_vain_or_other_ones_are_named():
