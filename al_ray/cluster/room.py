@@ -29,7 +29,7 @@ def describe_nodes() -> str:
 
 
 def describe_room(bundles: Sequence[Mapping[str, float]]) -> str:
-    """Describe the nodes, and why these bundles have no places: other jobs have them, or no cluster of this size."""
+    """Describe the nodes, and why these bundles have no places: in use, or no cluster of this size."""
     if not count_placements(bundles):
         return f"{describe_nodes()}, which is too small for them until it grows"
     available = ray.available_resources()

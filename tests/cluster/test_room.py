@@ -58,8 +58,8 @@ def test_who_waits_for_another_job_says_so_and_is_placed_when_it_ends(other):
     waiting, placed = other.lines
     assert re.fullmatch(
         r"waiting for places for 1 Trainer and 2 PoolShard workers of 1\.0 CPUs and 0\.0 GPUs, all at once, up to \d+ "
-        r"s more; the cluster has 1 nodes \(6 CPUs, 0 GPUs\), of which 1 CPUs and 0 GPUs are free and other jobs have "
-        r"the rest",
+        r"s more; the cluster has 1 nodes \(6 CPUs, 0 GPUs\), of which 1 CPUs and 0 GPUs are free and "
+        r"the rest is in use",
         waiting,
     )
     assert placed == "1 Trainer and 2 PoolShard workers of 1.0 CPUs and 0.0 GPUs have their places now"
