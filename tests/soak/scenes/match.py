@@ -20,9 +20,9 @@ from tests.soak.strikes import Later, strike_node, strike_process
 DRIVER = str(Path(__file__).resolve().parents[1] / "driver.py")
 FIRST = (
     "match --model {place}/model --left {place}/known.csv --text-columns words --id-column key --at-score 0.5 "
-    "--out {place}/matches --shards 2 --shared-storage"
+    "--out {place}/matches --shards 2 --timeout 180 --shared-storage"
 )
-INTO = "match --into {place}/matches --left {place}/all.csv --complete --shards 2 --shared-storage"
+INTO = "match --into {place}/matches --left {place}/all.csv --complete --shards 2 --timeout 180 --shared-storage"
 FILES = ("matches.csv", "clusters.csv", "deduplicated.csv", "matches.html", "match.json", "state.json")
 
 
