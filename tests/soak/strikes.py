@@ -25,6 +25,13 @@ Later = Callable[[float, Callable[[], object]], None]
 """Do something in so many seconds."""
 
 
+def strike(fault: Fault, driver: psutil.Process, cluster: SmallCluster, later: Later) -> bool:
+    """Do what a fault of a process, a node or the head says; return whether there was anything that it could hit."""
+    if fault.kind.endswith(("node", "raylet", "GCS")):
+        return strike_node(fault, cluster, later)
+    return strike_process(fault, driver, later)
+
+
 def strike_process(fault: Fault, driver: psutil.Process, later: Later) -> bool:
     """Kill, stop, pause or starve the driver or actors; return whether there was one."""
     verb, _, whom = fault.kind.partition(" ")

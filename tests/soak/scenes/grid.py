@@ -16,7 +16,7 @@ from tests.soak.plan import Fault, Plan, base
 from tests.soak.scenes import counting
 from tests.soak.scenes.run import DRIVER, stored_answers
 from tests.soak.small_cluster import SmallCluster
-from tests.soak.strikes import ACTORS, Later, strike_node, strike_process
+from tests.soak.strikes import ACTORS, Later, strike
 
 COMMAND = (
     "grid --task {place}/task --out {place}/grid --strategies static,random --seeds 0,1 --rounds 1 --first-batch 16 "
@@ -63,9 +63,7 @@ class GridScene:
 
     def strike(self, fault: Fault, driver: psutil.Process) -> bool:
         """Do what a fault says; return whether there was anything that it could hit."""
-        if fault.kind.endswith("node"):
-            return strike_node(fault, self.cluster, self.later)
-        return strike_process(fault, driver, self.later)
+        return strike(fault, driver, self.cluster, self.later)
 
     def mend(self) -> None:
         """What a user does before the command is started again."""

@@ -15,7 +15,7 @@ from tests.conftest import small_task
 from tests.soak.leftovers import leftovers, temporary_files
 from tests.soak.plan import Fault, Plan
 from tests.soak.small_cluster import SmallCluster
-from tests.soak.strikes import Later, strike_node, strike_process
+from tests.soak.strikes import Later, strike
 
 DRIVER = str(Path(__file__).resolve().parents[1] / "driver.py")
 FIRST = (
@@ -75,9 +75,7 @@ class MatchScene:
 
     def strike(self, fault: Fault, driver: psutil.Process) -> bool:
         """Do what a fault says; return whether there was anything that it could hit."""
-        if fault.kind.endswith("node"):
-            return strike_node(fault, self.cluster, self.later)
-        return strike_process(fault, driver, self.later)
+        return strike(fault, driver, self.cluster, self.later)
 
     def mend(self) -> None:
         """What a user does before the command is started again."""

@@ -23,7 +23,7 @@ from tests.soak.plan import Fault, Plan, base
 from tests.soak.scenes.labeller import Labeller
 from tests.soak.scenes.seller import CLIENT, Seller
 from tests.soak.small_cluster import SmallCluster
-from tests.soak.strikes import Later, strike_node, strike_process
+from tests.soak.strikes import Later, strike
 from tests.storage.proxy import Proxy, proxied
 from tests.storage.s3 import Server, served
 
@@ -165,10 +165,8 @@ class RunScene:
             case "spoil upload":
                 name, how = fault.target.split()
                 self.proxy.faults[name] = cast(Any, how)
-            case kind if kind.endswith(("node", "raylet", "GCS")):
-                return strike_node(fault, self.cluster, self.later)
             case _:
-                return strike_process(fault, driver, self.later)
+                return strike(fault, driver, self.cluster, self.later)
         return True
 
     def make_room(self) -> None:

@@ -18,7 +18,7 @@ from tests.soak.plan import Fault, Plan
 from tests.soak.scenes.match import DRIVER, place_model, write_table
 from tests.soak.scenes.searcher import Searcher
 from tests.soak.small_cluster import SmallCluster
-from tests.soak.strikes import ACTORS, Later, strike_node, strike_process
+from tests.soak.strikes import ACTORS, Later, strike
 
 COMMAND = (
     "serve --model {place}/model --known {place}/known.csv --text-columns words --id-column key "
@@ -84,10 +84,7 @@ class ServeScene:
 
     def strike(self, fault: Fault, driver: psutil.Process) -> bool:
         """Do what a fault says; return whether there was anything that it could hit."""
-        if fault.kind.endswith(("node", "raylet", "GCS")):
-            struck = strike_node(fault, self.cluster, self.later)
-        else:
-            struck = strike_process(fault, driver, self.later)
+        struck = strike(fault, driver, self.cluster, self.later)
         if struck:
             self.struck += 1
             self.note()
