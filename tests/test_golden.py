@@ -98,7 +98,7 @@ BF16 = EncoderConfig("random-bert", 1, 24, 8, 1, "bf16", "fp16")
 CNN = EncoderConfig("cnn-4", None, 24, 8, 1)
 TEXTS = (("how tall is it", "what is its height"), ("who was first", "how deep is it"))
 LABELS = np.array([1, 0], dtype=np.uint8)
-MODEL = Model("", "d" * 64)
+MODEL = Model("round-001/model", "d" * 64)
 PAIRS = as_pairs([0, 2, 4], [1, 3, 6])
 LABELLED = Labelled(PAIRS, np.array([1, 1, 0], np.uint8), np.array([1, 1, 2], np.int32), ("random",) * 3)
 

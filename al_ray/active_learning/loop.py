@@ -47,7 +47,8 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
                 "pairs on which people disagree (jobs.annotate)"
             )
         with services.stage("train"):
-            start = state.model if config.training.start == "previous" else None
+            previous = config.training.start == "previous" and state.model is not None
+            start = state.model if previous else services.trainer.untrained()
             model = services.trainer.train(labelled.decided, number, start)
 
         # 4. Evaluate the model over all pairs of each split.

@@ -31,7 +31,7 @@ class Trainer(Protocol):
         ...
 
     def train(self, labelled: Labelled, number: int, start: Model | None) -> Model:
-        """Train the model of round `number` on decided labels, from the weights of `start`, or the pre-trained ones.
+        """Train the model of round `number` on decided labels, from the weights of `start`.
 
         Raises TrainingFailed when no try gives a usable model.
         """

@@ -19,7 +19,7 @@ from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_cells, refuse_index, warn_of_index
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
-from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool
+from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool, refuse_exchanged
 from al_ray.cluster.training_group import Training, deploy_training, model_of
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
 from al_ray.core.config.cluster import ClusterConfig
@@ -277,9 +277,10 @@ def deploy_services(
             cluster.checkpoint_seconds,
         )
         with deploy_training(spec, cluster, places.slots(Trainer.__name__)) as training:
-            dev = None if dev_oracle is None else ShardedDevSampler(config, journal, dev_oracle, pool)
             scores = None if task.symmetric else (config.scoring, config.seed)
             trainer = TrainerActor(training, pool, journal, watch, scores)
+            refuse_exchanged(storage_path(folder), config.encoding, trainer.untrained(), journal.path)
+            dev = None if dev_oracle is None else ShardedDevSampler(config, journal, dev_oracle, pool)
             services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)
             # Before any training, while the shards hold vectors of the untrained encoder, which finds the near pairs.
             services.make_sets()

@@ -17,6 +17,7 @@ from al_ray.core.chunks import texts_in_chunk
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, WriteErrors
+from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task, strings_at
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 # written last.
 ENCODER = "encoder.json"
 SOURCE = "source.json"  # The digest of the encoder by which token ids are made.
+UNTRAINED = "untrained-{}.json"  # The digest of the encoder with which runs of these options begin.
 Chunk = tuple[Side, int, int, int]
 """A chunk of token ids: the side, its number, and from which row to which it has the texts."""
 
@@ -85,6 +87,23 @@ def prepare_pool(
     # Logged by the driver, because nobody sees the log of a worker.
     logger.info("encoder %s: %s", encoder.encoder, read_json(folder / ENCODER, ["description"])["description"])
     return folder
+
+
+def refuse_exchanged(folder: StoragePath, encoder: EncoderConfig, untrained: Model, out: StoragePath) -> None:
+    """Raise BadFile if the encoder is another than when a run first used the pool folder.
+
+    Otherwise its models would be trained from other weights, or with token ids of another tokenizer. out: the run.
+    """
+    options = hashlib.sha256(json.dumps(encoder.digested()).encode()).hexdigest()[:16]
+    path = folder / UNTRAINED.format(options)
+    if not path.exists():
+        write_json(path, {"digest": untrained.digest})
+    elif read_json(path, ["digest"])["digest"] != untrained.digest:
+        raise BadFile(
+            f"the encoder {encoder.encoder} has changed since {out} began ({path}): its weights, tokenizer or pooling; "
+            "restore it, or start a new run and take the labels along (jobs.labels import --run NEW --task TASK "
+            f"--labels {out})"
+        )
 
 
 def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:

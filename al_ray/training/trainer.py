@@ -116,7 +116,7 @@ class Trainer:
     def _made_from(self, labelled: Labelled, number: int, start: Model | None) -> str:
         """Return the digest of everything that decides the weights."""
         options = [self.spec.encoder.digested(), self.spec.training.digested()]
-        round_start = [self.spec.seed, number, start and start.digest]
+        round_start = [self.spec.seed, number, start.digest if start and start.path else None]
         return input_digest([options, round_start], labelled.pairs, labelled.labels)
 
 

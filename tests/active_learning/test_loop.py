@@ -372,4 +372,5 @@ def test_a_round_starts_from_the_pretrained_weights_or_from_those_of_the_round_b
         world = Plain(config, task)
         models = [state.model for state in states_of(config, world)]
         assert len(models) == 3
-        assert world.trainer.starts == ([None] * 3 if start == "pretrained" else [None, *models[:-1]])
+        base = world.trainer.untrained()
+        assert world.trainer.starts == ([base] * 3 if start == "pretrained" else [base, *models[:-1]])

@@ -310,6 +310,17 @@ def test_nothing_refers_to_a_trained_model_when_memory_is_given_back(
     assert given == [("cpu", True)]
 
 
+def test_a_training_that_starts_from_the_untrained_encoder_starts_from_the_one_it_is_told(
+    pool_folder, letters, make_task, tmp_path
+):
+    known, untrained = labelled(make_task(False)), Encoder.base(letters).digest()
+    trainer = Trainer(TrainerSpec(str(pool_folder), letters, replace(FAST, worst_loss=9.0), seed=0, symmetric=False))
+    *_, model = trainer.train(known, 1, None, str(tmp_path / "model"))
+    assert list(trainer.train(known, 1, Model("", untrained), str(tmp_path / "model"))) == [model]
+    with pytest.raises(BadFile, match="random-bert are not those the run made"):
+        list(trainer.train(known, 2, Model("", "0" * 64), str(tmp_path / "model")))
+
+
 def test_a_training_can_start_from_the_weights_of_another_model(pool_folder, letters, make_task, tmp_path):
     task, known = make_task(False), labelled(make_task(False))
     trainer = Trainer(TrainerSpec(str(pool_folder), letters, replace(FAST, worst_loss=9.0), seed=0, symmetric=False))
