@@ -87,5 +87,8 @@ def served() -> Iterator[Server]:
             yield server
         finally:
             started.stop()
+            # All servers of a process have one store.
+            for account in moto.s3.models.s3_backends.values():
+                account.reset()
             log.removeHandler(handler)
             log.level, log.propagate = before
