@@ -31,7 +31,6 @@ class Options(RunConfig, RecipeOptions):
 
     UNUSED: ClassVar[tuple[str, ...]] = (
         *("search.least_recall", "search.ordered_pairs", "training.worst_loss", "training.tries"),
-        "dev_labels",
     )
 
     task: str = NO_TASK

@@ -50,6 +50,12 @@ class Plan:
         return sum(one.labels for one in self.rounds)
 
     @property
+    def dev_labels(self) -> int:
+        """Return the labels of dev pairs that are drawn for the models of all rounds (--dev-labels)."""
+        config = self.setting.config
+        return config.dev_labels * len(config.batches)
+
+    @property
     def time(self) -> Time:
         """Return the time of all rounds."""
         return sum((one.time for one in self.rounds), Time())
@@ -179,11 +185,15 @@ def cost_rows(run_plan: Plan, cost_per_pair: float, gpu_hour_cost: float) -> Row
     hours = run_plan.hours()
     rows: Rows = [(f"{unit} {name}", f"{value:,.2f} {mark}") for name, value in hours.items()]
     machines = hours["held"] * gpu_hour_cost if cuda else 0.0
+    # They are no labels of rounds, but cost as much.
+    dev = run_plan.dev_labels
+    labels = (run_plan.labels + dev) * cost_per_pair
     return [
         *rows,
-        ("cost of labels", f"{run_plan.labels * cost_per_pair:,.2f}"),
+        *([("labels of dev pairs", f"{dev:,}")] if dev else []),
+        ("cost of labels", f"{labels:,.2f}"),
         ("cost of GPU-hours", f"{machines:,.2f} {mark}"),
-        ("total cost", f"{run_plan.labels * cost_per_pair + machines:,.2f} {mark}"),
+        ("total cost", f"{labels + machines:,.2f} {mark}"),
     ]
 
 

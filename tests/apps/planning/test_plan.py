@@ -553,6 +553,16 @@ def test_what_is_paid_is_what_is_held():
     assert rows["cost of labels"] == "1.00"  # Two labels.
     assert rows["cost of GPU-hours"] == f"{3600 * foreseen.hours()['held']:,.2f} a"
     assert rows["total cost"] == f"{1 + 3600 * foreseen.hours()['held']:,.2f} a"
+    assert "labels of dev pairs" not in rows
+
+
+def test_labels_of_dev_are_paid_beside_those_of_the_rounds():
+    asked = replace(EXACT, rounds=3, first_batch=16, growth=1.0, dev_labels=100)
+    foreseen = made(asked, replace(SMALL, texts=100))
+    rows = {row[0]: row[1] for row in cost_rows(foreseen, 0.5, 0.0)}
+    assert (foreseen.labels, rows["labels of dev pairs"]) == (48, "300")
+    assert rows["cost of labels"] == "174.00"
+    assert rows["total cost"].startswith("174.00 ")
 
 
 def test_no_figure_of_a_gpu_that_nobody_measured_is_called_measured():
