@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from ray import serve
+from ray.exceptions import RayActorError
 from ray.serve.config import ProxyLocation
 
 from al_ray.apps.http.address import LOOPBACK, refuse_used
@@ -32,10 +33,12 @@ from al_ray.apps.serving.store import (
 )
 from al_ray.cluster.session import refuse_unshared, session
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.errors import AlRayError, BadOption, WrongFolder
+from al_ray.core.errors import ActorLost, AlRayError, BadOption, WrongFolder
 from al_ray.storage.lock import locked
 
 logger = logging.getLogger(__name__)
+LOGS: dict[str, Any] = {"log_level": "WARNING", "enable_access_log": False}
+STARTS = 3  # Of Ray Serve.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -107,13 +110,11 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     with session(cluster):
         refuse_unshared([options.store, options.model], cluster)
         _refuse_second_service()
-        location = ProxyLocation.HeadOnly if host in LOOPBACK else ProxyLocation.EveryNode
-        logs: dict[str, Any] = {"log_level": "WARNING", "enable_access_log": False}
         logging.getLogger("ray.serve").setLevel(logging.WARNING)
-        serve.start(proxy_location=location, http_options={"host": host, "port": port}, logging_config=logs)
         try:
+            _start_serve(host, port)
             application = make_application(options, token_digest(token))
-            serve.run(application, name=NAME, route_prefix="/", logging_config=logs)
+            serve.run(application, name=NAME, route_prefix="/", logging_config=LOGS)
             # Now: Ray has handlers of its own while it starts.
             with _signals() as received:
                 yield f"ready: http://{host}:{port} (documentation of the interface: /docs)"
@@ -124,6 +125,24 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     # All changes in one table: the next start reads it faster.
     StoreWriter(options.store, PATIENCE).close()
     yield f"stopped; the known texts are in {options.store}"
+
+
+def _start_serve(host: str, port: int) -> None:
+    """Start Ray Serve, again if a proxy is lost or not ready in time, as where a node is lost; at last ActorLost."""
+    location = ProxyLocation.HeadOnly if host in LOOPBACK else ProxyLocation.EveryNode
+    for left in reversed(range(STARTS)):
+        try:
+            serve.start(proxy_location=location, http_options={"host": host, "port": port}, logging_config=LOGS)
+            return
+        except (RayActorError, TimeoutError) as error:
+            serve.shutdown()
+            reason = str(error).splitlines()[0].rstrip(".")
+            if not left:
+                raise ActorLost(
+                    f"Ray Serve did not start in {STARTS} tries ({reason}); look at the nodes of the cluster (ray "
+                    "status), and give the same command again"
+                ) from error
+            logger.warning("Ray Serve did not start (%s) and is started again", reason)
 
 
 def _refuse_second_service() -> None:
