@@ -196,12 +196,14 @@ def bootstrap_queries(split: Split, counts: Counts) -> QueryBootstrap:
 def make_replicates(counts: Counts, weights: Floats, true: Floats, false: Floats) -> Replicates:
     """Compute AP of (r, g) replicates of true and false positives at the thresholds of `replicate_thresholds(counts)`.
 
-    The error of the coarse grid is removed: the result is the AP of all thresholds plus the change on the grid.
+    The error of the coarse grid is removed: the result is the AP of all thresholds plus the change on the grid, within
+    0 to 1.
     """
     at = np.searchsorted(-counts.thresholds, -replicate_thresholds(counts))
     value = average_precision(counts, weights)
     plain = _average_precisions(counts.positives[at][None].astype(np.float64), (weights @ counts.negatives)[at][None])
-    return Replicates(value, value + _average_precisions(true, np.maximum(false, 0.0)) - plain[0])
+    changed = _average_precisions(true, np.maximum(false, 0.0)) - plain[0]
+    return Replicates(value, np.clip(value + changed, 0.0, 1.0))
 
 
 def resample_pairs(thresholds: Floats, keys: Keys, scores: Floats, scale: float) -> Floats:
