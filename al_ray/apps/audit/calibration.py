@@ -42,6 +42,12 @@ def fit_scorer(audit: BandAudit, cosines: Floats) -> Scorer:
             "--update-scorer: matches do not become more frequent with the cosine among these labels, so no scorer "
             "fits; label more pairs, or train the model further"
         )
+    if scorer.outcome == "separable":
+        raise BadOption(
+            f"--update-scorer: among {len(labels):,} labels no pair labelled no is above a pair labelled yes, so they "
+            "do not say how steeply p rises; label more pairs, or draw an audit with a larger --budget into another "
+            "--out"
+        )
     return scorer
 
 
