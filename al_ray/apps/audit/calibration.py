@@ -32,9 +32,10 @@ def fit_scorer(audit: BandAudit, cosines: Floats) -> Scorer:
             "ranked ones; draw another one (jobs.audit sample --by-score) into another --out"
         )
     if len(set(labels.tolist())) < 2:
+        alike = f"all {len(labels):,} labels are {'yes' if labels.any() else 'no'}"
         raise BadOption(
-            f"--update-scorer: all {len(labels):,} labels are {'yes' if labels.any() else 'no'}, which does not "
-            "determine a scorer; label more pairs, or draw an audit with a larger --top or --budget into another --out"
+            f"--update-scorer: {alike if len(labels) else 'no label is yes or no'}, which does not determine a scorer; "
+            "label more pairs, or draw an audit with a larger --top or --budget into another --out"
         )
     scorer = refit_to_bands(audit.without_known, cosines)
     if scorer is None:
