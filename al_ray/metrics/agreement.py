@@ -12,7 +12,13 @@ import numpy.typing as npt
 from al_ray.metrics.average_precision import Estimate, Floats
 
 Counts = npt.NDArray[np.int64]
-DRAWS, TAIL, PRIOR = 10_000, 0.025, 0.5
+DRAWS, TAIL = 10_000, 0.025
+ADDED = 2.0
+"""Pairs that the prior adds, in equal parts to all cells of the table of the labels that occur.
+
+With two labels these are Jeffreys' half a pair for each cell. Half a pair for each cell of three labels would be four
+and a half pairs, on three of which the labellers differ: too many beside 20 to 100 pairs on which they agree.
+"""
 LEAST = 10
 """Pairs below which no interval of alpha is given."""
 
@@ -35,9 +41,9 @@ def cohen_kappa(table: Counts, rng: np.random.Generator) -> Agreement:
 
     table: (k, k) counts: how many pairs have label i by the first labeller and label j by the second one.
 
-    The interval is that of kappa under tables of probabilities drawn from their posterior, with half a pair added to
-    each cell of a label that occurs (Jeffreys' prior). The usual one, of a normal distribution, has no width where all
-    labels agree, however few they are.
+    The interval is that of kappa under tables of probabilities drawn from their posterior, with ADDED pairs beside
+    those that were labelled. The usual one, of a normal distribution, has no width where all labels agree, however few
+    they are.
     """
     total = int(table.sum())
     used = np.flatnonzero(table.sum(0) + table.sum(1))
@@ -45,7 +51,7 @@ def cohen_kappa(table: Counts, rng: np.random.Generator) -> Agreement:
     if len(used) < 2:
         return Agreement(total, share, None)
     cells = table[np.ix_(used, used)]
-    draws = rng.dirichlet(cells.ravel() + PRIOR, DRAWS).reshape(DRAWS, len(used), len(used))
+    draws = rng.dirichlet(cells.ravel() + ADDED / cells.size, DRAWS).reshape(DRAWS, len(used), len(used))
     low, high = np.quantile(_kappa(draws), [TAIL, 1 - TAIL])
     value = float(_kappa(cells[None] / total)[0])
     return Agreement(total, share, Estimate(value, min(float(low), value), max(float(high), value)))
@@ -104,8 +110,8 @@ def estimate_alpha(counts: Counts, rng: np.random.Generator) -> Estimate | None:
     fewer than LEAST pairs.
 
     The interval is that of `cohen_kappa`, for any number of people: alpha under shares of pairs drawn from their
-    posterior, with half a pair added for each two labels that occur, in both orders. A bootstrap has no width where all
-    agree, however few they are.
+    posterior, with ADDED pairs of two labels beside those that were labelled. A bootstrap has no width where all agree,
+    however few they are.
     """
     value = krippendorff_alpha(counts) if len(counts) >= LEAST else None
     if value is None:
@@ -113,7 +119,7 @@ def estimate_alpha(counts: Counts, rng: np.random.Generator) -> Estimate | None:
     labels = np.eye(counts.shape[1], dtype=np.int64)[np.flatnonzero(counts.sum(0))]
     prior = (labels[:, None] + labels).reshape(-1, counts.shape[1])
     seen, times = np.unique(counts, axis=0, return_counts=True)
-    shares = rng.dirichlet([*times, *[PRIOR] * len(prior)], DRAWS)
+    shares = rng.dirichlet([*times, *[ADDED / len(prior)] * len(prior)], DRAWS)
     draws = _alphas(np.concatenate([seen, prior]), len(counts) * shares)
     low, high = np.quantile(draws, [TAIL, 1 - TAIL])
     return Estimate(value, min(float(low), value), max(float(high), value))

@@ -26,7 +26,7 @@ from al_ray.metrics.average_precision import Counts, Estimate, average_precision
 
 REPLICATES = 200
 FEWEST_QUERIES = 10  # With a positive. Of fewer, the 95% intervals are too narrow: they hold in 0 to 90% of cases.
-GRID = 256  # Maximum number of thresholds of a replicate, evenly spaced in recall.
+GRID = 256  # Maximum number of thresholds of a replicate.
 BLOCK = 2**16  # Pairs weighted at a time; bounds memory.
 CACHED = 2**18  # Queries whose weights stay in memory: 50 MiB a process.
 HASHES = 2**14  # Hashes computed at a time: they stay in the processor's cache.
@@ -172,10 +172,16 @@ class Replicates:
 
 
 def replicate_thresholds(counts: Counts) -> Floats:
-    """Return (g,) thresholds for the replicates: all if there are at most GRID, else some evenly spaced in recall."""
+    """Return (g,) thresholds for the replicates: all if there are at most GRID.
+
+    Of more, half are evenly spaced in recall, and half in its logarithm, from the first positive on: if AP is low, most
+    of it comes from the first few positives, and thresholds that are evenly spaced in recall would have them as one.
+    """
     if len(counts.thresholds) <= GRID:
         return counts.thresholds
-    targets = np.arange(1, GRID + 1, dtype=np.float64) * (int(counts.positives[-1]) / GRID)
+    positives, half = int(counts.positives[-1]), GRID // 2
+    even = np.arange(1, half + 1, dtype=np.float64) * (positives / half)
+    targets = np.concatenate([even, np.geomspace(1, positives, half)])
     return counts.thresholds[np.unique(np.searchsorted(counts.positives, targets))]
 
 
@@ -190,12 +196,14 @@ def bootstrap_queries(split: Split, counts: Counts) -> QueryBootstrap:
 def make_replicates(counts: Counts, weights: Floats, true: Floats, false: Floats) -> Replicates:
     """Compute AP of (r, g) replicates of true and false positives at the thresholds of `replicate_thresholds(counts)`.
 
-    The error of the coarse grid is removed: the result is the AP of all thresholds plus the change on the grid.
+    The error of the coarse grid is removed: the result is the AP of all thresholds plus the change on the grid, within
+    0 to 1.
     """
     at = np.searchsorted(-counts.thresholds, -replicate_thresholds(counts))
     value = average_precision(counts, weights)
     plain = _average_precisions(counts.positives[at][None].astype(np.float64), (weights @ counts.negatives)[at][None])
-    return Replicates(value, value + _average_precisions(true, np.maximum(false, 0.0)) - plain[0])
+    changed = _average_precisions(true, np.maximum(false, 0.0)) - plain[0]
+    return Replicates(value, np.clip(value + changed, 0.0, 1.0))
 
 
 def resample_pairs(thresholds: Floats, keys: Keys, scores: Floats, scale: float) -> Floats:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from al_ray.metrics.agreement import cohen_kappa, fleiss_kappa, tabulate
+from al_ray.metrics import agreement
+from al_ray.metrics.agreement import cohen_kappa, estimate_alpha, fleiss_kappa, krippendorff_alpha, tabulate
 
 LABELS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=40)
 
@@ -44,6 +45,32 @@ def test_few_pairs_on_which_all_agree_prove_little_and_many_prove_much():
     assert few.value == many.value == few.high == 1
     assert few.low < 0.6
     assert many.low > 0.99
+
+
+def test_a_third_label_that_is_rare_does_not_lower_the_interval():
+    # With half a pair added to each of nine cells, 20 pairs on which all agree had an interval from 0.56.
+    found = kappa([[10, 0, 0], [0, 7, 0], [0, 0, 3]]).kappa
+    assert found is not None
+    assert found.low == pytest.approx(0.69, abs=0.02)
+
+
+def test_intervals_hold_the_truth_where_few_differ_and_unsure_is_rare(monkeypatch):
+    monkeypatch.setattr(agreement, "DRAWS", 1000)
+    shares = np.array([[0.6, 0.005, 0.005], [0.005, 0.35, 0.005], [0.005, 0.005, 0.02]])
+    labels, rng, held = np.eye(3, dtype=np.int64), np.random.default_rng(0), np.zeros(2)
+    # Of a million pairs kappa and alpha are those of the shares.
+    many = np.repeat((labels[:, None] + labels).reshape(-1, 3), np.round(1e6 * shares).astype(int).ravel(), axis=0)
+    truth = kappa(np.round(1e6 * shares).astype(int).tolist()).kappa, krippendorff_alpha(many)
+    assert truth[0] is not None
+    assert truth[1] == pytest.approx(truth[0].value, abs=1e-4)
+    for _ in range(200):
+        table = rng.multinomial(50, shares.ravel()).reshape(3, 3)
+        counts = np.repeat((labels[:, None] + labels).reshape(-1, 3), table.ravel(), axis=0)
+        for place, found in enumerate((cohen_kappa(table, rng).kappa, estimate_alpha(counts, rng))):
+            assert found is not None
+            held[place] += found.low <= truth[0].value <= found.high
+    # 95% are wanted; with half a pair added to each of nine cells 64% were held.
+    assert (held >= 0.88 * 200).all(), held
 
 
 def test_where_all_labels_are_alike_nothing_tells_agreement_from_chance():

@@ -183,6 +183,33 @@ def test_a_coarse_grid_moves_no_interval_by_much(monkeypatch):
     )
 
 
+def test_a_coarse_grid_sees_the_few_first_positives_from_which_a_low_ap_comes(monkeypatch):
+    # 1,000 questions of one match each. Two matches rank above all else, and the others at random among 40,000 pairs.
+    rng = np.random.default_rng(1)
+    scores, labels = rng.normal(0, 1, (1000, 40)), np.arange(40) == np.zeros((1000, 1))
+    scores[[3, 500], 0] = 6, 7
+    coarse = replicates(scores, labels)
+    monkeypatch.setattr(resampling, "GRID", 1000)
+    fine = replicates(scores, labels)
+    assert fine.interval is not None
+    assert coarse.interval is not None
+    # Evenly spaced in recall, the first four positives would be one, and the interval half as wide.
+    assert [coarse.interval.low, coarse.interval.high] == pytest.approx(
+        [fine.interval.low, fine.interval.high], abs=0.02 * (fine.interval.high - fine.interval.low)
+    )
+
+
+def test_no_replicate_of_ap_leaves_0_to_1():
+    # Nearly all of 600 matches rank above every other pair: the change on the grid can be more than AP lacks to 1.
+    rng = np.random.default_rng(2)
+    scores, labels = rng.normal(0, 1, (600, 20)), np.arange(20) == np.zeros((600, 1))
+    scores[:, 0] += 5.5
+    found = replicates(scores, labels)
+    assert found.value < 0.999
+    assert found.values.max() <= 1
+    assert found.values.min() >= 0
+
+
 def test_pairs_sampled_again_vary_as_poisson_numbers():
     # 400 pairs above a threshold, each standing for 5: a deviation of 5 * sqrt(400) = 100, and none in the mean.
     found = resample_pairs(np.array([1.0, 0.5]), np.arange(1000), np.repeat([0.7, 0.2], [400, 600]), 5.0)

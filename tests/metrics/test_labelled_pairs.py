@@ -93,6 +93,12 @@ def test_no_pair_is_no_measure():
         ScoredPairs(np.empty(0), np.empty(0, np.uint8), np.empty(0, np.int64))
 
 
+def test_a_score_that_is_no_number_is_no_measure():
+    # Sorted last, it would have left the match alone at the top: a MAP of 100%.
+    with pytest.raises(BadFile, match="1 of 2 scores are not numbers"):
+        ScoredPairs(np.array([np.nan, 0.2]), np.array([0, 1], np.uint8), np.array([7, 7]))
+
+
 def slow(rows: list[tuple[int, float, int]]) -> tuple[list[float], list[float]]:
     """AP and RR of each clean question, the least over every order of its equals."""
     precisions, reciprocals = [], []

@@ -32,15 +32,22 @@ def fit_scorer(audit: BandAudit, cosines: Floats) -> Scorer:
             "ranked ones; draw another one (jobs.audit sample --by-score) into another --out"
         )
     if len(set(labels.tolist())) < 2:
+        alike = f"all {len(labels):,} labels are {'yes' if labels.any() else 'no'}"
         raise BadOption(
-            f"--update-scorer: all {len(labels):,} labels are {'yes' if labels.any() else 'no'}, which does not "
-            "determine a scorer; label more pairs, or draw an audit with a larger --top or --budget into another --out"
+            f"--update-scorer: {alike if len(labels) else 'no label is yes or no'}, which does not determine a scorer; "
+            "label more pairs, or draw an audit with a larger --top or --budget into another --out"
         )
     scorer = refit_to_bands(audit.without_known, cosines)
     if scorer is None:
         raise BadOption(
             "--update-scorer: matches do not become more frequent with the cosine among these labels, so no scorer "
             "fits; label more pairs, or train the model further"
+        )
+    if scorer.outcome == "separable":
+        raise BadOption(
+            f"--update-scorer: among {len(labels):,} labels no pair labelled no is above a pair labelled yes, so they "
+            "do not say how steeply p rises; label more pairs, or draw an audit with a larger --budget into another "
+            "--out"
         )
     return scorer
 

@@ -15,6 +15,7 @@ from al_ray.apps.reporting.stored_figures import estimate_of, finite, finite_or_
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import AlRayError, BadFile, BadOption, WrongFolder
+from al_ray.core.labels import UNSURE, YES
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import SPLITS
 from al_ray.datasets.task_folder import read_about
@@ -169,6 +170,8 @@ def _round(folder: StoragePath, number: int, config: RunConfig, before: Sequence
     record = read_json(path, ["labels", "positives", "batch_positives", "seconds", "evaluations"])
     try:
         examples = read_examples(home)
+        by_model = number > 1 and STRATEGIES[config.strategy].uses_model
+        batch_p, batch_share = _batch_calibration(folder, number) if by_model else (None, None)
         return Round(
             number=number,
             labels=int(record["labels"]),
@@ -177,7 +180,8 @@ def _round(folder: StoragePath, number: int, config: RunConfig, before: Sequence
             batch_positives=int(record["batch_positives"]),
             seconds={str(stage): finite(seconds) for stage, seconds in record["seconds"].items()},
             splits={SPLITS[SPLITS.index(split)]: _evaluation(one) for split, one in record["evaluations"].items()},
-            batch_p=_batch_p(folder, number) if number > 1 and STRATEGIES[config.strategy].uses_model else None,
+            batch_p=batch_p,
+            batch_share=batch_share,
             boundary=finite_or_none(record.get("boundary")),
             index_recall=finite_or_none(record.get("index_recall")),
             agreement=finite_or_none(record.get(AGREEMENT)),
@@ -224,9 +228,17 @@ def _bin(row: Mapping[str, Any]) -> Bin:
     return Bin(low, high, weight, mean_p, share.value, share.low, share.high)
 
 
-def _batch_p(folder: StoragePath, number: int) -> float | None:
-    """Return the mean p of a round's labelled pairs under the previous round's model; None if they have no cosines."""
+def _batch_calibration(folder: StoragePath, number: int) -> tuple[float | None, float | None]:
+    """Return the mean p of a round's pairs under the previous round's model, and the share of them that match.
+
+    Of the pairs that are labelled yes or no and have a cosine; None if there is none.
+    """
+    home = folder / f"round-{number:03d}"
     model = read_json(folder / f"round-{number - 1:03d}" / "record.json", ["model"])["model"]
-    _, cosines = read_labelled(folder / f"round-{number:03d}")
-    known = cosines[~np.isnan(cosines)]
-    return float(Scorer(model["weight"], model["bias"]).probability(known).mean()) if len(known) else None
+    labels = read_parquet(home / "labels.parquet")["label"].fill_null(UNSURE).to_numpy()
+    _, cosines = read_labelled(home)
+    known = ~np.isnan(cosines) & (labels != UNSURE)
+    if not known.any():
+        return None, None
+    p = Scorer(model["weight"], model["bias"]).probability(cosines[known])
+    return float(p.mean()), float((labels[known] == YES).mean())

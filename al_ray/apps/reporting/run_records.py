@@ -69,7 +69,8 @@ class Round:
     """Figures of a complete round.
 
     labels, positives: of all rounds so far; batch, batch_positives: of this round. seconds: by stage. batch_p: mean p
-    of the batch under the model that chose it, None if no trained model did. agreement, prequential: see
+    of the pairs of the batch that are labelled yes or no, under the model that chose it; None if no trained model did.
+    batch_share: share of matches among the same pairs. agreement, prequential: see
     metrics/round_comparison.py. examples_of: the split of the examples, or LABELLED. dev: estimates from dev labels.
     """
 
@@ -81,6 +82,7 @@ class Round:
     seconds: Mapping[str, float]
     splits: Mapping[str, SplitEvaluation]
     batch_p: float | None = None
+    batch_share: float | None = None
     boundary: float | None = None
     index_recall: float | None = None
     agreement: float | None = None

@@ -200,10 +200,11 @@ def _masses(band: BandMatches, numbers: Ints, rng: np.random.Generator) -> Float
 def _of_masses(ranks: Floats, masses: Floats, most: float) -> Floats:
     """Return the average precision (d,) of (d, k) matches at (k,) ascending ranks; the limit if none matches.
 
-    most: the highest precision at a rank. That it is at most 1 lowers the average of estimates, so an upper limit is
-    computed without it.
+    Matches at equal ranks have equal scores, so that each counts in the precision of all of them. most: the highest
+    precision at a rank. That it is at most 1 lowers the average of estimates, so an upper limit is computed without it.
     """
-    above = np.cumsum(masses, axis=1) - np.maximum(masses - 1, 0) / 2
+    last = np.searchsorted(ranks, ranks, side="right") - 1
+    above = np.cumsum(masses, axis=1)[:, last] - np.maximum(masses - 1, 0) / 2
     total = masses.sum(axis=1)
     sums = (masses * np.minimum(above / ranks, most)).sum(axis=1)
     return np.divide(sums, total, out=np.full(len(total), float(most > 1)), where=total > 0)

@@ -43,7 +43,9 @@ def test_the_scorer_is_fitted_to_the_labels_of_yes_and_no_alone():
     [
         ([YES, YES, UNSURE], 0.1, "all 2 labels are yes"),
         ([NO, OPEN, NO], 0.1, "all 2 labels are no"),
+        ([UNSURE, OPEN, UNSURE], 0.1, "no label is yes or no"),
         ([NO, NO, YES], 0.1, "do not become more frequent"),
+        ([YES, NO, NO], 0.1, "among 3 labels no pair labelled no is above a pair labelled yes"),
         ([YES, NO, NO], float("nan"), "lacks the cosines"),
     ],
 )

@@ -57,6 +57,7 @@ def test_a_run_comes_with_the_figures_of_its_rounds(task, config, tmp_path):
     assert last.seconds == {"train": 180.0, "evaluate": 6.0}
     # Chosen at cosine 1/2 by a model with w = 10 and b = -5; nothing had been trained before the first.
     assert [one.batch_p for one in run.rounds] == [None, 0.5, 0.5]
+    assert [one.batch_share for one in run.rounds] == [None, 2 / 12, 2 / 18]
     assert [shown.kind for shown in last.examples] == ["high-negative"] * 2 + ["low-positive"] * 2 + [
         "near-boundary"
     ] * 2
@@ -209,6 +210,17 @@ def test_a_run_of_earlier_days_has_what_it_has(task, config, tmp_path):
     assert run.rounds[2].index_recall is None
     assert (run.rounds[2].agreement, run.rounds[2].prequential) == (None, None)
     assert run.rounds[2].examples == ()
+
+
+def test_an_unsure_pair_is_no_negative_of_its_batch(task, config, tmp_path):
+    path = made_run(tmp_path / "run", task, config)
+    # Two of 12 pairs match, 8 are unsure; p = sigmoid(10 * 0.7 - 5) and sigmoid(10 * 0.3 - 5) of those that match.
+    scored(path, 2, [0.7, 0.3, *[0.9] * 8], [1, 1, *[None] * 8])
+    (run,) = read_runs(path)
+    assert (run.rounds[1].batch_share, run.rounds[1].batch_p) == (2 / 4, pytest.approx(0.5))
+    scored(path, 2, [], [None] * 12)
+    (run,) = read_runs(path)
+    assert (run.trouble, run.rounds[1].batch_share, run.rounds[1].batch_p) == ("", None, None)
 
 
 def test_p_is_of_the_model_before_and_of_batches_that_a_model_chose(task, config, tmp_path):

@@ -372,7 +372,7 @@ def test_the_paper_is_named_only_beside_its_figures():
 
 def test_one_round_is_one_tick_and_not_a_range_around_it():
     """A run of two rounds has one batch that a model chose, the second."""
-    rounds = tuple(Round(number, 8 * number, 3, 8, 3, {}, {}, batch_p=0.4 if number > 1 else None) for number in (1, 2))
+    rounds = Round(1, 8, 3, 8, 3, {}, {}), Round(2, 16, 6, 8, 3, {}, {}, batch_p=0.4, batch_share=3 / 8)
     made = report([replace(RUNS[2], rounds=rounds)], 10)
     (picture,) = [one for one in made.pictures if one.name == "s1-batches"]
     ticks = re.findall(r"<g id=\"xtick_\d+\">.*?<!-- (\S+) -->", picture.files["svg"].decode(), flags=re.S)

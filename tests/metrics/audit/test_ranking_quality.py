@@ -122,3 +122,20 @@ def test_over_many_audits_the_estimate_leans_little_and_the_interval_holds_the_t
     assert abs(lean) < 0.03
     assert covered >= 0.9
     assert covered_over_all >= 0.9
+
+
+def test_the_interval_holds_the_truth_where_many_pairs_have_equal_scores(quick):
+    # 20 levels of the cosine, of 1,000 pairs each: the first two are ranked, and are two thresholds.
+    held = 0
+    for seed in range(40):
+        rng = generator(seed, "audit")
+        _, matches = split_of(seed, 0.9, 200, 1)
+        cosines = 1 - np.arange(TOTAL) // 1000 / 20
+        audit, of_drawn = draw(cosines, matches, 2000, 200, rng)
+        first, both = int(matches[:1000].sum()), int(matches[:2000].sum())
+        truth = (first * first / 1000 + (both - first) * both / 2000) / both
+        found = average_precision(audit, of_drawn, rng)
+        assert found is not None
+        held += found.low <= truth <= found.high
+    # With the matches of a level one above the other, as if none were equal, 21 intervals of 40 ended below the truth.
+    assert held >= 36

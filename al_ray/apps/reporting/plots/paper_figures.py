@@ -8,7 +8,7 @@ from al_ray.active_learning.method import Method
 from al_ray.apps.reporting.plots import learning_curves as curves
 from al_ray.apps.reporting.plots.learning_curves import Drawing, Picture, Plot, look
 from al_ray.apps.reporting.plots.style import PALETTE
-from al_ray.apps.reporting.run_records import Round, Setting, SplitEvaluation, stage_seconds, stages_of
+from al_ray.apps.reporting.run_records import Setting, SplitEvaluation, stage_seconds, stages_of
 from al_ray.apps.reporting.seed_statistics import spread
 
 LEAST = 1e-8  # Smaller values of p and precision are drawn at this value.
@@ -55,7 +55,8 @@ def batch_calibration(setting: Setting, name: str) -> Picture | None:
     drawing = Drawing("round", plot.ylabel)
     for method in setting.methods:
         runs, words = setting.of(method), setting.name(method)
-        share, p = curves.series(runs, plot, _batch_share), curves.series(runs, plot, lambda one: one.batch_p)
+        share = curves.series(runs, plot, lambda one: one.batch_share)
+        p = curves.series(runs, plot, lambda one: one.batch_p)
         if share:
             curves.draw(drawing.axes, share, method, words)
             means = [one.mean for one in p.values()]
@@ -136,11 +137,6 @@ def index_recall(setting: Setting, name: str) -> Picture | None:
 
 def _ap(split: str) -> curves.Value:
     return lambda one: one.splits[split].average_precision.value if split in one.splits else None
-
-
-def _batch_share(one: Round) -> float | None:
-    """Return the share of positives in a batch that a trained model chose, else None."""
-    return None if one.batch_p is None or not one.batch else one.batch_positives / one.batch
 
 
 def _precision_at(one: SplitEvaluation, recall: float) -> float:

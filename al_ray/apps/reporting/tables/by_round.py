@@ -31,13 +31,14 @@ def batches(setting: Setting, tag: str) -> Table | None:
         known = [one for run in setting.of(method) for one in run.rounds if one.batch_p is not None]
         for number in numbers:
             batch = [one for one in known if one.number == number]
-            shares = [one.batch_positives / one.batch for one in batch if one.batch]
+            shares = [one.batch_share for one in batch]
             cell = f"{percents(shares)} at {percents([one.batch_p for one in batch])}" if shares else NOTHING
             figures[method].append(cell)
     heads = [f"round {number}" for number in numbers]
     name = setting.name_of_p
     notes = (
-        f"a at b: a% of the pairs in the batch are positive; the model that chose them gave them a mean {name} of b%.",
+        f"a at b: a% of the pairs in the batch are positive; the model that chose them gave them a mean {name} of b%. "
+        "Pairs labelled unsure are left out of both.",
     )
     title = f"Calibration of batches: positives % at mean {name} %"
     return method_table(setting, f"{tag}-batches", title, heads, figures, notes)
