@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption, FolderInUse, WrongFolder
 from al_ray.core.scorer import Scorer
+from al_ray.core.task import Fields
+from al_ray.datasets.strings import as_strings
 from al_ray.datasets.task_folder import read_task, read_texts, write_task
 from al_ray.encoders.transformer import Encoder
 from al_ray.storage import download as near
@@ -138,6 +141,26 @@ def test_a_task_is_the_same_from_everywhere(root: StoragePath, make_task):
     (root / "task" / "dev" / "left.parquet").unlink()
     with pytest.raises(BadFile, match=r"dev/left.parquet.* is missing; move .*/task.* away"):
         read_task(root / "task")
+
+
+def test_a_task_replaces_the_remainder_of_a_dead_writer_and_nothing_else(bucket: Uri, make_task, make_ruled):
+    """It deletes what is no object of the task: a run given by mistake as --out would lose its labels."""
+    task, ruled = make_task(True), make_ruled(False)
+    left = replace(ruled.left, fields=Fields(("text",), as_strings(ruled.left.texts).lengths()[:, None]))
+    assert write_task(replace(ruled, left=left), bucket / "task", {})
+    (bucket / "task" / "task.json").unlink()
+    write_text(bucket / "task" / "same-values.parquet", "half")
+    assert {"left-fields.parquet", "right-groups.parquet"} <= {path.name for path in (bucket / "task").glob("*")}
+    assert write_task(task, bucket / "task", {})
+    assert read_task(bucket / "task").digest == task.digest
+    assert {path.name for path in (bucket / "task").glob("*")} == {"left.parquet", "task.json"}
+    for name in ("round-001/answers-00001.parquet", "runs/first/left.parquet", "notes.txt"):
+        folder = bucket / name.partition(".")[0].replace("/", "-")
+        write_text(folder / "left.parquet", "half")
+        write_text(folder / name, "what somebody paid for")
+        with pytest.raises(WrongFolder, match="exists and holds something else; choose another --out"):
+            write_task(task, folder, {})
+        assert (folder / name).read_text() == "what somebody paid for"
 
 
 def test_a_model_is_the_same_from_everywhere(root: StoragePath, letters: EncoderConfig):
