@@ -28,7 +28,7 @@ from al_ray.storage.download import fetched
 from al_ray.storage.fence import lock_content, lock_owner
 from al_ray.storage.files import in_one_step, read_json, read_parquet, write_json, write_parquet, write_text
 from al_ray.storage.lock import Lease, locked
-from al_ray.storage.uri import StoragePath, Uri, put_folder, stamp_of, storage_path
+from al_ray.storage.uri import StoragePath, Uri, local_path, put_folder, stamp_of, storage_path
 from al_ray.training.checkpoint import Checkpoint
 from al_ray.training.saved_model import read_model, write_model
 from tests.storage.s3 import Server, served
@@ -225,6 +225,17 @@ def test_a_uri_is_what_its_text_says_and_joins_before_its_query(names, query):
     assert (uri / "x.json").parent == uri.resolve() == uri
     assert str(uri / "x.json") == text.partition("?")[0] + "/x.json" + (f"?{query}" if query else "")
     assert [str(up) for up in uri.parents][-1] == "s3://bucket" + (f"?{query}" if query else "")
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/runs/first", "gs://bucket", "s3a://bucket/x"])
+def test_a_uri_that_pathlib_made_a_local_path_is_refused(uri: str):
+    """Path("s3://bucket/run") is s3:/bucket/run, a folder on the disk of this machine."""
+    with pytest.raises(BadOption, match=r"^\w+:/bucket.* is a URI; give it as a text such as s3://"):
+        storage_path(str(Path(uri)))
+    for path in (uri, Path(uri)):
+        with pytest.raises(BadOption, match=r"^--out .* is a URI; give a local path$"):
+            local_path(path, "--out")
+    assert local_path("c:/run", "--out") == Path("c:/run")
 
 
 def test_a_path_stays_a_path():
