@@ -364,6 +364,17 @@ def test_a_folder_is_downloaded_once_a_node_until_it_changes(bucket: Uri, server
         fetched(bucket / "none")
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
+def test_a_copy_that_lacks_a_file_or_its_end_is_downloaded_again(bucket: Uri, damage):
+    """As after a program that cleans the folder of temporary files, or after a power cut."""
+    write_text(bucket / "pool" / "left" / "ids", "ids")
+    write_text(bucket / "pool" / "rows", "rows")
+    copy = fetched(bucket / "pool")
+    damage(copy / "left" / "ids")
+    assert fetched(bucket / "pool") == copy
+    assert {path.name: path.read_text() for path in copy.rglob("*") if path.is_file()} == {"ids": "ids", "rows": "rows"}
+
+
 def test_what_another_process_moves_while_unused_copies_are_deleted_is_passed_over(tmp_path: Path, monkeypatch):
     (tmp_path / "being-downloaded").mkdir()
 
