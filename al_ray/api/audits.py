@@ -37,7 +37,7 @@ from al_ray.metrics.audit.score_bands import BandAudit
 from al_ray.metrics.thresholds import Rule
 from al_ray.oracles.people import write_sheets
 from al_ray.runs.place import refuse_inside, refuse_lost
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import StoragePath, local_path, storage_path
 
 AUDIT = AuditConfig()
 
@@ -93,7 +93,7 @@ def sample_audit(
         BadOption: if the round is not complete.
         WrongFolder: if the folder holds another audit.
     """
-    target = _folder_of(run, config) if out is None else Path(out)
+    target = _folder_of(run, config) if out is None else local_path(out, "--out")
     refuse_lost(target)
     refuse_inside(target, storage_path(run.config.task))
     task = run.folder.task
@@ -141,10 +141,11 @@ def estimate_audit(
         BadFile: if an answer cannot be read, or there is none.
         BadOption: if the labels do not determine a scorer, or the options are of another kind of audit.
     """
+    path, sheet = local_path(audit, "--audit"), None if labels is None else local_path(labels, "--labels")
     by_score = bool(at_cosine or at_p or threshold_for or update_scorer)
-    if AuditFolder(Path(audit)).of_matches:
-        return _estimate_matches(Path(audit), labels, by_score or run is not None)
-    labelled = _read(Path(audit), None if labels is None else Path(labels), by_score)
+    if AuditFolder(path).of_matches:
+        return _estimate_matches(path, sheet, by_score or run is not None)
+    labelled = _read(path, sheet, by_score)
     record, rng = labelled.record, generator(labelled.record.asked.seed, "audit-estimate")
     if not record.asked.by_score:
         strata = putative(record, labelled.pairs, labelled.labels)
@@ -158,9 +159,8 @@ def estimate_audit(
     lines, content = format_bands(bands, record, labelled.pairs.cosines, at, rng)
     if audited is None:
         return _estimate(record, lines, content)
-    more, calibrated = _calibrate(labelled, bands, audited, scorer, rules)
-    path = audited.folder.round(record.asked.round) / "model" / "scorer.json"
-    return _estimate(record, [*lines, *more], {**content, **calibrated}, path)
+    more, calibrated, written = _calibrate(labelled, bands, audited, scorer, rules)
+    return _estimate(record, [*lines, *more], {**content, **calibrated}, written)
 
 
 @dataclass(frozen=True)
@@ -187,14 +187,14 @@ def _estimate(
     return AuditEstimate({"asked": vars(record.asked), **content}, "\n".join(lines), scorer)
 
 
-def _estimate_matches(path: Path, labels: str | Path | None, of_model: bool) -> AuditEstimate:
+def _estimate_matches(path: Path, labels: Path | None, of_model: bool) -> AuditEstimate:
     """Estimate the precision of matches; of_model: whether options are given that only an audit of a model has."""
     if of_model:
         raise BadOption(
             "--at-cosine, --at-p, --threshold-for, --update-scorer and --run go with audits of a model, and "
             f"{path} is one of matches; leave them out"
         )
-    matches = read_labelled_matches(path, None if labels is None else Path(labels))
+    matches = read_labelled_matches(path, labels)
     return _estimate(matches.record, *format_match_precision(matches))
 
 
@@ -231,8 +231,11 @@ def _read(path: Path, sheet: Path | None, by_score: bool) -> _LabelledAudit:
 
 def _calibrate(
     audit: _LabelledAudit, bands: BandAudit, run: Run, scorer: Scorer | None, rules: Sequence[Rule]
-) -> tuple[list[str], dict[str, Any]]:
-    """Write a fitted scorer and chosen thresholds to scorer.json; return them as lines and as part of estimate.json."""
+) -> tuple[list[str], dict[str, Any], StoragePath]:
+    """Write a fitted scorer and chosen thresholds to scorer.json.
+
+    Returns them as lines and as part of estimate.json, and the path of scorer.json.
+    """
     record, seed, cosines = audit.record, audit.record.asked.seed, audit.pairs.cosines
     lines, evidence = list[str](), dict[str, dict[str, Any]]()
     if scorer is not None:
@@ -243,7 +246,9 @@ def _calibrate(
     rng = generator(seed, "audit-threshold")
     chosen = [choose_threshold(bands, record, rule, rng) for rule in rules]
     run.folder.keep_calibration(record.asked.round, evidence, chosen)
-    return [*lines, *map(format_threshold, chosen)], {**evidence, "chosen_thresholds": chosen}
+    content = {**evidence, "chosen_thresholds": chosen}
+    path = run.folder.round(record.asked.round) / "model" / "scorer.json"
+    return [*lines, *map(format_threshold, chosen)], content, path
 
 
 def _audited_run(run: Run | None, record: Record, path: Path) -> Run:

@@ -28,7 +28,8 @@ def evaluate(
     """Evaluate a round of a run over all pairs of a split: average precision and P@R20, each with a 95% interval.
 
     round: the last complete one by default; 0 is the untrained encoder. evaluation: mode and sizes of the samples; the
-    run's own by default. Nothing is written. Starts a local Ray, unless Ray is running or RAY_ADDRESS names a cluster.
+    run's own by default. Only a sample of pairs that was drawn for it is written, into the run folder (evaluation/), so
+    that the next call takes the same. Starts a local Ray, unless Ray is running or RAY_ADDRESS names a cluster.
 
     Examples:
         >>> evaluation = al_ray.evaluate(al_ray.load_run(folder / "run"), "test")

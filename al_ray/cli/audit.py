@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from al_ray.apps.audit.options import Estimate, Sample
+from al_ray.cli._audit.options import Estimate, Sample
 from al_ray.cli._shared.entry import parse_options
 
 

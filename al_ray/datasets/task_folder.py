@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -57,6 +58,11 @@ ROWS = pa.schema([("row", pa.int64())])
 PAIRS = pa.schema([("left", pa.int64()), ("right", pa.int64())])
 # Sources whose labels are partial in a task.json of before labels_are; those of published data sets are complete.
 PARTIAL = ("prepare pairs", "prepare logs")
+# Every object of a task, by its path in the folder.
+OBJECTS = re.compile(
+    r"task\.json|rule\.json|(left|right)(-fields|-groups)?\.parquet|\w+-values\.parquet"
+    rf"|({'|'.join(SPLITS)})/(left|right|positives|stated_negatives)\.parquet"
+)
 
 log = logging.getLogger(__name__)
 
@@ -109,8 +115,10 @@ def write_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -
 
 
 def _put_task(task: Task, folder: Uri, provenance: Mapping[str, Any]) -> bool:
-    # A folder without task.json is the remainder of a writer that died.
-    if folder.is_file() or (folder / "task.json").exists():
+    # A folder of a task's objects without task.json is the remainder of a writer that died. It is written again, which
+    # deletes what else it has: so a run, or a bucket, must not be taken for one.
+    names = (uri.path.removeprefix(f"{folder.path}/") for uri, *_ in folder.objects())
+    if folder.is_file() or (folder / "task.json").exists() or not all(map(OBJECTS.fullmatch, names)):
         return _refuse_other(task, folder)
     log.info("writing %s", folder)
     with WriteErrors(folder), tempfile.TemporaryDirectory(prefix="al_ray-") as local:

@@ -27,10 +27,12 @@ from al_ray.runs.ledger_files import (
     CLOSED,
     CORRECTIONS,
     LABELS,
+    batch_table,
     piece_name,
     pieces_of,
     read_table,
     refuse,
+    refuse_other_task,
 )
 from al_ray.storage.files import make_table, read_json, write_json, write_parquet
 from al_ray.storage.uri import Stamp, StoragePath, Uri, stamp_of
@@ -81,7 +83,7 @@ class Ledger:
         """Write the batch of a round; each round has one."""
         assert self.batch(number) is None
         columns = *batch.pairs.T, *self.task.ids_of(batch.pairs), batch.cosines, [batch.source] * len(batch.pairs)
-        path, table = self.round(number) / "batch.parquet", make_table(BATCH, columns)
+        path, table = self.round(number) / "batch.parquet", batch_table(columns, self.task)
         write_parquet(path, table, new=True)
         stamp = stamp_of(path)
         assert stamp is not None
@@ -257,6 +259,7 @@ class Ledger:
 
     def _batch(self, path: StoragePath, table: pa.Table) -> Batch:
         """Return the batch in a table, checked; its arrays are read-only, because callers share them."""
+        refuse_other_task(path, table, self.task)
         pairs, sources = self._pairs(path, table), table["source"].unique().to_pylist()
         if (table["left_id"].to_pylist(), table["right_id"].to_pylist()) != self.task.ids_of(pairs):
             refuse(path, "holds other ids than the task has")

@@ -1,16 +1,20 @@
 """The tables of a ledger: their schemas, their numbered names, and how they are read."""
 
-from typing import NoReturn
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import OPEN, TAKEN_BACK, WORDS
-from al_ray.storage.files import read_parquet
+from al_ray.core.task import Task
+from al_ray.storage.files import make_table, read_parquet
 from al_ray.storage.uri import StoragePath
 
 # Files of a round.
 CLOSED = "closed.json"
+# Key of the metadata of batch.parquet.
+TASK = "task_digest"
 BATCH = pa.schema(
     [
         *(("left", pa.int64()), ("right", pa.int64()), ("left_id", pa.string()), ("right_id", pa.string())),
@@ -29,6 +33,21 @@ ANSWERS = pa.schema(
 CORRECTIONS = pa.schema(
     [("left", pa.int64()), ("right", pa.int64()), ("was", pa.uint8()), ("label", pa.uint8()), ("after", pa.int32())]
 )
+
+
+def batch_table(columns: Iterable[Any], task: Task) -> pa.Table:
+    """Make the table of a batch; its metadata have the digest of the task of whose texts the pairs are."""
+    return make_table(BATCH, columns).replace_schema_metadata({TASK: task.digest})
+
+
+def refuse_other_task(path: StoragePath, table: pa.Table, task: Task) -> None:
+    """Raise BadFile for a batch of another task, whose texts may be others. Earlier versions wrote no digest."""
+    digest = (table.schema.metadata or {}).get(TASK.encode())
+    if digest not in (None, task.digest.encode()):
+        raise BadFile(
+            f"{path} has pairs of another task than {task.name!r} is now, whose texts may be others; restore that "
+            "task, or import the labels again into a new folder (jobs.labels import --run NEW)"
+        )
 
 
 def piece_name(kind: str, number: int) -> str:

@@ -1,5 +1,8 @@
 """Runs that an option of another command names: checked before any work."""
 
+import shlex
+from pathlib import Path
+
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.task import Task
@@ -10,12 +13,31 @@ from al_ray.storage.uri import StoragePath, storage_path
 
 
 def bound_task(path: StoragePath) -> Task:
-    """Return the task of a run; WrongFolder if its folder holds another one now, whose texts the labels are not of."""
+    """Return the task of a run; WrongFolder if its folder holds another one now, whose texts the labels are not of.
+
+    WrongFolder, too, if there is no task: it was moved, or its path is relative to another folder than the current one.
+    """
     home = storage_path(bound_config(path).task)
+    if _is_missing(home):
+        run = shlex.quote(str(path))
+        relative = isinstance(home, Path) and not home.is_absolute()
+        cure = " here; go to the folder in which the run was started, or" if relative else ";"
+        raise WrongFolder(
+            f"{path} is a run of the task {home}, which does not exist{cure} restore it, or resume the run with its "
+            f"new path: python -m jobs.run --config {run} --out {run} --task TASK"
+        )
     task, digest = read_task(home), read_json(path / "config.json", ["task_digest"])["task_digest"]
     if digest != task.digest and RunFolder(path, task).ledger.rounds:
         raise WrongFolder(f"{home} is not the task of {path} any more, but another one; restore it")
     return task
+
+
+def _is_missing(home: StoragePath) -> bool:
+    try:
+        return not home.exists()
+    except OSError:
+        # A folder above that may not be read: read_task says so.
+        return False
 
 
 def trained(path: StoragePath, task: Task, option: str) -> tuple[RunConfig, RunFolder]:

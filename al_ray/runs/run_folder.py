@@ -82,8 +82,9 @@ class RunFolder:
     def refuse_other(self, config: RunConfig) -> dict[str, Any] | None:
         """Return the options in config.json, None if there is none; WrongFolder if they, or the task, are others.
 
-        More rounds than before are allowed, and extend the run; other batch sizes hold from the next batch on. Until
-        the first pair is chosen, all may change: otherwise a wrong option could never be corrected.
+        More rounds than before are allowed, and extend the run; other batch sizes hold from the next batch on. The task
+        may have another path, as on another machine: its digest tells that it is the same. Until the first pair is
+        chosen, all may change: otherwise a wrong option could never be corrected.
         """
         path = self.path / "config.json"
         if not path.exists():
@@ -94,9 +95,10 @@ class RunFolder:
         last, options = config.once or STRATEGIES[config.strategy].takes_all_stated, self._options(config)
         new = ["dev_labels", *(() if last or stored["rounds"] > config.rounds else BATCH_SIZES)]
         new += ["oracle"] if people_label(stored["oracle"], config.oracle) else []
+        same = stored["task_digest"] == self.task.digest
+        new += ["task"] if same else []
         fixed = sorted(differences({**stored, **{name: options[name] for name in new}}, options))
         if fixed and self.ledger.rounds:
-            same = stored["task_digest"] == self.task.digest
             cure = ", or the options that it has (config.json)" if same else self._transfer(config)
             raise WrongFolder(f"{self.path} is a run with other options ({'; '.join(fixed)}); give another --out{cure}")
         return stored

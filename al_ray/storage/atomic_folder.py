@@ -16,12 +16,16 @@ def whole(folder: Path) -> Iterator[Path]:
     What a killed process left of its own attempt is removed.
     """
     aside = aside_of(folder)
+    old = aside.with_name(f"{aside.name}_old")
     remove_unfinished(folder.parent, name=folder.name)
     try:
         with WriteErrors(folder):
             aside.mkdir(parents=True)
             yield aside
-            shutil.rmtree(folder, ignore_errors=True)
+            # Renamed, not deleted: a process that is killed meanwhile would leave a part of the old folder.
+            if folder.exists():
+                folder.rename(old)
             aside.rename(folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)

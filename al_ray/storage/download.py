@@ -26,20 +26,24 @@ def fetched(folder: StoragePath) -> Path:
     """Return a local folder with the same content: the folder itself, or a copy shared by all processes of a node.
 
     The name of a copy is a hash of the URI and of names, sizes and times of all objects, so a changed folder is
-    downloaded again. Copies not used for UNUSED_SECONDS are deleted at the next download: call this before each use.
+    downloaded again. So is a copy of which a file is missing or cut off: programs that clean the folder of temporary
+    files delete single files, and a power cut may empty them. Copies not used for UNUSED_SECONDS are deleted at the
+    next download: call this before each use.
     """
     if isinstance(folder, Path):
         return folder
-    objects = [(str(uri), size, written) for uri, size, written in folder.objects()]
+    objects = list(folder.objects())
     if not objects:
         raise BadFile(f"{folder} does not exist; restore it")
-    cache = Path(tempfile.gettempdir()) / f"al_ray-{os.getuid()}"
-    copy = cache / hashlib.sha256(json.dumps([str(folder), objects]).encode()).hexdigest()[:32]
+    cache, named = Path(tempfile.gettempdir()) / f"al_ray-{os.getuid()}", [(str(uri), *rest) for uri, *rest in objects]
+    copy = cache / hashlib.sha256(json.dumps([str(folder), named]).encode()).hexdigest()[:32]
+    sizes = {copy / local_name(uri, folder): size for uri, size, _ in objects}
     with WriteErrors(cache):
         cache.mkdir(mode=0o700, exist_ok=True)
         refuse_foreign(cache)
         with FileLock(f"{copy}.lock"):
-            if not copy.is_dir():
+            if not all(path.is_file() and path.stat().st_size == size for path, size in sizes.items()):
+                shutil.rmtree(copy, ignore_errors=True)
                 _delete_unused(cache)
                 _download(folder, copy)
             os.utime(copy)

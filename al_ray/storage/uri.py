@@ -25,6 +25,9 @@ from al_ray.storage.fence import Fence
 SECRET = r"[\w-]*(?:key|secret|token|passw|signature)[\w-]*|sig"
 """Names of options in the query of a URI whose values are secrets: secret_key, X-Amz-Signature, without case."""
 
+COLLAPSED = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+"""How a URI begins, and what pathlib.Path makes of one; a drive has a single letter."""
+
 
 @dataclass(frozen=True)
 class Uri:
@@ -210,7 +213,7 @@ def storage_path(text: str) -> StoragePath:
     """Parse a path, or with :// a URI; BadOption for a URI without a bucket or with a secret in it."""
     scheme, mark, rest = text.partition("://")
     if not mark:
-        return Path(text)
+        return local_path(text)
     path, _, query = rest.partition("?")
     refuse_secrets(text)
     path = path.strip("/")
@@ -219,6 +222,17 @@ def storage_path(text: str) -> StoragePath:
             f"{text} is not a path on an object store; give one such as s3://bucket/folder, or a local path"
         )
     return Uri(scheme, path, query)
+
+
+def local_path(path: str | Path, option: str = "") -> Path:
+    """Return a local path; BadOption for a URI, of which pathlib.Path makes s3:/bucket, a folder on this disk.
+
+    option: before the path in the message, if it takes local paths alone.
+    """
+    if not COLLAPSED.match(str(path)):
+        return Path(path)
+    cure = "give a local path" if option else "give it as a text such as s3://bucket/folder, not as a pathlib.Path"
+    raise BadOption(f"{option} {path} is a URI; {cure}".lstrip())
 
 
 def refuse_secrets(

@@ -9,10 +9,12 @@ from typing import Annotated, ClassVar
 
 import pytest
 
+from al_ray.cli._audit import options as audit
 from al_ray.cli._shared import entry
 from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.encoder import EncoderOptions
 from al_ray.core.errors import BadOption
+from al_ray.storage.uri import storage_path
 from tests.cli.test_named_options import program, reached_from
 
 
@@ -227,3 +229,10 @@ def test_a_value_that_cannot_be_parsed_is_named_without_the_help_of_its_option(c
     assert "run --help" in line
     assert "helptext:" not in line
     assert len(line) < 250
+
+
+def test_the_run_of_an_audit_may_lie_on_an_object_store():
+    for kind in (audit.Sample, audit.Estimate):
+        assert entry.parse_options(kind, "audit", "", ["--run", "s3://bucket/run"]).run == storage_path(
+            "s3://bucket/run"
+        )

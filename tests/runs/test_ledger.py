@@ -15,7 +15,8 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import NO, OPEN, UNSURE, YES, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Labels
-from al_ray.core.task import Task
+from al_ray.core.task import Corpus, Task
+from al_ray.datasets.task_folder import sealed
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs import ledger_files
 from al_ray.runs.ledger import Ledger
@@ -65,6 +66,21 @@ def bought(book: Ledger, number: int, labels: Labels) -> Batch:
 def mixed(task: Task) -> Labels:
     """A label for each pair of batch_of."""
     return said(YES, NO, UNSURE, YES)[: len(batch_of(task).pairs)]
+
+
+def test_pairs_are_not_those_of_a_task_with_the_same_ids_and_other_texts(book: Ledger):
+    """As in a folder of imported labels, which has no config.json: they were given to the texts that people saw."""
+    task, batch = book.task, bought(book, 1, mixed(book.task))
+    left = Corpus(task.left.ids, ("of another kind", *task.left.texts[1:]))
+    other = sealed(task.name, task.symmetric, left, left if task.symmetric else task.right, task.splits)
+    for read in (lambda ledger: ledger.batch(1), lambda ledger: ledger.labelled(), lambda ledger: ledger.answers(1)):
+        with pytest.raises(BadFile, match=r"batch.parquet has pairs of another task than .* is now.*restore that task"):
+            list(read(Ledger(book.path, other)) or [])
+    path = book.round(1) / "batch.parquet"
+    pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
+    chosen = Ledger(book.path, other).batch(1)
+    assert chosen is not None, "earlier versions wrote no digest"
+    assert np.array_equal(chosen.pairs, batch.pairs)
 
 
 def test_what_was_chosen_and_said_comes_back(book: Ledger):

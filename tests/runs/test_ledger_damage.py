@@ -110,6 +110,11 @@ def test_a_damaged_file_is_refused_by_name(book: Ledger, name: str, damage: str)
 
 def test_another_tasks_batch_is_refused(tmp_path: Path, make_task: Callable[..., Task]):
     bought(Ledger(tmp_path, make_task(True)), 1)
+    with pytest.raises(BadFile, match=r"batch\.parquet has pairs of another task than .* is now"):
+        Ledger(tmp_path, make_task(False)).labels(1)
+    # Earlier versions wrote no digest of the task.
+    path = tmp_path / "round-001" / "batch.parquet"
+    pq.write_table(pq.read_table(path).replace_schema_metadata(None), path)
     with pytest.raises(BadFile, match=r"batch\.parquet holds other (ids|pairs) than the task has; restore"):
         Ledger(tmp_path, make_task(False)).labels(1)
 

@@ -326,6 +326,18 @@ def test_a_folder_is_bound_to_options_and_task(folder, make_task):
     assert bound_config(folder.path) == config
 
 
+def test_the_task_of_a_run_may_have_another_path_if_it_is_the_same_task(folder, make_task):
+    """By its digest: "tasks/small/", an absolute path, or a copy on another machine."""
+    folder.bind(RUN)
+    folder.ledger.add_batch(1, batch_of(folder.task, 1))
+    moved = replace(RUN, task="/mnt/tasks/small/")
+    folder.bind(moved)
+    assert bound_config(folder.path) == moved
+    with pytest.raises(WrongFolder, match=r"task: '/mnt/tasks/small/' there, .*; task_digest: "):
+        RunFolder(folder.path, make_task(True, clusters=5)).bind(RUN)
+    assert bound_config(folder.path) == moved
+
+
 def test_a_folder_in_which_nothing_was_chosen_is_bound_anew(folder):
     folder.bind(replace(RUN, encoder="nowhere"))
     folder.bind(RUN)

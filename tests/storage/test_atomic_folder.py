@@ -20,6 +20,23 @@ with whole(Path(sys.argv[1])) as aside:
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
+# Deletes one file of the old folder, and is killed.
+KILLED_DELETING = """
+import os, shutil, signal, sys
+from pathlib import Path
+from al_ray.storage.atomic_folder import whole
+
+def delete(folder, ignore_errors):
+    if Path(folder).is_dir():
+        (Path(folder) / "weights").unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+shutil.rmtree = delete
+with whole(Path(sys.argv[1])) as aside:
+    for name in ("index", "weights"):
+        (aside / name).write_text("new")
+"""
+
 
 def ended() -> int:
     """Return the number of a process that has ended."""
@@ -39,6 +56,19 @@ def test_what_a_killed_process_left_is_gone_when_the_folder_is_written_again(tmp
         (aside / "index").write_text("new")
     assert os.listdir(tmp_path) == ["model"]
     assert (target / "index").read_text() == "new"
+
+
+def test_a_process_killed_as_it_deletes_the_old_folder_leaves_the_new_one(tmp_path):
+    target = tmp_path / "model"
+    target.mkdir()
+    for name in ("index", "weights"):
+        (target / name).write_text("old")
+    killed = subprocess.run([sys.executable, "-c", KILLED_DELETING, str(target)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert {path.name: path.read_text() for path in target.iterdir()} == {"index": "new", "weights": "new"}
+    with whole(target) as aside:
+        (aside / "index").write_text("newer")
+    assert os.listdir(tmp_path) == ["model"]
 
 
 def test_an_error_leaves_the_folder_as_it_was(tmp_path):

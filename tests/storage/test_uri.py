@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption, FolderInUse, WrongFolder
 from al_ray.core.scorer import Scorer
+from al_ray.core.task import Fields
+from al_ray.datasets.strings import as_strings
 from al_ray.datasets.task_folder import read_task, read_texts, write_task
 from al_ray.encoders.transformer import Encoder
 from al_ray.storage import download as near
@@ -25,7 +28,7 @@ from al_ray.storage.download import fetched
 from al_ray.storage.fence import lock_content, lock_owner
 from al_ray.storage.files import in_one_step, read_json, read_parquet, write_json, write_parquet, write_text
 from al_ray.storage.lock import Lease, locked
-from al_ray.storage.uri import StoragePath, Uri, put_folder, stamp_of, storage_path
+from al_ray.storage.uri import StoragePath, Uri, local_path, put_folder, stamp_of, storage_path
 from al_ray.training.checkpoint import Checkpoint
 from al_ray.training.saved_model import read_model, write_model
 from tests.storage.s3 import Server, served
@@ -140,6 +143,26 @@ def test_a_task_is_the_same_from_everywhere(root: StoragePath, make_task):
         read_task(root / "task")
 
 
+def test_a_task_replaces_the_remainder_of_a_dead_writer_and_nothing_else(bucket: Uri, make_task, make_ruled):
+    """It deletes what is no object of the task: a run given by mistake as --out would lose its labels."""
+    task, ruled = make_task(True), make_ruled(False)
+    left = replace(ruled.left, fields=Fields(("text",), as_strings(ruled.left.texts).lengths()[:, None]))
+    assert write_task(replace(ruled, left=left), bucket / "task", {})
+    (bucket / "task" / "task.json").unlink()
+    write_text(bucket / "task" / "same-values.parquet", "half")
+    assert {"left-fields.parquet", "right-groups.parquet"} <= {path.name for path in (bucket / "task").glob("*")}
+    assert write_task(task, bucket / "task", {})
+    assert read_task(bucket / "task").digest == task.digest
+    assert {path.name for path in (bucket / "task").glob("*")} == {"left.parquet", "task.json"}
+    for name in ("round-001/answers-00001.parquet", "runs/first/left.parquet", "notes.txt"):
+        folder = bucket / name.partition(".")[0].replace("/", "-")
+        write_text(folder / "left.parquet", "half")
+        write_text(folder / name, "what somebody paid for")
+        with pytest.raises(WrongFolder, match="exists and holds something else; choose another --out"):
+            write_task(task, folder, {})
+        assert (folder / name).read_text() == "what somebody paid for"
+
+
 def test_a_model_is_the_same_from_everywhere(root: StoragePath, letters: EncoderConfig):
     encoder, folder = Encoder.base(letters), root / "model"
     assert read_model(folder) is None
@@ -202,6 +225,17 @@ def test_a_uri_is_what_its_text_says_and_joins_before_its_query(names, query):
     assert (uri / "x.json").parent == uri.resolve() == uri
     assert str(uri / "x.json") == text.partition("?")[0] + "/x.json" + (f"?{query}" if query else "")
     assert [str(up) for up in uri.parents][-1] == "s3://bucket" + (f"?{query}" if query else "")
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/runs/first", "gs://bucket", "s3a://bucket/x"])
+def test_a_uri_that_pathlib_made_a_local_path_is_refused(uri: str):
+    """Path("s3://bucket/run") is s3:/bucket/run, a folder on the disk of this machine."""
+    with pytest.raises(BadOption, match=r"^\w+:/bucket.* is a URI; give it as a text such as s3://"):
+        storage_path(str(Path(uri)))
+    for path in (uri, Path(uri)):
+        with pytest.raises(BadOption, match=r"^--out .* is a URI; give a local path$"):
+            local_path(path, "--out")
+    assert local_path("c:/run", "--out") == Path("c:/run")
 
 
 def test_a_path_stays_a_path():
@@ -328,6 +362,17 @@ def test_a_folder_is_downloaded_once_a_node_until_it_changes(bucket: Uri, server
     assert not copy.exists(), "what nobody asked for in a day is forgotten"
     with pytest.raises(BadFile, match="does not exist; restore it"):
         fetched(bucket / "none")
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
+def test_a_copy_that_lacks_a_file_or_its_end_is_downloaded_again(bucket: Uri, damage):
+    """As after a program that cleans the folder of temporary files, or after a power cut."""
+    write_text(bucket / "pool" / "left" / "ids", "ids")
+    write_text(bucket / "pool" / "rows", "rows")
+    copy = fetched(bucket / "pool")
+    damage(copy / "left" / "ids")
+    assert fetched(bucket / "pool") == copy
+    assert {path.name: path.read_text() for path in copy.rglob("*") if path.is_file()} == {"ids": "ids", "rows": "rows"}
 
 
 def test_what_another_process_moves_while_unused_copies_are_deleted_is_passed_over(tmp_path: Path, monkeypatch):

@@ -6,8 +6,9 @@ from al_ray.api.audits import estimate_audit, sample_audit
 from al_ray.api.runs import load_run
 from al_ray.apps.audit.match_printout import format_match_sample
 from al_ray.apps.audit.matches import sample_matches
-from al_ray.apps.audit.options import MATCH_BUDGET, AuditConfig, Estimate, Sample
+from al_ray.apps.audit.options import MATCH_BUDGET, AuditConfig
 from al_ray.apps.audit.printout import format_sample
+from al_ray.cli._audit.options import Estimate, Sample
 from al_ray.cli._shared.entry import as_called
 from al_ray.cli._shared.progress import Progress
 from al_ray.core.config.serialization import part

@@ -9,6 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, suppress
+from dataclasses import fields
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
@@ -28,7 +29,7 @@ from al_ray.cli._shared.terminal import (
 from al_ray.core.config.bounds import check_bounds
 from al_ray.core.errors import AlRayError, DryRun, LabelsAwaited
 from al_ray.runs.place import refuse_lost
-from al_ray.storage.uri import StoragePath, Uri, storage_path
+from al_ray.storage.uri import StoragePath, Uri, local_path, storage_path
 
 COMMANDS = Path(__file__).parents[1]
 """The folder of the commands: each is a module NAME.py with a function `main`."""
@@ -198,10 +199,20 @@ def parse_options(
             fail(_shortened(" ".join(line for line in message if line.strip(" ─-"))) or errors.getvalue())
         raise
     value = from_tyro(parsed)
+    refuse_uris(value)
     check_bounds(value)
     if getattr(value, "out", None) is not None:
         refuse_lost(value.out)
     return value
+
+
+def refuse_uris(options: Any) -> None:
+    """Raise BadOption for a URI as the value of an option that takes local paths alone."""
+    for one in fields(options):
+        value = getattr(options, one.name)
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path):
+                local_path(path, f"--{one.name.replace('_', '-')}")
 
 
 def _shortened(message: str) -> str:
