@@ -227,3 +227,20 @@ def test_a_value_that_cannot_be_parsed_is_named_without_the_help_of_its_option(c
     assert "run --help" in line
     assert "helptext:" not in line
     assert len(line) < 250
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--out", "out", "--roundz", "3"], "Unrecognized options: --roundz; Perhaps you meant: --rounds INT"),
+        (["--out", "out", "--aa", "3", "x", "--bb"], "Unrecognized options: --aa, --bb"),
+        (["--out", "out", "--rounds"], "Missing value for argument '--rounds'. Expected 1 values"),
+        ([], "Missing from al-ray labels status: --run PATH|URI"),
+    ],
+)
+def test_the_parts_of_an_error_are_apart_and_have_no_help_of_options(capsys, monkeypatch, words, said):
+    command = "run" if words else "labels status"
+    monkeypatch.setattr(sys, "argv", ["al-ray", *command.split(), *(["--task", "task", *words] if words else [])])
+    with pytest.raises(SystemExit):
+        entry.al_ray()
+    assert capsys.readouterr().err.strip() == f"error: {said}; see al-ray {command} --help"

@@ -18,6 +18,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.cli._shared.help import from_tyro, to_tyro
+from al_ray.cli._shared.parse_errors import one_line
 from al_ray.cli._shared.terminal import (
     LineFormatter,
     plain_output,
@@ -192,24 +193,13 @@ def parse_options(
             )  # fmt: skip
     except SystemExit as stop:
         if stop.code == 2:
-            # tyro prints its message in a box, or under a title if the encoding has no box characters.
-            lines = errors.getvalue().splitlines()
-            message = [line.strip("│") for line in lines if line.startswith("│")] or lines[1:]
-            fail(_shortened(" ".join(line for line in message if line.strip(" ─-"))) or errors.getvalue())
+            fail(one_line(errors.getvalue()) or errors.getvalue())
         raise
     value = from_tyro(parsed)
     check_bounds(value)
     if getattr(value, "out", None) is not None:
         refuse_lost(value.out)
     return value
-
-
-def _shortened(message: str) -> str:
-    """Return a message of tyro without the text of --help of the option, which it repeats."""
-    words = " ".join(message.split())
-    said, repeated, after = words.partition(" Argument helptext: ")
-    where = after.rpartition(" For full helptext, ")[2]
-    return f"{said.partition(' Got errors: ')[0].rstrip('.')} ({where})" if repeated and where else words
 
 
 def value_of(option: str, arguments: Sequence[str]) -> str | None:
