@@ -36,8 +36,8 @@ class RunConfig(EncoderConfig):
     """k: rounds of selection, labelling and training (the paper: 10 on QQP, 4 on WikiQA)."""
     # None is replaced by the default of the oracle: people cannot label thousands of pairs before the first training.
     first_batch: Annotated[int, Between(1, MOST_LABELS)] = cast(int, None)
-    """n_1: labels of the first round. Default: 50 if people label (--oracle file), else 2,048. It may change when a run
-    is resumed: it holds from the next batch on."""
+    """n_1: labels of the first round. Default: 50 if people label (--oracle file, page), else 2,048. It may change when
+    a run is resumed: it holds from the next batch on."""
     growth: Annotated[float, Between(1, 1_000)] = cast(float, None)
     """Growth of the batch: round i labels n_1 * growth^(i-1) pairs. Default: 1 if people label, else 1.5. It may change
     when a run is resumed."""

@@ -150,8 +150,7 @@ class Task:
         if self.labels_are == "partial":
             other = "let people or a program label (jobs.run --oracle file, or --oracle module:function)"
             if name != "train":
-                sample = "jobs.run --dev-labels, " * (name == "dev") + "jobs.audit sample --by-score"
-                other = f"label a sample ({sample}), or {UNMEASURED}"
+                other = _sample(name)
             raise MissingSplit(
                 f"the labels of task {self.name!r} are partial: a pair of {name} without a label is unknown and cannot "
                 f"count as a negative; {other}; if every match is labelled, prepare the task again with jobs.prepare "
@@ -167,7 +166,7 @@ class Task:
                 "; prepare the task with labels, or let people or a program label (jobs.run --oracle file, or --oracle "
                 "module:function)"
                 if name == "train"
-                else f" to measure by; name another split, or {UNMEASURED}"
+                else f" to measure by; name another split, or {_sample(name)}"
             )
             raise MissingSplit(f"the {name} split of task {self.name!r} has no positive pair{cure}")
         return split
@@ -200,3 +199,9 @@ class Task:
     def space(self, left: Rows, right: Rows) -> PairSpace:
         """Return the space of all pairs of sorted left rows (l,) with sorted right rows (r,) of this task."""
         return PairSpace(left, right, len(self.right), self.symmetric, self.rule)
+
+
+def _sample(name: str) -> str:
+    """Return what to do where the labels of dev or test measure nothing."""
+    in_the_run = "jobs.run --evaluation.splits --dev-labels N, " * (name == "dev")
+    return f"label a sample ({in_the_run}jobs.audit sample --by-score), or {UNMEASURED}"

@@ -110,7 +110,6 @@ def write_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -
         raise WrongFolder(f"{folder} cannot be written ({error.strerror or error}); choose another --out") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    log.info("wrote %s", folder)
     return True
 
 
@@ -124,7 +123,6 @@ def _put_task(task: Task, folder: Uri, provenance: Mapping[str, Any]) -> bool:
     with WriteErrors(folder), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
         _write_all(task, Path(local), provenance)
         put_folder(Path(local), folder, "task.json")
-    log.info("wrote %s", folder)
     return True
 
 

@@ -73,6 +73,8 @@ class Prompts:
     @property
     def description(self) -> str:
         """Return a phrase for people: `prompt 'query: ' before left texts, no prompt before right texts`."""
+        if not (self.left or self.right):
+            return "no prompt"
         left, right = (f"prompt {text!r}" if text else "no prompt" for text in (self.left, self.right))
         return f"{left} before all texts" if left == right else f"{left} before left texts, {right} before right texts"
 

@@ -49,7 +49,7 @@ OF_FOLDERS = [
     (
         {"copy/vocab.json": "{}", "copy/sentence_bert_config.json": None},
         COPY,
-        "copy has the encoder cnn, whose vocabulary is that of its task; give a model of another",
+        "copy has the encoder cnn, which knows the words of its task only; give a model with another encoder",
     ),
     ({"exported/export.json": "{"}, f"{EXPORT} --out exported", "exported/export.json cannot be read"),
     (

@@ -164,7 +164,7 @@ OF_FOLDERS = [
     (
         {"copy/vocab.json": "{}", "copy/sentence_bert_config.json": None},
         f"{COPY} --at-boundary",
-        "copy has the encoder cnn, whose vocabulary is that of its task",
+        "copy has the encoder cnn, which knows the words of its task only; give a model with another encoder",
     ),
     ({"t.parquet": TORN}, f"{MATCH} --left t.parquet", "t.parquet cannot be read as Parquet ("),
     ({"t.parquet": TORN}, f"{INTO} --left t.parquet", "t.parquet cannot be read as Parquet ("),

@@ -236,3 +236,20 @@ def test_the_run_of_an_audit_may_lie_on_an_object_store():
         assert entry.parse_options(kind, "audit", "", ["--run", "s3://bucket/run"]).run == storage_path(
             "s3://bucket/run"
         )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--out", "out", "--roundz", "3"], "Unrecognized options: --roundz; Perhaps you meant: --rounds INT"),
+        (["--out", "out", "--aa", "3", "x", "--bb"], "Unrecognized options: --aa, --bb"),
+        (["--out", "out", "--rounds"], "Missing value for argument '--rounds'. Expected 1 values"),
+        ([], "Missing from al-ray labels status: --run PATH|URI"),
+    ],
+)
+def test_the_parts_of_an_error_are_apart_and_have_no_help_of_options(capsys, monkeypatch, words, said):
+    command = "run" if words else "labels status"
+    monkeypatch.setattr(sys, "argv", ["al-ray", *command.split(), *(["--task", "task", *words] if words else [])])
+    with pytest.raises(SystemExit):
+        entry.al_ray()
+    assert capsys.readouterr().err.strip() == f"error: {said}; see al-ray {command} --help"

@@ -19,7 +19,11 @@ def test_a_split_without_pairs_may_be_left_out_of_what_is_measured(task):
     ("name", "cure"),
     [
         ("train", "or let people or a program label (jobs.run --oracle file, or --oracle module:function)"),
-        ("dev", "name another split, or run without a measurement (jobs.run --evaluation.splits without a name)"),
+        (
+            "dev",
+            "name another split, or label a sample (jobs.run --evaluation.splits --dev-labels N, jobs.audit sample "
+            "--by-score), or run without a measurement (jobs.run --evaluation.splits without a name)",
+        ),
     ],
 )
 def test_a_split_without_positives_names_the_job_whose_option_helps(task, name, cure):

@@ -255,7 +255,7 @@ def test_without_the_network_a_name_on_the_hub_is_used_only_if_all_that_decides_
         Encoder.base(named)
     (cache / ".no_exist" / "0123").mkdir(parents=True)
     (cache / ".no_exist" / "0123" / "modules.json").touch()
-    assert Encoder.base(named).description == "mean pooling, no prompt before all texts"
+    assert Encoder.base(named).description == "mean pooling, no prompt"
 
 
 def edited(folder: str, name: str, **changes: Any) -> None:

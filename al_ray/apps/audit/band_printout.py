@@ -50,7 +50,7 @@ def format_bands(
     }
     lines.append(f"average precision of these pairs: {percent(of_reach)}; over all pairs: {_range(over_all)}")
     if counts["unsure"] or counts["open"]:
-        lines.append(f"{counts['unsure']:,} pairs are unsure and {counts['open']:,} not answered; they are not counted")
+        lines.append(f"pairs not counted: {counts['unsure']:,} unsure, {counts['open']:,} not answered")
     if known["known_pairs"]:
         lines.append(
             f"{known['known_pairs']:,} pairs labelled by the run, {known['known_matches']:,} of them matches, count too"

@@ -39,7 +39,7 @@ def format_match_precision(audit: LabelledMatches) -> Result:
             f"unknown, as no answer is yes or no among the matches {silent[0].start + 1:,} to {silent[0].stop:,}"
         )
     if counts["unsure"] or counts["open"]:
-        lines.append(f"{counts['unsure']:,} pairs are unsure and {counts['open']:,} not answered; they are not counted")
+        lines.append(f"pairs not counted: {counts['unsure']:,} unsure, {counts['open']:,} not answered")
     if record.rule == "one-to-one":
         lines.append(
             "with another cutoff jobs.match --assign one-to-one may choose other pairs; the last column is of these"

@@ -58,7 +58,7 @@ def format_false_positives(
     assert positives is not None
     imputed = positives / (positives + sum(stratum.extent.weight * stratum.above for stratum in strata))
     rows: list[tuple[str, ...]] = [
-        ("stratum", "reach it", "each stands for", "no", "yes", "silent", "p, share of errors (95%)")
+        ("stratum", "reach it", "each stands for", "no", "yes", "unsure or open", "p, share of errors (95%)")
     ]
     of_strata: list[dict[str, Any]] = []
     for stratum in strata:

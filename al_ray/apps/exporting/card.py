@@ -12,6 +12,7 @@ from al_ray.apps.exporting.facts import Facts, RunFacts
 from al_ray.apps.exporting.int8 import describe_cost
 from al_ray.apps.exporting.options import FOLDER
 from al_ray.core.errors import BadFile
+from al_ray.core.text_table import format_probability
 from al_ray.encoders.prompts import Prompts
 
 UNKNOWN = "not known"
@@ -183,9 +184,9 @@ def _of_reliability(scorer: Mapping[str, Any]) -> Iterator[str]:
         yield f"Expected calibration error {float(found['calibration_error']):.3g}."
     rows = [
         [
-            f"{row['low']:.3g} to {row['high']:.3g}",
+            f"{format_probability(row['low'], 3)} to {format_probability(row['high'], 3)}",
             f"{row['weight']:,.0f}",
-            f"{row['mean_p']:.3g}",
+            format_probability(row["mean_p"], 3),
             _with_interval(row["share"]),
         ]
         for row in found.get("reliability") or []

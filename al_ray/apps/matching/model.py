@@ -132,7 +132,8 @@ def _copied_model(folder: StoragePath) -> MatchingModel:
 def _refuse_cnn(path: StoragePath, encoding: EncoderConfig) -> None:
     if is_cnn(encoding.encoder):
         raise BadOption(
-            f"{path} has the encoder {encoding.encoder}, whose vocabulary is that of its task; give a model of another"
+            f"{path} has the encoder {encoding.encoder}, which knows the words of its task only; give a model with "
+            "another encoder"
         )
 
 

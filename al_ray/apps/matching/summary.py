@@ -45,7 +45,7 @@ def compared(record: Mapping[str, Any]) -> str:
     # Those of earlier versions and of --into compared all.
     search = record.get("search", {"kind": "exact"})
     if search["kind"] == "exact":
-        return "all of them were compared"
+        return "all pairs were compared"
     nearest = "nearest" if search["neighbours"] == 1 else f"{search['neighbours']:,} nearest"
     compared_with = f"each text was compared with its {nearest} alone"
     if search["index"] == "Flat":

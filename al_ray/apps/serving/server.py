@@ -60,7 +60,7 @@ class Plan:
         yield f"cutoff: {cutoff.source}" + (f", score {cutoff.score:.4f}" if cutoff.score > -inf else "")
         where = f"from {options.known}" if self.is_new else f"in {options.store} after change {self.sequence:,}"
         characters = sum(len(known.text) for known in self.texts.values())
-        yield f"known texts: {len(self.texts):,} {where}, {characters / 1e6:,.1f} million characters"
+        yield f"known texts: {len(self.texts):,} {where}, {characters:,} characters"
         exact = len(self.texts) <= options.exact_texts
         yield "search: " + ("exact" if exact else f"by the Faiss index {options.index}; GET /model says its recall")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from al_ray.apps.reporting.plots.evaluation_plots import precision_recall_plot, reliability_plot
 from al_ray.core.errors import BadOption
-from al_ray.core.text_table import format_columns
+from al_ray.core.text_table import format_columns, format_probability
 from al_ray.metrics.calibration import Reliability
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.thresholds import CHOSEN_ON, ChosenThreshold, Rule, choose_thresholds, parse_rule
@@ -61,8 +61,9 @@ def print_reliability(reliability: Reliability, evaluation: Evaluation, out: Sto
     print(f"calibration error: expected {reliability.error:.3g}, L2 {reliability.l2_error:.3g}")
     rows: list[tuple[str, ...]] = [("p from", "to", "pairs", "mean p", "share", "95% from", "to")]
     for row in reliability.table():
-        shares = (f"{number:.2g}" for number in (row.mean_p, row.share, row.share_low, row.share_high))
-        rows.append((f"{row.low:.2g}", f"{row.high:.2g}", f"{row.weight:,.0f}", *shares))
+        numbers = (row.low, row.high, row.mean_p, row.share, row.share_low, row.share_high)
+        low, high, *shares = (format_probability(number, 2) for number in numbers)
+        rows.append((low, high, f"{row.weight:,.0f}", *shares))
     print(format_columns(rows))
     pictures = {
         "reliability": reliability_plot(reliability.table()),

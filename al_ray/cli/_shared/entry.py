@@ -19,6 +19,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.cli._shared.help import from_tyro, to_tyro
+from al_ray.cli._shared.parse_errors import one_line
 from al_ray.cli._shared.terminal import (
     LineFormatter,
     plain_output,
@@ -193,10 +194,7 @@ def parse_options(
             )  # fmt: skip
     except SystemExit as stop:
         if stop.code == 2:
-            # tyro prints its message in a box, or under a title if the encoding has no box characters.
-            lines = errors.getvalue().splitlines()
-            message = [line.strip("│") for line in lines if line.startswith("│")] or lines[1:]
-            fail(_shortened(" ".join(line for line in message if line.strip(" ─-"))) or errors.getvalue())
+            fail(one_line(errors.getvalue()) or errors.getvalue())
         raise
     value = from_tyro(parsed)
     refuse_uris(value)
@@ -213,14 +211,6 @@ def refuse_uris(options: Any) -> None:
         for path in value if isinstance(value, tuple) else (value,):
             if isinstance(path, Path):
                 local_path(path, f"--{one.name.replace('_', '-')}")
-
-
-def _shortened(message: str) -> str:
-    """Return a message of tyro without the text of --help of the option, which it repeats."""
-    words = " ".join(message.split())
-    said, repeated, after = words.partition(" Argument helptext: ")
-    where = after.rpartition(" For full helptext, ")[2]
-    return f"{said.partition(' Got errors: ')[0].rstrip('.')} ({where})" if repeated and where else words
 
 
 def value_of(option: str, arguments: Sequence[str]) -> str | None:

@@ -141,7 +141,7 @@ def test_precision_by_hand_with_what_is_unsure_and_open(matches: Path, tmp_path,
     assert (first["share"]["value"], second["share"]["value"]) == pytest.approx((1, 14 / 19))
     assert first["share"] == first["precision_from_this_score"]
     assert second["precision_from_this_score"] == found["precision"]
-    assert "1 pairs are unsure and 1 not answered; they are not counted" in said
+    assert "pairs not counted: 1 unsure, 1 not answered" in said
     assert f"with the 12 labelled yes, which count as right: {100 * (36 + 24 * 14 / 19) / 60:.1f}% (" in said
     estimate = al_ray.estimate_audit(out)
     assert estimate.figures["precision"] == found["precision"]

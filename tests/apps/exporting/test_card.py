@@ -94,7 +94,7 @@ def test_an_estimate_from_dev_labels_stands_where_dev_was_not_counted(make_task,
     assert f"- Among the 1,000 pairs of highest score, {expected}" in card.text.splitlines()
     assert "not measured on dev" not in card.text
     assert metadata.eval_results is None
-    assert "- Prompts: no prompt before all texts." in card.text.splitlines()
+    assert "- Prompts: no prompt." in card.text.splitlines()
 
 
 def test_a_copied_model_says_what_is_not_known(run, tmp_path):

@@ -4,8 +4,10 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from al_ray.apps.reporting.plots.evaluation_plots import precision_recall_plot, reliability_plot
+from al_ray.apps.reporting.plots.learning_curves import Plot
 from al_ray.metrics.average_precision import count_scores, curve
 from al_ray.metrics.calibration import reliability
 
@@ -35,6 +37,13 @@ def test_a_table_is_drawn_whatever_is_in_it(name):
     assert ("<!-- no positive -->" in text_of(files["svg"])) == any(row.share == 0 for row in table)
     # No axis goes below the least p that is told apart: a hundred decades would leave no room for the others.
     assert "10^{-20}" not in text_of(files["svg"])
+
+
+def test_a_point_near_the_others_is_not_cut_by_the_top_of_the_axis():
+    axes = Figure().add_subplot()
+    axes.plot([60, 120, 180], [0.6, 0.56, 0.59])
+    Plot("share", "Share", "share").scale(axes)
+    assert axes.get_ylim() == (0, pytest.approx(1.05 * 0.6))
 
 
 def test_each_curve_is_drawn_under_its_name():

@@ -51,7 +51,7 @@ def test_a_plan_says_what_would_be_loaded_and_writes_nothing(options):
     lines = list(plan(options).lines(options))
     assert lines[1:] == [
         "cutoff: none",
-        f"known texts: 2 from {options.known}, 0.0 million characters",
+        f"known texts: 2 from {options.known}, 16 characters",
         "search: exact",
     ]
     assert not options.store.exists()

@@ -18,7 +18,7 @@ from al_ray.apps.matching.model import MatchingModel
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.core.candidates import Candidates, Order
-from al_ray.core.pairs import Pairs, Rows, distinct
+from al_ray.core.pairs import Pairs, Rows, distinct, is_in
 from al_ray.core.same_texts import rows_in
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
@@ -47,12 +47,12 @@ def write_suggestions(out: StoragePath, pool: ShardedPool, split: Split, request
     """Write suggested.csv and suggested.parquet, and return what match.json says of them.
 
     The rule: candidates are the 10 N pairs whose scores are closest to the cutoff (or, where a command has none, to the
-    model's boundary; where that is infinite, those with the highest scores). Pairs with a label yes, no or unsure are
-    not among them. First come candidates both of whose texts are unlike training, then those with one such text, then
-    the others; within each group the closest come first, and equal ones by pair key. A pair is left out if one of its
-    texts is in PAIRS_OF_TEXT suggested pairs already. If that leaves fewer than N, the same is done with 100 N
-    candidates. A text is unlike training if it is farther from each sampled training text than UNLIKE of those are from
-    the nearest other that is no match.
+    model's boundary; where that is infinite, those with the highest scores). Pairs with a label yes, no or unsure, and
+    those with a text of dev or test, are not among them. First come candidates both of whose texts are unlike training,
+    then those with one such text, then the others; within each group the closest come first, and equal ones by pair
+    key. A pair is left out if one of its texts is in PAIRS_OF_TEXT suggested pairs already. If that leaves fewer than
+    N, the same is done with 100 N candidates. A text is unlike training if it is farther from each sampled training
+    text than UNLIKE of those are from the nearest other that is no match.
 
     Suggested pairs that are there may have answers, and are not replaced.
     """
@@ -65,12 +65,13 @@ def write_suggestions(out: StoragePath, pool: ShardedPool, split: Split, request
     search = PoolSearch(pool, split, config=replace(pool.search, kind="exact", ordered_pairs=False))
     found, distances, chosen = Candidates(known[:0], np.empty(0)), np.empty((0, 2)), known[:0]
     for factor in CANDIDATES:
-        found = search.least(model, Order(centre), factor * request.count, known)
+        every = search.least(model, Order(centre), factor * request.count, known)
+        found = _for_training(every, split, pool.task, request.model.task)
         pairs = split.space.pairs(found.keys)
         distances = _distances(pool, split, pairs, request)
         unlike = (distances > request.drift.unlike).sum(axis=1)
         chosen = select_pairs(pairs, unlike, split.space.symmetric, request.count)
-        if len(chosen) == request.count or len(found) < factor * request.count:
+        if len(chosen) == request.count or len(every) < factor * request.count:
             break
     pairs = split.space.pairs(found.keys[chosen])
     write_suggested(out, pool.task, pairs, found.cosines[chosen], distances[chosen])
@@ -130,6 +131,21 @@ def _of_rows(pool: ShardedPool, split: Split, side: Side, rows: Rows, request: S
     return distances[back]
 
 
+def _for_training(found: Candidates, split: Split, task: Task, of_run: Task) -> Candidates:
+    """Return the candidates without pairs that have a text of dev or test of the run's task.
+
+    No run can be trained on these pairs, nor one on a task that grows by new texts.
+    """
+    if task.symmetric != of_run.symmetric:
+        return found
+    space = of_run.split("train").space
+    rows, _ = rows_in(of_run, task, split.space.pairs(found.keys))
+    fit = np.ones(len(found), dtype=np.bool_)
+    for side, train in enumerate((space.left, space.right)):
+        fit &= (rows[:, side] < 0) | is_in(rows[:, side], train)
+    return Candidates(found.keys[fit], found.cosines[fit])
+
+
 def _are_of_run(task: Task, model: MatchingModel, pairs: Pairs) -> bool:
     """Return whether all pairs belong to the train split of the model's task, so that its run takes their labels."""
     if task.symmetric != model.task.symmetric:
@@ -164,7 +180,7 @@ def suggestion_lines(record: Mapping[str, Any], out: StoragePath) -> Iterator[st
     if suggested["pairs"] < suggested["asked"]:
         yield (
             f"--suggest {suggested['asked']:,} asks for more than there are: pairs without a label, "
-            f"{PAIRS_OF_TEXT} of a text at most"
+            f"{PAIRS_OF_TEXT} of a text at most, and none with a text of dev or test"
         )
     yield f"label them on a page: python -m jobs.annotate --matches {shlex.quote(str(out))}"
     yield f"or fill the column label of {sheet} with yes, no or unsure"

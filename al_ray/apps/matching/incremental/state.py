@@ -37,7 +37,8 @@ PARTS = {
     "model": {"run": str, "round": int | None, "digest": str},
     "rules": {"assign": str, "clusters": str, "cutoff": dict},
 }
-CUTOFF = {"score": float | None, "source": str, "precision": float | None, "recall": float | None}
+CUTOFF = {"score": float | None, "source": str, "precision": dict | float | None, "recall": float | None}
+INTERVAL = {"value": float, "low": float, "high": float}
 CURE = "restore it, or match all texts again with another --out"
 
 
@@ -105,7 +106,10 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     about = read_json(folder / STATE, FIELDS, CURE)
     for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):
         check_fields(f"the field about of {folder / STATE}", part, names, CURE)
-    check_fields(f"the cutoff in {folder / STATE}", about["about"]["rules"]["cutoff"], CUTOFF, CURE)
+    cutoff = about["about"]["rules"]["cutoff"]
+    check_fields(f"the cutoff in {folder / STATE}", cutoff, CUTOFF, CURE)
+    if isinstance(cutoff["precision"], dict):
+        check_fields(f"the precision of the cutoff in {folder / STATE}", cutoff["precision"], INTERVAL, CURE)
     inner = folder / _name(about["number"])
     found = read_parquet(inner / "candidates.parquet", CANDIDATES)
     labels = read_parquet(inner / "labels.parquet", LABELS)

@@ -54,7 +54,8 @@ class Plot:
 
     def scale(self, axes: Axes) -> None:
         """Set limits and formats of both axes."""
-        axes.set_ylim(bottom=0)
+        # Without a top, the margin would be a share of the range of the values, and cut the highest marker.
+        axes.set_ylim(0, 1.05 * axes.dataLim.y1 if axes.has_data() and axes.dataLim.y1 > 0 else None)
         if self.percent:
             axes.yaxis.set_major_formatter(PercentFormatter(1))
         if self.by_round:

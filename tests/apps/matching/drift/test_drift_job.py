@@ -173,7 +173,22 @@ def test_more_pairs_than_there_are_are_no_error(ran, monkeypatch, capsys, tmp_pa
     pairs = len(suggested(tmp_path / "out"))
     assert 0 < pairs <= 3 * 4
     assert f"pairs to label next: {pairs}, closest to the boundary" in shown
-    assert "--suggest 50 asks for more than there are: pairs without a label, 3 of a text at most" in shown
+    assert "--suggest 50 asks for more than there are: pairs without a label, 3 of a text at most, and none" in shown
+
+
+def test_no_pair_with_a_text_of_dev_or_test_is_suggested(ran, monkeypatch, capsys, tmp_path):
+    run, task = ran
+    train = task.split("train").space
+    every = np.unique(np.concatenate([split.space.left for split in task.splits.values()]))
+    whole = task.space(every, every if task.symmetric else train.right)
+    own = replace(task, splits={"train": replace(task.split("train"), space=whole)})
+    line = f"--model {run} {tables(own, tmp_path)} --at-score 0.9 --assign all --suggest 40 --out {tmp_path / 'out'}"
+    shown = do(monkeypatch, capsys, match, line)
+    rows = suggested(tmp_path / "out")
+    names = {row["left_id"] for row in rows} | {row["right_id"] for row in rows if task.symmetric}
+    assert set() < names <= {task.left.ids[row] for row in train.left}
+    # So the run takes their labels.
+    assert f"then: python -m jobs.labels import --run {run} --labels {tmp_path / 'out'}" in shown
 
 
 def test_without_drift_nothing_is_said_of_it_and_bad_numbers_are_refused(ran, monkeypatch, capsys, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from al_ray.apps.matching import pipeline
 from al_ray.core.task import Task
 from al_ray.search.known_vectors import KnownVectors
+from al_ray.storage.files import read_json, write_json
 from tests.apps.audit.test_audit_job import run_folder
 from tests.apps.matching.test_match_job import do, refused, scores_by_loops, written
 
@@ -109,7 +110,12 @@ def test_known_texts_are_not_encoded_again_and_clusters_keep_their_ids(ran, monk
     rows = list(side(task, "left").items())
     cutoff = sorted(scores_by_loops(run, task).values())[-30]
     known = table(tmp_path / "known.csv", dict(rows[:-1]))
-    do(monkeypatch, f"--model {run} --left {known} {COLUMNS} --at-score {cutoff} --out {tmp_path / 'out'}")
+    # A threshold as evaluate and audit store it: its precision has an interval.
+    precision = {"value": 0.9, "low": 0.8, "high": 0.95}
+    threshold = {"rule": "precision=0.9", "cosine": cutoff, "precision": precision, "recall": None, "split": "dev"}
+    scorer = run / "round-001/model/scorer.json"
+    write_json(scorer, {**read_json(scorer, []), "thresholds": [threshold]})
+    do(monkeypatch, f"--model {run} --left {known} {COLUMNS} --precision 0.9 --out {tmp_path / 'out'}")
     before = {row["id"]: row["cluster"] for row in pq.read_table(tmp_path / "out/clusters.parquet").to_pylist()}
     files = set((tmp_path / "out/vectors").glob("*/*.keys.npy"))
     do(monkeypatch, f"--into {tmp_path / 'out'} --left {table(tmp_path / 'new.csv', dict(rows[-1:]))}")
