@@ -15,6 +15,7 @@ from al_ray.datasets.tables.columns import TableRows
 from al_ray.datasets.tables.label_tables import LabelTable, read_task_labels
 from al_ray.datasets.tables.reader import TableFormat
 from al_ray.datasets.tsv import BadRowLog
+from al_ray.runs.config_file import read_config_file
 from al_ray.runs.other_runs import bound_task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json
@@ -63,11 +64,11 @@ def _stated(task: Task) -> Labelled:
 
 
 def _of_run(path: StoragePath, task: Task) -> Labelled:
-    about = read_json(path / "config.json", ["task_digest"])
-    if about["task_digest"] != task.digest:
-        raise BadOption(f"--labels {path} belongs to another task than --task; give a run of the same task")
-    if "strategy" not in about:
+    about = read_json(path / "config.json")
+    if not isinstance(about, dict) or "strategy" not in about:
         raise BadOption(f"--labels {path} is not a run; give the folder of one (jobs.run), a table, or {STATED}")
+    if read_config_file(path)["task_digest"] != task.digest:
+        raise BadOption(f"--labels {path} belongs to another task than --task; give a run of the same task")
     bought, space = RunFolder(path, task).state().labelled, task.split("train").space
     if not len(bought):
         raise BadFile(

@@ -39,6 +39,7 @@ from al_ray.core.task import Task
 from al_ray.metrics.error_examples import Examples
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.round_comparison import drop_warnings
+from al_ray.runs.config_file import read_config_file
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
@@ -291,9 +292,7 @@ def bound_config(path: StoragePath) -> RunConfig:
         begin = f"it has labels: start a run on them (python -m jobs.run --task TASK --out {path}), or restore it"
         give = "give the folder of a run (made by: python -m jobs.run)"
         raise WrongFolder(f"{path} holds no config.json; {begin if (path / 'round-001').is_dir() else give}")
-    content = read_json(path / "config.json", ["task_digest"])
-    if "labels_digest" in content:
-        raise WrongFolder(f"{path} holds a cross-encoder (jobs.train); give the folder of a run")
+    content = read_config_file(path)
     try:
         return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
     except BadOption as error:

@@ -440,3 +440,15 @@ def test_labels_are_not_touched_while_a_run_writes(begun, monkeypatch, capsys):
     with opened(begun / "run", read_task(begun / "task")):
         said = refused(monkeypatch, capsys, "import", "--run", begun / "run", "--labels", "x.csv")
     assert "being written by another process" in said
+
+
+def test_a_round_that_is_closed_says_that_open_dev_pairs_are_asked_for_first(begun, monkeypatch, capsys):
+    run = begun / "run"
+    (run / "state.json").write_text(json.dumps({"round": 1}))
+    with opened(run, read_task(begun / "task")) as folder:
+        folder.bind(RunConfig(task=str(begun / "task"), dev_labels=12))
+        draw(folder.dev_labels, 1)
+        answer(folder.dev_labels, 1, labels_of("yyn"))
+    printed = labels(monkeypatch, capsys, "close", "--run", run).splitlines()
+    assert printed[0] == "round 2 is closed with 1 labels; 2 pairs leave it"
+    assert printed[2] == "it asks for the labels of 9 dev pairs first; with --dev-labels 0 it goes on without them"

@@ -499,3 +499,18 @@ def test_what_killed_processes_were_writing_is_gone_when_a_folder_is_opened_and_
         living.kill()
     assert [path for path in gone if path.exists()] == []
     assert [path for path in stay if not path.exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ({"labels_digest": "", "task_digest": ""}, r"a cross-encoder \(jobs.train\)"),
+        ({"gold_digest": ""}, r"an augmentation \(jobs.augment\)"),
+        ({"smoothing": 0.3, "task_digest": ""}, "a model of jobs.paraphrase"),
+        ({"model_type": "bert"}, "a model, and not the run that trained it"),
+    ],
+)
+def test_a_folder_of_another_kind_is_named(tmp_path, content, kind):
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(WrongFolder, match=f"holds {kind}; give the folder of a run"):
+        bound_config(tmp_path)

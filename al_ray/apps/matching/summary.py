@@ -21,7 +21,10 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
     else:
         yield f"{sides}, {record['pairs']:,} pairs; {compared(record)}"
     if record["model"]["round"] is None:
-        yield f"labels and drift are left out, as {record['model']['run']} is a copy of a model, without its run"
+        yield (
+            "labels, drift and the conditions of the task (--same, --different) are left out, as "
+            f"{record['model']['run']} is a copy of a model, without its run"
+        )
     cutoff = record["cutoff"]
     yield f"cutoff: {cutoff['source']}" + ("" if cutoff["score"] is None else f", score {cutoff['score']:.4f}")
     by_label = f", {record['by_label']:,} of them by their labels" if record["by_label"] else ""

@@ -182,3 +182,13 @@ def close(options: Close) -> None:
         labels = ledger.labels(number)
         print(f"round {number} is closed with {int((labels != OPEN).sum()):,} labels; {left:,} pairs leave it")
         print(f"to train on them: {run_line(options.run, number, None)}")
+        if config.dev_labels and (waiting := _open_dev_pairs(folder)):
+            print(f"it asks for the labels of {waiting:,} dev pairs first; with --dev-labels 0 it goes on without them")
+
+
+def _open_dev_pairs(folder: RunFolder) -> int:
+    """Count the drawn pairs of dev that wait for a label."""
+    ledger = folder.dev_labels.ledger
+    return (
+        int((ledger.labels(ledger.rounds) == OPEN).sum()) if ledger.rounds and not ledger.sealed(ledger.rounds) else 0
+    )

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from al_ray.apps.matching.drift.folder import SHEET, STEM, TABLE, may_hold_answe
 from al_ray.apps.matching.drift.measure import Drift
 from al_ray.apps.matching.drift.samples import stored_vectors
 from al_ray.apps.matching.drift.text_values import distance_to
+from al_ray.apps.matching.folder import RECORD
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
@@ -23,6 +25,7 @@ from al_ray.core.same_texts import rows_in
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
 from al_ray.encoders.prompts import Side
+from al_ray.oracles.people import INTERFACE
 from al_ray.storage.uri import StoragePath
 
 PAIRS_OF_TEXT = 3
@@ -182,6 +185,9 @@ def suggestion_lines(record: Mapping[str, Any], out: StoragePath) -> Iterator[st
             f"--suggest {suggested['asked']:,} asks for more than there are: pairs without a label, "
             f"{PAIRS_OF_TEXT} of a text at most, and none with a text of dev or test"
         )
+    if not isinstance(out, Path):
+        yield f"people label on a local disk: copy {RECORD}, {STEM}.* and {INTERFACE} of {out} into a folder DIR there"
+        out, sheet = Path("DIR"), Path("DIR") / SHEET
     yield f"label them on a page: python -m jobs.annotate --matches {shlex.quote(str(out))}"
     yield f"or fill the column label of {sheet} with yes, no or unsure"
     yield f"then: {use_of_suggestions(record, out)}"

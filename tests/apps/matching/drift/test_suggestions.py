@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.apps.matching.drift.measure import judged_directions
-from al_ray.apps.matching.drift.suggestions import PAIRS_OF_TEXT, select_pairs
+from al_ray.apps.matching.drift.suggestions import PAIRS_OF_TEXT, select_pairs, suggestion_lines
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
 from al_ray.core.pairs import as_pairs
+from al_ray.storage.uri import storage_path
 
 PAIRS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 2)), max_size=40)
 
@@ -67,3 +68,17 @@ def test_best_partners_are_judged_only_where_matches_are_in_the_samples_alike():
 def test_what_cannot_be_suggested_is_refused_with_a_cure(given, message):
     with pytest.raises(BadOption, match=message):
         MatchOptions(left=Path("texts.csv"), **given)
+
+
+def test_suggestions_on_an_object_store_are_labelled_in_a_local_copy():
+    suggested = {"kept": False, "asked": 2, "pairs": 2, "unlike_training": 0, "closest_to": "the cutoff"}
+    record = {"model": {"run": "runs/r"}, "suggested": {**suggested, "in_task_of_run": True}}
+    _, copy, page, sheet, use = suggestion_lines(record, storage_path("s3://bucket/matches"))
+    assert copy == (
+        "people label on a local disk: copy match.json, suggested.* and label-studio.xml of s3://bucket/matches into a "
+        "folder DIR there"
+    )
+    assert page == "label them on a page: python -m jobs.annotate --matches DIR"
+    assert sheet == "or fill the column label of DIR/suggested.csv with yes, no or unsure"
+    assert use == "then: python -m jobs.labels import --run runs/r --labels DIR"
+    assert not [line for line in suggestion_lines(record, Path("matches")) if "copy" in line]
