@@ -3,11 +3,8 @@
 import logging
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
-from queue import SimpleQueue
-from types import FrameType
 from typing import Any
 
 from ray import serve
@@ -15,6 +12,7 @@ from ray.exceptions import RayActorError
 from ray.serve.config import ProxyLocation
 
 from al_ray.apps.http.address import LOOPBACK, refuse_used
+from al_ray.apps.http.signals import received
 from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.serving.app import NAME, PATIENCE, make_application
@@ -116,9 +114,9 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
             application = make_application(options, token_digest(token))
             serve.run(application, name=NAME, route_prefix="/", logging_config=LOGS)
             # Now: Ray has handlers of its own while it starts.
-            with _signals() as received:
+            with received(*SIGNALS) as next_signal:
                 yield f"ready: http://{host}:{port} (documentation of the interface: /docs)"
-                while received.get() == signal.SIGHUP:
+                while next_signal() == signal.SIGHUP:
                     yield _new_model(options)
         finally:
             serve.shutdown()
@@ -169,19 +167,3 @@ def _new_model(options: ServeOptions) -> str:
         return f"the model stays as it is: {error}"
     serve.get_deployment_handle("Writer", NAME).use_model.remote(ModelName.of(model)).result()
     return f"new model: digest {model.model.digest[:16]}; the old one answers until the new one is loaded"
-
-
-@contextmanager
-def _signals() -> Iterator["SimpleQueue[int]"]:
-    """Yield a queue of the signals that arrive from now on."""
-    received = SimpleQueue[int]()
-
-    def note(number: int, frame: FrameType | None) -> None:
-        received.put(number)
-
-    before = {number: signal.signal(number, note) for number in SIGNALS}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

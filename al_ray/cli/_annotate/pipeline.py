@@ -2,18 +2,16 @@
 
 import shlex
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 from al_ray.apps.annotating.annotator import Annotator, RunStatus
 from al_ray.apps.annotating.options import remember
 from al_ray.apps.annotating.server import address_in, announced, checked_token, serving
 from al_ray.apps.annotating.sheets import RunSheets, SheetSource
 from al_ray.apps.audit.sheet import AuditSheets
+from al_ray.apps.http.signals import received
 from al_ray.apps.matching.drift.sheet import SuggestedSheets
 from al_ray.apps.matching.drift.suggestions import use_of_suggestions
 from al_ray.apps.matching.folder import RECORD
@@ -119,15 +117,5 @@ def local_folder(run: StoragePath | None) -> Path:
 
 def wait_for_signal() -> None:
     """Wait for SIGINT or SIGTERM."""
-    ended = threading.Event()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.set()
-
-    before: dict[int, Any] = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        with suppress(KeyboardInterrupt):
-            ended.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with suppress(KeyboardInterrupt), received(signal.SIGINT, signal.SIGTERM) as next_signal:
+        next_signal()
