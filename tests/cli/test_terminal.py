@@ -88,5 +88,5 @@ def test_an_unknown_option_does_not_repeat_the_password_of_the_next(monkeypatch,
     with pytest.raises(SystemExit) as stop:
         job(run.main)
     assert stop.value.code == 2
-    assert "s3://...@bucket/run" in (line := capsys.readouterr().err)
+    assert "--outt" in (line := capsys.readouterr().err)
     assert "hunter2" not in line

@@ -72,10 +72,11 @@ def test_the_scorer_is_fitted_to_scores_that_a_loaded_model_computes_again(finis
     assert (model.scorer.weight, model.scorer.bias) == (again.weight, again.bias)
 
 
+# Short code for readers leaves the file to the interpreter.
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 def test_the_recipe_of_the_docs_scores_as_a_loaded_model(finished, asked):
-    recipe = block("docs/neighbourhood.md", "## Scores of a loaded model", "import json")
-    names: dict[str, Any] = {}
-    exec(recipe.replace("runs/w", str(finished)), names)
+    names: dict[str, Any] = {"json": json, "np": np, "FOLDER": max(finished.glob("round-*")) / "model"}
+    exec(block("docs/export.md", "## Scores", "scorer ="), names)
     model, texts = al_ray.load_model(finished), collection(asked, "train")
     found = names["scores"](model.encode(texts[:3]), model.encode(texts, "right"))
     for number, row in enumerate(found):
