@@ -47,9 +47,8 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
                 "pairs on which people disagree (jobs.annotate)"
             )
         with services.stage("train"):
-            previous = config.training.start == "previous" and state.model is not None
-            start = state.model if previous else services.trainer.untrained()
-            model = services.trainer.train(labelled.decided, number, start)
+            previous = state.model if config.training.start == "previous" else None
+            model = services.trainer.train(labelled.decided, number, previous or services.trainer.untrained())
 
         # 4. Evaluate the model over all pairs of each split.
         with services.stage("evaluate"):

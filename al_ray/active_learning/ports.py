@@ -30,7 +30,7 @@ class Trainer(Protocol):
         """Return the pre-trained encoder, which has no scorer."""
         ...
 
-    def train(self, labelled: Labelled, number: int, start: Model | None) -> Model:
+    def train(self, labelled: Labelled, number: int, start: Model) -> Model:
         """Train the model of round `number` on decided labels, from the weights of `start`.
 
         Raises TrainingFailed when no try gives a usable model.

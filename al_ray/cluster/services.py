@@ -66,7 +66,7 @@ class TrainerActor:
         """The pre-trained encoder."""
         return self.pool.untrained()
 
-    def train(self, labelled: Labelled, number: int, start: Model | None) -> Model:
+    def train(self, labelled: Labelled, number: int, start: Model) -> Model:
         """Train the model of round `number`, and fit its scorer to scores if the run ranks by them."""
         # Before the training, while the shards hold the vectors of the model before.
         weight = 0.0 if self.scores is None else choose_weight(self.pool, self.journal, number, *self.scores)
