@@ -270,6 +270,8 @@ def _audited_run(run: Run | None, record: Record, path: Path) -> Run:
 def _thresholds(at_cosine: Sequence[float], at_p: Sequence[float], record: Record, bands: BandAudit) -> Iterator[float]:
     """Yield the cosines to measure at: those given, or else the ends of bands and the model's boundary."""
     for cosine in at_cosine:
+        if not isfinite(cosine):
+            raise BadOption(f"--at-cosine is {cosine}; give cosines, as estimate prints them without this option")
         bands.refuse_unranked(cosine)
         yield cosine
     scorer = record.scorer

@@ -13,6 +13,7 @@ from al_ray.core.vectors import Vectors, dots
 from al_ray.encoders.encoder import TextEncoder, load, saved
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
+from al_ray.runs.other_runs import run_of_model
 from al_ray.runs.run_folder import bound_config, last_round
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, saved_encoding
@@ -126,10 +127,10 @@ def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
     model = read_model(folder)
     if model is None or model.scorer is None:
         raise BadFile(f"{folder} holds no {SCORER}; give a run folder, or the model folder of a round")
-    run = folder.parent.parent
     scorer, calibrated_on = calibrated_scorer(folder, model.scorer)
-    if (run / "state.json").exists():
-        encoder = load(model, bound_config(run).encoding, folder, device)
-    else:
+    of = run_of_model(folder)
+    if of is None:
         encoder = saved(str(folder), saved_encoding(folder), device)
+    else:
+        encoder = load(model, bound_config(of[0]).encoding, folder, device)
     return PairModel(encoder, scorer, calibrated_on)

@@ -1,5 +1,6 @@
 """Runs that an option of another command names: checked before any work."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -38,6 +39,12 @@ def _is_missing(home: StoragePath) -> bool:
     except OSError:
         # A folder above that may not be read: read_task says so.
         return False
+
+
+def run_of_model(folder: StoragePath) -> tuple[StoragePath, int] | None:
+    """Return the run and the round in which a model folder lies, RUN/round-NNN/model; None of a copied one."""
+    run, name = folder.parent.parent, re.fullmatch(r"round-(\d{3,})", folder.parent.name)
+    return (run, int(name[1])) if name and folder.name == "model" and (run / "state.json").exists() else None
 
 
 def trained(path: StoragePath, task: Task, option: str) -> tuple[RunConfig, RunFolder]:

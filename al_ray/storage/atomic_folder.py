@@ -13,7 +13,7 @@ from al_ray.storage.files import aside_of, remove_unfinished
 def whole(folder: Path) -> Iterator[Path]:
     """Yield a new folder to write into; it replaces `folder` when the context ends without an error.
 
-    What a killed process left of its own attempt is removed.
+    After an error `folder` is as it was before. What a killed process left of its own attempt is removed.
     """
     aside = aside_of(folder)
     old = aside.with_name(f"{aside.name}_old")
@@ -27,5 +27,7 @@ def whole(folder: Path) -> Iterator[Path]:
                 folder.rename(old)
             aside.rename(folder)
     finally:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
         shutil.rmtree(aside, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)

@@ -1,6 +1,7 @@
 """A loaded model scores with what was fitted to an audit, and says what its scores were checked on."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.transformer import Encoder
+from al_ray.runs.other_runs import run_of_model
 from al_ray.training.saved_model import write_model
 
 AUDIT = {"source": "audit", "weight": 8.0, "bias": -4.0}
@@ -68,3 +70,14 @@ def test_a_damaged_calibration_is_an_error(folder: Path, damage):
     add(folder, **damage)
     with pytest.raises(BadFile, match="damaged calibration"):
         al_ray.load_model(folder)
+
+
+@pytest.mark.parametrize("place", ["copies/mine", "round-old/model", "round-001/copy"])
+def test_a_copy_two_levels_below_a_run_takes_its_options_from_its_own_files(folder: Path, tmp_path, place):
+    copy = tmp_path / "run" / place
+    copy.parent.mkdir(parents=True)
+    (tmp_path / "run" / "state.json").write_text('{"round": 1}')
+    shutil.copytree(folder, copy)
+    assert run_of_model(copy) is None
+    assert al_ray.load_model(copy).cosines(["abc"], ["abd"]) == al_ray.load_model(folder).cosines(["abc"], ["abd"])
+    assert run_of_model(tmp_path / "run" / "round-001" / "model") == (tmp_path / "run", 1)

@@ -160,8 +160,8 @@ def test_a_correction_is_kept_beside_what_it_corrects(begun, monkeypatch, capsys
     task = read_task(begun / "task")
     (left, right), before = ids(task, pairs_of(task, 0, 1))[0], files(begun / "run")
     one = ("correct", "--run", begun / "run", "--left-id", left, "--right-id", right, "--label")
-    assert "corrected 1 labels, 0 were correct" in labels(monkeypatch, capsys, *one, "no")
-    assert "corrected 0 labels, 1 were correct" in labels(monkeypatch, capsys, *one, "no")
+    assert "labels: 1 corrected, 0 correct before" in labels(monkeypatch, capsys, *one, "no")
+    assert "labels: 0 corrected, 1 correct before" in labels(monkeypatch, capsys, *one, "no")
     ledger = Ledger(begun / "run", task)
     assert ledger.labels(1).tolist() == [NO, NO, UNSURE, YES]
     assert before.items() <= files(begun / "run").items(), "nothing that stood there was changed"
@@ -189,12 +189,12 @@ def test_labels_of_dev_are_corrected_and_measured_again(place, monkeypatch, caps
     rows = ids(task, batch.pairs[[1, 2]])
     one = ("--left-id", rows[0][0], "--right-id", rows[0][1], "--label", "yes")
     printed = labels(monkeypatch, capsys, "correct", "--run", run, "--split", "dev", *one)
-    assert "corrected 1 labels of dev, 0 were correct\nround 3: 12 dev labels drawn; average precision" in printed
+    assert "labels of dev: 1 corrected, 0 correct before\nround 3: 12 dev labels drawn; average precision" in printed
     (after,) = dev.estimates()
     assert after != before
     file = table(place / "new.csv", [[*rows[0], "no"], [*rows[1], "no"]])
     printed = labels(monkeypatch, capsys, "correct", "--run", run, "--split", "dev", "--labels", file)
-    assert "corrected 1 labels of dev, 1 were correct" in printed
+    assert "labels of dev: 1 corrected, 1 correct before" in printed
     assert dev.estimates() == [before]
     assert "corrections: 2;" in labels(monkeypatch, capsys, "status", "--run", run)
     error = refused(monkeypatch, capsys, "correct", "--run", run, "--labels", file)
@@ -208,7 +208,7 @@ def test_corrections_come_as_a_table_either_way_round(begun, monkeypatch, capsys
         rows[2].reverse()
     file = table(begun / "new.csv", [[*rows[2], "yes"], [*rows[3], "no"], [*rows[1], "no"]])
     said = labels(monkeypatch, capsys, "correct", "--run", begun / "run", "--labels", file)
-    assert "corrected 2 labels, 1 were correct" in said
+    assert "labels: 2 corrected, 1 correct before" in said
     assert Ledger(begun / "run", task).labels(1).tolist() == [YES, NO, YES, NO]
 
 
@@ -354,6 +354,7 @@ def test_labels_go_into_a_run_of_a_larger_task_by_the_command_that_its_refusal_n
     with opened(begun / "run", read_task(begun / "larger")) as folder, pytest.raises(WrongFolder) as refusal:
         folder.bind(RunConfig(task="larger"))
     (line,) = re.findall(r"jobs\.labels (import [^;]+)", str(refusal.value))
+    assert "--columns goes with a table" in refused(monkeypatch, capsys, *shlex.split(line), "--columns", "a,b,c")
     labels(monkeypatch, capsys, *shlex.split(line))
     moved = Ledger(begun / "NEW", read_task(begun / "larger"))
     old = Ledger(begun / "run", task).labelled()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from al_ray.core.errors import BadFile
 from al_ray.storage.atomic_folder import whole
 from al_ray.storage.files import aside_of, remove_unfinished
 
@@ -94,3 +95,14 @@ def test_a_name_that_is_written_aside_is_known_to_be_unfinished(tmp_path):
     assert aside.exists()
     remove_unfinished(tmp_path, name="model.v2")
     assert not aside.exists()
+
+
+def test_a_folder_that_the_new_one_cannot_replace_stays(tmp_path):
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "index").write_text("old")
+    with pytest.raises(BadFile, match="model cannot be written"), whole(target) as aside:
+        # What is moved away cannot take the place of another.
+        aside.rename(tmp_path / "elsewhere")
+    assert (target / "index").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["elsewhere", "model"]

@@ -7,6 +7,7 @@ from typing import Any
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import Assignment, MatchOptions
 from al_ray.core.errors import BadOption
+from al_ray.metrics.thresholds import Rule
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,21 @@ def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignmen
         return Cutoff(_boundary_of(model), options.most, "--at-boundary")
     if options.best is not None:
         return Cutoff(-inf, options.best, f"--best {options.best:,}")
-    for kind, target in (("precision", options.precision), ("recall", options.recall)):
-        if target is not None:
-            return _stored(f"{kind}={target:g}", model, options)
+    if options.precision is not None:
+        return _stored(f"precision={options.precision:g}", model, options)
+    if options.recall is not None:
+        return _stored(f"recall={options.recall:g}", model, options)
+    if options.costs is not None:
+        return _stored(str(Rule("costs", options.costs)), model, options)
     if assign in ("mutual", "best"):
         return Cutoff(-inf, options.most, f"--assign {assign} without a cutoff")
     if len(model.thresholds) == 1:
         return _stored(next(iter(model.thresholds)), model, options)
     stored = f"several thresholds ({', '.join(model.thresholds)})" if model.thresholds else "no threshold"
     raise BadOption(
-        f"{model.path} has {stored}, and no cutoff is given: give --precision P, --recall R, --at-p P, --at-score S, "
-        "--at-cosine C, --at-boundary or --best N, or --assign mutual, which needs none; a threshold is chosen by "
-        "jobs.evaluate --threshold-for precision=0.9 or by jobs.audit estimate"
+        f"{model.path} has {stored}, and no cutoff is given: give --precision P, --recall R, --costs M A, --at-p P, "
+        "--at-score S, --at-cosine C, --at-boundary or --best N, or --assign mutual, which needs none; a threshold is "
+        "chosen by jobs.evaluate --threshold-for precision=0.9 or by jobs.audit estimate"
     )
 
 
@@ -99,9 +103,10 @@ def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
     if stored is None:
         there = f" (it has: {', '.join(model.thresholds)})" if model.thresholds else ""
         run, again = ("RUN", "; then copy the model again") if model.run is None else (model.path, "")
+        audit = f", or jobs.audit estimate --threshold-for {rule}" if rule.startswith("precision=") else ""
         raise BadOption(
             f"{model.path} has no threshold for {rule}{there}; choose one: jobs.evaluate --run {run} --split dev "
-            f"--threshold-for {rule}, or jobs.audit estimate --threshold-for {rule}{again}"
+            f"--threshold-for {rule}{audit}{again}"
         )
     if stored.get("cosine") is None:
         raise BadOption(f"no threshold of {model.path} satisfies {rule}; give another, or --at-score")

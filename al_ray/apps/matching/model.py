@@ -16,7 +16,7 @@ from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_about
 from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import saved
-from al_ray.runs.other_runs import bound_task
+from al_ray.runs.other_runs import bound_task, run_of_model
 from al_ray.runs.run_folder import RunFolder, bound_config, last_round
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
@@ -95,9 +95,8 @@ def open_model(path: StoragePath, number: int | None = None) -> MatchingModel:
         if (path / MODULES).exists():
             raise BadOption(f"{path} is an encoder, without {SCORER}; give a run, or the model folder of a round")
         return _model_of_run(path, number)
-    run, name = path.resolve().parent.parent, path.resolve().parent.name
-    if (run / "state.json").exists() and name.startswith("round-"):
-        return _model_of_run(run, int(name.removeprefix("round-")))
+    if (of := run_of_model(path.resolve())) is not None:
+        return _model_of_run(*of)
     return _copied_model(path.resolve())
 
 

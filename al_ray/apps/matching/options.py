@@ -1,7 +1,7 @@
 """Options of the command match."""
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.errors import BadOption
@@ -56,6 +56,8 @@ class CutoffOptions:
     """Match at the threshold that evaluate --threshold-for precision=P (or audit estimate) stored with the model."""
     recall: Annotated[float | None, CUTOFF, Between(0, 1)] = None
     """Match at the threshold that evaluate --threshold-for recall=R stored with the model."""
+    costs: Annotated[tuple[float, float] | None, CUTOFF] = None
+    """Match at the threshold that evaluate --threshold-for costs=MISS,ALARM stored with the model: --costs 10 1."""
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds, or for more than one cutoff."""
@@ -65,11 +67,12 @@ class CutoffOptions:
             raise BadOption(f"{' and '.join(given)} are two cutoffs; give one of them")
 
     @property
-    def cutoffs(self) -> dict[str, float | None]:
+    def cutoffs(self) -> dict[str, Any]:
         """Return the options that give a cutoff, by their names on the command line."""
         return {
             "--at-score": self.at_score, "--at-cosine": self.at_cosine, "--at-p": self.at_p,
             "--at-boundary": self.at_boundary, "--precision": self.precision, "--recall": self.recall,
+            "--costs": self.costs,
         }  # fmt: skip
 
 
@@ -153,6 +156,6 @@ class MatchOptions(CutoffOptions):
             )
 
     @property
-    def cutoffs(self) -> dict[str, float | None]:
+    def cutoffs(self) -> dict[str, Any]:
         """Return the options that give a cutoff, by their names on the command line."""
         return {**super().cutoffs, "--best": self.best}

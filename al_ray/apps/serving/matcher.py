@@ -228,8 +228,8 @@ def cutoff_of(options: ServeOptions, model: MatchingModel) -> Cutoff:
         return Cutoff(-inf, 0, "none")
     if not given and len(model.thresholds) > 1:
         raise BadOption(
-            f"{model.path} has several thresholds ({', '.join(model.thresholds)}); give --precision P or --recall R, "
-            "or --at-score -2 for no cutoff"
+            f"{model.path} has several thresholds ({', '.join(model.thresholds)}); give --precision P, --recall R "
+            "or --costs M A, or --at-score -2 for no cutoff"
         )
     return choose_cutoff(options.for_matching(), model, "all")
 

@@ -21,8 +21,8 @@ class Options:
 
     run: PathOrUri | None = None
     """Run folder, or the folder of a cross-encoder (command train)."""
-    split: Literal["train", "dev", "test"] = "dev"
-    """Split to evaluate. Tune on dev; measure test once, at the end."""
+    split: Literal["train", "dev", "test"] | None = None
+    """With --run: split to evaluate. Tune on dev; measure test once, at the end. Default: dev."""
     against: PathOrUri | None = None
     """Another run of the same task: the difference in average precision, on the same pairs."""
     round: int | None = None
@@ -50,6 +50,11 @@ class Options:
     """Evaluate stated pairs alone: MAP, MRR and a-F1 of questions and their candidates, accuracy and F1 of a symmetric
     task. With --scores, the file has columns `score` (a logit), `query` and `label` (0 or 1)."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)
+
+    @property
+    def measured(self) -> str:
+        """Return the split that is given, or the default."""
+        return self.split or "dev"
 
     def __post_init__(self) -> None:
         """Raise BadOption for a value out of bounds."""

@@ -27,7 +27,7 @@ from al_ray.storage.uri import StoragePath
 def run_command(options: Options) -> None:
     """Evaluate, print and write."""
     check_options(options)
-    rules = parse_rules(options.threshold_for, options.split)
+    rules = parse_rules(options.threshold_for, options.measured)
     if options.run is not None and is_cross_encoder(options.run):
         evaluate_cross_encoder(options, options.run)
     elif options.heuristic:
@@ -61,9 +61,11 @@ def check_options(options: Options) -> None:
     """Raise BadOption for options that do not go together."""
     if (options.run is None) == (options.scores is None):
         raise BadOption("give either --run RUN or --scores FILE; see --help")
-    of_runs = options.round, options.random_pairs, options.exact or None, options.estimate or None
-    if options.scores is not None and of_runs != (None,) * 4:
-        raise BadOption("--round, --exact, --estimate and --random-pairs go with --run; leave them out with --scores")
+    of_runs = options.split, options.round, options.random_pairs, options.exact or None, options.estimate or None
+    if options.scores is not None and of_runs != (None,) * 5:
+        raise BadOption(
+            "--split, --round, --exact, --estimate and --random-pairs go with --run; leave them out with --scores"
+        )
     if options.run is not None and options.total_pairs is not None:
         raise BadOption("--total-pairs goes with --scores; leave it out with --run")
     if options.scores is not None and options.against is not None:
@@ -87,20 +89,20 @@ def evaluate_cross_encoder(options: Options, path: StoragePath) -> None:
     other = None if options.against is None else load_run(options.against)
     number = 0 if other is None else api.trained_round(other, None)
     job = cross_encoder.open_job(path, options.cluster, Progress(), options.random_pairs)
-    job.task.split(options.split)
+    job.task.split(options.measured)
     with session(options.cluster, options.cluster.shards):
         if options.heuristic:
-            content, name = cross_encoder.evaluate_on_labelled_pairs(job, options.split), "heuristic-{}"
+            content, name = cross_encoder.evaluate_on_labelled_pairs(job, options.measured), "heuristic-{}"
             print_metrics(content)
         elif other is None:
-            evaluation, name = cross_encoder.evaluate_over_all_pairs(job, options.split), "evaluation-{}"
+            evaluation, name = cross_encoder.evaluate_over_all_pairs(job, options.measured), "evaluation-{}"
             print_evaluation(evaluation)
             content = evaluation.as_dict()
         else:
-            comparison = cross_encoder.compare_with_run(job, other.config, other.folder, number, options.split)
+            comparison = cross_encoder.compare_with_run(job, other.config, other.folder, number, options.measured)
             print_difference(comparison, str(path), str(other.path))
             content, name = comparison.as_dict(), f"evaluation-{{}}-against-{other.path.resolve().name}"
-    _write(options.out or path / f"{name.format(options.split)}.json", content)
+    _write(options.out or path / f"{name.format(options.measured)}.json", content)
 
 
 def evaluate_run(options: Options, path: StoragePath) -> tuple[Evaluation, StoragePath]:
@@ -109,10 +111,10 @@ def evaluate_run(options: Options, path: StoragePath) -> tuple[Evaluation, Stora
     if options.threshold_for and not run.complete_round(options.round):
         raise BadOption(f"--threshold-for writes to a round's scorer.json, and round 0 of {path} has none")
     evaluation = api.evaluate(
-        _scored(options, run), options.split, round=options.round, evaluation=sampling(options, run),
+        _scored(options, run), options.measured, round=options.round, evaluation=sampling(options, run),
         cluster=options.cluster, on_progress=Progress(),
     )  # fmt: skip
-    name = f"evaluation-{options.split}{_by_scores(options)}{'-exact' if evaluation.exact else ''}.json"
+    name = f"evaluation-{options.measured}{_by_scores(options)}{'-exact' if evaluation.exact else ''}.json"
     return evaluation, options.out or folder_of(options, run) / name
 
 
@@ -120,10 +122,10 @@ def compare_runs(options: Options, path: StoragePath, other: StoragePath) -> tup
     """Compare a round of two runs of a task; return the difference and the file to write it to."""
     run = load_run(path)
     comparison = api.compare(
-        _scored(options, run), load_run(other), options.split, round=options.round, evaluation=sampling(options, run),
-        cluster=options.cluster, on_progress=Progress(),
+        _scored(options, run), load_run(other), options.measured, round=options.round,
+        evaluation=sampling(options, run), cluster=options.cluster, on_progress=Progress(),
     )  # fmt: skip
-    name = f"evaluation-{options.split}{_by_scores(options)}-against-{other.resolve().name}.json"
+    name = f"evaluation-{options.measured}{_by_scores(options)}-against-{other.resolve().name}.json"
     return comparison, options.out or folder_of(options, run) / name
 
 
@@ -178,10 +180,10 @@ def evaluate_stated_pairs(options: Options) -> tuple[dict[str, Any], StoragePath
         return {"scores": name, **metrics, "thresholds_chosen_on": name}, options.out
     run = load_run(options.run)
     number = api.trained_round(run, options.round)
-    run.folder.task.stating(options.split)
+    run.folder.task.stating(options.measured)
     with session(options.cluster):
-        metrics = evaluate_labelled_pairs(run.config, options.cluster, run.folder, options.split, number, Progress())
-    return metrics, options.out or folder_of(options, run) / f"heuristic-{options.split}.json"
+        metrics = evaluate_labelled_pairs(run.config, options.cluster, run.folder, options.measured, number, Progress())
+    return metrics, options.out or folder_of(options, run) / f"heuristic-{options.measured}.json"
 
 
 def evaluate_scores(options: Options) -> tuple[Evaluation, StoragePath | None]:

@@ -139,12 +139,12 @@ def correct(options: Correct) -> None:
         pairs, labels = corrections(options, folder)
         if options.split == "dev":
             changed = folder.dev_labels.correct(pairs, labels, folder.model, config.seed)
-            print(f"corrected {changed:,} labels of dev, {len(pairs) - changed:,} were correct")
+            print(f"labels of dev: {changed:,} corrected, {len(pairs) - changed:,} correct before")
             for figures in folder.dev_labels.estimates():
                 print(format_estimate(figures))
             return
         changed = folder.ledger.correct(pairs, labels)
-        print(f"corrected {changed:,} labels, {len(pairs) - changed:,} were correct; the next training uses them")
+        print(f"labels: {changed:,} corrected, {len(pairs) - changed:,} correct before; the next training uses them")
 
 
 def corrections(options: Correct, folder: RunFolder) -> tuple[Pairs, Labels]:

@@ -204,6 +204,10 @@ def test_changed_texts_lose_their_labels_and_nothing_above_the_cutoff_is_no_erro
     [
         ("--at-p 0.5", r"--at-p needs probabilities.*jobs.audit estimate --update-scorer"),
         ("--precision 0.9", r"has no threshold for precision=0.9; choose one: jobs.evaluate --run .* --threshold-for"),
+        (
+            "--costs 10 1",
+            r"threshold for costs=10,1; choose one: jobs.evaluate .* --threshold-for \S*$",
+        ),
         ("--assign all", r"has no threshold, and no cutoff is given.*--assign mutual"),
         ("--at-score 0.5 --best 3", r"--at-score and --best are two cutoffs"),
         ("--assign mutual --best 3", r"--best N takes the N pairs of all"),

@@ -9,7 +9,7 @@ import pytest
 import al_ray
 from al_ray.apps.matching.drift.folder import write_suggested
 from al_ray.apps.matching.folder import RECORD
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.pairs import as_pairs
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.tables.format_options import TableOptions
@@ -47,6 +47,8 @@ def test_labels_of_other_texts_under_the_same_ids_are_bad_rows(task: Task, tmp_p
     write_task(task, tmp_path / "task", {})
     same = answered(tmp_path / "same", task)
     assert al_ray.import_labels(tmp_path / "run", same, task=tmp_path / "task").matches == 2
+    with pytest.raises(BadOption, match=r"--columns goes with a table, and .*same is none"):
+        al_ray.import_labels(tmp_path / "refused", same, task=tmp_path / "task", columns="a,b,c")
     # One text is another: its label is left out, the other one is taken.
     one = answered(tmp_path / "one", other(task, 0))
     words = rf"the text of {task.left.ids[0]} is another in {task.name}: first make a task that has the new texts"

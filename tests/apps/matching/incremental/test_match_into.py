@@ -110,12 +110,14 @@ def test_known_texts_are_not_encoded_again_and_clusters_keep_their_ids(ran, monk
     rows = list(side(task, "left").items())
     cutoff = sorted(scores_by_loops(run, task).values())[-30]
     known = table(tmp_path / "known.csv", dict(rows[:-1]))
-    # A threshold as evaluate and audit store it: its precision has an interval.
+    # Thresholds as evaluate stores them: their precision has an interval.
     precision = {"value": 0.9, "low": 0.8, "high": 0.95}
-    threshold = {"rule": "precision=0.9", "cosine": cutoff, "precision": precision, "recall": None, "split": "dev"}
+    threshold = {"rule": "costs=10,1", "cosine": cutoff, "precision": precision, "recall": None, "split": "dev"}
     scorer = run / "round-001/model/scorer.json"
-    write_json(scorer, {**read_json(scorer, []), "thresholds": [threshold]})
-    do(monkeypatch, f"--model {run} --left {known} {COLUMNS} --precision 0.9 --out {tmp_path / 'out'}")
+    write_json(
+        scorer, {**read_json(scorer, []), "thresholds": [{**threshold, "rule": "recall=1", "cosine": -1.0}, threshold]}
+    )
+    do(monkeypatch, f"--model {run} --left {known} {COLUMNS} --costs 10 1 --out {tmp_path / 'out'}")
     before = {row["id"]: row["cluster"] for row in pq.read_table(tmp_path / "out/clusters.parquet").to_pylist()}
     files = set((tmp_path / "out/vectors").glob("*/*.keys.npy"))
     do(monkeypatch, f"--into {tmp_path / 'out'} --left {table(tmp_path / 'new.csv', dict(rows[-1:]))}")
