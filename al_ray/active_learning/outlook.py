@@ -1,4 +1,4 @@
-"""Whether more labels are worth their price, from the metrics of complete rounds: "label on" or "enough", and why."""
+"""Whether more labels are worth their price, from the metrics of complete rounds: "label more" or "enough", and why."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | 
     """Yield lines of advice after the last complete round: what it found, and what the next `size` pairs may bring.
 
     metrics: lines of metrics.jsonl. size: pairs of the next round; as many as those of the last one if None. The first
-    line begins with "label on" or "enough". Nothing is yielded before the first round is complete.
+    line begins with "label more" or "enough". Nothing is yielded before the first round is complete.
     """
     if not metrics:
         return
@@ -41,7 +41,7 @@ def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | 
     elif settled is not None:
         yield f"enough, because {settled.reason}{_stable(metrics) if settled.name == 'match_share' else ''}"
     else:
-        yield f"label on, because {_open(metrics)}"
+        yield f"label more, because {_open(metrics)}"
         if not is_low:
             yield from _uncertain(metrics[-1].get(GAIN))
     batch = batch_of(metrics)

@@ -293,7 +293,7 @@ def actor_class(plain: type) -> type:
         if fault:
             raise NoPlacement(
                 f"Ray gave {plain.__name__} the GPUs {ray.get_gpu_ids()} of a node where torch {torch.__version__} "
-                f"{fault}: mend its driver, install a torch built for CUDA, or leave out --gpus-per-shard"
+                f"{fault}: fix its driver, install a torch built for CUDA, or leave out --gpus-per-shard"
             )
 
     return type(plain.__name__, (exiting,), {"__init__": begin, "check_device": check_device})

@@ -10,7 +10,7 @@ from al_ray.core.errors import BadFile
 
 BadRows = Literal["fail", "skip"]
 
-OR_SKIP = "mend the row, or leave such rows out with --bad-rows skip"
+OR_SKIP = "fix the row, or leave such rows out with --bad-rows skip"
 """The cure of a bad row where the command has the option --bad-rows."""
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class BadRowLog:
     """Bad rows of tables: under `fail` the first raises BadFile, under `skip` all are collected to be listed."""
 
     bad_rows: BadRows
-    cure: str = "mend the row"
+    cure: str = "fix the row"
     skipped: list[SkippedRow] = field(default_factory=list)
 
     def add(self, place: str, reason: str) -> None:

@@ -213,7 +213,7 @@ def _sheet(path: Path) -> tuple[TableRows, bool]:
     except BadFile as error:
         if {"pair", "label"} <= set(names):
             raise
-        cure = f"mend it, or move it away and rerun the command that wrote it, which writes a new {path.name}"
+        cure = f"fix it, or move it away and rerun the command that wrote it, which writes a new {path.name}"
         raise BadFile(f"{error}; {cure}") from error
     return sheet.with_cells(**{name: sheet.cells[column] for name, column in columns.items()}), encoding != "latin-1"
 
@@ -285,7 +285,7 @@ def _words(chosen: Any) -> Iterator[Any]:
 def _meaning(place: str, word: Any) -> int:
     meaning = MEANINGS.get(str(word).strip().lower())
     if meaning is None:
-        raise BadFile(f"{place}: its label is {_shown(word)}, not yes, no or unsure; mend it")
+        raise BadFile(f"{place}: its label is {_shown(word)}, not yes, no or unsure; fix it")
     return meaning
 
 

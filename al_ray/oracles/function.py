@@ -231,7 +231,7 @@ class CallableOracle:
 class FunctionService:
     """A Python function that is called with left and right texts (replies.py: Service)."""
 
-    cure = "mend the function or wait for its service"
+    cure = "fix the function or wait for its service"
 
     def __init__(self, oracle: str, config: OracleConfig, earlier: float | None = None) -> None:
         """Load `oracle`, module:function, or raise BadOption; earlier: the highest cost of a pair so far, if any."""
@@ -284,7 +284,7 @@ def function_of(oracle: str) -> Function:
             f"{place}: there is no module {error.name} in {current}, nor installed; change to its folder first"
         )
     if error is not None:
-        raise BadOption(f"{place}: {name} fails when imported: {type(error).__name__}: {error}; mend it") from error
+        raise BadOption(f"{place}: {name} fails when imported: {type(error).__name__}: {error}; fix it") from error
     value, cure = getattr(module.value, function, None), f"define: def {function}(left, right)"
     if not callable(value) or inspect.iscoroutinefunction(value):
         what = "none" if value is None else "async" if callable(value) else f"{SHORT.repr(value)}, no function"

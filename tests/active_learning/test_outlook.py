@@ -1,4 +1,4 @@
-"""Whether to label on: lines of metrics.jsonl in, words out; and a run that ends by its share of matches."""
+"""Whether to label more: lines of metrics.jsonl in, words out; and a run that ends by its share of matches."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_a_round_of_an_earlier_version_ends_no_run():
     lines = rounds(SEED, POOR, agreement=0.97)
     del lines[-1]["batch_unsure"]
     assert limit_reached(StopConfig(match_share=0.02), lines) is None
-    assert list(outlook(lines, StopConfig())) == ["label on, because nothing known speaks against it"]
+    assert list(outlook(lines, StopConfig())) == ["label more, because nothing known speaks against it"]
 
 
 def test_average_precision_has_its_interval():
@@ -69,15 +69,15 @@ def test_average_precision_has_its_interval():
 @pytest.mark.parametrize(
     ("lines", "first"),
     [
-        (rounds(SEED), "label on, because 30 of the last 60 labels are matches (95%: 37.7% to 62.3%)"),
+        (rounds(SEED), "label more, because 30 of the last 60 labels are matches (95%: 37.7% to 62.3%)"),
         (
             rounds(SEED, (0, 60, 0), agreement=0.97),
-            "label on, because these labels do not show yet whether matches are rare: 0 of the last 60 labels are "
+            "label more, because these labels do not show yet whether matches are rare: 0 of the last 60 labels are "
             "matches (95%: 0.0% to 6.0%)",
         ),
         (
             rounds(SEED, POOR, agreement=0.9),
-            "label on, because the last two models still differ on 10.0% of the labelled pairs",
+            "label more, because the last two models still differ on 10.0% of the labelled pairs",
         ),
         (
             rounds(SEED, POOR, agreement=0.97),
@@ -91,11 +91,11 @@ def test_average_precision_has_its_interval():
         # A change of less than 2 points says little of an AP of 5%.
         (
             rounds(SEED, SEED, agreement=0.97, average_precision=0.05, average_precision_gain=CHANGED),
-            "label on, because 30 of the last 60 labels are matches (95%: 37.7% to 62.3%)",
+            "label more, because 30 of the last 60 labels are matches (95%: 37.7% to 62.3%)",
         ),
         (
             rounds(SEED, SEED, average_precision=0.4, average_precision_gain={"value": 0.05, "low": 0.01, "high": 0.1}),
-            "label on, because the last labels changed average precision by +5.0 points (95%: +1.0 to +10.0)",
+            "label more, because the last labels changed average precision by +5.0 points (95%: +1.0 to +10.0)",
         ),
     ],
 )

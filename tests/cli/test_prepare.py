@@ -90,7 +90,7 @@ def test_skipped_rows_are_counted_and_listed(tmp_path, monkeypatch, capsys):
         ((), "Expected one of {qqp, wikiqa, synthetic, pairs, logs, evaluation}"),
         (("wikiqa", "--out", "t"), "--source"),
         (("wikiqa", "--source", "nowhere", "--out", "t"), "nowhere/WikiQA-train.tsv cannot be read"),
-        (("wikiqa", "--source", ".", "--out", "t", "--bad-rows", "mend"), "invalid choice 'mend'"),
+        (("wikiqa", "--source", ".", "--out", "t", "--bad-rows", "fix"), "invalid choice 'fix'"),
         (("qqp", "--source", "nowhere", "--out", "t"), "nowhere cannot be read"),
         (("qqp", "--source", "nowhere", "--out", "t", "--split", "half"), "--split is 'half'; give three shares"),
         (("qqp", "--source", "nowhere", "--out", "t", "--split", "0.5,0.5,0.5"), "add up to 1, such as"),

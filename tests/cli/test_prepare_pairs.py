@@ -224,7 +224,7 @@ BAD_OPTIONS = [
     (f"{SOUND} --encoding base64", "--encoding base64: 'base64' is not a text encoding"),
     (f"{SOUND} --encoding utf-16", "t.csv is not utf-16"),
     (f"{SOUND} --quoting maybe", "invalid choice 'maybe'"),
-    (f"{SOUND} --bad-rows mend", "invalid choice 'mend'"),
+    (f"{SOUND} --bad-rows fix", "invalid choice 'fix'"),
     (f"{SOUND} --format xlsx", "invalid choice 'xlsx'"),
     (f"{SOUND} --format parquet", "t.csv cannot be read as Parquet (Parquet magic bytes not found"),
     (f"{SOUND} --format jsonl", "t.csv:1: it is not JSON"),
@@ -256,7 +256,7 @@ BAD_FILES = [
     (
         {"t__csv": "id,t\n1,one\n2,two,2\n"},
         SOUND,
-        "t.csv:3: it has 3 columns, not 2 as the first row; mend the row, or",
+        "t.csv:3: it has 3 columns, not 2 as the first row; fix the row, or",
     ),
     ({"t__csv": 'id,t\n1,"a\nb"\n2\n'}, SOUND, "t.csv:4: it has 1 columns, not 2"),
     ({"t__csv": 'id,t\n1,one\n2,"two\n3,three\n'}, SOUND, "t.csv:3: a quote opens in this row and is never closed"),
@@ -281,7 +281,7 @@ BAD_FILES = [
     ),
     ({"t__csv": "id,t\n1,one\n2," + "x" * 1_000_001}, SOUND, "t.csv:3: its text (column 't') has 1,000,001 characters"),
     ({"t__csv": "id,t\n1,one\n ,two\n"}, SOUND, "t.csv:3: its id (column 'id') is empty"),
-    ({"t__csv": "id,t\n1,one\n2,two\n 1,three\n"}, SOUND, "t.csv:4: its id is '1', as that of t.csv:2; mend"),
+    ({"t__csv": "id,t\n1,one\n2,two\n 1,three\n"}, SOUND, "t.csv:4: its id is '1', as that of t.csv:2; fix"),
     (
         {"t__csv": "id,t,part\n1,one,train\n2,two,\n"},
         f"{SOUND} --split-column part",
@@ -290,7 +290,7 @@ BAD_FILES = [
     (
         {"l__csv": "left,right,label\n1,9,1\n"},
         LABELLED,
-        "l.csv:2: its 'right' is '9', which is not an id of t.csv; mend",
+        "l.csv:2: its 'right' is '9', which is not an id of t.csv; fix",
     ),
     (
         {"l__csv": LABELS},

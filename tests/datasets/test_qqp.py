@@ -105,7 +105,7 @@ def test_a_malformed_row_fails_at_its_line_or_is_skipped_and_listed(tmp_path, ro
     path = write(tmp_path / "q.tsv", [ROWS[0], row, *ROWS[1:]])
     with pytest.raises(BadFile) as caught:
         read_qqp(path, "fail", 0)
-    assert str(caught.value).startswith(f"{path}:3: {said}; mend the row, or")
+    assert str(caught.value).startswith(f"{path}:3: {said}; fix the row, or")
     task, report = read_qqp(path, "skip", 0)
     assert [(skip.place, skip.reason) for skip in report.skipped] == [(f"{path}:3", said)]
     assert task.digest == good.digest

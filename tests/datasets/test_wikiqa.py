@@ -80,7 +80,7 @@ def test_a_malformed_row_fails_at_its_line_or_is_skipped_and_listed(tmp_path, ro
     place = f"{folder / 'WikiQA-train.tsv'}:5"
     with pytest.raises(BadFile) as caught:
         read_wikiqa(folder, "fail")
-    assert str(caught.value) == f"{place}: {said}; mend the row, or leave such rows out with --bad-rows skip"
+    assert str(caught.value) == f"{place}: {said}; fix the row, or leave such rows out with --bad-rows skip"
     task, report = read_wikiqa(folder, "skip")
     assert report.skipped == (SkippedRow(place, said),)
     assert list(report.lines()) == ["rows skipped: 1", f"  {place}: {said}"]

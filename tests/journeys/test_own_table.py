@@ -97,7 +97,7 @@ def test_status_counts_the_answers_of_the_person(journey):
         chosen_by = "seed" if number == 1 else "uncertainty"
         assert line.split() == [str(number), chosen_by, *map(str, of_round), "file", "0"]
     assert lines[5] == "corrections: 0; complete rounds: 4; cost: 0"
-    assert lines[6].startswith(("label on, because ", "enough, because "))
+    assert lines[6].startswith(("label more, because ", "enough, because "))
     assert sum(answers.count("unsure") for answers in journey.answers) == 1
     yes = np.cumsum([answers.count("yes") for answers in journey.answers]).tolist()
     last = journey.printed["end"].splitlines()

@@ -302,7 +302,7 @@ def test_of_what_is_no_list_of_the_right_length_nothing_is_read(answers: object)
     ("code", "words"),
     [
         ("import no_such_thing", "fails when imported: ModuleNotFoundError: No module named 'no_such_thing'"),
-        ("import os\nos.environ['NO_SUCH_KEY']", "fails when imported: KeyError: 'NO_SUCH_KEY'; mend it"),
+        ("import os\nos.environ['NO_SUCH_KEY']", "fails when imported: KeyError: 'NO_SUCH_KEY'; fix it"),
         ("def label(left, right)", "fails when imported: SyntaxError"),
         ("raise SystemExit('no key')", "fails when imported: SystemExit: no key"),
         ("def other(left, right): ...", r"label of .*judge\d+.py is none; define: def label\(left, right\)"),

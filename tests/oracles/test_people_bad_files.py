@@ -82,7 +82,7 @@ SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     ),
     "a label nobody knows": (
         lambda rows: written([*rows[:3], rows[3].replace(",,", ",perhaps,", 1)]),
-        "batch.csv:4: its label is 'perhaps', not yes, no or unsure; mend it",
+        "batch.csv:4: its label is 'perhaps', not yes, no or unsure; fix it",
     ),
     "a label of a page": (
         lambda rows: written([*rows[:3], rows[3].replace(",,", f",{'x' * 900},", 1)]),
@@ -103,16 +103,16 @@ SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     ),
     "a column too few": (
         lambda rows: written([*rows[:3], rows[3].rpartition(",")[0]]),
-        "batch.csv:4: it has 5 columns, not 6 as the first row; mend the row",
+        "batch.csv:4: it has 5 columns, not 6 as the first row; fix the row",
     ),
     "a column too many": (
         lambda rows: written([rows[0], rows[1] + ",sure", *rows[2:]]),
-        "batch.csv:2: it has 7 columns, not 6 as the first row; mend the row",
+        "batch.csv:2: it has 7 columns, not 6 as the first row; fix the row",
     ),
     "no column label": (
         lambda rows: written([row.replace("label", "answer") for row in rows]),
         "batch.csv:1 has no column 'label'; it has: 'pair', 'answer', 'left_text', 'right_text', 'left_id', "
-        "'right_id'; mend it, or move it away and rerun the command that wrote it, which writes a new batch.csv",
+        "'right_id'; fix it, or move it away and rerun the command that wrote it, which writes a new batch.csv",
     ),
     "no header": (lambda rows: written(rows[1:]), "batch.csv:1 has no column 'pair'; it has: 'r001-00001', 'yes'"),
     "a header alone": (lambda rows: written(rows[:1]), "batch.csv holds no row; is it the right file, and whole?"),
@@ -122,21 +122,21 @@ SHEETS: dict[str, tuple[Callable[[list[str]], bytes], str]] = {
     ),
     "another delimiter": (
         lambda rows: written([row.replace(",", "|") for row in rows]),
-        "batch.csv:1 has no column 'pair'; it has: 'pair|label|left_text|right_text|left_id|right_id'; mend it, or",
+        "batch.csv:1 has no column 'pair'; it has: 'pair|label|left_text|right_text|left_id|right_id'; fix it, or",
     ),
     "an open quote": (
         lambda rows: written([*rows[:2], rows[2].replace(",,", ',,"', 1), rows[3]]),
-        "batch.csv:3: a quote opens in this row and is never closed; mend it (",
+        "batch.csv:3: a quote opens in this row and is never closed; fix it (",
     ),
     "a wrong quote": (
         lambda rows: written([*rows[:2], rows[2].replace(",,", ',,"so" ', 1), rows[3]]),
-        "batch.csv:3: its quotes are wrong (',' expected after '\"'); mend the row (",
+        "batch.csv:3: its quotes are wrong (',' expected after '\"'); fix the row (",
     ),
-    "nothing": (lambda rows: b"", "batch.csv is empty; give a table with rows; mend it, or move it away and"),
+    "nothing": (lambda rows: b"", "batch.csv is empty; give a table with rows; fix it, or move it away and"),
     "blank lines": (lambda rows: b"\n\n", "batch.csv holds no row"),
     "a workbook": (lambda rows: b"PK\x03\x04" + bytes(9), "is a spreadsheet or a zip, not CSV; save it as CSV (UTF-8)"),
     "an old workbook": (lambda rows: b"\xd0\xcf\x11\xe0" + bytes(500), "batch.csv:1 has no column 'pair'; it has: "),
-    "Parquet": (lambda rows: b"PAR1" + bytes(99), "batch.csv is Parquet, not CSV; save it as CSV (UTF-8); mend"),
+    "Parquet": (lambda rows: b"PAR1" + bytes(99), "batch.csv is Parquet, not CSV; save it as CSV (UTF-8); fix"),
     "junk": (lambda rows: bytes(range(256)) * 999, "batch.csv:1 has no column 'pair'; it has: "),
     "one endless line": (lambda rows: b"x" * 400_000, "batch.csv:1 has no column 'pair'; it has: "),
     "half a letter": (
@@ -187,7 +187,7 @@ EXPORTS: dict[str, tuple[Callable[[Tasks], Any], str]] = {
     ),
     "another word": (
         lambda tasks: [tasks[0], {**tasks[1], "annotations": [choice("Duplicate")]}],
-        "task 2: its label is 'Duplicate', not yes, no or unsure; mend it",
+        "task 2: its label is 'Duplicate', not yes, no or unsure; fix it",
     ),
     "a number": (lambda tasks: [{**tasks[0]["data"], "match": 5}], "task 1: its label is 5, not yes"),
     "another code": (

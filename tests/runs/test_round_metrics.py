@@ -55,7 +55,7 @@ def test_few_queries_with_a_match_show_no_interval_and_end_no_run(queries, with_
     line = {"labels": 40, "seconds": {}, "average_precision": now.average_precision.value, **gain, INTERVAL: None}
     assert limit_reached(StopConfig(gain=1.0), [line, line]) is None
     (advice,) = outlook([line, line], NEVER)
-    assert advice.startswith("label on")
+    assert advice.startswith("label more")
 
 
 def test_ten_queries_with_a_match_show_one():

@@ -17,7 +17,7 @@ class PageOptions:
     """The page on which people label: its address, and how pairs are shared among several people."""
 
     host: str = "127.0.0.1"
-    """Address to listen on. Another one than that of this machine alone needs a token."""
+    """Address to listen on. An address that other machines can reach needs a token."""
     port: Annotated[int, Between(1, 65_535)] = 8001
     """Port to listen on."""
     token_file: Path | None = None

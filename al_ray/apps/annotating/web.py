@@ -217,7 +217,7 @@ def _sign_out(access: Access) -> Any:
 
 
 async def _problem(request: Request, error: Exception) -> Response:
-    """Answer a request that was refused: with its code, or 409 for what the user can mend."""
+    """Answer a request that was refused: with its code, or 409 for what the user can fix."""
     code, words = (error.status_code, str(error.detail)) if isinstance(error, HTTPException) else (409, str(error))
     return _plain(HTMLResponse(views.render("problem", person="", csrf="", error=words), code))
 

@@ -22,9 +22,9 @@ class AuditConfig:
     at_recall: Annotated[float | None, Between(1e-9, 1)] = None
     """The threshold is the highest with this recall of known positives; 0.2 when not given."""
     near: Annotated[int | None, Between(0, MOST)] = None
-    """Putative false positives to draw from the near negatives; 50 when not given."""
+    """Putative errors to draw from the near negatives; 50 when not given."""
     rand: Annotated[int | None, Between(0, MOST)] = None
-    """Putative false positives to draw from the random negatives; 50 when not given."""
+    """Putative errors to draw from the random negatives; 50 when not given."""
     by_score: bool = False
     """Draw from bands of score instead, which needs no known match."""
     budget: Annotated[int | None, Between(1, MOST)] = None

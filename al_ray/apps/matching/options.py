@@ -23,8 +23,8 @@ class MatchSearchConfig:
     """exact: compare all pairs. knn: compare every left text with its nearest right texts alone, found by a Faiss
     index. For millions of texts; not with --into."""
     neighbours: Annotated[int, Between(1, 1_000_000)] = 100
-    """Right texts with which each left text is compared by knn. --assign best and mutual look for as many as can
-    decide: 1, and as many more as a text has pairs labelled no."""
+    """Right texts with which knn compares each left text. --assign best and mutual need fewer: 1, and 1 more for each
+    pair of the text that was labelled no."""
     index: str = "Flat"
     """Index of knn: a Faiss index-factory string. Flat finds all of the nearest; IVF1000,Flat is quicker and misses
     some. Which share it finds is measured on 256 texts and written to match.json."""
@@ -44,7 +44,7 @@ class CutoffOptions:
     """The lowest score of a match: one of several ways to give it, or none."""
 
     at_score: Annotated[float | None, CUTOFF, Between(-2, 2)] = None
-    """Lowest score of a match: the cosine, or with --scoring.neighbourhood the cosine less what that
+    """Lowest score of a match: the cosine, or with --scoring.neighbourhood the cosine minus what that option
     subtracts."""
     at_cosine: Annotated[float | None, CUTOFF, Between(-1, 1)] = None
     """Lowest cosine of a match: --at-score of a model whose scores are cosines, and refused for others."""
@@ -110,21 +110,21 @@ class MatchOptions(CutoffOptions):
     search: MatchSearchConfig = field(default_factory=MatchSearchConfig)
     """Which pairs are compared."""
     most: Annotated[int, Between(1, MOST_MATCHES)] = 10_000_000
-    """Error if more pairs than these are above the cutoff, before anything is written. If an estimate from 1,000 texts
-    says so, before these pairs are searched."""
+    """Most pairs above the cutoff: with more, the command ends with an error and writes no matches. If already the low
+    end of an estimate from 1,000 texts is higher, the pairs are not searched."""
     texts: bool = True
     """Write the texts of the pairs, too."""
     escape_formulas: bool = False
-    """Put a quote before cells of CSV files that a spreadsheet would run as a formula. They are then other texts and
-    ids than those of the tables; Parquet files have these."""
+    """In CSV files, put a quote before cells that a spreadsheet would run as a formula. These texts and ids then differ
+    from those of the tables; those in the Parquet files do not."""
     drift: bool = True
     """Compare the texts with those of training, and warn where they differ much (docs/match.md)."""
     suggest: Annotated[int | None, Between(1, 10_000)] = None
     """Write N pairs that are worth labelling next to suggested.csv: without a label, close to the cutoff, and those of
     texts unlike training first."""
     format: Annotated[Format | None, TABLE] = None
-    """Format of all tables, as in prepare pairs. What is not given is as for the task, if its table has the same kind
-    of file; else as prepare pairs has it by default. That holds for all options of the table."""
+    """Format of all tables, as in prepare pairs. Default of all options of the table: as for the task, if its table is
+    the same kind of file, else as in prepare pairs."""
     delimiter: Annotated[str | None, TABLE] = None
     """Column delimiter of CSV and TSV files."""
     quoting: Annotated[Literal["standard", "none"] | None, TABLE] = None

@@ -84,7 +84,7 @@ class Plan:
         waiting = seconds["train"] * (self.units - self.busy("train"))
         reserved = self.units * sum(seconds.values())
         idle = reserved - used - waiting
-        figures = {"held": reserved, "used": used, "idle, the trainer works": waiting, "idle, else": idle}
+        figures = {"reserved": reserved, "used": used, "idle, the trainer works": waiting, "idle, else": idle}
         return {name: value / 3600 for name, value in figures.items()}
 
 
@@ -179,12 +179,12 @@ def time_rows(run_plan: Plan) -> Rows:
 
 
 def cost_rows(run_plan: Plan, cost_per_pair: float, gpu_hour_cost: float) -> Rows:
-    """Return hours held, used and idle, and the cost of labels and of GPUs or cores."""
+    """Return hours reserved, used and idle, and the cost of labels and of GPUs or cores."""
     cuda, mark = run_plan.setting.constants.device == CUDA, "m" if run_plan.time.measured else "a"
     unit = "GPU-hours" if cuda else "core-hours"
     hours = run_plan.hours()
     rows: Rows = [(f"{unit} {name}", f"{value:,.2f} {mark}") for name, value in hours.items()]
-    machines = hours["held"] * gpu_hour_cost if cuda else 0.0
+    machines = hours["reserved"] * gpu_hour_cost if cuda else 0.0
     # They are no labels of rounds, but cost as much.
     dev = run_plan.dev_labels
     labels = (run_plan.labels + dev) * cost_per_pair

@@ -12,7 +12,7 @@ class Options(ExportOptions):
 
     model: PathOrUri
     """Run folder, whose last complete round has the model; or the model folder of a round, in its run or copied out of
-    it. Of a copy the card says little."""
+    it. For a copy the card has no task, labels or figures."""
     out: PathOrUri
     """Folder of the export, new or empty, or an export of the same model and format, which is replaced if something
     changed."""

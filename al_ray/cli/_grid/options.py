@@ -59,7 +59,7 @@ class Options(RunConfig, RecipeOptions):
     stop: StopConfig = NEVER
     scheduling: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
     dry_run: bool = False
-    """Print the runs, the labels of each, and how many have room at a time; start nothing."""
+    """Print the runs, the labels of each, and how many have room at a time; start no run."""
     file: PathOrUri | None = None
     """A grid file, TOML with [axes] and [options], or an earlier grid.json, whose values become the defaults."""
 

@@ -37,8 +37,8 @@ class Export(OfRun):
     split: SplitName = "train"
     """dev: the drawn pairs of dev (jobs.run --dev-labels), by which models were measured."""
     escape_formulas: bool = False
-    """Of a CSV file: put a quote before cells that a spreadsheet would run as a formula. The file is then for people:
-    labels import does not know an id with a quote."""
+    """In a CSV file, put a quote before cells that a spreadsheet would run as a formula. labels import cannot read such
+    a file, because it does not know ids with a quote."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +64,9 @@ class Import(Table):
     """Add labels bought elsewhere as the next round of a run, or as the seed set of a new one."""
 
     labels: PathOrUri
-    """Table of labels: Parquet, CSV, TSV or JSON lines; or a run folder, also of another task, such as that of last
-    month: its labels of pairs whose texts have the same ids and are the same here; or the folder of jobs.match
-    --suggest N: what people have answered to the suggested pairs."""
+    """Table of labels (Parquet, CSV, TSV or JSON lines); or a run folder, also of another task, such as that of last
+    month: its labels of pairs whose two texts have the same ids and are unchanged here; or a folder of jobs.match
+    --suggest N: the answers of people to the suggested pairs."""
     task: PathOrUri | None = None
     """Task folder; required for a new run folder."""
 

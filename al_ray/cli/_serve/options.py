@@ -21,7 +21,7 @@ class Options(ServeOptions):
     store: Path
     """Folder of the known texts as they change: each change is on disk before it is acknowledged."""
     host: str = "127.0.0.1"
-    """Address to listen on. Another one than that of this machine alone needs a token."""
+    """Address to listen on. An address that other machines can reach needs a token."""
     port: Annotated[int, Between(1, 65_535)] = 8000
     """Port to listen on."""
     dry_run: bool = False

@@ -78,7 +78,7 @@ class TableRows:
         for row in np.flatnonzero(bad).tolist():
             faults.add(self.place(row), reason(row))
         if len(bad) and bad.all():
-            raise BadFile(f"{self.name}: every row is bad, such as {self.place(0)}: {reason(0)}; mend the rows")
+            raise BadFile(f"{self.name}: every row is bad, such as {self.place(0)}: {reason(0)}; fix the rows")
         return self.filter(~bad)
 
     def join_columns(self, columns: Sequence[str]) -> Cells:

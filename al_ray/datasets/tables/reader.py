@@ -150,7 +150,7 @@ def _opened(path: StoragePath, local: Path, form: Format, reading: TableFormat) 
             yield file
     except UnicodeError as error:
         hint = reading.advice("give its --encoding, or ")
-        raise BadFile(f"{path} is not {reading.encoding} ({error}); {hint}mend it") from error
+        raise BadFile(f"{path} is not {reading.encoding} ({error}); {hint}fix it") from error
     except OSError as error:
         raise BadFile(f"{path} cannot be read ({error.strerror})") from error
 
@@ -187,7 +187,7 @@ def _delimited_rows(
         if fault or len(row) != width:
             reason = fault or f"it has {len(row)} columns, not {width} as the first row"
             if not width:
-                raise BadFile(f"{path}:{line}: {reason}; mend the first row")
+                raise BadFile(f"{path}:{line}: {reason}; fix the first row")
             faults.add(f"{path}:{line}", reason)
         else:
             yield number, line, [row[i] for i in at]
@@ -211,7 +211,7 @@ def _quoted(file: TextIO, path: StoragePath, delimiter: str, reading: TableForma
         except csv.Error as error:
             if "unexpected end" in str(error):
                 # The quote swallows all that follows, so it is not known which rows a skip would lose.
-                raise BadFile(f"{path}:{line}: a quote opens in this row and is never closed; mend it{hint}") from error
+                raise BadFile(f"{path}:{line}: a quote opens in this row and is never closed; fix it{hint}") from error
             yield line, [], f"its quotes are wrong ({error}){hint}"
         else:
             if row:
@@ -236,7 +236,7 @@ def _positions(path: StoragePath, line: int, first: list[str], columns: list[str
     header = [name.strip().removeprefix("\ufeff").strip() for name in first]
     if any("\udc80" <= letter <= "\udcff" for letter in "".join(header)):
         hint = reading.advice("give its --encoding, such as cp1252, or ")
-        raise BadFile(f"{path}:{line}: the header is not {reading.encoding}; {hint}mend it")
+        raise BadFile(f"{path}:{line}: the header is not {reading.encoding}; {hint}fix it")
     no_header = "; if the file has no header, give --no-header and columns by number"
     hint = "; it has only one column: does the file have another --delimiter?" if len(header) == 1 else no_header
     check_columns(f"{path}:{line}", columns, header, reading.naming + reading.advice(hint))

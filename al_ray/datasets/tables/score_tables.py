@@ -21,7 +21,7 @@ def read_scores(path: Path) -> dict[str, Floats]:
     strata = np.asarray([str(name) for name in table["stratum"].to_pylist()], dtype=object)
     strange = sorted(set(strata.tolist()) - set(STRATA))
     if strange:
-        raise BadFile(f"{path}: stratum {', '.join(strange)} is none of {', '.join(STRATA)}; mend the file")
+        raise BadFile(f"{path}: stratum {', '.join(strange)} is none of {', '.join(STRATA)}; fix the file")
     return {name: scores[strata == name] for name in STRATA}
 
 
@@ -56,7 +56,7 @@ def _read(path: Path, names: tuple[str, ...]) -> pa.Table:
 def _scores(path: Path, table: pa.Table) -> Floats:
     kind = table.schema.field("score").type
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
-        raise BadFile(f"{path}: column 'score' holds {kind}, not numbers; mend the file")
+        raise BadFile(f"{path}: column 'score' holds {kind}, not numbers; fix the file")
     scores = np.asarray(table["score"].to_pylist(), dtype=np.float64)
     if not np.isfinite(scores).all():
         row = int(np.argmin(np.isfinite(scores)))

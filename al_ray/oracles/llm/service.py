@@ -26,7 +26,7 @@ class LlmService:
     """Asks a language model for the labels of pairs. `prompts` changes from round to round, with the examples."""
 
     place = "--oracle llm"
-    cure = "mend it or wait for the server"
+    cure = "fix it or wait for the server"
     priced = True
 
     def __init__(self, config: LlmConfig, client: Client, store: AnswerStore, symmetric: bool) -> None:

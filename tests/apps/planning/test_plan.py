@@ -643,7 +643,7 @@ def test_a_cpu_cluster_is_planned_from_measured_constants(monkeypatch, capsys):
     here(monkeypatch, "--texts", "20000", "--gpus", "0", "--shards", "1", "--cpus-per-shard", "2")
     out = capsys.readouterr().out
     assert "exact, by auto: 199,990,000 pairs are at most" in out
-    assert "core-hours held" in out
+    assert "core-hours reserved" in out
     assert "GPU " not in out
     assert "assumed:" not in out
     assert "not measured" not in out

@@ -138,7 +138,7 @@ def test_a_changed_text_of_dev_can_be_labelled_again(tmp_path):
 
 def test_a_label_that_contradicts_the_task_is_a_bad_row(tmp_path):
     may(tmp_path)
-    with pytest.raises(BadFile, match=r"june-labels.csv:2: .*may has the label no for this pair; mend the row"):
+    with pytest.raises(BadFile, match=r"june-labels.csv:2: .*may has the label no for this pair; fix the row"):
         june(tmp_path, labels=[("A3", "A1", 1)])
     # With closure a match may follow from others, and then a no is counted.
     task, lines = june(tmp_path, labels=[("A2", "A1", 0)])

@@ -76,7 +76,7 @@ def test_unsure_is_no_negative_and_gives_way_to_yes_and_no(tmp_path):
 def test_a_contradiction_names_both_rows_either_way_round(tmp_path):
     path = write(tmp_path, "a,b,yes", "a,b,unsure", "b,c,no", "b,a,no", "a,b,1")
     with pytest.raises(
-        BadFile, match=r"labels\.csv:5: its label is no, but .*labels\.csv:2 labels the same pair yes; mend"
+        BadFile, match=r"labels\.csv:5: its label is no, but .*labels\.csv:2 labels the same pair yes; fix"
     ):
         read(path)
     faults = BadRowLog("skip")
@@ -103,7 +103,7 @@ def test_a_row_without_a_label_is_not_looked_at_further(tmp_path):
     ],
 )
 def test_a_bad_row_is_named_with_its_cure(tmp_path, row, words):
-    with pytest.raises(BadFile, match=rf"labels\.csv:3: {words}; mend the row, or leave such rows out"):
+    with pytest.raises(BadFile, match=rf"labels\.csv:3: {words}; fix the row, or leave such rows out"):
         read(write(tmp_path, "b,c,no", row))
 
 

@@ -256,7 +256,7 @@ def test_labels_of_two_columns_are_all_matches(tmp_path):
 def test_repeats_unsure_answers_and_a_second_opinion_are_counted(tmp_path):
     rows = [("A1", "A2", 1), ("A2", "A1", 1), ("A1", "B7", "unsure"), ("A2", "A1", 0), ("A1", "B8", 0)]
     labels = write(tmp_path / "l.csv", ("left", "right", "label"), rows)
-    with pytest.raises(BadFile, match=r"l.csv:5: its label is no, but .*l.csv:2 labels the same pair yes; mend"):
+    with pytest.raises(BadFile, match=r"l.csv:5: its label is no, but .*l.csv:2 labels the same pair yes; fix"):
         own(**products(tmp_path), labels=labels)
     task, report = own(**products(tmp_path), labels=labels, bad_rows="skip")
     assert pairs(task) == ([("A1", "A2")], [("A1", "B8")])
