@@ -9,6 +9,10 @@ GRID = "--task task --out made --encoder random-bert"
 OF_TRAIN = [
     ({}, "", "error: Missing from python -m jobs.train: --task STR"),
     ({}, "--task nowhere --labels stated --out made", "nowhere holds no task.json"),
+    ({}, f"{TRAIN} --training.batch 8", "--training.batch is for --model cosine; give --concat-batch"),
+    ({}, f"{TRAIN} --training.tries 2", "--training.tries is for --model cosine; leave it out"),
+    ({}, f"{TRAIN} --training.head-rate 9", "--training.head-rate is for --model cosine; leave it out"),
+    ({}, f"{TRAIN} --model cosine --concat-batch 8", "--concat-batch and --slice-pairs are for --model concat"),
     ({}, f"{TRAIN} --labels nowhere", "--labels nowhere does not exist; give the folder of a run"),
     ({}, f"{TRAIN} --labels judge.py", "judge.py: its extension is none of"),
     ({}, f"{TRAIN} --labels judge.py --format csv", "judge.py"),

@@ -166,6 +166,14 @@ class AugmentConfig(EncoderOptions):
         # TrainConfig validates the teacher's options.
         assert self.teaching
 
+    def refuse_unused(self) -> None:
+        """Raise BadOption for an option other than its default that the sampler does not use."""
+        if self.sampler not in ("insertion", "substitution") and (self.words_from, self.changed) != (
+            AugmentConfig.words_from,
+            AugmentConfig.changed,
+        ):
+            raise BadOption("--words-from and --changed are for --sampler insertion and substitution; leave them out")
+
     @property
     def teaching(self) -> TrainConfig:
         """Return the options of the cross-encoder, as those of jobs.train --model concat."""

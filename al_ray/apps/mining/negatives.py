@@ -23,7 +23,7 @@ class NegativesConfig:
     """Negatives of each text, fewer if the filters leave fewer."""
     random_share: Annotated[float, Between(0, 1)] = 0.0
     """Share of the negatives drawn at random from all candidates, so that training also sees the easy pairs of a search
-    over all pairs (paper 004, 2.1)."""
+    over all pairs (paper 004, 2.1); of each text's negatives the nearest whole number."""
     first_rank: Annotated[int, Between(1, 10**9)] = 1
     """Skip the candidates before this rank: most unlabelled positives are among the nearest."""
     last_rank: Annotated[int | None, Between(1, 10**9)] = None

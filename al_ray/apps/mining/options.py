@@ -46,6 +46,13 @@ class MiningConfig(NegativesConfig, EncoderOptions):
         wrong = [name for name in self.miners if name not in MINERS]
         if wrong or not self.miners or len(set(self.miners)) < len(self.miners):
             raise BadOption(f"--miners is {' '.join(self.miners)!r}; give some of {', '.join(MINERS)}, each once")
+        if self.random_share and not self.drawn:
+            raise BadOption(
+                f"--random-share {self.random_share:g} of --per-text {self.per_text} is less than half a negative, so "
+                "none would be random; give more of either"
+            )
+        if "model" not in self.miners and (self.run is not None or self.sample != MiningConfig.sample):
+            raise BadOption("--run and --sample are for the miner model; add it to --miners, or leave them out")
         if self.split not in SPLITS:
             raise BadOption(f"--split is {self.split!r}; give {', '.join(SPLITS)}")
 

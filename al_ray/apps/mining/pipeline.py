@@ -79,6 +79,8 @@ def mine_all(job: MiningJob, watch: OnProgress) -> Truths:
     if config.out is not None:
         content = {name: {filters: asdict(one) for filters, one in truth.items()} for name, truth in results.items()}
         about = {**as_dict(config.negatives), "task": config.task, "known": config.known, "seed": config.seed}
+        about |= {"split": config.split, "queries": config.queries, "sample": config.sample}
+        about |= {"run": None if config.run is None else str(config.run), "encoder": as_dict(config.encoding)}
         write_root(config.out / "mined.json", {**about, "task_digest": job.task.digest, "miners": content})
     return results
 

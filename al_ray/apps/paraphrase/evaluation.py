@@ -79,10 +79,16 @@ def evaluate_search(run: Path, split: str, timed: int) -> dict[str, Any]:
 
 
 def search_metrics(task: Task, split: str, questions: QuestionSearch, timed: int) -> dict[str, Any]:
-    """Search among the task's questions with those of a split; equal texts are one question, whatever their ids."""
+    """Search among the task's questions with those of a split; equal texts are one question, whatever their ids.
+
+    Questions of dev and test whose text is in train, too, are left out: the model was trained on their paraphrases.
+    """
     same = same_text(task.left.texts)
     component = components_of_texts(same, np.concatenate([one.positives for one in task.splits.values()]))
     rows = ranking.queries_with_matches(component, same, task.with_known_pairs(split).space.left)
+    every = len(rows)
+    if split != "train" and "train" in task.splits:
+        rows = rows[~np.isin(same[rows], same[task.split("train").space.left])]
     if not len(rows):
         raise BadOption(f"no {split} question has a paraphrase in other words; prepare a task that has")
     texts = strings_at(task.left.texts, rows)
@@ -94,6 +100,7 @@ def search_metrics(task: Task, split: str, questions: QuestionSearch, timed: int
     return {
         "split": split,
         "queries": len(rows),
+        "queries_left_out": every - len(rows),
         "precision_at_1": ranking.precision_at(ranks, 1),
         "precision_at_10": ranking.precision_at(ranks, 10),
         "mean_reciprocal_rank": ranking.mean_reciprocal_rank(ranks),

@@ -34,4 +34,5 @@ def known_of(task: Task, config: ParaphraseConfig) -> Paraphrases:
         raise BadOption(f"the dev split of task {task.name!r} is one cluster; prepare a task with more dev questions")
     pool = Pool(texts, np.unique(pairs[:, 0]), task.split("train").space.left)
     known = KnownMatches(pairs, components_of_texts(same, pairs))
-    return Paraphrases(pairs, component[pairs[:, 0]], dev.positives, rows[negatives], pool, known)
+    # Labels of dev decide nothing in training, not even which texts are negatives of each other.
+    return Paraphrases(pairs, known.component[pairs[:, 0]], dev.positives, rows[negatives], pool, known)

@@ -39,6 +39,8 @@ def train(
     settle_training(device)
     if is_cnn(config.encoder):
         filters_of(config.encoder)
+    elif config.words != ParaphraseConfig.words:
+        raise BadOption(f"--words is for --encoder cnn, and that is {config.encoder}; leave it out")
     task = one_sided(read_task(storage_path(config.task)))
     refuse_inside(out, storage_path(config.task))
     known = known_of(task, config)

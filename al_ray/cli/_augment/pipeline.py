@@ -30,6 +30,7 @@ from al_ray.storage.uri import storage_path
 def run_command(options: Options) -> None:
     """Train teacher and students, print and write, continuing from the folder."""
     config = options.config
+    config.refuse_unused()
     check_models(config)
     gold = gold_of(config).subset(config.gold_pairs, config.pool == "all", config.seed)
     for line in plan(config, gold):
@@ -49,6 +50,8 @@ def run_command(options: Options) -> None:
 
 def check_models(config: AugmentConfig) -> None:
     """Raise an error for an encoder that does not exist or does not fit, before any work."""
+    if config.words != AugmentConfig.words and not is_cnn(config.encoder):
+        raise BadOption(f"--words is for --encoder cnn, and that is {config.encoder}; leave it out")
     teacher = config.teaching.run(1).encoding
     if is_cnn(config.teacher):
         raise BadOption(f"--teacher {config.teacher} is not a transformer, as a cross-encoder must be; give another")
@@ -83,7 +86,9 @@ def plan(config: AugmentConfig, gold: Gold) -> Iterator[str]:
     steps = config.teaching.steps(pairs)
     yield f"cross-encoder: {config.teacher}, {config.teacher_epochs} epochs, {steps:,} steps"
     texts = f"{len(pool.queries):,} texts with {len(pool.candidates):,}"
-    yield f"silver: at most {most_silver(config, gold):,} pairs by {config.sampler}, of {texts}"
+    labelled, silver = most_silver(config, gold), config.per_text * len(pool.queries)
+    chosen = f", chosen from {labelled:,} that the cross-encoder labels" if config.sampler == "uncertainty" else ""
+    yield f"silver: at most {silver if chosen else labelled:,} pairs by {config.sampler}{chosen}, of {texts}"
     yield f"student: {config.encoder}, {config.epochs} epochs"
 
 

@@ -107,11 +107,12 @@ def compare(options: Compare) -> None:
 def format_evaluation(metrics: dict[str, Any]) -> str:
     """Format the metrics of an evaluation, the time of a query and the recall of the index."""
     names = ("precision_at_1", "precision_at_10", "mean_reciprocal_rank")
-    query = metrics["query"]
+    query, left_out = metrics["query"], metrics["queries_left_out"]
     return "\n".join([
         format_columns([("split", "queries", "P@1", "P@10", "MRR"), (
             metrics["split"], f"{metrics['queries']:,}", *(f"{metrics[name]:.4f}" for name in names)
         )]),
+        *([f"left out: {left_out:,} questions whose text is in train, too"] if left_out else []),
         f"a query: {query['mean_ms']:.2f} ms (95% within {query['p95_ms']:.2f}), {query['faiss_share']:.0%} in Faiss",
         format_index(metrics["index"]),
     ])  # fmt: skip

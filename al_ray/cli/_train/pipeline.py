@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from al_ray.apps.cross_encoder.folder import is_cross_encoder
+from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.pipeline import Retriever, train_and_evaluate
 from al_ray.cli._evaluate.printout import print_difference, print_evaluation
 from al_ray.cli._run.pipeline import print_results, run, table
 from al_ray.cli._shared.progress import Progress
 from al_ray.cli._train.options import Options
+from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.labels import Labelled
 from al_ray.core.task import Task
@@ -52,10 +54,24 @@ def check_options(options: Options) -> None:
     """Raise BadOption for options that do not go together, before anything is read."""
     if options.model == "cosine" and (options.rerank is not None or options.like is not None):
         raise BadOption("--rerank and --like are for --model concat; leave them out with cosine")
+    _refuse_unused(options)
     if options.rerank is not None and not options.evaluation.splits:
         raise BadOption("--rerank evaluates --evaluation.splits, and none is given; give one")
     if options.model == "cosine" and is_cross_encoder(options.out):
         raise WrongFolder(f"{options.out} holds a cross-encoder; give --model cosine another --out")
+
+
+def _refuse_unused(options: Options) -> None:
+    """Raise BadOption for an option other than its default that the kind of model does not use."""
+    if options.model == "cosine":
+        if (options.concat_batch, options.slice_pairs) != (TrainConfig.concat_batch, TrainConfig.slice_pairs):
+            raise BadOption("--concat-batch and --slice-pairs are for --model concat; leave them out with cosine")
+        return
+    if options.training.batch != TrainingConfig.batch:
+        raise BadOption("--training.batch is for --model cosine; give --concat-batch")
+    for name in ("head_rate", "initial_weight", "initial_bias", "worst_loss", "tries"):
+        if getattr(options.training, name) != getattr(TrainingConfig, name):
+            raise BadOption(f"--training.{name.replace('_', '-')} is for --model cosine; leave it out")
 
 
 def plan(options: Options, task: Task, labelled: Labelled) -> Iterator[str]:

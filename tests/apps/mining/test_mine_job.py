@@ -62,6 +62,7 @@ def test_every_miner_is_evaluated_and_its_table_has_the_labels_for_training(smal
     output = capsys.readouterr().out
     content = json.loads((small.out / "mined.json").read_text())
     assert list(content["miners"]) == ["random", "bm25", "tfidf", "neighbours", "model"]
+    assert (content["split"], content["run"], content["sample"]) == ("train", None, small.sample)
     split = task.split("train")
     for name, lines in content["miners"].items():
         assert list(lines) == ["none", "labelled", "component", "all"]
@@ -100,6 +101,8 @@ def test_known_positives_are_never_mined(small):
         ({"split": "all"}, "--split is 'all'"),
         ({"encoder": "cnn"}, "--encoder cnn is not pre-trained"),
         ({"queries": 0}, "--queries is 0"),
+        ({"random_share": 0.05}, "--random-share 0.05 of --per-text 5 is less than half a negative"),
+        ({"miners": ("bm25",), "sample": 9}, "--run and --sample are for the miner model; add it to --miners"),
         ({"run": True}, "config.json"),
         ({"max_length": 1000}, "--max-length 1000 is beyond random-bert's"),
     ],

@@ -43,7 +43,7 @@ class ByMeaning:
 def test_a_perfect_model_is_right_about_paraphrases_under_other_ids():
     questions: Any = ByMeaning()
     found = search_metrics(doubled_task(), "dev", questions, 1)
-    assert found["queries"] == 4 * MEANINGS
+    assert (found["queries"], found["queries_left_out"]) == (4 * MEANINGS, 0)
     assert (found["precision_at_1"], found["mean_reciprocal_rank"]) == (1.0, 1.0)
 
 
@@ -54,3 +54,30 @@ def test_paraphrases_by_equal_texts_are_negatives_neither_in_a_batch_nor_in_dev(
         assert len(set(meaning[known.pairs[rows, 0]])) == len(rows)
     assert len(known.negatives)
     assert (meaning[known.negatives[:, 0]] != meaning[known.negatives[:, 1]]).all()
+
+
+def with_a_text_of_train_in_dev() -> Task:
+    """The doubled task, in which the first question of dev, of meaning b0, is one of train, of meaning a0."""
+    task = doubled_task()
+    texts = list(TEXTS)
+    texts[4 * MEANINGS] = TEXTS[0]
+    corpus = Corpus(task.left.ids, tuple(texts))
+    return sealed("shared", True, corpus, corpus, task.splits)
+
+
+def test_questions_of_dev_that_train_has_too_are_left_out():
+    questions: Any = ByMeaning()
+    found = search_metrics(with_a_text_of_train_in_dev(), "dev", questions, 1)
+    assert (found["queries"], found["queries_left_out"]) == (4 * MEANINGS - 1, 1)
+
+
+def test_a_label_of_dev_does_not_join_two_clusters_of_train():
+    task = doubled_task()
+    known = known_of(task, ParaphraseConfig(task="doubled"))
+    texts = list(TEXTS)
+    # Dev says that a question of meaning a0 and one of meaning a1 match.
+    texts[4 * MEANINGS], texts[4 * MEANINGS + 1] = TEXTS[0], TEXTS[4]
+    corpus = Corpus(task.left.ids, tuple(texts))
+    joined = known_of(sealed("joined", True, corpus, corpus, task.splits), ParaphraseConfig(task="joined"))
+    # As many clusters, whatever their numbers.
+    assert len(np.unique(joined.component)) == len(np.unique(known.component)) == MEANINGS

@@ -210,6 +210,8 @@ def test_bad_options_of_a_training_are_refused(made, make_task, tmp_path):
         replace(train(made), smoothing=2.0)
     with pytest.raises(BadOption, match="--device tpu is not here"):
         run_command(replace(train(made), device="tpu"))
+    with pytest.raises(BadOption, match="--words is for --encoder cnn, and that is random-bert"):
+        run_command(replace(train(made), encoder="random-bert", words=7, out=tmp_path / "run"))
     write_task(make_task(False), tmp_path / "two", {})
     with pytest.raises(BadOption, match="has two sides"):
         run_command(replace(train(made), task=str(tmp_path / "two"), out=tmp_path / "run"))
