@@ -80,7 +80,7 @@ def run(work: RunSpec, out: StoragePath, watch: OnProgress, on_round: OnRound, t
         oracle = make_oracle(request)
         dev = make_dev_oracle(request, oracle) if config.dev_labels else None
         journal.bind(config)
-        write_limits(out, oracle_options, stop)
+        write_limits(journal.path, oracle_options, stop)
 
         def completed() -> list[dict[str, Any]]:
             """Report the round that is complete now; return the metrics of all."""
@@ -206,7 +206,9 @@ def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | Non
     sampler = None if dev is None else ShardedDevSampler(config, journal, dev, None)
     pending = journal.ledger.batch(number) if oracle is not None else None
     if oracle is not None and pending is not None:
-        if not STRATEGIES[config.strategy].uses_model and pending.source != config.strategy:
+        # A batch for which no pair was left holds no source.
+        by_others = len(pending.pairs) > 0 and pending.source != config.strategy
+        if by_others and not STRATEGIES[config.strategy].uses_model:
             raise WrongFolder(f"{journal.path} has imported labels, and --strategy {config.strategy} takes no seed set")
         if pending.source == IMPORTED and OPEN in journal.ledger.labels(number):
             # Those labels are there, and must not be bought.

@@ -141,7 +141,7 @@ class DevLabels:
             "labels": len(self.ledger.labelled(number)),
             "known": len(audit.known_labels),
             "ranked": audit.reach,
-            "total_pairs": audit.total + len(audit.known_labels),
+            "total_pairs": self.task.split(SPLIT).space.total,
             "average_precision_of_ranked": _as_dict(reach),
             # Where no match of the rest was drawn, only an interval is known.
             "average_precision": _as_dict(over_all, rest is None or rest.matches > 0),

@@ -60,9 +60,10 @@ def trained(path: StoragePath, task: Task, option: str) -> tuple[RunConfig, RunF
 
 
 def bought_by(path: StoragePath) -> tuple[int, int]:
-    """Return how many positives and negatives a run has; BadOption for one that is not finished."""
+    """Return how many positives and negatives a finished run has, without pairs labelled unsure; else BadOption."""
     config = bound_config(path)
     lines = complete_rounds(path)
     if not lines or not at_its_end(path, config):
         raise BadOption(f"{path} has {len(lines)} of {len(config.batches)} rounds; run it to its end first")
-    return int(lines[-1]["positives"]), int(lines[-1]["labels"] - lines[-1]["positives"])
+    unsure = sum(line.get("batch_unsure") or 0 for line in lines)
+    return int(lines[-1]["positives"]), int(lines[-1]["labels"] - lines[-1]["positives"]) - unsure

@@ -34,8 +34,8 @@ class SeedSet:
     def least(self, count: int, labelled: Keys) -> Candidates | None:
         """Return the first `count` without the sorted `labelled`, as a search would; None when these are too few."""
         fresh = ~is_in(self.candidates.keys, labelled)
-        # A set with fewer pairs than it was searched for holds all that there are.
-        if fresh.sum() < count and len(self.candidates) == self.count:
+        # A set with fewer pairs than it was searched for holds all that there are; with more, its writer was killed.
+        if fresh.sum() < count and len(self.candidates) >= self.count:
             return None
         return Candidates(self.candidates.keys[fresh][:count], self.candidates.cosines[fresh][:count])
 

@@ -76,7 +76,8 @@ def portion_of_nearest(index: PairIndex, held: Block, queries: Block, count: int
         return cosines[:, :needed], rows[:, :needed]
     if portion is None:
         return nearest(index, held, queries, count)
-    if index.nested:
+    # Cosines of codes are wrong by more than MARGIN, by which the first round decides what it asks for again.
+    if index.nested and index.plain:
         cosines, places = index.nearest_to(queries, portion.count)
         return cosines, rows_of(held, places)
     cosines, rows = nearest(index, held, queries, count)

@@ -1,8 +1,8 @@
 """Vectors of texts that were encoded before, found by digests of the texts' token ids.
 
 A folder holds the vectors of one model. Each pair of files, NAME.keys.npy and NAME.vectors.npy, has the texts that one
-shard encoded: sorted digests and their vectors. Files are added and never changed, so an interrupted writer does no
-harm.
+shard encoded: sorted digests and their vectors. NAME ends in a digest of its texts, so a file is never replaced by one
+of other texts, and an interrupted writer does no harm.
 """
 
 import hashlib
@@ -93,7 +93,7 @@ class KnownVectors:
         return np.zeros((texts, dimension), dtype=self.dtype)
 
     def add(self, name: str, tokens: Tokens, vectors: Vectors) -> None:
-        """Store the vectors (n, d) of those texts that are not known yet, under a name of their own."""
+        """Store the vectors (n, d) of those texts that are not known yet; name: how their files begin."""
         assert self.folder is not None
         digests, known = digests_of(tokens), np.zeros(len(tokens), dtype=np.bool_)
         for keys, _ in self._files.values():
@@ -106,6 +106,7 @@ class KnownVectors:
         for group in np.unique(groups[~first]).tolist():
             chosen[group] = min(rows[groups == group].tolist(), key=lambda row: _bytes(vectors[row]))
         if len(chosen):
+            name = f"{name}-{hashlib.blake2b(digests[chosen].tobytes(), digest_size=8).hexdigest()}"
             store_array(self.folder / f"{name}{VECTORS}", vectors[chosen])
             # Last: the vectors are there if their keys are.
             store_array(self.folder / f"{name}{KEYS}", digests[chosen])

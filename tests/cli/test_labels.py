@@ -25,7 +25,7 @@ from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import NO, UNSURE, YES, Batch, Model, make_answers
-from al_ray.core.pairs import Pairs
+from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.progress import no_progress
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Corpus, Task
@@ -269,6 +269,24 @@ def test_a_run_does_not_buy_the_labels_of_an_interrupted_import(place, monkeypat
     assert "3 known before" in labels(monkeypatch, capsys, *take)
     ledger = Ledger(place / "run", task)
     assert [ledger.labels(number).tolist() for number in (1, 2)] == [[NO] * 3, [NO]]
+
+
+def test_a_batch_for_which_no_pair_was_left_is_no_import_when_its_run_is_resumed(place):
+    task = read_task(place / "task")
+    config = RunConfig(task=str(place / "task"), strategy="random", train_every_budget=True)
+    with opened(place / "run", task) as folder:
+        folder.bind(config)
+        folder.ledger.add_batch(1, Batch(as_pairs([], []), np.empty(0), "random"))
+        request = OracleRequest(config, OracleConfig(), folder, no_progress)
+        # There is nothing to ask the oracle for.
+        ask_pending(request, cast(Oracle, object()), None, folder.state())
+        assert folder.ledger.sealed(1)
+    with opened(place / "other", task) as folder:
+        folder.bind(config)
+        fill(folder.ledger, 1, pairs_of(task, 0, 4), SAID)
+        request = OracleRequest(config, OracleConfig(), folder, no_progress)
+        with pytest.raises(WrongFolder, match="has imported labels, and --strategy random takes no seed set"):
+            ask_pending(request, cast(Oracle, object()), None, folder.state())
 
 
 def test_labels_are_not_read_with_another_task_in_the_place_of_their_own(begun, monkeypatch, capsys):

@@ -9,8 +9,9 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
 from al_ray.encoders.encoder import embed_batches
-from al_ray.encoders.tokens import Tokens
+from al_ray.encoders.tokens import Tokens, store_array
 from al_ray.encoders.transformer import Encoder
+from al_ray.search import known_vectors
 from al_ray.search.known_vectors import KnownVectors, digests_of, embed_unknown
 from al_ray.search.shard_spec import ShardSpec
 
@@ -71,10 +72,35 @@ def test_of_a_text_with_two_vectors_one_is_taken_however_texts_are_divided(tmp_p
 def test_a_damaged_file_is_not_used(tmp_path, caplog):
     texts = [[1], [2, 2]]
     opened(tmp_path).add("one", Tokens.of(texts), vectors_of(texts))
-    (tmp_path / "one.vectors.npy").write_bytes((tmp_path / "one.vectors.npy").read_bytes()[:-7])
+    (path,) = tmp_path.glob("one-*.vectors.npy")
+    path.write_bytes(path.read_bytes()[:-7])
     assert not opened(tmp_path).take(Tokens.of(texts))[0].any()
     assert "its texts are encoded again" in caplog.text
     assert not opened(tmp_path / "none").take(Tokens.of(texts))[0].any()
+
+
+def test_other_texts_under_the_same_name_replace_none_and_a_writer_that_is_killed_changes_none(tmp_path, monkeypatch):
+    first, second = [[10], [20], [30]], [[40], [50], [60]]
+    opened(tmp_path).add("left-0-of-1", Tokens.of(first), vectors_of(first))
+    stored = []
+
+    def killed(path, array):
+        stored.append(path)
+        if len(stored) == 2:
+            raise KeyboardInterrupt
+        store_array(path, array)
+
+    writer = opened(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(known_vectors, "store_array", killed)
+        with pytest.raises(KeyboardInterrupt):
+            writer.add("left-0-of-1", Tokens.of(second), vectors_of(second))
+    known, taken = opened(tmp_path).take(Tokens.of(first + second))
+    assert known.tolist() == [True] * 3 + [False] * 3
+    assert taken.tolist() == vectors_of(first).tolist()
+    opened(tmp_path).add("left-0-of-1", Tokens.of(second), vectors_of(second))
+    known, taken = opened(tmp_path).take(Tokens.of(first + second))
+    assert taken.tolist() == vectors_of(first + second).tolist()
 
 
 def test_vectors_of_another_precision_are_not_used(tmp_path):

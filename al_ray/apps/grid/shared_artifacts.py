@@ -41,7 +41,7 @@ def _share_seeds(configs: Sequence[RunConfig], pool: ShardedPool, shared: Storag
     pool.embed(untrained, ["train"])
     cached = seeds.read(made_from)
     # A cached set with fewer pairs than its search requested has all pairs that there are.
-    if cached is None or (cached.count < count and len(cached.candidates) == cached.count):
+    if cached is None or (cached.count < count and len(cached.candidates) >= cached.count):
         recalls: list[float] = []
         search = PoolSearch(pool, pool.task.split("train"), recalls.append)
         candidates = search.least(untrained, HIGHEST, count, NO_KEYS)

@@ -185,6 +185,13 @@ def test_the_overhead_is_what_all_places_took_beyond_the_stages():
     assert str(GridSession(wall=9, shared=5, stages=0, concurrent=1)).endswith("; no round was completed")
 
 
+def test_a_seed_set_larger_than_its_record_is_no_pool_that_has_run_out():
+    # As a writer that is killed between the pairs and the record leaves it.
+    four = Candidates(np.arange(4), np.array([0.9, 0.8, 0.7, 0.6]))
+    assert SeedSet(four, 2, None).least(5, np.empty(0, dtype=np.int64)) is None
+    assert SeedSet(four, 5, None).least(5, np.empty(0, dtype=np.int64)) is not None
+
+
 @given(
     st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=1, max_size=20), st.integers(1, 25),
     st.integers(0, 25), st.sets(st.integers(0, 19)),
