@@ -80,6 +80,21 @@ def model_of(events: Iterator[Step | Model], on_step: Callable[[Step], None]) ->
     return model
 
 
+def training_events(begin: Callable[[], Any]) -> Iterator[Step | Model]:
+    """Yield the steps and the model of a training on one actor.
+
+    Ray replays the stream of an actor that died. If that was after it saved the model, the replay is shorter than what
+    was read, and the stream ends without the model. The training is then begun again, which reads the model.
+
+    begin: makes the streaming call.
+    """
+    found = False
+    while not found:
+        for event in stream_results(begin()):
+            found = isinstance(event, Model)
+            yield event
+
+
 class SingleTrainer:
     """An actor that trains alone."""
 
@@ -90,7 +105,8 @@ class SingleTrainer:
     def __call__(self, labelled: Labelled, number: int, start: Model | None, folder: str) -> Iterator[Step | Model]:
         """Yield what the actor yields."""
         (actor,) = self.actors
-        return stream_results(actor.train.options(num_returns="streaming").remote(labelled, number, start, folder))
+        train = actor.train.options(num_returns="streaming")
+        return training_events(lambda: train.remote(labelled, number, start, folder))
 
 
 class TrainerGroup:

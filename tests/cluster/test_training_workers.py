@@ -20,7 +20,7 @@ from al_ray.cluster.training_group import deploy_training
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.core.errors import BadFile, BadOption, NoPlacement
-from al_ray.core.labels import Labelled
+from al_ray.core.labels import Labelled, Model
 from al_ray.datasets.task_folder import write_task
 from al_ray.metrics.round_comparison import GAIN
 from al_ray.runs.run_folder import bound_config
@@ -111,6 +111,36 @@ def test_what_only_a_worker_can_see_is_said_by_its_own_words(local_ray, letters,
     wanted = pytest.raises(BadFile, match=r"scorer\.json cannot be read")
     with deploy_training(spec_of(letters, tmp_path), WHERE) as training, wanted:
         list(training(Labelled(), 1, None, str(tmp_path)))
+
+
+@pytest.mark.faults
+def test_a_trainer_that_dies_when_it_has_saved_the_model_costs_time_alone(local_ray, asked, tmp_path, monkeypatch):
+    told, died = tmp_path / "told", tmp_path / "died"
+
+    # Made here, so that the worker gets it by value: it knows no tests.
+    def train(self, *arguments: object):
+        for event in Trainer.train(self, *arguments):  # pyright: ignore[reportArgumentType]
+            if isinstance(event, Model) and not died.exists():
+                while not told.exists():
+                    threading.Event().wait(0.05)
+                died.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield event
+
+    class Telling(Progress):
+        def __call__(self, stage: str, done: int, total: int) -> None:
+            super().__call__(stage, done, total)
+            if stage == "train" and done == total:
+                told.touch()
+
+    monkeypatch.setattr(training_group, "Trainer", type("Trainer", (Trainer,), {**vars(Trainer), "train": train}))
+    monkeypatch.setattr(run_pipeline, "Progress", Telling)
+    alone = replace(asked, rounds=1, training=replace(asked.training, workers=1))
+    run(alone, replace(WHERE, shards=1), tmp_path / "run")
+    assert died.exists()
+    monkeypatch.undo()
+    run(alone, replace(WHERE, shards=1), tmp_path / "quiet")
+    assert results(tmp_path / "run") == results(tmp_path / "quiet")
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from al_ray.apps.augmentation.samplers import sample_pairs
 from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, train_on_texts
 from al_ray.apps.mining.miners import balance_bins, most_uncertain
-from al_ray.cluster.actors import deploy, get_results, stream_results
-from al_ray.cluster.training_group import model_of
+from al_ray.cluster.actors import deploy, get_results
+from al_ray.cluster.training_group import model_of, training_events
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
@@ -110,9 +111,10 @@ def train_students(job: AugmentationJob, silver: Silver) -> Iterator[Line]:
         yield Line(UNTRAINED, 0, 0, 0, evaluate_student(job, actor, None, known))
         for name, (texts, scores), steps in trainings:
             folder = str(job.folder.student(name))
-            stream = actor.train.options(num_returns="streaming").remote(known, texts, scores, folder, steps)
+            train = actor.train.options(num_returns="streaming")
+            begin = partial(train.remote, known, texts, scores, folder, steps)
             model = model_of(
-                stream_results(stream), lambda step, name=name: job.watch(f"train {name}", step.step, step.steps)
+                training_events(begin), lambda step, name=name: job.watch(f"train {name}", step.step, step.steps)
             )
             rho = evaluate_student(job, actor, model, known)
             yield Line(name, len(gold), len(texts) - len(gold), steps, rho)

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle
 from typing import Any
 
@@ -11,10 +12,10 @@ import numpy as np
 
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
-from al_ray.cluster.actors import BundleSlots, deploy, get_results, stream_results
+from al_ray.cluster.actors import BundleSlots, deploy, get_results
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.services import deploy_pool
-from al_ray.cluster.training_group import model_of
+from al_ray.cluster.training_group import model_of, training_events
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import Model
@@ -60,8 +61,8 @@ def train_on_texts(job: CrossEncoderJob, pairs: Texts, labels: Labels | Floats) 
     encoding = config.run(1).encoding
     spec = PairTrainerSpec(encoding, config.concat_training, config.seed, cluster.device, cluster.checkpoint_seconds)
     with deploy(PairTrainer, [spec], cluster) as (actor,):
-        stream = actor.train.options(num_returns="streaming").remote(pairs, labels, str(job.folder.model))
-        return model_of(stream_results(stream), lambda step: job.watch("train", step.step, step.steps))
+        begin = partial(actor.train.options(num_returns="streaming").remote, pairs, labels, str(job.folder.model))
+        return model_of(training_events(begin), lambda step: job.watch("train", step.step, step.steps))
 
 
 class ShardedPairScorer:
