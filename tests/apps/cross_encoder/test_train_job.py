@@ -49,11 +49,15 @@ def folder(make_task, tmp_path_factory) -> Path:
 
 def options(folder: Path, out: str | Path, **changes) -> Options:
     """A small training on the stated pairs of the symmetric task."""
+    training = TrainingConfig(epochs=1, learning_rate=1e-3)
+    if changes.get("model") == "cosine":
+        changes = {"training": replace(training, batch=8, worst_loss=100.0), **changes}
+    else:
+        changes = {"concat_batch": 16, "slice_pairs": 16, **changes}
     small = Options(
         task=str(folder / "task"), labels="stated", out=folder / out, encoder="random-bert", encoder_layers=1,
-        max_length=24, encoder_batch=8, threads=1, concat_batch=16, slice_pairs=16, cluster=CPUS,
+        max_length=24, encoder_batch=8, threads=1, cluster=CPUS, training=training,
         search=SearchConfig(neighbours=5, block=16),
-        training=TrainingConfig(epochs=1, batch=8, learning_rate=1e-3, worst_loss=100.0),
         evaluation=EvaluationConfig(splits=("dev",), near_neighbours=2, random_pairs=20, examples=0),
     )  # fmt: skip
     return replace(small, **changes)
@@ -218,8 +222,8 @@ def test_a_driver_that_was_killed_while_scoring_resumes_with_the_next_slice(conc
     line = (
         f"--task {folder}/task --labels {cosine} --out {folder}/killed --encoder random-bert --encoder-layers 1 "
         "--max-length 24 --encoder-batch 8 --threads 1 --concat-batch 16 --slice-pairs 16 --search.neighbours 5 "
-        "--search.block 16 --training.epochs 1 --training.batch 8 --training.learning-rate 1e-3 --training.worst-loss "
-        "100 --evaluation.near-neighbours 2 --evaluation.random-pairs 25 --evaluation.examples 20 "
+        "--search.block 16 --training.epochs 1 --training.learning-rate 1e-3 "
+        "--evaluation.near-neighbours 2 --evaluation.random-pairs 25 --evaluation.examples 20 "
         "--evaluation.near-pairs 1000000"
     )
     dying = Path(__file__).resolve().parents[2] / "cluster" / "dying.py"

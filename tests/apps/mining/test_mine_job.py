@@ -86,8 +86,8 @@ def test_every_miner_is_evaluated_and_its_table_has_the_labels_for_training(smal
 
 
 def test_known_positives_are_never_mined(small):
-    run_command(replace(small, known=1.0, miners=("bm25", "neighbours"), out=None, random_share=0.5))
-    run_command(replace(small, known=1.0, miners=("bm25", "neighbours"), random_share=0.5))
+    run_command(replace(small, known=1.0, miners=("bm25", "neighbours"), sample=1000, out=None, random_share=0.5))
+    run_command(replace(small, known=1.0, miners=("bm25", "neighbours"), sample=1000, random_share=0.5))
     for lines in json.loads((small.out / "mined.json").read_text())["miners"].values():
         assert lines["labelled"]["positives"] == lines["component"]["positives"] == lines["all"]["positives"] == 0
 
@@ -101,7 +101,7 @@ def test_known_positives_are_never_mined(small):
         ({"split": "all"}, "--split is 'all'"),
         ({"encoder": "cnn"}, "--encoder cnn is not pre-trained"),
         ({"queries": 0}, "--queries is 0"),
-        ({"random_share": 0.05}, "--random-share 0.05 of --per-text 5 is less than half a negative"),
+        ({"random_share": 0.05}, "--random-share 0.05 of --per-text 2 is less than half a negative"),
         ({"miners": ("bm25",), "sample": 9}, "--run and --sample are for the miner model; add it to --miners"),
         ({"run": True}, "config.json"),
         ({"max_length": 1000}, "--max-length 1000 is beyond random-bert's"),
