@@ -32,7 +32,9 @@ def spread(values: Sequence[float]) -> Spread | None:
     if not values:
         return None
     deviation = stdev(values) if len(values) > 1 else 0.0
-    return Spread(len(values), fmean(values), min(values), max(values), deviation)
+    low, high = min(values), max(values)
+    # The rounded mean of equal values may lie beside them.
+    return Spread(len(values), min(max(fmean(values), low), high), low, high, deviation)
 
 
 def mean_interval(values: Sequence[float]) -> tuple[Estimate, str] | None:

@@ -26,6 +26,14 @@ def ap_of(run: Run, labels: int) -> float | None:
     return one.splits["dev"].average_precision.value if one is not None and "dev" in one.splits else None
 
 
+@pytest.mark.parametrize("value", [0.48592769656281265, 0.1])
+@pytest.mark.parametrize("count", [1, 3, 6, 500])
+def test_the_mean_of_equal_values_is_that_value(value, count):
+    # The sum is rounded: the mean of six times the first value lies above it.
+    found = spread([value] * count)
+    assert (found.low, found.mean, found.high) == (value, value, value)
+
+
 def test_a_spread_is_a_mean_with_its_ends_by_hand():
     found = spread([0.1, 0.2, 0.6])
     assert found is not None
