@@ -118,7 +118,7 @@ def test_a_small_exact_plan_is_as_worked_by_hand():
     )
     assert small.time.measured
     # A shard and a trainer of 2 cores; 2 of the 4 wait in every stage, all 4 for nobody.
-    assert small.hours()["held"] == pytest.approx(4 * small.time.seconds / 3600)
+    assert small.hours()["reserved"] == pytest.approx(4 * small.time.seconds / 3600)
     assert small.hours()["used"] == pytest.approx(2 * small.time.seconds / 3600)
     assert small.hours()["idle, the trainer works"] == pytest.approx(2 * 12.75 / 3600)
 
@@ -443,8 +443,8 @@ def test_stages_add_up_to_rounds_and_rounds_to_the_run_and_labels_are_the_config
     assert foreseen.time.seconds == pytest.approx(sum(foreseen.stage(name).seconds for name in STAGES))
     assert tuple(one.labels for one in foreseen.rounds) == (0, *asked[0].batches)
     hours = foreseen.hours()
-    assert hours["held"] == pytest.approx(sum(value for name, value in hours.items() if name != "held"))
-    assert min(hours.values()) >= -1e-9 * hours["held"]
+    assert hours["reserved"] == pytest.approx(sum(value for name, value in hours.items() if name != "reserved"))
+    assert min(hours.values()) >= -1e-9 * hours["reserved"]
 
 
 @given(plans(), st.integers(1, 64))
@@ -541,18 +541,18 @@ def test_while_the_trainer_works_the_other_gpus_are_idle():
     foreseen = made(cluster=cluster_of(8, 1, None, 2), constants=BUILT_IN["h200"])
     train = foreseen.stage("train").seconds / 3600
     assert foreseen.hours()["idle, the trainer works"] == pytest.approx(7 * train)
-    assert foreseen.hours()["held"] == pytest.approx(8 * foreseen.time.seconds / 3600)
+    assert foreseen.hours()["reserved"] == pytest.approx(8 * foreseen.time.seconds / 3600)
     # Seven search and embed; the evaluation and the tokens are the CPUs'.
     searching = (foreseen.stage("embed").seconds + foreseen.stage("search").seconds) / 3600
     assert foreseen.hours()["used"] == pytest.approx(train + 7 * searching)
 
 
-def test_what_is_paid_is_what_is_held():
+def test_what_is_paid_is_what_is_reserved():
     foreseen = made(sizes=replace(SMALL, texts=10**6), cluster=cluster_of(8, 1, None, 2), constants=BUILT_IN["h200"])
     rows = {row[0]: row[1] for row in cost_rows(foreseen, 0.5, 3600.0)}
     assert rows["cost of labels"] == "1.00"  # Two labels.
-    assert rows["cost of GPU-hours"] == f"{3600 * foreseen.hours()['held']:,.2f} a"
-    assert rows["total cost"] == f"{1 + 3600 * foreseen.hours()['held']:,.2f} a"
+    assert rows["cost of GPU-hours"] == f"{3600 * foreseen.hours()['reserved']:,.2f} a"
+    assert rows["total cost"] == f"{1 + 3600 * foreseen.hours()['reserved']:,.2f} a"
     assert "labels of dev pairs" not in rows
 
 
