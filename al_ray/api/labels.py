@@ -134,11 +134,13 @@ def _read_labels(
     source: StoragePath, columns: tuple[str, ...], table: TableOptions, task: Task, faults: BadRowLog
 ) -> tuple[LabelTable, dict[str, int]]:
     """Return the labels of a run, of suggested pairs or of a table, and counts of those that are left out."""
-    of_run = (source / "config.json").exists()
-    if of_run or (isinstance(source, Path) and (source / RECORD).exists()):
-        if columns != label_column_names("--columns", LABEL_COLUMNS):
-            raise BadOption(f"--columns goes with a table, and {source} is none, but a folder of al_ray; leave it out")
-        return labels_of_other_run(source, task) if of_run else (read_suggested_labels(source, task, faults), {})
+    of_run, of_matches = (source / "config.json").exists(), (source / RECORD).exists()
+    if (of_run or of_matches) and columns != label_column_names("--columns", LABEL_COLUMNS):
+        raise BadOption(f"--columns goes with a table, and {source} is none, but a folder of al_ray; leave it out")
+    if of_run:
+        return labels_of_other_run(source, task)
+    if of_matches and isinstance(source, Path):
+        return read_suggested_labels(source, task, faults), {}
     if not isinstance(source, Path):
         raise BadOption(f"--labels {source} holds no run, and tables are read from local paths; copy it to one")
     return read_task_labels(source, columns, table.reading, task, faults), {}
