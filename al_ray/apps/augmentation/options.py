@@ -168,10 +168,8 @@ class AugmentConfig(EncoderOptions):
 
     def refuse_unused(self) -> None:
         """Raise BadOption for an option other than its default that the sampler does not use."""
-        if self.sampler not in ("insertion", "substitution") and (self.words_from, self.changed) != (
-            AugmentConfig.words_from,
-            AugmentConfig.changed,
-        ):
+        plain = (AugmentConfig.words_from, AugmentConfig.changed)
+        if self.sampler not in ("insertion", "substitution") and (self.words_from, self.changed) != plain:
             raise BadOption("--words-from and --changed are for --sampler insertion and substitution; leave them out")
 
     @property
