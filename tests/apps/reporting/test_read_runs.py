@@ -167,9 +167,9 @@ def test_a_run_that_ended_early_is_at_its_end_until_it_goes_on(task, config, tmp
     (run,) = read_runs(folder.path)
     assert (run.trouble, len(run.rounds)) == ("", 2)
     assert bought_by(folder.path) == (4, 16)
-    lines = [json.loads(line) for line in (folder.path / "metrics.jsonl").read_text().splitlines()]
-    unsure = "".join(json.dumps({**line, "batch_unsure": 3}) + "\n" for line in lines)
-    (folder.path / "metrics.jsonl").write_text(unsure)
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    metrics.write_text("".join(json.dumps({**line, "batch_unsure": 3}) + "\n" for line in lines))
     assert bought_by(folder.path) == (4, 10)
     write_json(folder.path / "state.json", {"round": 1, "labels": 10})
     assert read_runs(folder.path)[0].trouble == "ended after round 1 of 3"

@@ -31,6 +31,7 @@ def ap_of(run: Run, labels: int) -> float | None:
 def test_the_mean_of_equal_values_is_that_value(value, count):
     # The sum is rounded: the mean of six times the first value lies above it.
     found = spread([value] * count)
+    assert found is not None
     assert (found.low, found.mean, found.high) == (value, value, value)
 
 
