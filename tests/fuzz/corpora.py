@@ -260,7 +260,7 @@ def _grid(path: Path, task: Task) -> None:
         evaluation=EvaluationConfig(splits=("dev",)),
     )
     grid, grid_cells = GridFolder(path), cells(config, axes)
-    grid.bind(axes, config, grid_cells)
+    grid.bind(axes, config, grid_cells, task.digest)
     grid.add_session(GridSession(**dict.fromkeys(GridSession.__dataclass_fields__, 1)))
     _finished_run(cast(Path, grid.run(grid_cells[0])), task, grid_cells[0].config, model=False)
 

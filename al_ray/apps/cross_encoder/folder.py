@@ -49,7 +49,8 @@ class CrossEncoderFolder:
                 raise WrongFolder(f"{self.path} holds no cross-encoder; give another --out")
             # Options that are newer than the folder have their defaults there.
             stored = {**as_dict(self.config), **read_json(path, ["labels_digest"])}
-            refuse_differences(self.path, stored, content, FREE)
+            same = stored.get("task_digest") == task.digest
+            refuse_differences(self.path, stored, content, (*FREE, "task") if same else FREE)
         write_parquet(self.path / "labels.parquet", labels_table(labelled, task, every=True))
         write_root(path, content)
 

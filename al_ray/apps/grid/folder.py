@@ -37,25 +37,29 @@ class GridFolder:
         """Return the run folder of a cell."""
         return self.path / "runs" / cell.name
 
-    def bind(self, axes: Axes, config: RunConfig, grid_cells: Sequence[Cell]) -> None:
+    def bind(self, axes: Axes, config: RunConfig, grid_cells: Sequence[Cell], digest: str) -> None:
         """Write grid.json, or compare with the one in the folder; WrongFolder names the differences.
 
-        A grid may grow: strategies and seeds may be added, none removed.
+        A grid may grow: strategies and seeds may be added, none removed. The task, of which this is the digest, may
+        have another path.
         """
         path = self.path / "grid.json"
         content = {"axes": as_dict(axes), "options": as_dict(config), "cells": [cell.as_dict() for cell in grid_cells]}
+        content["task_digest"] = digest
         if (self.path / "config.json").exists():
             raise WrongFolder(f"{self.path} is the folder of a run; give a grid a folder of its own")
         if not path.exists():
             write_root(path, content)
             return
-        names = ["axes", "options"]
-        stored = {name: value for name, value in read_json(path, [*names, "cells"]).items() if name in names}
+        names, read = ["axes", "options"], read_json(path, ["axes", "options", "cells"])
+        stored = {name: read[name] for name in names}
         old = self.axes() or axes
         grown = [name for name in GROWING if set(getattr(old, name)) <= set(getattr(axes, name))]
         stored["axes"] = as_dict(old) | {name: content["axes"][name] for name in grown}
         # An option that is newer than the folder has its default there.
         stored["options"] = as_dict(_parsed(RunConfig, stored["options"], path))
+        if read.get("task_digest") == digest:
+            stored["options"]["task"] = content["options"]["task"]
         other = sorted(differences(stored, {name: content[name] for name in names}))
         if other:
             raise WrongFolder(f"{self.path} is a grid with other options ({'; '.join(other)}); give another --out")

@@ -64,7 +64,7 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
         track(RunFolder(folder.run(named[name]), task))
 
     with locked(grid.out):
-        folder.bind(grid.axes, grid.work.config, cells)
+        folder.bind(grid.axes, grid.work.config, cells, task.digest)
         left = [cell for cell in cells if not complete(grid, cell, task)]
         ends: dict[str, str] = {}
         if left:

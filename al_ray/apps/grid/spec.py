@@ -162,7 +162,7 @@ def read_grid_file(path: StoragePath) -> dict[str, Any]:
         isinstance(content.get(name, {}), dict) for name in ("axes", "options")
     ):
         raise BadFile(f"{path} has no tables axes and options; see docs/grid.md")
-    unknown = sorted(set(content) - {"axes", "options", "cells"})
+    unknown = sorted(set(content) - {"axes", "options", "cells", "task_digest"})
     if unknown:
         raise BadFile(f"{path} has {', '.join(unknown)}; a grid file has [axes] and [options]")
     return {name: content.get(name, {}) for name in ("axes", "options")}

@@ -41,9 +41,11 @@ class ParaphraseFolder:
         defaults = as_dict(ParaphraseConfig(task=config.task))
         stored = {**defaults, **read_json(path)} if path.exists() else {}
         other = sorted(name for name in {**stored, **content} if stored.get(name) != content.get(name))
-        if stored and other and self.epochs():
+        # The task may have another path, as on another machine.
+        refused = other if stored.get("task_digest") != task.digest else [name for name in other if name != "task"]
+        if stored and refused and self.epochs():
             raise WrongFolder(
-                f"{self.path} was trained with other options ({', '.join(other)}); give another --out, or those of "
+                f"{self.path} was trained with other options ({', '.join(refused)}); give another --out, or those of "
                 f"{path.name}"
             )
         if other:

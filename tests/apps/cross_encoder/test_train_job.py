@@ -24,7 +24,7 @@ from al_ray.cli._train.options import Options
 from al_ray.cli._train.pipeline import run_command as train
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
-from al_ray.core.errors import AlRayError, BadFile
+from al_ray.core.errors import AlRayError, BadFile, WrongFolder
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.encoders.cross_encoder import CrossEncoder
@@ -178,6 +178,19 @@ def test_stored_slices_are_not_scored_again_and_others_get_the_same_scores(conca
         recomputed = scorer.scores(split, split.positives)
     assert recomputed.tolist() == stored.tolist()
     assert len(list((tmp_path / "copy" / "scores").iterdir())) == -(-len(stored) // 16)
+
+
+def test_a_cross_encoder_keeps_its_model_if_its_task_has_another_path(concat, cosine, folder, tmp_path):
+    shutil.copytree(folder / "task", tmp_path / "moved")
+    shutil.copytree(concat, tmp_path / "concat")
+    weights = tmp_path / "concat" / "model" / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    asked = options(folder, tmp_path / "concat", labels=str(cosine), evaluation=MEASURED)
+    train(replace(asked, task=str(tmp_path / "moved")))
+    assert weights.stat().st_mtime_ns == before
+    assert read(tmp_path / "concat" / "config.json")["task"] == str(tmp_path / "moved")
+    with pytest.raises(WrongFolder, match=r"task: .*; task_digest: "):
+        train(replace(asked, task=str(folder / "sides"), labels="stated"))
 
 
 def test_a_slice_of_other_pairs_is_refused(concat, tmp_path):

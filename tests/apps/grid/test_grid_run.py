@@ -268,7 +268,7 @@ def test_runs_that_would_give_their_places_back_are_refused(task, tmp_path):
 )
 def test_the_command_of_another_grid_is_refused(task, tmp_path, monkeypatch, capsys, more, words):
     grid = asked(task, tmp_path / "grid")
-    cluster_grid.GridFolder(grid.out).bind(grid.axes, grid.work.config, grid.cells)
+    cluster_grid.GridFolder(grid.out).bind(grid.axes, grid.work.config, grid.cells, read_task(task).digest)
     monkeypatch.setattr(sys, "argv", ["grid", "--task", str(task), "--out", str(grid.out), *OPTIONS, *more])
     with pytest.raises(SystemExit) as stop:
         job(grid_job.main)

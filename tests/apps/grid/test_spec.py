@@ -229,32 +229,48 @@ def test_a_run_has_a_bundle_for_every_actor():
 
 def test_a_grid_with_other_options_is_refused_by_name(tmp_path):
     folder, made = GridFolder(tmp_path), cells(CONFIG, axes())
-    folder.bind(axes(), CONFIG, made)
-    folder.bind(axes(), CONFIG, made)
+    folder.bind(axes(), CONFIG, made, "d")
+    folder.bind(axes(), CONFIG, made, "d")
     with pytest.raises(Exception, match=r"axes.seeds: \[0, 1\] there, \[0\] here; options.growth: 1.5 there, 2 here"):
-        folder.bind(axes(seeds=(0,)), replace(CONFIG, growth=2), made)
+        folder.bind(axes(seeds=(0,)), replace(CONFIG, growth=2), made, "d")
     # It grows by seeds and by strategies, and by nothing else, and never shrinks.
     more = axes(seeds=(2, 1, 0), strategies=("random", *axes().strategies))
-    folder.bind(more, CONFIG, cells(CONFIG, more))
+    folder.bind(more, CONFIG, cells(CONFIG, more), "d")
     assert folder.axes() == more
     with pytest.raises(WrongFolder, match=r"axes.seeds: \[2, 1, 0\] there, \[0, 1\] here"):
-        folder.bind(axes(), CONFIG, made)
+        folder.bind(axes(), CONFIG, made, "d")
     with pytest.raises(WrongFolder, match=r"axes\.encoders"):
-        folder.bind(replace(more, encoders=("one", "two")), CONFIG, made)
+        folder.bind(replace(more, encoders=("one", "two")), CONFIG, made, "d")
     (tmp_path / "grid.json").unlink()
-    folder.bind(axes(), CONFIG, made)
+    folder.bind(axes(), CONFIG, made, "d")
     # Of a version that had one option less.
     kept = tmp_path / "grid.json"
     content = json.loads(kept.read_text())
     del content["options"]["training"]["start"]
     kept.write_text(json.dumps(content))
-    folder.bind(axes(), CONFIG, made)
+    folder.bind(axes(), CONFIG, made, "d")
     with pytest.raises(WrongFolder, match=r"options.training.start: 'pretrained' there, 'previous' here"):
-        folder.bind(axes(), replace(CONFIG, training=TrainingConfig(start="previous")), made)
+        folder.bind(axes(), replace(CONFIG, training=TrainingConfig(start="previous")), made, "d")
     content["options"]["training"]["rates"] = 1
     kept.write_text(json.dumps(content))
     with pytest.raises(BadFile, match=r"grid\.json: TrainingConfig has no option rates"):
-        folder.bind(axes(), CONFIG, made)
+        folder.bind(axes(), CONFIG, made, "d")
+
+
+def test_a_grid_goes_on_if_its_task_has_another_path_and_the_same_digest(tmp_path):
+    folder, made, moved = GridFolder(tmp_path), cells(CONFIG, axes()), replace(CONFIG, task="elsewhere/t/")
+    folder.bind(axes(), CONFIG, made, "d")
+    with pytest.raises(WrongFolder, match=r"options.task: '.*' there, 'elsewhere/t/' here"):
+        folder.bind(axes(), moved, made, "another")
+    folder.bind(axes(), moved, made, "d")
+    kept = tmp_path / "grid.json"
+    content = json.loads(kept.read_text())
+    assert (content["options"]["task"], content["task_digest"]) == ("elsewhere/t/", "d")
+    # Of a version that stored no digest.
+    del content["task_digest"]
+    kept.write_text(json.dumps(content))
+    with pytest.raises(WrongFolder, match=r"options.task: 'elsewhere/t/' there"):
+        folder.bind(axes(), CONFIG, made, "d")
 
 
 def test_tune_starts_a_fresh_experiment_when_the_layout_of_the_package_changes(monkeypatch):
@@ -292,7 +308,7 @@ def test_a_grid_file_gives_what_the_line_does_not(tmp_path):
     assert grid.axes == Axes(("static", "random"), (7,), ("all-MiniLM-L6-v2",))
     assert (grid.work.config.rounds, grid.work.config.search.kind) == (3, "exact")
     # A grid's own record is such a file.
-    GridFolder(tmp_path).bind(grid.axes, grid.work.config, grid.cells)
+    GridFolder(tmp_path).bind(grid.axes, grid.work.config, grid.cells, "d")
     again = grid_of(parse_arguments([f"--file={tmp_path / 'grid.json'}", "--out", "g"]))
     assert (again.axes, again.work) == (grid.axes, grid.work)
 

@@ -68,6 +68,16 @@ def test_a_folder_from_before_an_option_was_there_is_gone_on_with(copy, made, ca
     assert "best epoch: " in capsys.readouterr().out
 
 
+def test_a_folder_is_gone_on_with_if_its_task_has_another_path(copy, made, tmp_path, capsys):
+    shutil.copytree(made / "task", tmp_path / "moved")
+    run_command(replace(train(made), out=copy, task=str(tmp_path / "moved")))
+    assert "best epoch: " in capsys.readouterr().out
+    assert json.loads((copy / "config.json").read_text())["task"] == str(tmp_path / "moved")
+    write_task(synthetic_task(300, 1), tmp_path / "other", {})
+    with pytest.raises(WrongFolder, match=r"other options \(task, task_digest\)"):
+        run_command(replace(train(made), out=copy, task=str(tmp_path / "other")))
+
+
 def test_a_training_that_was_stopped_ends_in_the_same_model(made, tmp_path):
     wanted = ParaphraseFolder(made / "run").trained()
     asked = replace(train(made), out=tmp_path / "run")
