@@ -144,9 +144,13 @@ def reasons(run_plan: Plan, config: RunConfig) -> list[str]:
     kind = replace(config, search=replace(config.search, kind="auto")).settled(sizes.pairs).search.kind
     measures = sizes.evaluation_pairs, config.evaluation.exact_pairs, "--evaluation.exact-pairs"
     mode = "exact" if replace(config.evaluation, mode="auto").counts_all(sizes.evaluation_pairs) else "estimate"
-    once = "; selects its whole budget at once" if config.once else ""
+    budget = "; selects its whole budget at once" if config.once else ""
+    if STRATEGIES[config.strategy].takes_all_stated:
+        budget = (
+            "; takes all stated pairs, whatever the labels below; to plan for n of them give --rounds 1 --first-batch n"
+        )
     return [
-        f"strategy: {config.strategy}{once}; the time of labelling is unknown and not included",
+        f"strategy: {config.strategy}{budget}; the time of labelling is unknown and not included",
         f"search: {_resolved(config.search.kind, kind, *searches)}",
         f"evaluation: {_resolved(config.evaluation.mode, mode, *measures)}",
     ]

@@ -495,6 +495,10 @@ def test_static_at_every_budget_embeds_and_searches_before_each_training_and_tak
     drawn = made(replace(rounds, strategy="random", train_every_budget=True))
     assert [seconds(drawn, number)["search"] for number in (0, 1, 2)] == [0, 0, 0]
     assert reasons(static, static.setting.config)[0].startswith("strategy: static; the time of")
+    stated = reasons(static, replace(static.setting.config, strategy="stated"))[0]
+    assert stated.startswith(
+        "strategy: stated; takes all stated pairs, whatever the labels below; to plan for n of them"
+    )
     assert "at once" in reasons(static, replace(rounds, strategy="static"))[0]
 
 
