@@ -103,7 +103,7 @@ def sample_audit(
     if not exists:
         run.folder.refuse_lost(request.round)
         draw = sample_bands if config.by_score else sample_false_positives
-        with session(cluster):
+        with session(cluster, trainers=0):
             record, pairs, *scored = draw(run.config, cluster, run.folder, request, on_progress)
         folder.keep(record, pairs, scored[0] if scored else None, task)
     codes, _, pairs = folder.key()

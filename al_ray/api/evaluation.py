@@ -44,7 +44,7 @@ def evaluate(
         BadFile: if the model of the round is missing or damaged.
     """
     of_run = _open_round(run, split, round, evaluation)
-    with session(cluster):
+    with session(cluster, trainers=0):
         return evaluate_rounds([of_run], cluster, split, on_progress)[0]
 
 
@@ -73,7 +73,7 @@ def compare(
     rounds = [_open_round(one, split, round, evaluation) for one in (run, other)]
     if run.folder.task.digest != other.folder.task.digest:
         raise BadOption(f"{run.path} and {other.path} are runs of different tasks; compare two runs of the same task")
-    with session(cluster):
+    with session(cluster, trainers=0):
         return compare_evaluations(*evaluate_rounds(rounds, cluster, split, on_progress))
 
 

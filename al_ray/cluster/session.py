@@ -24,11 +24,12 @@ def local() -> bool:
 
 
 @contextmanager
-def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator[None]:
+def session(config: ClusterConfig, trainers: int = 1, runs: int = 1, scorers: int = 0) -> Iterator[None]:
     """Provide Ray until the context ends: an existing session, the cluster of RAY_ADDRESS, or else a local one.
 
-    A local Ray gets enough logical CPUs for `runs` runs at a time, each with the config's shards and `trainers`
-    trainers; the number of real threads is an option of the encoder.
+    A local Ray gets enough logical CPUs for `runs` runs at a time, each with the config's shards and beside them
+    `trainers`, which exchange gradients, and `scorers` of cross-encoders. The number of real threads is an option of
+    the encoder.
     """
     if trainers > 1 and 0 < config.gpus_per_shard < 1:
         raise BadOption(
@@ -51,16 +52,18 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1) -> Iterator
         # Waiting threads that spin block those they wait for when another process computes too: on two shared cores a
         # small encoder was thirty times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        wanted = int(runs * (config.shards + trainers) * config.cpus_per_shard) + 1
+        # Where nothing is trained, too, one more for the calls that need no shard.
+        wanted = int(runs * (config.shards + max(1, trainers + scorers)) * config.cpus_per_shard) + 1
         _start_local(max(os.cpu_count() or 1, wanted))
     try:
         gpus = ray.cluster_resources().get("GPU", 0)
         # A local Ray gets no more GPUs later, so waiting would be in vain.
-        if not found and local() and config.gpus_per_shard * (config.shards + trainers) > gpus:
+        if not found and local() and config.gpus_per_shard * (config.shards + trainers + scorers) > gpus:
+            kinds = {"shard": config.shards, "trainer": trainers, "scorer": scorers}
+            actors = " and ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in kinds.items() if count)
             raise NoPlacement(
-                f"{config.shards} shards and {'a trainer' if trainers == 1 else f'{trainers} trainers'} ask for "
-                f"{config.gpus_per_shard:g} GPUs each, and this machine has {gpus:g}: lower --gpus-per-shard or "
-                "--shards (of jobs.run also --training.workers), or give RAY_ADDRESS of a cluster"
+                f"{actors} ask for {config.gpus_per_shard:g} GPUs each, and this machine has {gpus:g}: lower "
+                "--gpus-per-shard or --shards (of jobs.run also --training.workers), or give RAY_ADDRESS of a cluster"
             )
         yield
     finally:

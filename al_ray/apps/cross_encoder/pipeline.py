@@ -88,8 +88,8 @@ def train_and_evaluate(
         folder = CrossEncoderFolder(out)
         folder.bind(config, task, labelled)
         job = CrossEncoderJob(folder, config, task, cluster, watch)
-        # The scorers need as many slots again as the shards of a pool.
-        with session(cluster, cluster.shards):
+        # One at a time: the trainer, shards, scorers; with --rerank scorers and shards together.
+        with session(cluster, trainers=0, scorers=0 if retriever is None else cluster.shards):
             sharded_scorer.train_on_texts(job, sharded_scorer.texts_of(task, labelled.pairs), labelled.labels)
             if not config.evaluation.splits:
                 return

@@ -105,7 +105,7 @@ def match_texts(
     decisions = known_decisions(model, task, split.space)
     written = options.texts, options.escape_formulas
     matching = Matching(model, task, split, rule, cutoff, options.clusters or "components", decisions, *written)
-    with locked(out) as out, session(cluster_config):
+    with locked(out) as out, session(cluster_config, trainers=0):
         refuse_other(out, made_from)
         number = refuse_added(out, made_from, task)
         place = task_folder(options, task, out)
@@ -202,7 +202,7 @@ def _search_again(
     found = list[ScoredPairs]()
     parts = rectangles(grown.task, requery)
     if parts:
-        with session(cluster):
+        with session(cluster, trainers=0):
             config, model = _searched(matching.model.config, MatchSearchConfig()), matching.model.model
             search = RectangleSearch(config, cluster, model, out / "work", out / "vectors")
             rules = matching.cutoff, matching.rule, matching.decisions

@@ -110,7 +110,7 @@ def _differences(job: ReproductionJob, part: Part, strategies: Sequence[str], se
     names = [f"{part.name}-{strategy}-less-{REFERENCE}-s{seed}" for strategy in strategies]
     lacking = [place for place, name in enumerate(names) if job.findings.read(name, keys[place]) is None]
     if lacking:
-        with session(job.cluster):
+        with session(job.cluster, trainers=0):
             rounds = [base, *(others[place] for place in lacking)]
             first, *evaluations = evaluate_rounds(rounds, job.cluster, SPLIT, job.watch)
         for place, one in zip(lacking, evaluations, strict=True):
@@ -142,7 +142,7 @@ def _heuristic(job: ReproductionJob, part: Part, strategy: str, seed: int) -> di
     config, folder, number = _last(job, part, strategy, seed)
 
     def compute() -> dict[str, Any]:
-        with session(job.cluster):
+        with session(job.cluster, trainers=0):
             return evaluate_labelled_pairs(config, job.cluster, folder, SPLIT, number, job.watch)
 
     made_from = {"model": folder.model(number).digest}
@@ -171,7 +171,7 @@ def concat(
         for _ in train_and_evaluate(config, job.task, labelled, out, job.cluster, None, job.watch):
             pass
         evaluation, trained = read_json(out / f"evaluation-{SPLIT}.json"), open_job(out, job.cluster, job.watch)
-        with session(job.cluster, job.cluster.shards):
+        with session(job.cluster, trainers=0, scorers=job.cluster.shards):
             stated = evaluate_on_labelled_pairs(trained, SPLIT) if heuristic else {}
             less = compare_with_run(trained, base, folder, number, SPLIT)
         # All pairs were counted, but too few queries have a match for an interval.

@@ -105,7 +105,7 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
         shards=replicas, cpus_per_shard=options.cpus_per_replica, gpus_per_shard=options.gpus_per_replica,
         shared_storage=options.shared_storage,
     )  # fmt: skip
-    with session(cluster):
+    with session(cluster, trainers=0):
         refuse_unshared([options.store, options.model], cluster)
         _refuse_second_service()
         logging.getLogger("ray.serve").setLevel(logging.WARNING)

@@ -90,7 +90,7 @@ def evaluate_cross_encoder(options: Options, path: StoragePath) -> None:
     number = 0 if other is None else api.trained_round(other, None)
     job = cross_encoder.open_job(path, options.cluster, Progress(), options.random_pairs)
     job.task.split(options.measured)
-    with session(options.cluster, options.cluster.shards):
+    with session(options.cluster, trainers=0, scorers=options.cluster.shards):
         if options.heuristic:
             content, name = cross_encoder.evaluate_on_labelled_pairs(job, options.measured), "heuristic-{}"
             print_metrics(content)
@@ -181,7 +181,7 @@ def evaluate_stated_pairs(options: Options) -> tuple[dict[str, Any], StoragePath
     run = load_run(options.run)
     number = api.trained_round(run, options.round)
     run.folder.task.stating(options.measured)
-    with session(options.cluster):
+    with session(options.cluster, trainers=0):
         metrics = evaluate_labelled_pairs(run.config, options.cluster, run.folder, options.measured, number, Progress())
     return metrics, options.out or folder_of(options, run) / f"heuristic-{options.measured}.json"
 

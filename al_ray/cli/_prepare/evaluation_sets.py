@@ -15,7 +15,7 @@ def prepare_evaluation(options: Evaluation) -> None:
     for split in splits:
         task.measurable(split)
     rows: list[tuple[str, ...]] = [("split", "stratum", "sampled", "of", "each stands for")]
-    with session(options.cluster):
+    with session(options.cluster, trainers=0):
         for sets in make_evaluation_sets(options.run, options.cluster, task, splits, Progress()):
             rows.append((sets.split, "positives", *[f"{len(sets.positives):,}"] * 2, "1"))
             for one in sets.strata:
