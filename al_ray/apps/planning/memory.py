@@ -151,7 +151,7 @@ def _blocks(run: Setting) -> float:
         block, each = texts_at_once(device, search.block), sizes.dim * (4 if device == CPU else 6)
         cells = min(prod(TILES[device]), block**2)
         own = min(RESIDENT, run.share(sizes.right or sizes.texts) * each) if device == CUDA else block * each
-        return cells * CELL[device] + block * each + own + max(run.config.batches) * 1.25 * 32
+        return cells * CELL[device] + block * each + own + max(run.batches) * 1.25 * 32
     return search.block * (sizes.dim * 4 + (search.neighbours + SPARE) * 28)
 
 
@@ -228,7 +228,7 @@ def _driver(run: Setting) -> list[Memory]:
     return [
         Memory("driver", "rows of its splits", HOST, 8 * (left + right)),
         Memory("driver", "texts and ids read last", HOST, cached * (2 * 8 + LETTERS * (sizes.tokens + 1))),
-        Memory("driver", "chosen pairs", HOST, 32 * (run.shards + 2) * max(run.config.batches)),
+        Memory("driver", "chosen pairs", HOST, 32 * (run.shards + 2) * max(run.batches)),
         Memory("driver", "labels", HOST, 40 * run.labels[-1]),
         Memory("driver", "evaluation sets", HOST, sets),
         Memory("driver", "libraries", HOST, run.constants.libraries.value),

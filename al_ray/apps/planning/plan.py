@@ -52,8 +52,7 @@ class Plan:
     @property
     def dev_labels(self) -> int:
         """Return the labels of dev pairs that are drawn for the models of all rounds (--dev-labels)."""
-        config = self.setting.config
-        return config.dev_labels * len(config.batches)
+        return self.setting.config.dev_labels * len(self.setting.batches)
 
     @property
     def time(self) -> Time:
@@ -109,7 +108,7 @@ def plan(setting: Setting) -> Plan:
     rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]
     strategy, scored = STRATEGIES[config.strategy], config.scoring.weight != 0 and sizes.right is not None
     chooses = scored and config.scoring.weight is None
-    for number, batch in enumerate(config.batches, start=1):
+    for number, batch in enumerate(setting.batches, start=1):
         asks = strategy.searches and not (config.seeding == "stated" and number == 1)
         times: dict[str, Time] = {name: Time() for name in STAGES}
         # The fit to scores embeds the pool after each training, and the next search finds these vectors. auto needs

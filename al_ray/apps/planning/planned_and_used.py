@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from al_ray.active_learning.config import RunConfig
@@ -57,8 +58,9 @@ def plan_of_run(folder: RunFolder, cluster: ClusterConfig, constants: Constants)
     if not folder.last:
         raise BadOption("no round is complete")
     sizes, workers = sizes_of_run(folder, config), replace(cluster, cpus_per_shard=config.threads)
-    rounds = config if config.once else replace(config, rounds=folder.last)
-    return plan(setting_of(rounds, sizes, workers, constants))
+    labels = [0, *(line["labels"] for line in folder.complete_rounds())]
+    bought = tuple(after - before for before, after in pairwise(labels))
+    return plan(replace(setting_of(config, sizes, workers, constants), bought=bought))
 
 
 def sizes_of_run(folder: RunFolder, config: RunConfig) -> Sizes:

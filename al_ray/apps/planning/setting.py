@@ -13,18 +13,28 @@ from al_ray.core.config.cluster import ClusterConfig
 
 @dataclass(frozen=True)
 class Setting:
-    """Inputs of a plan; search.kind is exact or knn. counted: whether evaluation counts every pair."""
+    """Inputs of a plan; search.kind is exact or knn.
+
+    counted: whether evaluation counts every pair. bought: labels of each round of an existing run, whose batch sizes
+    may have changed between rounds; empty for those of the options.
+    """
 
     config: RunConfig
     sizes: Sizes
     cluster: ClusterConfig
     constants: Constants
     counted: bool
+    bought: tuple[int, ...] = ()
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """Return the number of labels of each round."""
+        return self.bought or self.config.batches
 
     @property
     def labels(self) -> tuple[int, ...]:
         """Return the number of labels after each round."""
-        return tuple(accumulate(self.config.batches))
+        return tuple(accumulate(self.batches))
 
     @property
     def kind(self) -> str:

@@ -48,7 +48,10 @@ def folder(tmp_path, make_task) -> RunFolder:
     write_json(found.path / "config.json", {**as_dict(CONFIG), "task_digest": task.digest})
     write_json(found.path / "state.json", {"round": 2, "labels": 8})
     seconds = {"embed": 4.0, "train": 20.0}, {"train": 10.5}
-    lines = [{**dict.fromkeys(FIGURES, 1), "round": n, "seconds": one} for n, one in enumerate(seconds, start=1)]
+    lines = [
+        {**dict.fromkeys(FIGURES, 1), "round": n, "labels": 4 * n, "seconds": one}
+        for n, one in enumerate(seconds, start=1)
+    ]
     write_text(found.path / "metrics.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     write_json(pool_folder(task, CONFIG.encoding, found.path) / "encoder.json", {"mean_tokens": 5.5})
     model = found.round(2) / "model"
@@ -111,6 +114,14 @@ def test_a_run_is_planned_as_far_as_it_went(folder):
     assert other == Sizes(left, None, dev, None, 6, 2, 5.5, 90, 2, 8, *pairs)
 
 
+def test_a_run_is_planned_by_the_labels_that_it_bought(folder):
+    # Resumed with other batch sizes, which hold from the next round on.
+    other = {**as_dict(replace(CONFIG, first_batch=2, growth=1.0)), "task_digest": folder.task.digest}
+    write_json(folder.path / "config.json", other)
+    found = plan_of_run(folder, ClusterConfig(), CONSTANTS)
+    assert ([one.labels for one in found.rounds], found.setting.labels) == ([0, 4, 4], (4, 8))
+
+
 def test_the_highest_peaks_stay_in_the_file_and_what_is_the_same_is_not_written_again(folder):
     def memory() -> list:
         return [one["used"] for one in json.loads((folder.path / FILE).read_text())["memory"].values()]
@@ -143,7 +154,6 @@ def test_the_highest_peaks_stay_in_the_file_and_what_is_the_same_is_not_written_
             {"task_digest": "", "encoder": "cnn", "task": "t"},
             "cnn is no transformer, and plans cover only",
         ),
-        ("config.json", {"task_digest": "", "task": "t", "rounds": 1}, "5,120 labels of 780 pairs"),
     ],
 )
 def test_a_plan_that_cannot_be_made_says_so_in_one_line(folder, file, content, words):
