@@ -9,6 +9,7 @@ model-int8.onnx          --int8: the same graph with int8 weights
 model.safetensors, ...   --format sentence-transformers: the model folder
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,17 @@ NEEDED = ("format", "digest", "made_from")
 
 
 def local_folder(out: StoragePath) -> Path:
-    """Return the folder of an export; BadOption for an object store."""
+    """Return the folder of an export, without symbolic links; BadOption for an object store."""
     if not isinstance(out, Path):
         raise BadOption(f"--out {out} is on an object store; give a local folder, and copy it there")
-    return out
+    # Replacing the link would leave its target as it was.
+    return out.resolve() if out.is_symlink() else out
 
 
 def read_export(out: Path, digest: str, kind: str) -> dict[str, Any] | None:
     """Return export.json of an earlier export of the same model and format, None if the folder is empty or absent.
 
-    WrongFolder if the folder holds something else.
+    WrongFolder if the folder holds something else, or something beside the export.
     """
     if not (out / RECORD).exists():
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -41,4 +43,14 @@ def read_export(out: Path, digest: str, kind: str) -> dict[str, Any] | None:
         raise WrongFolder(f"{out} holds an export of another model; choose another --out")
     if record["format"] != kind:
         raise WrongFolder(f"{out} holds an export with --format {record['format']}; choose another --out")
+    others = sorted({path.name for path in out.iterdir()} - set(record["files"])) if "files" in record else []
+    if others:
+        raise WrongFolder(
+            f"{out} is an export, with {', '.join(others)} beside it; move that away, or choose another --out"
+        )
     return record
+
+
+def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
+    """Return whether an export still has all its files; one of an earlier version, without a list of them, has none."""
+    return "files" in record and all((out / name).exists() for name in record["files"])

@@ -11,7 +11,7 @@ from typing import Any
 from al_ray.apps.exporting.card import make_card
 from al_ray.apps.exporting.check import describe_check, measure_differences, read_check_texts, read_lines
 from al_ray.apps.exporting.facts import Facts, read_facts
-from al_ray.apps.exporting.folder import CARD, GRAPH, INT8, RECORD, local_folder, read_export
+from al_ray.apps.exporting.folder import CARD, GRAPH, INT8, RECORD, is_whole, local_folder, read_export
 from al_ray.apps.exporting.graph import INPUTS, OUTPUT, write_graph
 from al_ray.apps.exporting.int8 import describe_cost, dev_split, measure_cost, quantize
 from al_ray.apps.exporting.options import FOLDER, ExportOptions
@@ -65,7 +65,7 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
     folder, facts = local_folder(out), read_facts(model)
     earlier = read_export(folder, facts.digest, options.format)
     made_from = export_digest(options, facts)
-    if earlier is not None and earlier["made_from"] == made_from:
+    if earlier is not None and earlier["made_from"] == made_from and is_whole(folder, earlier):
         return ExportResult(folder, earlier, unchanged=True)
     source = fetched(storage_path(model.model.path)).resolve()
     if source in (folder.resolve(), *folder.resolve().parents):
@@ -81,6 +81,7 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
             record |= _write_onnx(options, model, encoder, split, aside, watch)
             shutil.copyfile(source / SCORER, aside / SCORER)
         make_card(facts, record, command).save(aside / CARD)
+        record["files"] = sorted({*(path.name for path in aside.iterdir()), RECORD})
         write_root(aside / RECORD, record)
     return ExportResult(folder, record)
 

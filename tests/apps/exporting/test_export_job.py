@@ -117,6 +117,30 @@ def test_the_same_export_again_changes_nothing_and_a_new_threshold_replaces_it(r
     assert "| precision=0.9 | 0.910000 |" in (tmp_path / "out/README.md").read_text()
 
 
+def test_what_lies_beside_an_export_is_never_deleted_and_what_it_lacks_is_made_again(
+    ran, tmp_path, monkeypatch, capsys
+):
+    release, run = tmp_path / "release", ran[0]
+    release.mkdir()
+    (tmp_path / "current").symlink_to(release)
+    line = f"--model {run} --format sentence-transformers --out {tmp_path / 'current'}"
+    do(monkeypatch, line)
+    assert (tmp_path / "current").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "release"]
+    before = files(release)
+    (release / "model.safetensors").unlink()
+    capsys.readouterr()
+    do(monkeypatch, line)
+    assert "already holds this export" not in capsys.readouterr().out
+    assert files(release) == before
+    (release / "LICENSE").write_text("mine")
+    error = refused(monkeypatch, capsys, f"{line} --licence mit")
+    assert "release is an export, with LICENSE beside it; move that away, or choose another --out" in error
+    (release / "LICENSE").unlink()
+    do(monkeypatch, f"{line} --licence mit")
+    assert record_of(release)["licence"] == "mit"
+
+
 def test_a_folder_of_sentence_transformers_has_the_vectors_of_the_run(ran, tmp_path, monkeypatch):
     do(monkeypatch, f"--model {ran[0]} --format sentence-transformers --out {tmp_path / 'out'}")
     vectors = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(TEXTS, show_progress_bar=False)
