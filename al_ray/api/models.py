@@ -45,8 +45,9 @@ class PairModel:
         gives the same vectors for both.
 
         Raises:
-            BadOption: for another side.
+            BadOption: for another side, or a single text.
         """
+        refuse_one_text(texts)
         if side not in get_args(Side):
             raise BadOption(f"side is {side!r}; give one of {', '.join(get_args(Side))}")
         if not len(texts):
@@ -95,9 +96,17 @@ class PairModel:
 
     def _both_sides(self, left: Sequence[str], right: Sequence[str]) -> tuple[Vectors, Vectors]:
         """Encode the texts of n pairs: (n, d) of each side."""
+        refuse_one_text(left)
+        refuse_one_text(right)
         if len(left) != len(right):
             raise BadOption(f"left has {len(left):,} texts and right {len(right):,}; give the two texts of every pair")
         return self.encode(left), self.encode(right, "right")
+
+
+def refuse_one_text(texts: Sequence[str]) -> None:
+    """BadOption for one text, whose letters would be taken for texts."""
+    if isinstance(texts, str):
+        raise BadOption("give a list of texts, such as [text], and not one text")
 
 
 def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:

@@ -41,7 +41,8 @@ class Run:
     @cached_property
     def folder(self) -> RunFolder:
         """Open the folder for reading, with the task that it is bound to."""
-        return RunFolder(self.path, bound_task(self.path))
+        # Resolved: after a change of the working directory a relative path would be that of an empty run.
+        return RunFolder(self.path.resolve(), bound_task(self.path))
 
     @property
     def rounds(self) -> int:
@@ -144,8 +145,9 @@ def run(
     path = storage_path(str(out))
     folder = cluster_run.run(RunSpec(config, cluster, oracle_options, stop), path, on_progress, on_round)
     run = Run(path, bound_config(path), folder.end_reason)
-    # The slot of the cached property: the task is not read a second time.
-    vars(run)["folder"] = folder
+    # The slot of the cached property: the task is not read a second time. A folder of its own, because the path of that
+    # one is under a lock that was released.
+    vars(run)["folder"] = RunFolder(path.resolve(), folder.task)
     return run
 
 

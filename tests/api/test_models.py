@@ -57,6 +57,13 @@ def test_a_scorer_that_an_audit_fitted_keeps_the_neighbourhood(folder: Path):
     assert model.score(["abc"], ["abd"], ["abd"]) == pytest.approx(Scorer(8.0, -4.0).probability(cosine / 2))
 
 
+def test_one_text_is_not_a_list_of_its_letters(folder: Path):
+    model = al_ray.load_model(folder)
+    for encode in (lambda: model.encode("abc"), lambda: model.score("abc", "abd"), lambda: model.cosines(["abc"], "d")):
+        with pytest.raises(BadOption, match="give a list of texts, such as \\[text\\], and not one text"):
+            encode()
+
+
 def test_a_collection_changes_nothing_where_the_neighbourhood_is_0_and_an_empty_one_is_refused_elsewhere(folder: Path):
     model = al_ray.load_model(folder)
     assert model.score(["a"], ["b"], ["b"]).tolist() == model.score(["a"], ["b"]).tolist()

@@ -13,10 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import al_ray
 from al_ray.cli import evaluate, labels, run
 from al_ray.cli._shared import entry
 from al_ray.datasets.task_folder import write_task
+from al_ray.runs.run_folder import bound_config
 from al_ray.storage import lock
+from al_ray.storage.files import write_json
 from al_ray.storage.uri import storage_path
 from tests.cluster.outcomes import timeless
 from tests.storage.s3 import Server, served
@@ -122,6 +125,12 @@ def test_a_finished_run_on_s3_is_left_as_it_is_and_its_jobs_find_it(runs, server
     found = json.loads(server.content("run/round-001/evaluation-dev-exact.json"))
     line = json.loads(before["metrics.jsonl"].splitlines()[0])
     assert found["average_precision"]["value"] == line["average_precision"]
+    # What `al_ray.run` returns can be written to, though its lease has ended.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lock, "BEAT", 2.0)
+        again = al_ray.run(bound_config(storage_path(uri)), uri)
+    write_json(again.folder.path / "notes.json", {})
+    assert "notes.json" in of_bucket(server, "run")
 
 
 @pytest.mark.slow
@@ -136,7 +145,8 @@ def test_what_a_run_on_s3_cannot_have_is_told_in_one_line(runs, server, make_tas
     assert "is a task folder or lies in one" in refused(run, f"{line} --out '{texts}'", capsys)
     inside = f"--task '{texts}' {LINE} --out '{server.uri('task/run')}'"
     assert "is a task folder or lies in one" in refused(run, inside, capsys)
-    assert "needs a run folder on a local disk" in refused(run, f"{line} --oracle file --out '{uri}'", capsys)
+    by_people = refused(run, f"{line} --oracle file --out '{uri}'", capsys)
+    assert "people label in files of the run folder, which must be on a local disk" in by_people
     assert "holds no config.json" in refused(evaluate, f"--run '{server.uri('none')}'", capsys)
     monkeypatch.setattr(lock, "BEAT", 0.1)
     with lock.locked(storage_path(uri)):
