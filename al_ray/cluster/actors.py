@@ -26,8 +26,10 @@ from al_ray.cluster.fatal_errors import (
     prepare_to_end,
 )
 from al_ray.cluster.room import await_again, describe_room, reserve
+from al_ray.cluster.working_folder import work_in, working_folder, working_here
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import NoPlacement
+from al_ray.core.streams import round_robin
 from al_ray.encoders.hardware import device_fault, limit_memory, settle_arithmetic
 
 logger = logging.getLogger(__name__)
@@ -183,7 +185,9 @@ def run_in_worker(
     """Call a function in a worker without GPU and return its result, with the waits and retries of an actor."""
     name = function.__name__
     with placement({name: 1}, replace(config, gpus_per_shard=0.0), room=room) as places:
-        task = ray.remote(exit_on_fatal_errors(function, name)).options(max_retries=RESTARTS, **places.options(0))
+        task = ray.remote(exit_on_fatal_errors(working_here(function), name)).options(
+            max_retries=RESTARTS, **places.options(0)
+        )
         return get_results(task.remote(*arguments))
 
 
@@ -196,22 +200,12 @@ def stream_from_workers(
     """Call a generator function in workers without GPU, one for each tuple of arguments, and yield what they yield."""
     name = function.__name__
     with placement({name: len(arguments)}, replace(config, gpus_per_shard=0.0), room=room) as places:
-        task: Any = ray.remote(exit_on_fatal_errors(function, name))
+        task: Any = ray.remote(exit_on_fatal_errors(working_here(function), name))
         options = {"max_retries": RESTARTS, "num_returns": "streaming"}
         streams = [
             task.options(**options, **places.options(number)).remote(*own) for number, own in enumerate(arguments)
         ]
         yield from round_robin([stream_results(stream) for stream in streams])
-
-
-def round_robin(streams: list[Iterator[Any]]) -> Iterator[Any]:
-    """Yield the values of several streams, one of each in turn, until all have ended."""
-    while streams:
-        for stream in list(streams):
-            try:
-                yield next(stream)
-            except StopIteration:
-                streams.remove(stream)
 
 
 def kill_actors(actors: Iterable[Any]) -> None:
@@ -276,10 +270,11 @@ def actor_class(plain: type) -> type:
     """Return the class for an actor: it exits on a fatal error or when it hangs, and can check its device."""
     # A type checker does not know how it is made.
     exiting: Any = exiting_on_fatal_errors(plain)
-    patience, of_steps = watchdog.PATIENCE, watchdog.PATIENCE_OF_STEPS
+    patience, of_steps, home = watchdog.PATIENCE, watchdog.PATIENCE_OF_STEPS, working_folder()
 
     def begin(self: Any, spec: Any) -> None:
         """Watch the process and limit its share of a GPU's memory, then make the object."""
+        work_in(home)
         prepare_to_end()
         settle_arithmetic()
         # Here and not in a call of the driver: Ray starts a lost actor again without one.

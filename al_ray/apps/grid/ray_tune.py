@@ -24,6 +24,7 @@ from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells
 from al_ray.apps.grid.trackers import FIELDS, round_metrics, trackers
 from al_ray.cluster.run import RunSpec, run
 from al_ray.cluster.trial import Trial, bundles_of
+from al_ray.cluster.working_folder import work_in, working_folder
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.runs.other_runs import bought_by
@@ -94,26 +95,27 @@ def trial_resources(grid: Grid) -> tune.PlacementGroupFactory:
     return tune.PlacementGroupFactory([{}, *grid.bundles], strategy="PACK")
 
 
-def trial(params: Mapping[str, Any], grid: Grid, board: Any) -> None:
+def trial(params: Mapping[str, Any], grid: Grid, board: Any, folder: str) -> None:
     """Run one cell, with a report and a checkpoint after each round. Tune calls this function in a worker.
 
-    board: handle of the actor that receives the progress.
+    board: handle of the actor that receives the progress; folder: the driver's.
     """
+    work_in(folder)
     # Tune logs every checkpoint, and ours are a line each.
     for name in ("ray.train", "ray.tune"):
         logging.getLogger(name).setLevel(logging.WARNING)
     cell = next(cell for cell in grid.cells if cell.name == params["cell"])
     checkpoint, reported = tune.get_checkpoint(), 0
     if checkpoint is not None:
-        with checkpoint.as_directory() as folder:
-            reported = read_json(Path(folder) / CHECKPOINT, ["round"])["round"]
+        with checkpoint.as_directory() as at:
+            reported = read_json(Path(at) / CHECKPOINT, ["round"])["round"]
 
     def report(line: Mapping[str, Any]) -> None:
-        with tempfile.TemporaryDirectory(prefix="al_ray-") as folder:
-            write_json(Path(folder) / CHECKPOINT, {"run": str(GridFolder(grid.out).run(cell)), "round": line["round"]})
+        with tempfile.TemporaryDirectory(prefix="al_ray-") as at:
+            write_json(Path(at) / CHECKPOINT, {"run": str(GridFolder(grid.out).run(cell)), "round": line["round"]})
             tune.report(
                 {**line, "cell": cell.name, FIELDS: list(line), TIMESTEPS_TOTAL: line["labels"]},
-                checkpoint=tune.Checkpoint.from_directory(folder),
+                checkpoint=tune.Checkpoint.from_directory(at),
             )
 
     run_cell(grid, cell, report, reported, get_current_placement_group(), reporter(board, cell.name))
@@ -180,7 +182,9 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
     place = folder.tune
     storage, store = (place.path, place.store) if isinstance(place, Uri) else (str(place), None)
     with _listening(on_round), logged_progress(grid.bundles) as board:
-        runnable = tune.with_resources(tune.with_parameters(trial, grid=grid, board=board), trial_resources(grid))
+        runnable = tune.with_resources(
+            tune.with_parameters(trial, grid=grid, board=board, folder=working_folder()), trial_resources(grid)
+        )
         if tune.Tuner.can_restore(at := f"{storage}/{name}", store):
             tuner = tune.Tuner.restore(at, trainable=runnable, resume_errored=True, storage_filesystem=store)
         else:
@@ -206,6 +210,9 @@ def run_phase(grid: Grid, phase: str, part: Sequence[Cell], on_round: OnTrialRou
     ends = {
         cell: _first_line(error) if error else "" for cell, metrics, error in trials if error or metrics.get("done")
     }
+    if any(cell.name not in ends for cell in part):
+        # Tune takes SIGINT for itself and returns as after an end, and no other phase may start.
+        raise KeyboardInterrupt
     rounds = {cell: metrics.get("round", 0) for cell, metrics, _ in trials}
     gone = [cell for cell in part if rounds.get(cell.name, 0) > last_round(folder.run(cell))]
     return ends | run_phase(grid, f"{phase}-again", gone, on_round) if gone else ends

@@ -11,10 +11,11 @@ import ray
 
 from al_ray.apps.paraphrase import index
 from al_ray.apps.paraphrase.index import IndexRecall, IndexSpec, RecallTarget, SearchSpec
-from al_ray.cluster.actors import deploy, get_results, round_robin, stream_results
+from al_ray.cluster.actors import deploy, get_results, stream_results
 from al_ray.cluster.session import refuse_unshared, session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.progress import OnProgress
+from al_ray.core.streams import round_robin
 from al_ray.core.vectors import Vectors
 from al_ray.search.merge import Neighbors, merge_neighbors
 

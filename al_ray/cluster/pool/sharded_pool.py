@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import ray
 
-from al_ray.cluster.actors import PAIRS, get_results, round_robin, stream_results
+from al_ray.cluster.actors import PAIRS, get_results, stream_results
 from al_ray.cluster.pool.ring import Ring
 from al_ray.cluster.pool.sharded_index import train_index
 from al_ray.core.candidates import HIGHEST
@@ -20,6 +20,7 @@ from al_ray.core.neighbourhood import NEIGHBOURS, NearestMeans
 from al_ray.core.pairs import NO_KEYS, Pairs, PairSpace, Rows
 from al_ray.core.progress import OnProgress
 from al_ray.core.scorer import Floats
+from al_ray.core.streams import round_robin
 from al_ray.core.task import Split, Task
 from al_ray.core.vectors import Block
 from al_ray.metrics.average_precision import StratumSummary

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -101,6 +103,9 @@ def test_a_failed_run_is_marked_and_made_up_for_and_every_run_is_as_if_alone(
     alone, task, tmp_path, monkeypatch, capsys
 ):
     out, seen = tmp_path / "grid", list[list[int]]()
+    # Ray was started in another folder than that to which the task is relative.
+    monkeypatch.chdir(task.parent)
+    task = Path(task.name)
     grid = asked(task, out)
     # A file where a run's folder should be: this one fails, and no other.
     (out / "runs").mkdir(parents=True)
@@ -174,6 +179,22 @@ def test_a_run_that_matches_another_draws_what_that_one_bought(local_ray, task, 
         run_cell(grid, cell, lines.append, 0, None)
     assert [line["round"] for line in lines] == [1, 2, 1]
     assert [(line["labels"], line["positives"]) for line in lines[1:]] == [(40, lines[1]["positives"])] * 2
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_grid_before_its_next_phase(task, tmp_path):
+    command = [sys.executable, "-m", "jobs.grid", "--task", str(task), "--out", str(tmp_path / "grid"), *OPTIONS]
+    command += ["--strategies", "uncertainty,stratified-match"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as it:
+        assert it.stdout is not None
+        assert next(line for line in it.stdout if "uncertainty-s0: round 1 of 2" in line)
+        it.send_signal(signal.SIGINT)
+        said = it.stdout.read()
+    assert it.returncode not in (0, 1)
+    assert "stratified" not in said
+    assert not (tmp_path / "grid" / "runs" / "stratified-match-s0").exists()
+    again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    assert "stratified-match-s0: round 1 of 1" in again.stdout
 
 
 class Refuses:
