@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from operator import index
 from typing import Annotated, Any
 
 from al_ray.active_learning.config import MOST_LABELS, RunConfig
@@ -28,7 +29,9 @@ class Axes:
     budgets: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Validate options."""
+        """Validate options; a range, or integers of NumPy, become a tuple of integers."""
+        for name in ("seeds", "budgets"):
+            object.__setattr__(self, name, tuple(map(index, getattr(self, name))))
         for name, values in vars(self).items():
             if len(set(values)) < len(values):
                 raise BadOption(f"--{name} is {','.join(map(str, values))}; give each value once")

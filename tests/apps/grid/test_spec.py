@@ -4,6 +4,7 @@ import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -255,6 +256,14 @@ def test_a_grid_with_other_options_is_refused_by_name(tmp_path):
     kept.write_text(json.dumps(content))
     with pytest.raises(BadFile, match=r"grid\.json: TrainingConfig has no option rates"):
         folder.bind(axes(), CONFIG, made, "d")
+
+
+def test_seeds_may_be_a_range_or_an_array_in_a_notebook(tmp_path):
+    asked: Any = (range(2), np.array([5, 7]))
+    made = Axes(("static",), asked[0], ("e",), asked[1])
+    assert made == Axes(("static",), (0, 1), ("e",), (5, 7))
+    GridFolder(tmp_path).bind(made, CONFIG, cells(CONFIG, made), "d")
+    assert GridFolder(tmp_path).axes() == made
 
 
 def test_a_grid_goes_on_if_its_task_has_another_path_and_the_same_digest(tmp_path):
