@@ -16,12 +16,15 @@ command goes on after a stop, wherever it stopped. WORK has
 import argparse
 import csv
 import fcntl
+import io
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import pyarrow.parquet as pq
 
 import al_ray
 
@@ -157,16 +160,35 @@ def every_label(folder: Path, before: Path, texts: Mapping[str, str]) -> Path:
             # A label does not hold for a text that has changed since.
             if (texts[row["left_id"]], texts[row["right_id"]]) == (row["sentence1"], row["sentence2"])
         ]
-    with answers.open(newline="", encoding="utf-8-sig") as file:
-        reader, columns = csv.DictReader(file), ("left_id", "right_id", "label")
-        if not set(columns) <= set(reader.fieldnames or ()):
-            raise SystemExit(
-                f"error: {answers} lacks one of the columns {', '.join(columns)}; save it with commas (CSV)"
-            )
-        rows += [(row["left_id"], row["right_id"], row["label"]) for row in reader]
+    given = answers_of(answers)
+    # By the code of a pair, because spreadsheets change ids such as 007, and with the texts that people saw.
+    for shown in pq.read_table(folder / "batch" / "suggested.parquet").to_pylist():
+        left, right, label = shown["left_id"], shown["right_id"], given.pop(shown["pair"], "")
+        if label and (texts.get(left), texts.get(right)) == (shown["left_text"], shown["right_text"]):
+            rows.append((left, right, label))
+    if given:
+        raise SystemExit(f"error: {answers}: {next(iter(given))!r} is no pair of {folder / 'batch'}; delete its row")
     with every.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("left_id", "right_id", "label"), *rows])
     return every
+
+
+def answers_of(sheet: Path) -> dict[str, str]:
+    """Return the answers that people gave in a sheet, by the codes of pairs."""
+    content = sheet.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # As a spreadsheet has saved it; codes and answers are the same in any of these encodings.
+        text = content.decode("latin-1")
+    reader, given = csv.DictReader(io.StringIO(text, newline="")), dict[str, str]()
+    if not {"pair", "label"} <= set(reader.fieldnames or ()):
+        raise SystemExit(f"error: {sheet} lacks one of the columns pair, label; save it with commas (CSV)")
+    for row in reader:
+        label = (row["label"] or "").strip()
+        if label and given.setdefault(row["pair"], label) != label:
+            raise SystemExit(f"error: {sheet} has two answers to {row['pair']!r}; keep one of them")
+    return given
 
 
 Rows = dict[str, dict[str, str]]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import al_ray
+from al_ray.apps.matching.drift.folder import write_suggested
 from al_ray.core.labels import Batch, State, make_answers
 from al_ray.core.pairs import as_pairs
 from al_ray.core.scorer import Scorer
@@ -86,11 +87,15 @@ def label(job: Any) -> int:
     rows = read_table(job.round(1) / "batch" / "suggested.csv")
     for row in rows:
         row["label"] = "yes" if cluster_of(row["left_id"]) == cluster_of(row["right_id"]) else "no"
-    with (job.round(1) / "labelled.csv").open("w", newline="", encoding="utf-8") as file:
+    save_answers(job, rows)
+    return len(rows)
+
+
+def save_answers(job: Any, rows: list[dict[str, str]], encoding: str = "utf-8") -> None:
+    with (job.round(1) / "labelled.csv").open("w", newline="", encoding=encoding) as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    return len(rows)
 
 
 def live(work: SimpleNamespace, night: Callable[[Any], list[str]]) -> list[list[str]]:
@@ -204,5 +209,41 @@ def test_a_folder_that_is_missing_and_a_night_at_work_are_errors(work):
         work.script["read"](work.script["Nightly"](job.run, job.known, job.inbox, job.work), job.known)
     # As some spreadsheets save it.
     (job.work / "labelled.csv").write_text("pair;label;left_id;right_id\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"error: .*labelled.csv lacks one of the columns left_id, right_id, label"):
+    with pytest.raises(SystemExit, match=r"error: .*labelled.csv lacks one of the columns pair, label; save it"):
         work.script["every_label"](job.work, job.run, work.texts)
+
+
+def test_an_answer_is_that_of_the_code_of_a_pair_and_of_texts_that_are_as_people_saw_them(work):
+    job, every_label, folder = work.job, work.script["every_label"], work.job.round(1)
+    texts = {"7": "boots", "007": "shoes", "4006381333931": "déjà-vu", "x1": "socks", "x2": "hat"}
+    table = write_table(job.work / "new.csv", texts)
+    source = al_ray.OwnTexts(left=table, id_column="sku", text_columns="title", split="1,0,0")
+    task = al_ray.prepare(source, job.work / "new").task
+    # 007 and x1, the long number and x1, x1 and x2, 7 and x1.
+    write_suggested(folder / "batch", task, as_pairs([1, 2, 3, 0], [3, 3, 4, 3]), np.zeros(4), np.zeros((4, 2)))
+    rows = read_table(folder / "batch" / "suggested.csv")
+    for row, label in zip(rows, ("yes", "no", "yes", " "), strict=True):
+        row["label"] = label
+    now = {**work.texts, **texts}
+    expected = [["007", "x1", "yes"], ["4006381333931", "x1", "no"], ["x1", "x2", "yes"]]
+
+    def answers(now: dict[str, str]) -> list[list[str]]:
+        every = read_table(every_label(folder, job.run, now))
+        return [list(row.values()) for row in every if row["right_id"] in ("x1", "x2") and row["label"].strip()]
+
+    save_answers(job, rows)
+    assert answers(now) == expected
+    # As a spreadsheet changes ids, saves letters beyond ASCII, and sorts rows.
+    rows[0]["left_id"], rows[1]["left_id"] = "7", "4.00638E+12"
+    save_answers(job, rows)
+    assert answers(now) == expected
+    save_answers(job, rows[::-1], "cp1252")
+    assert answers(now) == expected
+    assert answers({**now, "x2": "cap"}) == expected[:2]
+    assert answers({id_: text for id_, text in now.items() if id_ != "x2"}) == expected[:2]
+    save_answers(job, [*rows, {**rows[0], "pair": "s00009"}])
+    with pytest.raises(SystemExit, match=r"error: .*labelled.csv: 's00009' is no pair of .*batch; delete its row"):
+        every_label(folder, job.run, now)
+    save_answers(job, [*rows, {**rows[0], "label": "no"}])
+    with pytest.raises(SystemExit, match=r"error: .*labelled.csv has two answers to 's00001'; keep one of them"):
+        every_label(folder, job.run, now)
