@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,10 +25,10 @@ from al_ray.core.progress import no_progress
 from al_ray.core.task import Task
 from al_ray.oracles.llm.client import _retry_after, refuse_url
 from al_ray.oracles.llm.oracle import LlmOracle
-from al_ray.oracles.llm.prompt import Prompts, most_tokens, read_content
+from al_ray.oracles.llm.prompt import FORMAT, Prompts, digest_of, most_tokens, read_content
 from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.runs.run_folder import RunFolder
-from tests.oracles.llm_server import KEY, MODEL, TOKENS, LlmServer, serving
+from tests.oracles.llm_server import KEY, MODEL, TOKENS, LlmServer, pairs_of, serving
 
 COUNT, PER_CALL = 12, 4
 TRUTH = ["yes", "no", "unsure"] * 4
@@ -237,6 +238,21 @@ def test_a_stop_between_the_raw_answer_and_its_label_buys_nothing_twice(bench: B
     assert bench.buy(pairs_per_call=3) == LABELS
     assert bench.server.pairs == bench.texts
     assert bench.cost == pytest.approx(COUNT * PAIR)
+
+
+@pytest.mark.parametrize("both_orders", [False, True])
+def test_answers_that_an_earlier_version_stored_are_not_bought_again(both_orders: bool, bench: Bench):
+    """Its keys held the most tokens of an answer, too."""
+    options = {"both_orders": both_orders, "output_tokens": 96}
+    assert bench.buy(options) == LABELS
+    system = Prompts(LlmConfig(model=MODEL)).system
+    for path, raw in zip(sorted((bench.folder / "llm").glob("*.json")), bench.raw, strict=True):
+        keys = [digest_of([MODEL, system, FORMAT, 96, *texts]) for texts in pairs_of(raw["request"])]
+        path.write_text(json.dumps({**raw, "keys": keys}))
+    shutil.rmtree(bench.folder / "round-001")
+    asked = len(bench.server.pairs)
+    assert bench.buy(options) == LABELS
+    assert len(bench.server.pairs) == asked == COUNT * (1 + both_orders)
 
 
 @pytest.mark.parametrize(

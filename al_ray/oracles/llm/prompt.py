@@ -88,6 +88,10 @@ class Prompts:
 
     def key(self, texts: Texts) -> str:
         """Return the digest of all that decides the answer to a pair; the other pairs of a request are left out."""
+        return digest_of([self.config.model, self.system, FORMAT, *texts])
+
+    def earlier_key(self, texts: Texts) -> str:
+        """Return the key under which earlier versions stored the answer to a pair."""
         return digest_of([self.config.model, self.system, FORMAT, self.config.output_tokens, *texts])
 
 

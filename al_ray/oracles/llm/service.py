@@ -54,7 +54,7 @@ class LlmService:
 
     def known(self, texts: Texts) -> Answer | None:
         """Return the answer to a pair that is on disk; None if there is none."""
-        one, *other = [self.store.answer(key) for key in self._keys(texts)]
+        one, *other = map(self._stored, self._ways(texts))
         if one is None or None in other:
             return None
         return both_ways(one, other[0]) if other and other[0] else one
@@ -75,7 +75,7 @@ class LlmService:
         if it cannot be written.
         """
         requests = self.requests(pairs)
-        keys = [key for texts in pairs for key in self._keys(texts)]
+        keys = [self.prompts.key(way) for texts in pairs for way in self._ways(texts)]
         call = self._running.get(tuple(pairs), RunningCall())
         with call.lock:
             rest, request = max(0.0, cost - call.cost), requests[0] if requests else {}
@@ -93,9 +93,12 @@ class LlmService:
         """Return the requests that a call with these pairs would send."""
         return [self.prompts.request(wanted) for wanted in self._wanted(pairs)]
 
-    def _keys(self, texts: Texts) -> list[str]:
-        ways = [texts, _reverse(texts)] if self.both else [texts]
-        return [self.prompts.key(way) for way in ways]
+    def _ways(self, texts: Texts) -> list[Texts]:
+        return [texts, _reverse(texts)] if self.both else [texts]
+
+    def _stored(self, texts: Texts) -> Answer | None:
+        """Return the answer on disk to a pair in this order, also that of an earlier version; None if there is none."""
+        return self.store.answer(self.prompts.key(texts)) or self.store.answer(self.prompts.earlier_key(texts))
 
     def _wanted(self, pairs: Sequence[Texts]) -> Iterator[list[Texts]]:
         """Yield the pairs of each request that is to be sent: one way round, then the other.
@@ -104,7 +107,7 @@ class LlmService:
         """
         for reverse in range(1 + self.both):
             ways = dict.fromkeys(_reverse(texts) if reverse else texts for texts in pairs)
-            wanted = [texts for texts in ways if self.store.answer(self.prompts.key(texts)) is None]
+            wanted = [texts for texts in ways if self._stored(texts) is None]
             if wanted:
                 yield wanted
 
