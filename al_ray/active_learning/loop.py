@@ -86,17 +86,18 @@ def buy_with_dev(number: int, ledger: Ledger, oracle: Oracle, dev: DevSampler | 
 
     dev: asked only if its pairs are drawn. LabelsAwaited if people have yet to answer either; both are asked first.
     """
-    waits = list[str]()
-    if dev is not None and number > 1 and dev.ledger.batch(number - 1) is not None:
+    waits, bought = list[str](), None
+    # The round comes first, because a language model is checked on its pairs before others are bought from it.
+    try:
+        bought = buy_labels(number, ledger, oracle)
+    except LabelsAwaited as wait:
+        waits.append(str(wait))
+    if dev is not None:
         try:
             measure(dev, number - 1)
         except LabelsAwaited as wait:
             waits.append(str(wait))
-    try:
-        bought = buy_labels(number, ledger, oracle)
-    except LabelsAwaited as wait:
-        raise LabelsAwaited("\n".join([*waits, str(wait)])) from wait
-    if waits:
+    if bought is None or waits:
         raise LabelsAwaited("\n".join(waits))
     return bought
 
@@ -118,7 +119,9 @@ def measure_last(services: RunServices, state: State) -> None:
 
 
 def measure(dev: DevSampler, number: int) -> None:
-    """Buy the labels of the dev pairs drawn for the model of round `number`, and estimate how good it is."""
+    """Buy the labels of the dev pairs drawn for the model of round `number`, if any, and estimate how good it is."""
+    if dev.ledger.batch(number) is None:
+        return
     try:
         buy_labels(number, dev.ledger, dev.oracle)
     except CostReached as limit:

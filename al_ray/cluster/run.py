@@ -215,8 +215,8 @@ def ask_pending(request: OracleRequest, oracle: Oracle | None, dev: Oracle | Non
             cure = f"import the same labels again (python -m jobs.labels import --run {shlex.quote(str(journal.path))})"
             raise WrongFolder(f"round {number} of {journal.path} is an import that was interrupted; {cure}")
         loop.buy_with_dev(number, journal.ledger, oracle, sampler)
-    elif sampler is not None and state.model is not None and sampler.ledger.batch(state.round) is not None:
-        loop.measure(sampler, state.round)
+    elif sampler is not None and (oracle is None or oracle_kind(config.oracle).people):
+        loop.measure(sampler, state.round)  # A language model is first checked on pairs of the next round.
 
 
 def finish_earlier_dev(request: OracleRequest, state: State) -> None:

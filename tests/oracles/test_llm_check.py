@@ -8,8 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from al_ray.core.errors import BadOption, BuyingStopped, LabelsAwaited
-from al_ray.core.labels import NO, UNSURE, YES
+from al_ray.active_learning.config import RunConfig
+from al_ray.active_learning.loop import buy_with_dev, measure
+from al_ray.cluster.run import ask_pending
+from al_ray.cluster.score_sample import ShardedDevSampler
+from al_ray.core.config.oracle import OracleConfig
+from al_ray.core.errors import BadOption, BuyingStopped, LabelsAwaited, OracleFailed
+from al_ray.core.labels import IMPORTED, NO, UNSURE, YES, Batch, Labelled, Model, State, make_answers
+from al_ray.core.pairs import as_pairs
+from al_ray.core.progress import no_progress
+from al_ray.oracles.registry import OracleRequest
+from al_ray.runs.run_folder import RunFolder
 from tests.oracles.llm_server import KEY, serving
 from tests.oracles.test_every_oracle import fill
 from tests.oracles.test_llm import COUNT, LABELS, PAIR, Bench
@@ -179,3 +188,88 @@ def test_another_model_is_checked_on_the_same_answers(bench: Bench):
     with pytest.raises(BuyingStopped):
         bench.buy({"check_with": CHECKED, "least_kappa": 0.99, "definition": "Same product."})
     assert len(bench.server.pairs) == before + CHECKED
+
+
+def test_a_check_that_fails_counts_its_own_pairs_and_buys_none_again_with_more_output_tokens(bench: Bench):
+    answered(bench)
+    bench.server.reset("", "malformed")
+    with pytest.raises(OracleFailed, match=r"4 of 6 pairs of round 1 are answered and stored"):
+        bench.buy({"check_with": CHECKED}, retries=0)
+    assert len(bench.server.pairs) == CHECKED
+    bench.server.reset()
+    assert bench.buy({"check_with": CHECKED, "least_kappa": -1.0, "output_tokens": 128}) == LABELS
+    assert len(bench.server.pairs) == COUNT - 4
+
+
+@pytest.fixture
+def measured(bench: Bench) -> Iterator[RunFolder]:
+    """A run with an imported round and drawn dev pairs for its model; the server knows their labels, too."""
+    journal, space, dev = (
+        RunFolder(bench.folder, bench.task),
+        *(bench.task.split(name).space for name in ("train", "dev")),
+    )
+    journal.ledger.add_batch(1, Batch(as_pairs(space.left[3:5], space.right[3:5]), np.full(2, np.nan), IMPORTED))
+    journal.ledger.add_answers(1, make_answers(np.arange(2), np.array([YES, NO], dtype=np.uint8), "labels.csv"))
+    journal.ledger.seal(1)
+    drawn = Batch(dev.pairs(dev.at(np.arange(5))), np.zeros(5), "dev-labels")
+    journal.dev_labels.ledger.add_batch(1, drawn)
+    truth = bench.server.truth
+    bench.server.truth = {**truth, **dict.fromkeys(zip(*bench.task.texts_of(drawn.pairs), strict=True), "no")}
+    yield journal
+    bench.server.truth = truth
+
+
+def sampler_of(bench: Bench, journal: RunFolder) -> ShardedDevSampler:
+    oracle = bench.oracle(journal, {"check_with": CHECKED, "least_kappa": 0.1})
+    return ShardedDevSampler(RunConfig(task="t", oracle="llm", dev_labels=5), journal, oracle, None)
+
+
+def answer_check(bench: Bench, words: dict[int, str]) -> None:
+    """Have people answer the drawn pairs of round 2: by the label of a pair."""
+    rows = json.loads((bench.folder / "check" / "drawn.json").read_text())["rows"]
+    sheet = bench.folder / "check" / "batch.csv"
+    fill(sheet, 0)
+    text = sheet.read_text(encoding="utf-8")
+    for place, row in enumerate(rows, start=1):
+        text = text.replace(f"c002-{place:05d},yes", f"c002-{place:05d},{words[LABELS[row]]}")
+    sheet.write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("agree", [True, False])
+def test_dev_pairs_are_not_bought_before_the_check_nor_from_a_model_that_fails_it(
+    agree: bool, bench: Bench, measured: RunFolder
+):
+    measured.ledger.add_batch(2, bench.batch)
+    sampler = sampler_of(bench, measured)
+    with pytest.raises(LabelsAwaited) as waits:
+        buy_with_dev(2, measured.ledger, sampler.oracle, sampler)
+    first, *_, last = str(waits.value).splitlines()
+    assert first == "before round 2 is bought from the model: 6 of 6 pairs wait for an answer of people"
+    assert last == "round 1, dev: its pairs are bought after the check of the model on pairs of round 2"
+    assert bench.server.asked == []
+    truth = {YES: "yes", NO: "no", UNSURE: "unsure"}
+    answer_check(bench, truth if agree else {YES: "no", NO: "unsure", UNSURE: "yes"})
+    dev, sampler = measured.dev_labels.ledger, sampler_of(bench, measured)
+    if agree:
+        _, labels = buy_with_dev(2, measured.ledger, sampler.oracle, sampler)
+        assert labels.tolist() == LABELS
+        assert dev.labels(1).tolist() == [NO] * 5
+        assert len(bench.server.pairs) == COUNT + 5
+        return
+    with pytest.raises(BuyingStopped, match=r"stopped by --llm\.least-kappa"):
+        buy_with_dev(2, measured.ledger, sampler.oracle, sampler)
+    # Nor for themselves, as after the last round.
+    with pytest.raises(BuyingStopped, match=r"stopped by --llm\.least-kappa"):
+        measure(sampler, 1)
+    assert len(bench.server.pairs) == CHECKED
+    assert dev.cost() == 0
+
+
+def test_without_an_open_round_dev_pairs_wait_for_the_next_one_or_the_run_stops(bench: Bench, measured: RunFolder):
+    sampler, state = sampler_of(bench, measured), State(1, Labelled(), Model("-", "d"))
+    request = OracleRequest(sampler.config, OracleConfig(), measured, no_progress)
+    # Another round will be chosen.
+    ask_pending(request, sampler.oracle, sampler.oracle, state)
+    with pytest.raises(BuyingStopped, match=r"dev pairs of round 1 are not bought .* more --rounds, or --dev-labels 0"):
+        ask_pending(request, None, sampler.oracle, state)
+    assert bench.server.asked == []

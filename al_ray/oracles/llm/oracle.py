@@ -8,7 +8,7 @@ import numpy as np
 
 from al_ray.core.config.llm import LlmConfig
 from al_ray.core.config.oracle import OracleConfig
-from al_ray.core.errors import BadFile, BadOption, DryRun
+from al_ray.core.errors import BadFile, BadOption, BuyingStopped, DryRun, LabelsAwaited
 from al_ray.core.labels import CODES, NO, OPEN, UNSURE, WORDS, YES, Answers, Batch, make_answers
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.rng import generator
@@ -116,32 +116,46 @@ class LlmOracle:
     def _check(self, number: int, batch: Batch, missing: Rows) -> Generator[Answers, None, Rows]:
         """Have people and the model label drawn pairs of a round of train, and return the rows that have answers now.
 
-        The answers of people come last, so that they count. BuyingStopped if the two agree too little.
+        The answers of people come last, so that they count. BuyingStopped if the two agree too little. Pairs of dev are
+        no part of a check, and are not bought before it.
         """
         nothing, subject = np.empty(0, dtype=np.int64), digest_of([self._config.model, self._config.definition])
         ours = self.journal.ledger.batch(number)
         # A check that was begun holds, whether it is asked for again or not.
-        if (
-            not (self._config.check_with or begun(self.journal.path))
-            or ours is None
-            or not np.array_equal(ours.pairs, batch.pairs)
-        ):
+        if not (self._config.check_with or begun(self.journal.path)):
             return nothing
         check = Check(self.journal.path, self.journal.task, self.seed, self._config.check_with)
         result, rows = check.result(subject), nothing
-        if result is None:
+        if ours is None or not np.array_equal(ours.pairs, batch.pairs):
+            if result is None:
+                raise self._unchecked(number)
+        elif result is None:
             drawn = check.drawn(number, batch, missing)
             rows, texts = drawn.rows, list(zip(*self.journal.task.texts_of(batch.pairs[drawn.rows]), strict=True))
-            unknown = [self.service.known(one) is None for one in texts]
-            for piece in self.calls.label(number, batch, rows[unknown]):
+            unknown = rows[[self.service.known(one) is None for one in texts]]
+            # A batch of their own, because messages count its pairs: nobody has asked for the others of the round.
+            part = Batch(batch.pairs[unknown], batch.cosines[unknown], batch.source)
+            for piece in self.calls.label(number, part, np.arange(len(unknown))):
                 # Its cost counts, and its labels do not: were they stored, and the process then ended, a round that is
                 # checked as a whole would be complete without the answers of people.
-                yield replace(piece, labels=np.full(len(piece.rows), OPEN, dtype=np.uint8))
+                yield replace(piece, rows=unknown[piece.rows], labels=np.full(len(piece.rows), OPEN, dtype=np.uint8))
             model = self._on_disk(rows, texts).labels
             yield make_answers(rows, drawn.people, "people")
             result = check.write(subject, self.service.name, drawn, batch, model)
         check.refuse(result, self._config.least_kappa)
         return rows
+
+    def _unchecked(self, number: int) -> LabelsAwaited | BuyingStopped:
+        """Return the error for pairs of dev of a round that are to be bought before the check."""
+        last = self.journal.ledger.rounds
+        if not self.journal.ledger.sealed(last):
+            return LabelsAwaited(
+                f"round {number}, dev: its pairs are bought after the check of the model on pairs of round {last}"
+            )
+        return BuyingStopped(
+            f"stopped by --llm.check-with: the dev pairs of round {number} are not bought from a model that was not "
+            "checked, and no round is open whose pairs could check it; give more --rounds, or --dev-labels 0"
+        )
 
     def _on_disk(self, rows: Rows, texts: Sequence[Texts]) -> Answers:
         """Return the answers on disk to rows (k,) with these texts; all of them have one."""
