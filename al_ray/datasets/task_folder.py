@@ -93,14 +93,15 @@ def counts(split: Split) -> dict[str, int]:
 def write_task(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -> bool:
     """Write a task folder atomically; return False if the folder already contains the same task.
 
-    provenance: the command, source and options that made the task; not part of the digest. The same task with other
-    `labels_are` changes task.json alone. WrongFolder if the folder contains something else.
+    provenance: the command, source and options that made the task, as JSON has them; not part of the digest. The same
+    task with another provenance or other `labels_are` changes task.json alone. WrongFolder if the folder contains
+    something else.
     """
     if isinstance(folder, Uri):
         return _put_task(task, folder, provenance)
     remove_unfinished(folder.parent, name=folder.name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        return _refuse_other(task, folder)
+        return _refuse_other(task, folder, provenance)
     aside = aside_of(folder)
     log.info("writing %s", folder)
     try:
@@ -118,7 +119,7 @@ def _put_task(task: Task, folder: Uri, provenance: Mapping[str, Any]) -> bool:
     # deletes what else it has: so a run, or a bucket, must not be taken for one.
     names = (uri.path.removeprefix(f"{folder.path}/") for uri, *_ in folder.objects())
     if folder.is_file() or (folder / "task.json").exists() or not all(map(OBJECTS.fullmatch, names)):
-        return _refuse_other(task, folder)
+        return _refuse_other(task, folder, provenance)
     log.info("writing %s", folder)
     with WriteErrors(folder), tempfile.TemporaryDirectory(prefix="al_ray-") as local:
         _write_all(task, Path(local), provenance)
@@ -179,7 +180,7 @@ def read_texts(folder: StoragePath, side: Literal["left", "right"], rows: Rows |
     return list(texts) if rows is None else texts.take(rows)
 
 
-def _refuse_other(task: Task, folder: StoragePath) -> bool:
+def _refuse_other(task: Task, folder: StoragePath, provenance: Mapping[str, Any]) -> bool:
     other = read_about(folder) if (folder / "task.json").is_file() else None
     if other is not None and other["digest"] == task.digest:
         log.info("%s already contains this task", folder)
@@ -190,7 +191,10 @@ def _refuse_other(task: Task, folder: StoragePath) -> bool:
             write_values(task.rule, folder)
         if _labels_are(other, folder) != task.labels_are:
             log.info("the labels of %s are %s from now on", folder, task.labels_are)
-            write_root(folder / "task.json", {**other, "labels_are": task.labels_are})
+        # --extend takes the columns, closure and other options of a task from its provenance.
+        about = {**other, "labels_are": task.labels_are, "provenance": dict(provenance)}
+        if about != other:
+            write_root(folder / "task.json", about)
         return False
     holds = f"another task ({other['name']!r}, digest {other['digest'][:12]})" if other else "something else"
     raise WrongFolder(f"{folder} exists and holds {holds}; choose another --out, or move it away")

@@ -259,10 +259,10 @@ def test_fields_come_back_and_are_no_part_of_the_digest(tmp_path):
 def test_a_folder_of_an_earlier_version_gets_the_fields_and_keeps_all_else(tmp_path):
     write_task(two_sided(left=("a b", "c", "d")), tmp_path / "t", {"seed": 0})
     before = {path: path.read_bytes() for path in (tmp_path / "t").rglob("*.*")}
-    assert not write_task(with_fields("title", "brand"), tmp_path / "t", {"seed": 1})
+    assert not write_task(with_fields("title", "brand"), tmp_path / "t", {"seed": 0})
     assert read_task(tmp_path / "t").left.cells(np.array([0])) == [["a", "b"]]
-    assert not write_task(with_fields("name", "brand"), tmp_path / "t", {})
-    assert not write_task(two_sided(left=("a b", "c", "d")), tmp_path / "t", {})
+    assert not write_task(with_fields("name", "brand"), tmp_path / "t", {"seed": 0})
+    assert not write_task(two_sided(left=("a b", "c", "d")), tmp_path / "t", {"seed": 0})
     fields = read_task(tmp_path / "t").left.fields
     assert fields is not None
     assert fields.names == ("name", "brand")
@@ -303,7 +303,7 @@ def test_a_task_from_before_labels_were_stated_has_those_of_its_source(tmp_path,
     assert read_task(tmp_path / "t").labels_are == stated
 
 
-def test_the_same_task_with_other_labels_changes_that_word_alone(tmp_path):
+def test_the_same_task_with_other_labels_or_options_changes_these_words_alone(tmp_path):
     task = one_sided()
     write_task(replace(task, labels_are="partial"), tmp_path / "t", {"command": "test"})
     before = {path: path.read_bytes() for path in (tmp_path / "t").rglob("*") if path.is_file()}
@@ -311,8 +311,13 @@ def test_the_same_task_with_other_labels_changes_that_word_alone(tmp_path):
     assert not write_task(task, tmp_path / "t", {"command": "another"})
     assert read_task(tmp_path / "t").labels_are == "complete"
     path = tmp_path / "t" / "task.json"
-    assert path.read_bytes() == before.pop(path).replace(b'"labels_are": "partial"', b'"labels_are": "complete"')
+    changed = before.pop(path).replace(b'"labels_are": "partial"', b'"labels_are": "complete"')
+    assert path.read_bytes() == changed.replace(b'"command": "test"', b'"command": "another"')
     assert all(path.read_bytes() == content for path, content in before.items())
+    # The same once more writes nothing: others may be reading.
+    stamp = path.stat()
+    assert not write_task(task, tmp_path / "t", {"command": "another"})
+    assert path.stat() == stamp
 
 
 def test_other_words_for_labels_are_refused(tmp_path):

@@ -272,6 +272,22 @@ def test_a_task_without_ids_or_of_another_source_is_refused(tmp_path):
 WORDS = st.sampled_from(["red", "green", "blue"])
 
 
+def test_a_task_that_was_prepared_again_grows_with_its_new_options(tmp_path):
+    # Of ids that are row numbers, so that the task is the same without the column of ids.
+    table = write(tmp_path / "may.csv", [(row, *rest) for row, (_, *rest) in enumerate(MAY[:3])])
+    new = write(tmp_path / "june.csv", [(3, "boots", None, "ES", "")])
+    said = write(tmp_path / "labels.csv", [(0, 1, 1)], ("left", "right", "label"))
+    source = OwnTexts(left=table, labels=said, text_columns="title", split="1,0,0")
+    first = prepare(source, tmp_path / "may")
+    with pytest.raises(BadOption, match="prepare it again with --id-column, then extend that task"):
+        extension_of(tmp_path / "may", new)
+    again = prepare(replace(source, id_column="sku", closure=False), tmp_path / "may")
+    assert (again.written, again.task.digest) == (False, first.task.digest)
+    june = extension_of(tmp_path / "may", new)
+    assert (june.id_column, june.closure) == ("sku", False)
+    assert list(prepare(june, tmp_path / "june").task.left.ids) == ["0", "1", "2", "3"]
+
+
 @st.composite
 def growths(draw):
     """Rows of May with splits, rows of June, and labels of either."""
