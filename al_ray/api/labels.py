@@ -13,15 +13,19 @@ from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.api.runs import Run
 from al_ray.apps.matching.drift.folder import read_suggested_labels
 from al_ray.apps.matching.folder import RECORD
+from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.labels import IMPORTED, OPEN, UNSURE, WORDS, YES, Batch, Labelled, make_answers
 from al_ray.core.pairs import Mask, Pairs
+from al_ray.core.scorer import Labels
 from al_ray.core.task import Task
 from al_ray.datasets.tables.format_options import TableOptions
 from al_ray.datasets.tables.label_tables import LabelTable, labels_table, read_task_labels, write_labels
 from al_ray.datasets.tables.options import LABEL_COLUMNS, label_column_names
 from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
+from al_ray.oracles.llm.oracle import PREFIX
+from al_ray.oracles.people import Names, labellers_of
 from al_ray.runs.existing_labels import labels_of_other_run
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.other_runs import bound_task
@@ -30,6 +34,19 @@ from al_ray.runs.run_folder import RunFolder, bound_config, opened
 from al_ray.storage.uri import StoragePath, storage_path
 
 TABLE = TableOptions()
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """Labels (n,) of (n, 2) pairs, and who gave them (n,)."""
+
+    pairs: Pairs
+    labels: Labels
+    by: Names
+
+    def filter(self, mask: Mask) -> "_Labels":
+        """Return those where the mask (n,) is true."""
+        return _Labels(self.pairs[mask], self.labels[mask], self.by[mask])
 
 
 @dataclass(frozen=True)
@@ -109,7 +126,7 @@ def import_labels(
         _refuse_unused(path)
         ledger, faults = _finished(folder.ledger), BadRowLog(table.bad_rows, OR_SKIP)
         names = label_column_names("--columns", columns)
-        content, left_out = _read_labels(source, names, table, folder.task, faults)
+        content, left_out, by = _read_labels(source, names, table, folder.task, faults)
         known, decided = ledger.labels_of(content.pairs), content.labels != UNSURE
         content.sheet.reject(
             decided & (known != OPEN) & (known != UNSURE) & (known != content.labels),
@@ -119,31 +136,51 @@ def import_labels(
         fresh, settled = known == OPEN, decided & (known == UNSURE)
         if not len(content.labels):
             raise BadFile(f"{source} holds no label; there is nothing to import")
-        number = _add_round(content, fresh, path, ledger, source) if fresh.any() else ledger.rounds
+        number = _add_round(ledger, _Labels(content.pairs, content.labels, by).filter(fresh), path)
         if settled.any():
+            refuse_open(folder, content.pairs[settled])
             ledger.correct(content.pairs[settled], content.labels[settled])
     # An unsure pair that the run knows contradicts nothing, and changes nothing.
     repeated = int(((known == content.labels) | (~decided & (known != OPEN))).sum())
-    matches = int((content.labels[fresh] == YES).sum())
-    corrected = int(settled.sum())
+    matches, corrected = int((content.labels[fresh] == YES).sum()), int(settled.sum())
     counts = {**content.settled, **left_out, "labels of pairs that were unsure before": corrected}
     return LabelImport(number, int(fresh.sum()), matches, repeated, corrected, Report(tuple(faults.skipped), counts))
 
 
 def _read_labels(
     source: StoragePath, columns: tuple[str, ...], table: TableOptions, task: Task, faults: BadRowLog
-) -> tuple[LabelTable, dict[str, int]]:
-    """Return the labels of a run, of suggested pairs or of a table, and counts of those that are left out."""
+) -> tuple[LabelTable, dict[str, int], Names]:
+    """Return the labels of a run, of suggested pairs or of a table, counts of those that are left out, and labellers.
+
+    The labeller (n,) of each is the language model that gave it, for its labels are not shown to it as examples; or the
+    source.
+    """
     of_run, of_matches = (source / "config.json").exists(), (source / RECORD).exists()
     if (of_run or of_matches) and columns != label_column_names("--columns", LABEL_COLUMNS):
         raise BadOption(f"--columns goes with a table, and {source} is none, but a folder of al_ray; leave it out")
+    # A path may hold bytes that are not UTF-8.
+    name = os.fsencode(str(source)).decode("utf-8", "backslashreplace")
     if of_run:
-        return labels_of_other_run(source, task)
+        other = RunFolder(source, bound_task(source))
+        content, left_out = labels_of_other_run(other, task)
+        by = _labellers(other.ledger)[content.sheet.numbers].tolist()
+        models = [one if one.startswith(PREFIX) else name for one in by]
+        return content, left_out, np.array(models, dtype=object)
     if of_matches and isinstance(source, Path):
-        return read_suggested_labels(source, task, faults), {}
+        content = read_suggested_labels(source, task, faults)
+        return content, {}, np.full(len(content.labels), name, dtype=object)
     if not isinstance(source, Path):
         raise BadOption(f"--labels {source} holds no run, and tables are read from local paths; copy it to one")
-    return read_task_labels(source, columns, table.reading, task, faults), {}
+    content = read_task_labels(source, columns, table.reading, task, faults)
+    return content, {}, np.full(len(content.labels), name, dtype=object)
+
+
+def _labellers(ledger: Ledger) -> Names:
+    """Return who gave the label (n,) of each labelled pair, in the order of Ledger.labelled."""
+    names = [np.empty(0, dtype=object)]
+    for number in range(1, ledger.rounds + 1):
+        names.append(labellers_of(ledger, number)[ledger.first_labels(number) != OPEN])
+    return np.concatenate(names)
 
 
 @contextmanager
@@ -167,6 +204,21 @@ def task_of(path: StoragePath, task: StoragePath | None) -> StoragePath:
     return task
 
 
+def refuse_open(run: RunFolder, pairs: Pairs, split: str = "train") -> None:
+    """Raise BadOption if people are labelling one of these pairs (k, 2), whose later answers would not count."""
+    ledger = run.ledger if split == "train" else run.dev_labels.ledger
+    number, bound = ledger.rounds, (run.path / "config.json").exists()
+    batch = None if not number or ledger.sealed(number) else ledger.batch(number)
+    if batch is None or batch.source == IMPORTED or not bound or not oracle_kind(bound_config(run.path).oracle).people:
+        return
+    count = int(np.isin(ledger.space.keys(pairs), ledger.space.keys(batch.pairs)).sum())
+    if count:
+        raise BadOption(
+            f"round {number}{', dev' * (split != 'train')}: people are still labelling {count:,} of these pairs; "
+            f"change the answer where it was given, in {ledger.round(number)} or on the page (nothing was corrected)"
+        )
+
+
 def _refuse_unused(run: StoragePath) -> None:
     """Raise BadOption for a run whose strategy chooses all of its pairs without a model: it trains on no other."""
     if (run / "config.json").exists():
@@ -178,14 +230,43 @@ def _refuse_unused(run: StoragePath) -> None:
             )
 
 
-def _add_round(content: LabelTable, fresh: Mask, run: StoragePath, ledger: Ledger, source: StoragePath) -> int:
-    """Add the labels (n,) that are fresh as a round, and return its number."""
-    number = _round_of(content.pairs[fresh], run, ledger)
-    # A path may hold bytes that are not UTF-8.
-    by = os.fsencode(str(source)).decode("utf-8", "backslashreplace")
-    ledger.add_answers(number, make_answers(np.arange(int(fresh.sum())), content.labels[fresh], by))
+def _add_round(ledger: Ledger, labels: _Labels, run: StoragePath) -> int:
+    """Add labels that a run lacks as a round, after the rest of an interrupted import, and return the last round."""
+    number = ledger.rounds
+    if not len(labels.pairs):
+        return number
+    waiting = None if not number or ledger.sealed(number) else ledger.batch(number)
+    if waiting is not None:
+        if waiting.source != IMPORTED:
+            raise WrongFolder(f"round {number} of {run} waits for answers; answer it first, then import")
+        _add_answers(ledger, labels, run)
+        labels = labels.filter(~np.isin(ledger.space.keys(labels.pairs), ledger.space.keys(waiting.pairs)))
+    if len(labels.pairs):
+        ledger.add_batch(ledger.rounds + 1, Batch(labels.pairs, np.full(len(labels.pairs), np.nan), IMPORTED))
+        _add_answers(ledger, labels, run)
+    return ledger.rounds
+
+
+def _add_answers(ledger: Ledger, labels: _Labels, run: StoragePath) -> None:
+    """Write the labels that the last round lacks, a file for each labeller; WrongFolder if one is not there."""
+    number, keys = ledger.rounds, ledger.space.keys(labels.pairs)
+    batch, order = ledger.batch(number), np.argsort(keys)
+    assert batch is not None
+    # An interrupted import may have written those of some labellers.
+    rows = np.flatnonzero(ledger.first_labels(number) == OPEN)
+    wanted = ledger.space.keys(batch.pairs[rows])
+    places = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    lacking = keys[places] != wanted
+    if lacking.any():
+        (left,), (right,) = ledger.task.ids_of(batch.pairs[rows[lacking]][:1])
+        raise WrongFolder(
+            f"round {number} of {run} is an import that was interrupted, and {int(lacking.sum()):,} of its pairs have "
+            f"no label here, such as {left}, {right}; import the same labels again, or others that have all its pairs"
+        )
+    for by in sorted(set(labels.by[places].tolist())):
+        own = labels.by[places] == by
+        ledger.add_answers(number, make_answers(rows[own], labels.labels[places[own]], by))
     ledger.seal(number)
-    return number
 
 
 def _finished(ledger: Ledger) -> Ledger:
@@ -194,18 +275,3 @@ def _finished(ledger: Ledger) -> Ledger:
     if batch is not None and batch.source == IMPORTED and OPEN not in ledger.first_labels(ledger.rounds):
         ledger.seal(ledger.rounds)
     return ledger
-
-
-def _round_of(pairs: Pairs, run: StoragePath, ledger: Ledger) -> int:
-    """Return the round of these imported pairs: a new one, or that of an import that was interrupted."""
-    number = ledger.rounds
-    if not number or ledger.sealed(number):
-        ledger.add_batch(number + 1, Batch(pairs, np.full(len(pairs), np.nan), IMPORTED))
-        return number + 1
-    batch = ledger.batch(number)
-    assert batch is not None
-    if batch.source != IMPORTED:
-        raise WrongFolder(f"round {number} of {run} waits for answers; answer it first, then import")
-    if not np.array_equal(batch.pairs, pairs):
-        raise WrongFolder(f"round {number} of {run} is an import that was interrupted; import the same table again")
-    return number

@@ -16,7 +16,6 @@ from al_ray.datasets.tables.label_tables import LabelTable, read_task_labels
 from al_ray.datasets.tables.reader import TableFormat
 from al_ray.datasets.tsv import BadRowLog
 from al_ray.runs.config_file import read_config_file
-from al_ray.runs.other_runs import bound_task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
@@ -79,22 +78,23 @@ def _of_run(path: StoragePath, task: Task) -> Labelled:
     return _decided(space.pairs(keys[last]), bought.labels[last], str(path))
 
 
-def labels_of_other_run(run: StoragePath, task: Task) -> tuple[LabelTable, dict[str, int]]:
+def labels_of_other_run(run: RunFolder, task: Task) -> tuple[LabelTable, dict[str, int]]:
     """Return the labels of a run that are labels of training pairs of a task, the latest of each pair, with counts.
 
-    The task may be another than that of the run: a text is found by its id, and only if it is still the same text.
+    The task may be another than that of the run: a text is found by its id, and only if it is still the same text. The
+    rows of the table are numbered as the pairs of Ledger.labelled.
     """
-    before = bound_task(run)
+    before = run.task
     if before.symmetric != task.symmetric:
         kinds = "one set of texts", "two sets of texts"
         there, here = kinds if before.symmetric else kinds[::-1]
-        raise BadOption(f"--labels {run} is a run on {there}, and the task has {here}; give a run on such a task")
-    labelled, space = RunFolder(run, before).ledger.labelled(), task.split("train").space
+        raise BadOption(f"--labels {run.path} is a run on {there}, and the task has {here}; give a run on such a task")
+    labelled, space = run.ledger.labelled(), task.split("train").space
     pairs, changed = rows_in(task, before, labelled.pairs)
     here = space.holds(pairs)
     keys, labels = space.keys(pairs[here]), labelled.labels[here]
     last = np.sort(len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1])
-    sheet = TableRows(Path(str(run)), {}, np.flatnonzero(here)[last], None)
+    sheet = TableRows(Path(str(run.path)), {}, np.flatnonzero(here)[last], None)
     table = LabelTable(
         sheet, space.pairs(keys[last]), labels[last], len(last), 0, int((labels[last] == UNSURE).sum()), 0
     )

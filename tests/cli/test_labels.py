@@ -24,13 +24,15 @@ from al_ray.cluster.run import ask_pending
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.core.labels import NO, UNSURE, YES, Batch, Model, make_answers
+from al_ray.core.labels import NO, UNSURE, YES, Answers, Batch, Model, make_answers
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.progress import no_progress
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.tables.label_tables import write_labels
 from al_ray.datasets.task_folder import read_task, sealed, write_task
+from al_ray.oracles.llm.oracle import labels_of_others
+from al_ray.oracles.people import labellers_of
 from al_ray.oracles.registry import OracleRequest
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.ledger import Ledger
@@ -201,6 +203,38 @@ def test_labels_of_dev_are_corrected_and_measured_again(place, monkeypatch, caps
     assert "its pair is not in the split of these labels" in error
 
 
+@pytest.mark.parametrize("oracle", ["file", "page"])
+def test_a_pair_that_people_are_labelling_is_not_corrected(place, oracle, monkeypatch, capsys):
+    """The correction would count in place of each answer that they give later."""
+    task, run = read_task(place / "task"), place / "run"
+    with opened(run, task) as folder:
+        folder.bind(RunConfig(task=str(place / "task"), oracle=oracle, dev_labels=12))
+        fill(folder.ledger, 1, pairs_of(task, 0, 4), SAID)
+        folder.ledger.add_batch(2, Batch(pairs_of(task, 4, 7), np.full(3, 0.5), "uncertainty"))
+        folder.ledger.add_answers(2, make_answers(np.array([1]), np.array([UNSURE], dtype=np.uint8), "file"))
+        draw(folder.dev_labels, 1)
+        answer(folder.dev_labels, 1, labels_of("yyn"))
+        drawn = folder.dev_labels.ledger.batch(1)
+    assert drawn is not None
+    rows, before = ids(task, pairs_of(task, 0, 7)), files(run)
+    both = table(place / "both.csv", [[*rows[0], "no"], [*rows[5][:: -1 if task.symmetric else 1], "no"]])
+    for command, number, place_of in (
+        (("correct", "--labels", both), "round 2", "round-002"),
+        # A yes or no for a pair that was unsure is a correction, too.
+        (("import", "--labels", table(place / "one.csv", [[*rows[5], "no"]])), "round 2", "round-002"),
+        (
+            ("correct", "--split", "dev", "--labels", table(place / "dev.csv", [[*ids(task, drawn.pairs)[0], "no"]])),
+            *("round 1, dev", "dev-labels/round-001"),
+        ),
+    ):
+        error = refused(monkeypatch, capsys, command[0], "--run", run, *command[1:])
+        assert f"{number}: people are still labelling 1 of these pairs; change the answer where it was given" in error
+        assert f"in {run / place_of} or on the page (nothing was corrected)" in error
+        assert files(run) == before
+    one = table(place / "one.csv", [[*rows[0], "no"]])
+    assert "labels: 1 corrected" in labels(monkeypatch, capsys, "correct", "--run", run, "--labels", one)
+
+
 def test_corrections_come_as_a_table_either_way_round(begun, monkeypatch, capsys):
     task = read_task(begun / "task")
     rows = ids(task, pairs_of(task, 0, 4))
@@ -236,20 +270,77 @@ def test_an_import_that_was_broken_off_is_gone_on_with(place, monkeypatch, capsy
     first, other = table(place / "a.csv", [[*rows[0], "yes"]]), table(place / "b.csv", [[*rows[1], "yes"]])
     ledger = Ledger(place / "run", task)
     ledger.add_batch(1, Batch(pairs_of(task, 0, 1), np.full(1, np.nan), "imported"))
-    assert "import the same table again" in refused(monkeypatch, capsys, *take, other)
+    error = refused(monkeypatch, capsys, *take, other)
+    assert (
+        f"1 of its pairs have no label here, such as {rows[0][0]}, {rows[0][1]}; import the same labels again" in error
+    )
     assert "round 1: 1 labels" in labels(monkeypatch, capsys, *take, first)
     assert ledger.labels(1).tolist() == [YES]
     assert "round 2: 1 labels" in labels(monkeypatch, capsys, *take, other)
+
+
+def full(*_) -> None:
+    raise BadFile("answers-00001.parquet cannot be written (No space left on device)")
+
+
+def test_an_import_that_was_broken_off_is_ended_by_a_table_that_has_grown(place, monkeypatch, capsys):
+    task = read_task(place / "task")
+    rows = ids(task, pairs_of(task, 0, 5))
+    file = table(place / "bought.csv", [[*row, "no"] for row in rows[1:3]])
+    take = ("import", "--run", place / "run", "--task", place / "task", "--labels", file)
+    with monkeypatch.context() as context:
+        context.setattr(Ledger, "add_answers", full)
+        assert "No space left" in refused(context, capsys, *take)
+    # In another order, and the other way round where that is the same pair.
+    if task.symmetric:
+        rows[2].reverse()
+    table(file, [[*row, word] for row, word in zip(rows, ("yes", "no", "unsure", "yes", "no"), strict=True)])
+    assert "round 2: 5 labels, 2 of them matches" in labels(monkeypatch, capsys, *take)
+    ledger = Ledger(place / "run", task)
+    assert [ledger.labels(number).tolist() for number in (1, 2)] == [[NO, UNSURE], [YES, YES, NO]]
+    assert ledger.sealed(1)
+    assert ledger.sealed(2)
+    assert "5 known before" in labels(monkeypatch, capsys, *take)
+
+
+@pytest.fixture
+def by_model(place) -> Path:
+    """A run of a sealed round of four pairs that a language model labelled, the last two of them people instead."""
+    task = read_task(place / "task")
+    with opened(place / "may", task) as folder:
+        folder.bind(RunConfig(task=str(place / "task"), oracle="llm"))
+        folder.ledger.add_batch(1, Batch(pairs_of(task, 0, 4), np.full(4, 0.9), "seed"))
+        for rows, said, by in (([0, 1, 2], [YES, NO, NO], "llm:judge"), ([2, 3], [UNSURE, YES], "people")):
+            folder.ledger.add_answers(1, make_answers(np.array(rows), np.array(said, dtype=np.uint8), by))
+        folder.ledger.seal(1)
+    return place / "may"
+
+
+def test_imported_labels_of_a_language_model_stay_its_own(place, by_model, monkeypatch, capsys):
+    """So that they are not shown to it as examples; also if the import is interrupted between the two labellers."""
+    task, steps = read_task(place / "task"), list[int]()
+    take = ("import", "--run", place / "june", "--task", place / "task", "--labels", by_model)
+    add_answers = Ledger.add_answers
+
+    def full_later(ledger: Ledger, number: int, answers: Answers) -> None:
+        steps.append(number)
+        (add_answers if len(steps) == 1 else full)(ledger, number, answers)
+
+    with monkeypatch.context() as context:
+        context.setattr(Ledger, "add_answers", full_later)
+        assert "No space left" in refused(context, capsys, *take)
+    assert "round 1: 2 labels" in labels(monkeypatch, capsys, *take)
+    ledger = Ledger(place / "june", task)
+    assert ledger.labels(1).tolist() == [YES, NO, UNSURE, YES]
+    assert labellers_of(ledger, 1).tolist() == ["llm:judge", "llm:judge", str(by_model), str(by_model)]
+    rows, given = labels_of_others(ledger, 1)
+    assert (rows.tolist(), given.tolist()) == ([2, 3], [UNSURE, YES])
 
 
 def test_a_run_does_not_buy_the_labels_of_an_interrupted_import(place, monkeypatch, capsys):
     task = read_task(place / "task")
     rows = table(place / "bought.csv", [[*one, "no"] for one in ids(task, pairs_of(task, 0, 3))])
     take = ("import", "--run", place / "run", "--task", place / "task", "--labels", rows)
-
-    def full(*_) -> None:
-        raise BadFile("answers-00001.parquet cannot be written (No space left on device)")
-
     with monkeypatch.context() as context:
         context.setattr(Ledger, "add_answers", full)
         assert "No space left" in refused(context, capsys, *take)
@@ -394,6 +485,54 @@ def test_the_line_after_an_import_trains_the_imported_round(begun, monkeypatch, 
         line = shlex.split(printed.splitlines()[-1].partition(": ")[2])
         assert line == ["python", "-m", "jobs.run", "--out", str(begun / "run"), "--config", str(begun / "run"), *more]
         assert parse_arguments(line[3:]).run.rounds >= 3
+
+
+@pytest.mark.parametrize(
+    ("options", "added"),
+    [
+        ({}, []),
+        ({"strategy": "adaptive"}, []),
+        *(({"strategy": name}, ["--strategy", "uncertainty"]) for name in ("static", "random", "stratified-all")),
+        ({"strategy": "random", "train_every_budget": True}, ["--strategy", "uncertainty"]),
+        ({"oracle": "llm"}, ["--llm.model", "MODEL", "--llm.definition", "TEXT"]),
+    ],
+)
+def test_the_line_after_labels_of_another_run_makes_a_run_that_trains_on_them(
+    place, options, added, monkeypatch, capsys
+):
+    task = read_task(place / "task")
+    with opened(place / "may", task) as folder:
+        folder.bind(RunConfig(task=str(place / "task"), **options))
+        fill(folder.ledger, 1, pairs_of(task, 0, 4), SAID)
+    run = place / "june"
+    printed = labels(monkeypatch, capsys, "import", "--run", run, "--task", place / "task", "--labels", place / "may")
+    hint, _, command = printed.splitlines()[-1].partition(": ")
+    words = ["--config", place / "may", "--task", place / "task", "--out", run, *added]
+    assert shlex.split(command) == ["python", "-m", "jobs.run", *map(str, words)]
+    assert hint == "to train on them" + " (with all --llm options as before)" * ("oracle" in options)
+    parsed = parse_arguments(shlex.split(command)[3:])
+    with opened(run, task) as folder:
+        folder.bind(parsed.run)
+        # This is what refuses a run whose strategy would not train on them.
+        request = OracleRequest(parsed.run, OracleConfig(), folder, no_progress)
+        ask_pending(request, cast(Oracle, object()), None, folder.state())
+
+
+def test_the_lines_that_resume_a_run_of_a_language_model_name_the_options_that_it_lacks(by_model, monkeypatch, capsys):
+    task = read_task(by_model.parent / "task")
+    (by_model / "state.json").write_text(json.dumps({"round": 1}))
+    ledger = Ledger(by_model, task)
+    ledger.add_batch(2, Batch(pairs_of(task, 4, 6), np.full(2, 0.5), "uncertainty"))
+    ledger.add_answers(2, make_answers(np.array([1]), np.array([YES], dtype=np.uint8), "llm:judge"))
+    line = f"python -m jobs.run --out {by_model} --config {by_model} --llm.model MODEL --llm.definition TEXT"
+    hint = "(with all --llm options as before)"
+    said = labels(monkeypatch, capsys, "status", "--run", by_model).splitlines()
+    assert said[-1] == f"to resume {hint}: {line}"
+    said = labels(monkeypatch, capsys, "close", "--run", by_model).splitlines()
+    assert said[-1] == f"to train on them {hint}: {line}"
+    more = table(by_model.parent / "more.csv", [[*ids(task, pairs_of(task, 9, 10))[0], "no"]])
+    said = labels(monkeypatch, capsys, "import", "--run", by_model, "--labels", more).splitlines()
+    assert said[-1] == f"to train on them {hint}: {line}"
 
 
 def test_labels_are_not_imported_into_a_run_that_would_not_train_on_them(place, monkeypatch, capsys):

@@ -65,6 +65,8 @@ EXCEPTIONS = {
     "al_ray.oracles.cross_encoder.",
     # The options of a command of match, whose name begins it.
     "al_ray.apps.matching.model.match_command",
+    # The options of a command of run, whose name begins it.
+    "al_ray.core.config.oracle.ORACLES",
     # The options of labels import, which the line names before them.
     "al_ray.apps.matching.drift.suggestions.use_of_suggestions",
     # An option of pip.

@@ -106,7 +106,7 @@ def test_labels_of_a_run_on_another_task_are_those_of_texts_that_are_the_same_th
     rounds = [([[0, 1], [0, 2], [0, 4], [3, 4]], [YES, YES, UNSURE, NO]), ([[1, 0]], [NO]), ([[1, 4]], [YES])]
     run = run_of(tmp_path / "run", before, rounds, complete=2)
     now = whole(True, e="five", c="another", b="two", new="two", a="one")
-    table, left_out = labels_of_other_run(run, now)
+    table, left_out = labels_of_other_run(RunFolder(run, before), now)
     pairs = [{now.left.ids[row] for row in pair} for pair in table.pairs.tolist()]
     # Rows of c, b and a are 1, 2 and 4 now, and a pair has its lower row first.
     assert table.pairs.tolist() == [[0, 4], [2, 4], [0, 2]]
@@ -114,4 +114,4 @@ def test_labels_of_a_run_on_another_task_are_those_of_texts_that_are_the_same_th
     assert list(left_out.values()) == [1, 1]
     assert table.settled == {"rows without an answer": 0, "rows that repeat a pair": 0}
     with pytest.raises(BadOption, match="is a run on one set of texts, and the task has two sets of texts"):
-        labels_of_other_run(run, whole(False, a="one", b="two"))
+        labels_of_other_run(RunFolder(run, before), whole(False, a="one", b="two"))

@@ -113,14 +113,15 @@ def count_labels(ledger: Ledger, last: int) -> dict[str, dict[str, int]]:
 
 def source_in_words(by: str, chosen_by: str) -> str:
     """Return who gave an answer, by the name that is stored with it. chosen_by: source of the batch."""
+    # Imported from a run, too.
+    if by.startswith(PREFIX):
+        return f"language model ({by.removeprefix(PREFIX)})"
     if chosen_by == IMPORTED:
         return f"imported from {Path(by).name}"
     if chosen_by == GIVEN:
         return "stated (existing labels)"
     # A cross-encoder adds the digest of its weights to its name.
     program = by.partition(" ")[0]
-    if by.startswith(PREFIX):
-        return f"language model ({by.removeprefix(PREFIX)})"
     name = oracle_name(program)
     # People on the page have any names, which a card does not tell.
     if name is None or ORACLES[name].people:

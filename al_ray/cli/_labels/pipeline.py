@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.loop import buy_labels
-from al_ray.api.labels import export_labels, import_labels, writing
+from al_ray.active_learning.strategies import STRATEGIES
+from al_ray.api.labels import export_labels, import_labels, refuse_open, writing
 from al_ray.api.runs import load_run
 from al_ray.cli._labels.options import Close, Command, Correct, Export, Import, Status
 from al_ray.cli._shared.advice import advice
@@ -63,7 +65,7 @@ def status(options: Status) -> None:
     if missing:
         print(f"round {last} waits for {missing:,} dev labels, which say how good its model is")
     if ledger.rounds > last or missing is not None:
-        print(f"to resume: {run_line(options.run, ledger.rounds, None)}")
+        print(f"to resume{_hint(bound_config(options.run))}: {run_line(options.run, ledger.rounds, None)}")
 
 
 def _counts(ledger: Ledger) -> Iterator[tuple[str, ...]]:
@@ -115,11 +117,21 @@ def import_table(options: Import) -> None:
         return
     new = not (options.run / "config.json").exists()
     if new and (options.labels / "config.json").exists():
-        out, task, config = (shlex.quote(str(path)) for path in (options.run, options.task, options.labels))
-        print(as_called(f"to train on them: python -m jobs.run --config {config} --task {task} --out {out}"))
+        other = bound_config(options.labels)
+        print(f"to train on them{_hint(other)}: {_line_of_new_run(options, other)}")
         return
-    options_of_run = " (add the options of the run)" if new else ""
+    options_of_run = " (add the options of the run)" if new else _hint(bound_config(options.run))
     print(f"to train on them{options_of_run}: {run_line(options.run, done.round, options.task)}")
+
+
+def _line_of_new_run(options: Import, other: RunConfig) -> str:
+    """Return the command of a new run on the labels of another one, with the config of that run."""
+    out, task, config = (shlex.quote(str(path)) for path in (options.run, options.task, options.labels))
+    if STRATEGIES[other.strategy].uses_model:
+        return as_called(f"python -m jobs.run --config {config} --task {task} --out {out}{_not_stored(other)}")
+    # Its strategy would train only on pairs that it chooses.
+    start = f"python -m jobs.run --config {config} --task {task} --out {out} --strategy uncertainty"
+    return as_called(f"{start}{_not_stored(other)}")
 
 
 def run_line(run: StoragePath, rounds: int, task: StoragePath | None) -> str:
@@ -127,9 +139,21 @@ def run_line(run: StoragePath, rounds: int, task: StoragePath | None) -> str:
     out = shlex.quote(str(run))
     if not (run / "config.json").exists():
         return as_called(f"python -m jobs.run --task {shlex.quote(str(task))} --out {out}")
-    if rounds > bound_config(run).rounds:
-        return as_called(f"python -m jobs.run --out {out} --config {out} --rounds {rounds}")
-    return as_called(f"python -m jobs.run --out {out} --config {out}")
+    config = bound_config(run)
+    if rounds > config.rounds:
+        return as_called(f"python -m jobs.run --out {out} --config {out} --rounds {rounds}{_not_stored(config)}")
+    return as_called(f"python -m jobs.run --out {out} --config {out}{_not_stored(config)}")
+
+
+def _not_stored(config: RunConfig) -> str:
+    """Return the options for the end of a command that resumes a run which no folder stores."""
+    options = oracle_kind(config.oracle).resumed_with
+    return f" {options}" if options else ""
+
+
+def _hint(config: RunConfig) -> str:
+    group = oracle_kind(config.oracle).resumed_with.partition(".")[0]
+    return f" (with all {group} options as before)" if group else ""
 
 
 def correct(options: Correct) -> None:
@@ -137,6 +161,7 @@ def correct(options: Correct) -> None:
     config = bound_config(options.run)
     with writing(options.run, None) as folder:
         pairs, labels = corrections(options, folder)
+        refuse_open(folder, pairs, options.split)
         if options.split == "dev":
             changed = folder.dev_labels.correct(pairs, labels, folder.model, config.seed)
             print(f"labels of dev: {changed:,} corrected, {len(pairs) - changed:,} correct before")
@@ -181,7 +206,7 @@ def close(options: Close) -> None:
         left = 0 if ledger.sealed(number) else ledger.close(number)
         labels = ledger.labels(number)
         print(f"round {number} is closed with {int((labels != OPEN).sum()):,} labels; {left:,} pairs leave it")
-        print(f"to train on them: {run_line(options.run, number, None)}")
+        print(f"to train on them{_hint(config)}: {run_line(options.run, number, None)}")
         if config.dev_labels and (waiting := _open_dev_pairs(folder)):
             print(f"it asks for the labels of {waiting:,} dev pairs first; with --dev-labels 0 it goes on without them")
 

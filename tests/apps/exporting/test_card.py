@@ -158,6 +158,7 @@ def test_labels_are_counted_by_who_gave_them_with_corrections(make_task, tmp_pat
         ("given", "given", "stated (existing labels)"),
         ("tables/answers.csv", "imported", "imported from answers.csv"),
         ("file", "imported", "imported from file"),
+        ("llm:judge", "imported", "language model (judge)"),
     ],
 )
 def test_a_source_is_named_in_words(by, chosen_by, words):
