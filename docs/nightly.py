@@ -93,7 +93,8 @@ def take(job: Nightly, table: Path) -> Iterator[str]:
     taken = job.work / "rows" / table.name
     if taken.exists():
         raise SystemExit(f"error: {table}: {taken} was taken on an earlier night; give the new table another name")
-    if job.drift:
+    # A table of one row has no pairs to compare.
+    if job.drift and len(read(job, table)) > 1:
         # The rest of a stopped night, whose table may have been another.
         shutil.rmtree(job.work / "drift" / table.stem, ignore_errors=True)
         options = al_ray.MatchOptions(left=table, at_boundary=True)

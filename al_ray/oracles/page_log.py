@@ -34,13 +34,17 @@ FIELDS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class PageAnswer:
-    """An answer: the label (NO, YES or UNSURE) that a person gave, with a note, and the number of its line."""
+    """An answer: the label (NO, YES or UNSURE) that a person gave, with a note, and the number of its line.
+
+    first: line of the person's first answer to the pair, which a changed label or a new note does not move.
+    """
 
     by: str
     label: int
     note: str
     number: int
     at: str
+    first: int
 
 
 @dataclass
@@ -91,15 +95,16 @@ class PageAnswers:
             self.taken.add(code)
             return
         self.taken.discard(code)
-        answer = PageAnswer(by, CODES[line["label"]], line.get("note", ""), line["number"], line["at"])
+        earlier, number = self.answers.get(code, {}).get(by), line["number"]
+        first = number if earlier is None else earlier.first
+        answer = PageAnswer(by, CODES[line["label"]], line.get("note", ""), number, line["at"], first)
         if line["kind"] == "settle":
             self.settled[code] = answer
             return
-        earlier = self.answers.setdefault(code, {}).get(by)
         if earlier is None or earlier.label != answer.label:
             # Whoever settled the pair did not know this label. A note alone changes nothing.
             self.settled.pop(code, None)
-        self.answers[code][by] = answer
+        self.answers.setdefault(code, {})[by] = answer
 
     def _retract(self, person: str) -> None:
         for code, answers in self.answers.items():

@@ -95,7 +95,7 @@ def sheet_agreement(page: PageAnswers, seed: int) -> SheetAgreement:
 
 
 def _first_two(of: Mapping[str, PageAnswer]) -> list[PageAnswer]:
-    return sorted(of.values(), key=lambda answer: answer.number)[:2]
+    return sorted(of.values(), key=lambda answer: answer.first)[:2]
 
 
 def label_counts(pairs: Iterable[Mapping[str, PageAnswer]]) -> Counts:

@@ -140,7 +140,9 @@ class Labelling:
         if person not in self.page.of(code):
             raise Refused(f"you have not answered {code}")
         append(self._log, self.page, kind="undo", pair=code, by=person, request=request)
-        self._leases[code] = person, self.clock() + self.lease
+        # First, before the pair on the screen: if the reply is lost and the request comes again, this pair is shown.
+        others = {one: lease for one, lease in self._leases.items() if one != code}
+        self._leases = {code: (person, self.clock() + self.lease), **others}
         self.reconcile(code)
 
     def skip(self, person: str, code: str) -> None:

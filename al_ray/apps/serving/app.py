@@ -12,11 +12,10 @@ the new one, and each batch is answered by one of them.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
-from typing import Any, get_type_hints
+from time import monotonic
+from typing import Any
 
 from fastapi import FastAPI
-from pydantic import TypeAdapter, ValidationError
 from ray import serve
 from ray.exceptions import RayActorError
 from ray.serve import Application
@@ -24,12 +23,13 @@ from ray.serve.handle import DeploymentHandle
 
 from al_ray.apps.http.token import VARIABLE, read_token, token_digest
 from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving.arguments import options_of
 from al_ray.apps.serving.http_api import NotReady, NotStored, make_api
-from al_ray.apps.serving.known import read_known
-from al_ray.apps.serving.matcher import Batches, Matcher, Question
+from al_ray.apps.serving.known import read_known, refuse_one_set
+from al_ray.apps.serving.matcher import Batches, Matcher, Question, cutoff_of
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import ModelName, StoreWriter, make_store, read_model_name, read_source
-from al_ray.core.errors import AlRayError, BadFile, BadOption
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.uri import storage_path
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,8 @@ TRIES = 10
 """Times that a call is made whose replica dies."""
 FIRST = 2.0
 """Seconds that a request waits for the first answer of a replica, before it is refused as too early."""
-PATHS = ("model", "known")
+AGAIN = 300.0
+"""Seconds after which a replica loads a new model again that it could not load."""
 HEAD = "node:__internal_head__"
 """What only the head of a cluster has, by Ray's name."""
 
@@ -49,13 +50,17 @@ HEAD = "node:__internal_head__"
 class WriterReplica:
     """The one process that changes the store."""
 
-    def __init__(self, options: ServeOptions) -> None:
-        """Open the store; make it of --known if it is not there yet. Its model is that of the options from now on."""
-        model = open_model(options.model)
-        if read_source(options.store) is None:
-            make_store(options.store, *read_known(options, model))
+    def __init__(self, options: ServeOptions, name: ModelName | None = None) -> None:
+        """Open the store; make it of --known if it is not there yet, which needs the name of the model.
+
+        name: of the model that answers from now on. None: the store names it, as the command has written it there and
+        changes it on SIGHUP; a writer that is started again in place of a lost one then changes nothing.
+        """
+        if name is not None and read_source(options.store) is None:
+            make_store(options.store, *read_known(options, open_model(storage_path(name.path), name.round)))
         self._store = StoreWriter(options.store, PATIENCE)
-        self._store.use_model(ModelName.of(model))
+        if name is not None:
+            self._store.use_model(name)
 
     async def check_health(self) -> None:
         """Raise an error if this writer writes no more; Ray Serve then starts another one."""
@@ -92,8 +97,8 @@ class MatcherReplica:
         self._options, self._writer = options, writer
         self._matcher: Matcher | None = None
         self._name: ModelName | None = None
-        self._loading: asyncio.Task[None] | None = None
-        self._problem = ""
+        self._loading: asyncio.Task[Matcher] | None = None
+        self._problem, self._failed = "", 0.0
         self._batches = Batches(self._answer, options.batch, options.batch_wait)
 
     async def reconfigure(self, config: Mapping[str, Any]) -> None:
@@ -124,25 +129,31 @@ class MatcherReplica:
         """Return the model and the known texts. problem: why the last new model was not loaded, or null."""
         self._follow_model()
         assert self._matcher is not None
-        loading = self._loading is not None and not self._loading.done()
-        return {**self._matcher.about(), "loading": loading, "problem": self._problem or None}
+        return {**self._matcher.about(), "loading": self._loading is not None, "problem": self._problem or None}
 
     def _follow_model(self) -> None:
         """Begin to load the model that the store names, if that is another one and none is being loaded."""
-        if self._matcher is None or (self._loading is not None and not self._loading.done()):
+        if self._matcher is None or self._loading is not None:
             return
         name = read_model_name(self._options.store)
-        if name != self._name:
+        if name != self._name or (self._problem and monotonic() >= self._failed + AGAIN):
             self._name = name
-            self._loading = asyncio.create_task(self._replace(name))
+            self._loading = asyncio.create_task(asyncio.to_thread(self._load, name))
+            self._loading.add_done_callback(self._replace)
 
-    async def _replace(self, name: ModelName) -> None:
-        try:
-            self._matcher = await asyncio.to_thread(self._load, name)
-            self._problem = ""
-        except (AlRayError, OSError) as error:
-            self._problem = str(error)
-            logger.error("the new model is not loaded, and the old one answers on: %s", error)
+    def _replace(self, loading: asyncio.Task[Matcher]) -> None:
+        """Answer by the model that was loaded. If there was any error, such as torch's of a full GPU, keep the old one.
+
+        The task is dropped, because its error would keep what was loaded of the new model in memory.
+        """
+        self._loading = None
+        if loading.cancelled():
+            return
+        if (error := loading.exception()) is None:
+            self._matcher, self._problem = loading.result(), ""
+            return
+        self._problem, self._failed = str(error) or repr(error), monotonic()
+        logger.error("the new model is not loaded, and the old one answers on: %s", self._problem)
 
     def _load(self, name: ModelName) -> Matcher:
         model = open_model(storage_path(name.path), name.round)
@@ -226,8 +237,8 @@ class ApiReplica:
         return make_api(self._service, self._options, self._digest)
 
 
-def make_application(options: ServeOptions, digest: str | None) -> Application:
-    """Return the application for Ray Serve. digest: of the token."""
+def make_application(options: ServeOptions, digest: str | None, name: ModelName | None = None) -> Application:
+    """Return the application for Ray Serve. digest: of the token. name: of the model, as WriterReplica takes it."""
     resources = {"num_cpus": options.cpus_per_replica, "num_gpus": options.gpus_per_replica}
     many: dict[str, Any] = {"num_replicas": options.replicas}
     if options.most_replicas is not None:
@@ -237,7 +248,7 @@ def make_application(options: ServeOptions, digest: str | None) -> Application:
     # a writer on a node that is drained would stay there: Ray stops it when the next one has started, which waits for
     # its lock.
     single = {"num_cpus": 0, "resources": {HEAD: 0.001}}
-    writer = _deployment(WriterReplica, "Writer", ray_actor_options=single).bind(options)
+    writer = _deployment(WriterReplica, "Writer", ray_actor_options=single).bind(options, name)
     matcher = _deployment(
         MatcherReplica, "Matcher", ray_actor_options=resources, max_ongoing_requests=2 * options.batch,
         user_config={"store": str(options.store)}, **many,
@@ -257,7 +268,8 @@ def build(arguments: dict[str, Any]) -> Application:
     """Return the application of a config file of Serve: `import_path: al_ray.apps.serving.app:build`.
 
     arguments: options of the command serve by their names with underscores, and `open: true` where no token is wanted.
-    The token comes from token_file, or from AL_RAY_TOKEN of the nodes. BadOption for what is no option.
+    The token comes from token_file, or from AL_RAY_TOKEN of the nodes. BadOption for what is no option. Ray Serve
+    calls this once for each deployment: the model is what `model` leads to then.
     """
     given = dict(arguments)
     is_open = given.pop("open", False)
@@ -265,25 +277,8 @@ def build(arguments: dict[str, Any]) -> Application:
     token = read_token(options.token_file, "--token-file")
     if token is None and is_open is not True:
         raise BadOption(f"there is no token; give the argument token_file, set {VARIABLE}, or give open: true")
-    return make_application(options, token_digest(token))
-
-
-def options_of(arguments: Mapping[str, Any]) -> ServeOptions:
-    """Return the options that the arguments of a config file give; BadOption with the name of a wrong one."""
-    hints = get_type_hints(ServeOptions, include_extras=True)
-    unknown = sorted(set(arguments) - set(hints))
-    if unknown:
-        raise BadOption(f"args: {unknown[0]} is no option of jobs.serve; see jobs.serve --help")
-    required = [one.name for one in fields(ServeOptions) if one.default is MISSING]
-    missing = [name for name in required if name not in arguments]
-    if missing:
-        raise BadOption(f"args: {missing[0]} is not given; give {', '.join(required)}")
-    content = dict[str, Any]()
-    for name, value in arguments.items():
-        given = storage_path(value) if name in PATHS and isinstance(value, str) else value
-        adapter = TypeAdapter[Any](hints[name], config={"arbitrary_types_allowed": True})
-        try:
-            content[name] = adapter.validate_python(given)
-        except ValidationError as error:
-            raise BadOption(f"args: {name}: {error.errors()[0]['msg']}") from error
-    return ServeOptions(**content)
+    model, there = open_model(options.model), read_source(options.store)
+    cutoff_of(options, model)
+    if there is not None:
+        refuse_one_set(model, there.symmetric)
+    return make_application(options, token_digest(token), ModelName.of(model))

@@ -3,13 +3,15 @@
 import logging
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 from ray import serve
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, RayError
 from ray.serve.config import ProxyLocation
+from ray.serve.exceptions import RayServeException
 
 from al_ray.apps.http.address import LOOPBACK, refuse_used
 from al_ray.apps.http.signals import received
@@ -32,7 +34,6 @@ from al_ray.apps.serving.store import (
 from al_ray.cluster.session import refuse_unshared, session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import ActorLost, AlRayError, BadOption, WrongFolder
-from al_ray.storage.lock import locked
 
 logger = logging.getLogger(__name__)
 LOGS: dict[str, Any] = {"log_level": "WARNING", "enable_access_log": False}
@@ -42,13 +43,17 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be loaded: the model, the known texts and their source, and whether the store must still be made."""
+    """What would be loaded: the model, the known texts and their source, and whether the store must still be made.
+
+    is_stale: whether --known has changed since the store was made.
+    """
 
     model: MatchingModel
     source: Source
     texts: Texts
     sequence: int
     is_new: bool
+    is_stale: bool = False
 
     def lines(self, options: ServeOptions) -> Iterator[str]:
         """Yield what would be loaded, in words."""
@@ -59,6 +64,11 @@ class Plan:
         where = f"from {options.known}" if self.is_new else f"in {options.store} after change {self.sequence:,}"
         characters = sum(len(known.text) for known in self.texts.values())
         yield f"known texts: {len(self.texts):,} {where}, {characters:,} characters"
+        if self.is_stale:
+            yield (
+                f"{options.known} has changed since the store was made; the store keeps its texts: send the changes by "
+                "PUT and DELETE /texts"
+            )
         exact = len(self.texts) <= options.exact_texts
         yield "search: " + ("exact" if exact else f"by the Faiss index {options.index}; GET /model says its recall")
 
@@ -66,7 +76,8 @@ class Plan:
 def plan(options: ServeOptions) -> Plan:
     """Check the model, the known texts and the store, and return what would be loaded; nothing is written.
 
-    WrongFolder if the store was made from other texts than those of --known.
+    WrongFolder if the store was made from another --known with other texts. If the same path has other texts now, those
+    of the store are loaded: they have the changes that were acknowledged.
     """
     model = open_model(options.model)
     source, texts = read_known(options, model)
@@ -77,14 +88,15 @@ def plan(options: ServeOptions) -> Plan:
     if there is None:
         refuse_other_folder(options.store)
         return Plan(model, source, texts, 0, True)
-    if there.digest != source.digest:
+    changed = there.digest != source.digest
+    if changed and there.known != source.known:
         raise WrongFolder(
             f"{options.store} was made from other texts ({there.known}) than {options.known} has now; give another "
-            "--store, or put the changes into the store by PUT /texts"
+            "--store, or the --known of this one"
         )
     refuse_one_set(model, there.symmetric)
     content = read_store(options.store)
-    return Plan(model, there, content.texts, content.reader.number, False)
+    return Plan(model, there, content.texts, content.reader.number, False, changed)
 
 
 def run_server(options: ServeOptions, host: str, port: int, token: str | None) -> Iterator[str]:
@@ -96,9 +108,9 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     refuse_used(host, port)
     if planned.is_new:
         make_store(options.store, planned.source, planned.texts)
-    # Refuse a store that another process writes, before Ray starts.
-    with locked(options.store):
-        pass
+    # Before Ray starts: a store that another process writes is refused here, and a lost writer names no model.
+    with closing(StoreWriter(options.store)) as writer:
+        writer.use_model(ModelName.of(planned.model))
     yield from planned.lines(options)
     replicas = options.most_replicas or options.replicas
     cluster = ClusterConfig(
@@ -165,5 +177,12 @@ def _new_model(options: ServeOptions) -> str:
         refuse_one_set(model, read_store(options.store).source.symmetric)
     except AlRayError as error:
         return f"the model stays as it is: {error}"
-    serve.get_deployment_handle("Writer", NAME).use_model.remote(ModelName.of(model)).result()
+    try:
+        serve.get_deployment_handle("Writer", NAME).use_model.remote(ModelName.of(model)).result(timeout_s=PATIENCE)
+    except TimeoutError:
+        return f"the process that writes {options.store} has not answered in {PATIENCE:.0f} s; send SIGHUP again"
+    except (AlRayError, RayError, RayServeException) as error:
+        # Ray wraps the error of another process.
+        reason = str(getattr(error, "cause", error)).partition("\n")[0]
+        return f"the new model was not named in {options.store} ({reason}); send SIGHUP again"
     return f"new model: digest {model.model.digest[:16]}; the old one answers until the new one is loaded"

@@ -183,8 +183,7 @@ class StoreWriter:
         self.source, self.texts = content.source, content.texts
         self._table = content.snapshot.number
         self._journal = open_journal(folder / CHANGES, content.reader.number, content.reader.offset)
-        if self.number > self._table:
-            self.write_table()
+        self._write_table_after(1)
 
     @property
     def number(self) -> int:
@@ -231,12 +230,15 @@ class StoreWriter:
     def _change(self, put: Sequence[tuple[str, str]], removed: Sequence[str]) -> None:
         if put or removed:
             apply(self.texts, append_change(self._journal, put, removed))
-            if self.number - self._table >= EVERY:
-                try:
-                    self.write_table()
-                except BadFile as error:
-                    # The change itself is on disk.
-                    logger.warning("the table of all known texts was not written: %s", error)
+            self._write_table_after(EVERY)
+
+    def _write_table_after(self, changes: int) -> None:
+        """Write a table after so many changes since the last one; without room for it the changes are in their log."""
+        if self.number - self._table >= changes:
+            try:
+                self.write_table()
+            except BadFile as error:
+                logger.warning("the table of all known texts was not written: %s", error)
 
 
 def _about(folder: Path) -> tuple[Source, Snapshot]:

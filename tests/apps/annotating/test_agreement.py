@@ -90,6 +90,27 @@ def test_second_answers_to_a_yes_change_no_agreement_of_drawn_pairs():
     assert [one.with_others for one in people([both], 0)] == [one.with_others for one in people([alone], 0)]
 
 
+def test_whoever_was_first_stays_so_when_they_add_a_note_or_change_their_answer():
+    page, number = answers(["yn", "yy", "ny"]), 6
+
+    def changed(kind: str, row: int, label: str = "") -> tuple[int, int]:
+        """First answers yes, and those that are confirmed, after a changes an answer."""
+        nonlocal number
+        number += 1
+        line = {"kind": kind, "by": "a", "pair": f"r001-{row:05d}", "at": "", "note": "see page 3", "number": number}
+        page.apply([{**line, "label": label} if label else line])
+        found = sheet_agreement(page, 0)
+        return found.first_yes, found.confirmed
+
+    assert changed("answer", 0, "yes") == (2, 1)
+    assert changed("answer", 2, "no") == (2, 1)
+    assert changed("answer", 0, "unsure") == (1, 1)
+    assert changed("answer", 0, "yes") == (2, 1)
+    # One that was taken back and given again comes last.
+    assert changed("undo", 0) == (1, 1)
+    assert changed("answer", 0, "yes") == (1, 1)
+
+
 def test_few_pairs_or_one_label_say_nothing():
     assert estimate_alpha(np.array([[2, 0, 0]] * 30), np.random.default_rng(0)) is None
     assert estimate_alpha(np.array([[1, 1, 0]] * 9), np.random.default_rng(0)) is None

@@ -114,6 +114,22 @@ def test_undo_takes_the_last_answer_back_and_shows_its_pair(run):
         assert [log_of(run).label(code) for code in log_of(run).touched] == [OPEN, OPEN]
 
 
+def test_an_undo_that_is_sent_again_shows_the_same_pair(run):
+    with page_of(run) as page:
+        ann = page.person("ann")
+        ann.answer("yes")
+        ann.answer("no")
+        assert ann.code == "r001-00003"
+        fields = {"csrf": ann.field("csrf"), "request": "lost"}
+        for _ in range(2):
+            # The reply to the first one is lost.
+            ann.send("/undo", **fields)
+            assert ann.code == "r001-00002"
+        assert log_of(run).label("r001-00001") == YES
+        ann.answer("unsure")
+        assert ann.code == "r001-00003"
+
+
 def test_back_walks_through_the_answers_of_a_person(run):
     with page_of(run) as page:
         ann = page.person("ann")
@@ -454,6 +470,22 @@ def test_forms_of_other_sites_and_other_hosts_are_refused(run):
         cookie = page.person("bob").client.get("/sign-in").headers["set-cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=lax" in cookie
+
+
+@pytest.mark.parametrize(
+    ("host", "kept", "shown", "answered"),
+    [("127.0.0.2", True, 200, 200), ("127.0.0.2", False, 200, 403), ("127.0.0.1", True, 400, 400)],
+)
+def test_a_proxy_keeps_the_host_header_and_the_page_is_not_that_of_this_machine_alone(
+    run, host, kept, shown, answered
+):  # fmt: skip
+    with page_of(run, token=TOKEN, host=host) as page:
+        own = {"Host": "label.example.org:8443" if kept else f"{host}:8001"}
+        ann = page.person("ann", TOKEN)
+        assert ann.client.get("/", headers=own).status_code == shown
+        form = {"pair": "r001-00001", "request": "r", "label": "yes", "csrf": ann.field("csrf")}
+        sent = ann.client.post("/answer", data=form, headers={**own, "Origin": "https://label.example.org:8443"})
+        assert sent.status_code == answered
 
 
 @pytest.mark.parametrize("name", ["", "   ", "n" * 61, "a\x00b", "a\u202eb", "\u200d"])

@@ -151,6 +151,13 @@ def test_three_nights_match_warn_of_drift_suggest_train_and_match_again(local_ra
     check_end(work)
 
 
+def test_a_table_of_one_row_is_taken(local_ray, work):
+    write_table(work.job.inbox / "day-1.csv", {"odd-1": ODD})
+    lines = list(work.script["night"](work.job))
+    assert lines[1].startswith("day-1.csv: 1 new rows; now ")
+    assert not list(work.job.inbox.iterdir())
+
+
 class Killed(BaseException):
     """What stands for the end of the process."""
 

@@ -239,6 +239,19 @@ def test_a_change_is_made_even_if_the_table_after_it_cannot_be_written(tmp_path,
     assert "c" in read_store(tmp_path / "store").texts
 
 
+def test_a_writer_begins_although_no_table_can_be_written(tmp_path, caplog):
+    store = StoreWriter(make(tmp_path / "store"))
+    store.put([("c", "one")])
+    store.close()
+    # In the way of the table, which no file can replace.
+    (tmp_path / "store/texts-1.jsonl/x").mkdir(parents=True)
+    again = StoreWriter(tmp_path / "store")
+    assert "the table of all known texts was not written: " in caplog.text
+    assert again.put([("d", "two")])["added"] == 1
+    again.close()
+    assert set(read_store(tmp_path / "store").texts) == {"a", "b", "c", "d"}
+
+
 def test_a_text_that_is_put_unchanged_keeps_its_cluster():
     known = dict(FIRST)
     apply(known, Change(1, (("a", "how do i swim"), ("b", "who"))))

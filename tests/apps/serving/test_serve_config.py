@@ -11,12 +11,21 @@ import yaml
 from pydantic import ValidationError
 from ray.serve.schema import HTTPOptionsSchema, ServeApplicationSchema, ServeDeploySchema
 
-from al_ray.apps.serving.app import NAME, build, options_of
+from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving.app import NAME, build
+from al_ray.apps.serving.arguments import options_of
+from al_ray.apps.serving.store import ModelName
 from al_ray.core.errors import BadOption
+from tests.apps.audit.test_audit_job import run_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 Content = dict[str, Any]
 TAG = yaml.safe_load((ROOT / "cluster.yaml").read_text(encoding="utf-8"))["docker"]["head_image"].partition(":")[2]
+
+
+@pytest.fixture(scope="module")
+def run(make_task, tmp_path_factory) -> Path:
+    return run_folder(tmp_path_factory.mktemp("run"), make_task(True, clusters=10, members=4))
 
 
 def read(name: str) -> Content:
@@ -84,13 +93,18 @@ def application(config: Content) -> Content:
     return config["applications"][0]
 
 
-def test_the_config_file_is_sound_and_its_application_can_be_built(tmp_path):
+def test_the_config_file_is_sound_and_its_application_can_be_built(run, tmp_path):
     config = read("serve-config.yaml")
     assert complaints(config) == []
     token = tmp_path / "token"
     token.write_text("0123456789abcdef\n")
-    built = build({**application(config)["args"], "token_file": str(token)})
+    (tmp_path / "current").symlink_to(run)
+    built = build({**application(config)["args"], "token_file": str(token), "model": str(tmp_path / "current")})
     assert built._bound_deployment.name == "Api"
+    # A writer that is started again gets the same model, wherever the link leads by then.
+    arguments: Any = built._bound_deployment.init_args
+    writer = arguments[3]._bound_deployment
+    assert (writer.name, writer.init_args[1]) == ("Writer", ModelName.of(open_model(run)))
 
 
 def test_the_service_on_kubernetes_is_sound_and_the_same_but_for_the_token():
@@ -104,7 +118,10 @@ def test_the_service_on_kubernetes_is_sound_and_the_same_but_for_the_token():
 BROKEN: dict[str, tuple[Callable[[Content], Any], str]] = {
     "other key": (lambda c: application(c).update(arguments={}), "arguments is no key of Ray"),
     "other option of HTTP": (lambda c: c["http_options"].update(hots="::"), "hots is no key of Ray"),
-    "other application": (lambda c: application(c).update(import_path="al_ray.apps.serving.app:options_of"), "builds"),
+    "other application": (
+        lambda c: application(c).update(import_path="al_ray.apps.serving.app:options_of"),
+        "builds",
+    ),
     "other name": (lambda c: application(c).update(name="default"), "the application has another name"),
     "no token": (lambda c: application(c)["args"].pop("token_file"), "it has no token"),
     "one node": (lambda c: application(c)["args"].pop("shared_storage"), "its store is on one node"),
@@ -166,9 +183,15 @@ def test_an_argument_that_is_not_given_is_named():
         options_of({"model": "/m"})
 
 
-def test_an_application_without_a_token_must_say_so(monkeypatch):
+def test_a_model_that_the_other_options_do_not_fit_is_refused_before_it_is_deployed(run, tmp_path):
+    own = {"model": str(run), "known": "/k", "store": str(tmp_path), "open": True}
+    with pytest.raises(BadOption, match=r"has no threshold for recall=0.5; choose one"):
+        build({**own, "recall": 0.5})
+
+
+def test_an_application_without_a_token_must_say_so(run, monkeypatch, tmp_path):
     monkeypatch.delenv("AL_RAY_TOKEN", raising=False)
-    own = {"model": "/m", "known": "/k", "store": "/s"}
+    own = {"model": str(run), "known": "/k", "store": str(tmp_path / "store")}
     with pytest.raises(BadOption, match="there is no token; give the argument token_file, set AL_RAY_TOKEN"):
         build(own)
     assert build({**own, "open": True})._bound_deployment.name == "Api"

@@ -9,14 +9,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from al_ray.apps.http.address import refuse_open
 from al_ray.apps.http.token import is_token, read_token, token_digest
 from al_ray.apps.matching.model import open_model
-from al_ray.apps.serving.app import MatcherReplica
+from al_ray.apps.serving import app
+from al_ray.apps.serving.app import MatcherReplica, WriterReplica
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.server import plan, run_server
-from al_ray.apps.serving.store import ModelName, StoreWriter
+from al_ray.apps.serving.store import ModelName, StoreWriter, read_model_name
 from al_ray.core.errors import BadFile, BadOption, FolderInUse, WrongFolder
 from al_ray.storage.uri import storage_path
 from tests.apps.audit.test_audit_job import run_folder
@@ -75,11 +77,26 @@ def test_a_table_on_an_object_store_is_known_as_its_file_is(options):
     assert (there.texts, there.source.digest) == (here.texts, here.source.digest)
 
 
-def test_other_known_texts_than_those_of_the_store_are_refused(options):
-    made(options).close()
+def test_known_texts_that_have_changed_are_told_of_and_those_of_the_store_stay(options):
+    writer = made(options)
+    writer.put([("c", "who")])
+    writer.close()
     options.known.write_text("key,words\na,how do i swim\nb,another text\n")
-    with pytest.raises(WrongFolder, match=r"was made from other texts .* put the changes into the store by PUT"):
-        plan(options)
+    found = plan(options)
+    assert [known.text for known in found.texts.values()] == ["how do i swim", "why", "who"]
+    assert list(found.lines(options))[2:4] == [
+        f"known texts: 3 in {options.store} after change 1, 19 characters",
+        f"{options.known} has changed since the store was made; the store keeps its texts: send the changes by PUT and "
+        "DELETE /texts",
+    ]
+    made(options).close()
+
+
+def test_other_known_texts_than_those_of_the_store_are_refused(options, tmp_path):
+    made(options).close()
+    (tmp_path / "other.csv").write_text("key,words\na,how do i swim\nb,another text\n")
+    with pytest.raises(WrongFolder, match=r"was made from other texts .* give another --store, or the --known of this"):
+        plan(replace(options, known=tmp_path / "other.csv"))
 
 
 def test_a_port_in_use_and_a_store_in_use_are_refused_before_ray_starts(options):
@@ -155,3 +172,50 @@ def test_a_replica_takes_a_new_model_and_keeps_the_old_one_if_that_cannot_be_loa
     asyncio.run(swap())
     writer.close()
     assert json.loads((options.store / "model.json").read_text())["round"] is None
+
+
+def test_an_error_of_torch_is_said_and_the_model_is_loaded_again_later(options, run, tmp_path, monkeypatch):
+    async def number() -> int:
+        return 0
+
+    async def swap() -> None:
+        replica = MatcherReplica(options, SimpleNamespace(number=SimpleNamespace(remote=number)))  # type: ignore[arg-type]
+        await replica.reconfigure({})
+        writer.use_model(ModelName.of(open_model(june)))
+        with monkeypatch.context() as context:
+            # More than there is: the real error of torch.
+            context.setattr(replica, "_load", lambda name: torch.empty(2**60))
+            await replica.check_health()
+            about = await loaded(replica)
+        assert "memory" in about["problem"]
+        assert about["path"] == str(run)
+        # Not at once.
+        assert not (await replica.about())["loading"]
+        monkeypatch.setattr(app, "AGAIN", 0.0)
+        await replica.check_health()
+        about = await loaded(replica)
+        assert (about["path"], about["problem"]) == (str(june), None)
+
+    writer, june = made(options), other_model(run, tmp_path / "june")
+    asyncio.run(swap())
+    writer.close()
+
+
+@pytest.mark.parametrize("is_command", [True, False], ids=["command", "config file"])
+def test_a_writer_that_is_started_again_leaves_the_model_as_it_is(options, run, tmp_path, is_command):
+    link, june = tmp_path / "current", other_model(run, tmp_path / "june")
+    link.symlink_to(run)
+    options = replace(options, model=link)
+    if is_command:
+        made(options).close()
+    names = () if is_command else (ModelName.of(open_model(link)),)
+    for model in (run, june):
+        (tmp_path / "next").symlink_to(model)
+        (tmp_path / "next").rename(link)
+        writer = WriterReplica(options, *names)
+        assert read_model_name(options.store) == ModelName.of(open_model(run))
+        asyncio.run(writer.put([("c", "who")]))
+        writer._store.close()
+    # A command that is started again takes the new one.
+    made(options).close()
+    assert read_model_name(options.store) == ModelName.of(open_model(june))

@@ -1,5 +1,6 @@
 """The texts of a match folder after new ones came: known texts in their order, then new and changed ones."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal
@@ -9,7 +10,7 @@ import numpy as np
 from al_ray.core.pairs import NO_PAIRS, Mask, Pairs, Rows
 from al_ray.core.task import Corpus, Fields, Task, strings_at
 from al_ray.datasets.splitting import build_splits, whole_space
-from al_ray.datasets.strings import Strings, as_array
+from al_ray.datasets.strings import Strings, add_strings, as_array
 from al_ray.datasets.tables.texts import spell_as
 from al_ray.datasets.task_folder import sealed
 
@@ -37,13 +38,14 @@ class GrownTask:
 
     before: for each side the (n,) rows that its texts had, NEW for a text that is new or was changed. After a removal
     and where a text was changed, the row of before is in none of them. by_id: the (n,) rows that its ids had, NEW for
-    a new id alone. counts: over both sides.
+    a new id alone. counts: over both sides. arrived: digest of what arrived.
     """
 
     task: Task
     before: Mapping[Side, Rows]
     by_id: Mapping[Side, Rows]
     counts: TextCounts
+    arrived: str
 
     def has_new(self, pairs: Pairs) -> Mask:
         """(n, 2) rows -> (n,) whether one of the two texts is new or was changed."""
@@ -80,7 +82,18 @@ def grow(known: Task, arrived: Mapping[Side, Corpus], complete: bool) -> GrownTa
         counts += more
     if known.symmetric:
         grown["right"], before["right"], by_id["right"] = grown["left"], before["left"], by_id["left"]
-    return GrownTask(task_of(known.name, grown["left"], grown["right"], known.symmetric), before, by_id, counts)
+    task = task_of(known.name, grown["left"], grown["right"], known.symmetric)
+    return GrownTask(task, before, by_id, counts, _arrived_digest(arrived, complete))
+
+
+def _arrived_digest(arrived: Mapping[Side, Corpus], complete: bool) -> str:
+    """Return the sha256 of the ids and texts that arrived on each side, and of `complete`."""
+    digest = hashlib.sha256(b"complete" if complete else b"more")
+    for side in sorted(arrived):
+        digest.update(f"{side} {len(arrived[side])}".encode())
+        add_strings(digest, arrived[side].ids)
+        add_strings(digest, arrived[side].texts)
+    return digest.hexdigest()
 
 
 def _rows_of_ids(known: Corpus, corpus: Corpus) -> Rows:

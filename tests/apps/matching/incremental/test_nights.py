@@ -92,6 +92,45 @@ def test_a_cluster_keeps_its_id_when_its_texts_are_edited(matcher):
     assert matcher.rows("out/changes.csv") == []
 
 
+def test_a_table_without_anything_new_has_numbers_of_its_own(matcher):
+    matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
+    nothing = {"new": 0, "changed": 0, "removed": 0}
+    first = matcher.into("out", left={"e": "abcdf"}).record
+    assert (first["texts"]["new"], first["new_matches"]) == (1, 2)
+    again = matcher.into("out", left={"e": "abcdf"}).record
+    assert (again["texts"], again["new_matches"]) == (first["texts"], 2)
+    other = matcher.into("out", left={"b": "abce"})
+    assert (other.record["texts"], other.record["new_matches"]) == ({**nothing, "same": 5}, 0)
+    assert other.record["changed_clusters"] == dict.fromkeys(("new", "gone", "splits", "merges"), 0)
+    assert matcher.rows("out/new_matches.csv") == matcher.rows("out/changes.csv") == []
+    # The same table as the whole one is another command.
+    whole = matcher.into("out", left=TEXTS | {"e": "abcdf"}, complete=True).record
+    assert (whole["texts"], whole["new_matches"]) == ({**nothing, "same": 5}, 0)
+
+
+def test_the_first_table_may_have_nothing_new(matcher):
+    matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
+    record = matcher.into("out", left={"a": "abcd"}).record
+    assert (record["texts"], record["new_matches"]) == ({"new": 0, "changed": 0, "removed": 0, "same": 4}, 0)
+    # All texts at once give what they gave.
+    before = matcher.matches("out")
+    matcher.match("out", TEXTS, at_score=0.5)
+    assert matcher.matches("out") == before
+
+
+def test_a_table_that_came_before_is_told_from_a_command_that_was_stopped(matcher, monkeypatch):
+    matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
+    matcher.into("out", left={"a": "abcd"})
+    with monkeypatch.context() as context:
+        context.setattr(pipeline, "write_outcome", stop)
+        with pytest.raises(KeyboardInterrupt):
+            matcher.into("out", left={"e": "abcdf"})
+    # The state is written, and the same command goes on with its numbers.
+    record = matcher.into("out", left={"e": "abcdf"}).record
+    assert (record["texts"]["new"], record["new_matches"]) == (1, 2)
+    assert len(matcher.rows("out/new_matches.csv")) == 2
+
+
 def test_pairs_of_two_new_texts_count_once_in_most(matcher):
     texts = {f"k{row}": "abc" for row in range(6)}
     matcher.trained_on(texts).match("out", texts, at_score=0.5, most=15)
