@@ -94,7 +94,7 @@ class Matcher:
         self.folder, self.labels = folder, list[tuple[str, str, int]]()
         pool = lambda config, cluster, task, *_, **__: nullcontext(LoopPool(config, task))  # noqa: E731
         monkeypatch.setattr(search, "PoolSearch", LoopSearch)
-        monkeypatch.setattr(pipeline, "session", nullcontext)
+        monkeypatch.setattr(pipeline, "session", lambda *_, **__: nullcontext())
         monkeypatch.setattr(pipeline, "deploy_pool", pool)
         monkeypatch.setattr(rectangle, "deploy_pool", pool)
         monkeypatch.setattr(opened, "open_model", lambda *_: self.model)
