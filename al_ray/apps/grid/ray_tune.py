@@ -77,8 +77,7 @@ class Grid:
         """Return the digest of all that Tune stores of the grid; with another one, Tune starts a fresh experiment."""
         blocks = self.work.cluster, self.work.oracle_options, self.work.stop, self.how
         names = [cell.name for cell in self.cells]
-        content = [LAYOUT, self.work.config.task, names, *map(as_dict, blocks)]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps([LAYOUT, names, *map(as_dict, blocks)]).encode()).hexdigest()[:12]
 
 
 def grid_folder(out: StoragePath) -> StoragePath:

@@ -131,8 +131,11 @@ def test_a_failed_run_is_marked_and_made_up_for_and_every_run_is_as_if_alone(
     assert "static-s0: failed" in (out / "summary.md").read_text()
 
     (out / "runs" / "static-s0").unlink()
+    # Restored by Tune, though the task has moved.
+    task = shutil.copytree(task, tmp_path / "moved")
     code, said = ended(grid, task, monkeypatch, capsys)
     assert code == 0
+    assert json.loads((out / "runs" / "static-s0" / "config.json").read_text())["task"] == str(task)
     assert "uncertainty-s0: round" not in said, "it was done"
     assert "failed" not in (out / "summary.md").read_text()
     assert made(out / "runs" / "static-s0") == made(alone)
