@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from al_ray.core.errors import BadOption, WrongFolder
-from al_ray.storage.files import read_json
+from al_ray.storage.files import check_fields, file_in, read_json
 from al_ray.storage.uri import StoragePath
 
 RECORD, CARD, GRAPH, INT8 = "export.json", "README.md", "model.onnx", "model-int8.onnx"
@@ -43,7 +43,13 @@ def read_export(out: Path, digest: str, kind: str) -> dict[str, Any] | None:
         raise WrongFolder(f"{out} holds an export of another model; choose another --out")
     if record["format"] != kind:
         raise WrongFolder(f"{out} holds an export with --format {record['format']}; choose another --out")
-    others = sorted({path.name for path in out.iterdir()} - set(record["files"])) if "files" in record else []
+    if "files" not in record:
+        # Of an earlier version.
+        return record
+    cure = f"move {out} away, and export again"
+    check_fields(out / RECORD, record, {"files": list}, cure)
+    own = {file_in(out, name, out / RECORD, cure) for name in record["files"]}
+    others = sorted(path.name for path in out.iterdir() if path not in own)
     if others:
         raise WrongFolder(
             f"{out} is an export, with {', '.join(others)} beside it; move that away, or choose another --out"
@@ -52,5 +58,5 @@ def read_export(out: Path, digest: str, kind: str) -> dict[str, Any] | None:
 
 
 def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
-    """Return whether an export still has all its files; one of an earlier version, without a list of them, has none."""
+    """Return whether an export has all its files; False for one of an earlier version, which does not list them."""
     return "files" in record and all((out / name).exists() for name in record["files"])

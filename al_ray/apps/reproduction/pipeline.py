@@ -171,7 +171,7 @@ def concat(
         for _ in train_and_evaluate(config, job.task, labelled, out, job.cluster, None, job.watch):
             pass
         evaluation, trained = read_json(out / f"evaluation-{SPLIT}.json"), open_job(out, job.cluster, job.watch)
-        with session(job.cluster, trainers=0, scorers=job.cluster.shards):
+        with session(job.cluster, trainers=0):
             stated = evaluate_on_labelled_pairs(trained, SPLIT) if heuristic else {}
             less = compare_with_run(trained, base, folder, number, SPLIT)
         # All pairs were counted, but too few queries have a match for an interval.

@@ -90,7 +90,7 @@ def evaluate_cross_encoder(options: Options, path: StoragePath) -> None:
     number = 0 if other is None else api.trained_round(other, None)
     job = cross_encoder.open_job(path, options.cluster, Progress(), options.random_pairs)
     job.task.split(options.measured)
-    with session(options.cluster, trainers=0, scorers=options.cluster.shards):
+    with session(options.cluster, trainers=0):
         if options.heuristic:
             content, name = cross_encoder.evaluate_on_labelled_pairs(job, options.measured), "heuristic-{}"
             print_metrics(content)

@@ -152,6 +152,7 @@ def _not_stored(config: RunConfig) -> str:
 
 
 def _hint(config: RunConfig) -> str:
+    """Return what to say before such a command of the options that end it."""
     group = oracle_kind(config.oracle).resumed_with.partition(".")[0]
     return f" (with all {group} options as before)" if group else ""
 

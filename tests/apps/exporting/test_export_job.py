@@ -139,6 +139,9 @@ def test_what_lies_beside_an_export_is_never_deleted_and_what_it_lacks_is_made_a
     (release / "LICENSE").unlink()
     do(monkeypatch, f"{line} --licence mit")
     assert record_of(release)["licence"] == "mit"
+    for damage in (5, [5], ["../release"]):
+        write_json(release / "export.json", {**record_of(release), "files": damage})
+        assert "export.json has " in refused(monkeypatch, capsys, line)
 
 
 def test_a_folder_of_sentence_transformers_has_the_vectors_of_the_run(ran, tmp_path, monkeypatch):
