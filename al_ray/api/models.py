@@ -9,7 +9,7 @@ import numpy as np
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.neighbourhood import means_in
 from al_ray.core.scorer import Floats, Scorer
-from al_ray.core.vectors import Vectors, dots
+from al_ray.core.vectors import Vectors, cosines
 from al_ray.encoders.encoder import TextEncoder, load, saved
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
@@ -64,7 +64,7 @@ class PairModel:
         Raises:
             BadOption: if the two sequences are not of the same length.
         """
-        return dots(*self._both_sides(left, right))
+        return cosines(*self._both_sides(left, right))
 
     def score(
         self, left: Sequence[str], right: Sequence[str], collection: Sequence[str] | Vectors | None = None
@@ -89,10 +89,10 @@ class PairModel:
             )
         ours, theirs = self._both_sides(left, right)
         if collection is None or not weight:
-            return self.scorer.probability(dots(ours, theirs))
+            return self.scorer.probability(cosines(ours, theirs))
         are_vectors = isinstance(collection, np.ndarray) and collection.dtype.kind == "f"
         every = cast(Vectors, collection) if are_vectors else self.encode(cast(Sequence[str], collection), "right")
-        return self.scorer.probability(dots(ours, theirs) - weight * means_in(every, ours))
+        return self.scorer.probability(cosines(ours, theirs) - weight * means_in(every, ours))
 
     def _both_sides(self, left: Sequence[str], right: Sequence[str]) -> tuple[Vectors, Vectors]:
         """Encode the texts of n pairs: (n, d) of each side."""

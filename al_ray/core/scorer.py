@@ -38,6 +38,16 @@ class Scorer:
             return -self.bias / self.weight
         return float("inf") if self.bias <= 0 else float("-inf")
 
+    @property
+    def highest(self) -> float:
+        """The highest score of a pair: 1, and with a neighbourhood of a 1 + a, as means of cosines reach down to -1."""
+        return 1 + self.neighbourhood
+
+    @property
+    def has_boundary(self) -> bool:
+        """Whether the boundary lies among the scores, so that pairs may be on either side of it."""
+        return -self.highest < self.boundary <= self.highest
+
     def logit(self, cosines: Cosines) -> Floats:
         """(n,) cosines -> (n,) log-odds of a match."""
         return self.weight * np.asarray(cosines, dtype=np.float64) + self.bias

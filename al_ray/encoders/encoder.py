@@ -12,7 +12,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
-from al_ray.core.vectors import Vectors
+from al_ray.core.vectors import Vectors, round_to_halves
 from al_ray.encoders import cnn
 from al_ray.encoders.cnn import Cnn, is_cnn
 from al_ray.encoders.frozen_layers import FrozenLayers, too_many
@@ -117,7 +117,10 @@ def embed_batches(
 def _read(encoded: tuple[list[Rows], torch.Tensor], rows: Rows, vectors: Vectors) -> Iterator[int]:
     """Write the vectors of some batches into those of all rows, and yield the number of rows of each batch."""
     group, values = encoded
-    vectors[np.searchsorted(rows, np.concatenate(group))] = values.cpu().numpy()
+    found = values.cpu().numpy()
+    # Only unit vectors are stored in 16 bits.
+    found = found if vectors.dtype != np.float16 else round_to_halves(found)
+    vectors[np.searchsorted(rows, np.concatenate(group))] = found
     # One by one: Ray sends into the stream, and of what is no generator `yield from` then fails.
     for batch in group:
         yield len(batch)

@@ -101,7 +101,7 @@ class Cells:
         tile = product(single(vectors).to(self.device), self.table)
         texts, near = _places(tile >= tile.amax(dim=1, keepdim=True) - self.margin)
         scores, unclear = np.zeros(len(texts)), np.bincount(texts)[texts] > 1
-        scores[unclear] = paired_scores(vectors, texts[unclear], self.centroids, near[unclear])
+        scores[unclear] = paired_scores(vectors, texts[unclear], self.centroids, near[unclear], dots)
         order = np.lexsort((near, -scores, texts))
         return self.numbers[near[order[np.unique(texts[order], return_index=True)[1]]]]
 

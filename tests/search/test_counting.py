@@ -12,7 +12,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Scorer
-from al_ray.core.vectors import Block, paired_scores
+from al_ray.core.vectors import Block, paired_scores, round_to_halves
 from al_ray.encoders.products import product
 from al_ray.metrics import estimator
 from al_ray.metrics.average_precision import counts_above
@@ -25,7 +25,8 @@ from al_ray.search.paired_products import paired_products
 
 def unit_vectors(count: int, dimension: int = 48, kind: type = np.float32) -> np.ndarray:
     vectors = np.random.default_rng(0).normal(size=(count, dimension))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(kind)
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return vectors if kind == np.float32 else round_to_halves(vectors)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cpu:0"])

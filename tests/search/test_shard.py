@@ -20,6 +20,7 @@ from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, as_pairs, distinct
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Split, Task
 from al_ray.core.vectors import Block, dots, paired_scores
+from al_ray.core.vectors import cosines as unit_cosines
 from al_ray.datasets.task_folder import write_task
 from al_ray.encoders.transformer import Encoder
 from al_ray.metrics.average_precision import counts_above, thresholds_of
@@ -99,7 +100,7 @@ class Pool:
     def cosines(self, split: str) -> dict[tuple[int, int], float]:
         """Of every left text with every right text, itself too, by one product at a time."""
         left, right = self.vectors(split, "left"), self.vectors(split, "right")
-        return {(a, b): float(dots(x[None], y[None])[0]) for a, x in left.items() for b, y in right.items()}
+        return {(a, b): float(unit_cosines(x[None], y[None])[0]) for a, x in left.items() for b, y in right.items()}
 
 
 def pool(
@@ -233,7 +234,7 @@ def test_what_float32_cannot_tell_apart_is_settled_in_float64(count, parts):
     keys, looked_at = nearest_of(vectors, queries, count, "Flat", parts)
     wanted = []
     for row, query in enumerate(queries.vectors):
-        exact = dots(np.tile(query, (400, 1)), vectors)
+        exact = unit_cosines(np.tile(query, (400, 1)), vectors)
         wanted += [row * 10_000 + 3 * place for place in np.lexsort((np.arange(400), -exact))[:count].tolist()]
     assert keys.tolist() == sorted(wanted)
     assert looked_at == 3000
@@ -252,7 +253,9 @@ def test_what_an_index_of_codes_says_is_never_taken_for_a_cosine():
     held = Block(np.arange(400), vectors)
     for factory in ("SQ4", "PCA8,Flat", "IVF2,SQ8"):
         cosines, rows = nearest(CosineIndex(vectors, factory, nprobe=2), held, queries, 20)
-        exact = dots(np.repeat(queries.vectors, rows.shape[1], axis=0), vectors[rows.ravel()]).reshape(rows.shape)
+        exact = unit_cosines(np.repeat(queries.vectors, rows.shape[1], axis=0), vectors[rows.ravel()]).reshape(
+            rows.shape
+        )
         assert cosines.tolist() == exact.tolist()
         assert (np.diff(cosines, axis=1) <= 0).all()
 

@@ -1,13 +1,26 @@
 """From the options of a cutoff to the lowest score of a match."""
 
-from dataclasses import dataclass
-from math import inf, isfinite, log
+from dataclasses import dataclass, replace
+from math import inf, log
 from typing import Any
 
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import Assignment, MatchOptions
 from al_ray.core.errors import BadOption
 from al_ray.metrics.thresholds import Rule
+
+CURE = (
+    "label more pairs, both matches and others, and train again; or give --at-score S, or --best N for the N best pairs"
+)
+# Of each outcome of core/scorer.py that can leave a scorer without a boundary.
+WHY = {
+    "one-class": "all its labels are the same: there are only matches, or none",
+    "no-variance": "all its labelled pairs have the same score, so that no score separates matches from others",
+    "falling": "among its labelled pairs matches do not have the higher scores",
+    "diverged": "scores of its labelled pairs are not numbers",
+    "fitted": "so few of its labelled pairs match, or so few do not, that p is 1/2 at no score",
+    "separable": "so few of its labelled pairs match, or so few do not, that p is 1/2 at no score",
+}
 
 
 @dataclass(frozen=True)
@@ -31,8 +44,22 @@ def choose_assignment(options: MatchOptions, symmetric: bool) -> Assignment:
 def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignment) -> Cutoff:
     """Return the cutoff that the options give; without one, none for `mutual` and `best`, else a stored threshold.
 
-    BadOption, with the command that makes one, if a threshold or a calibration is not stored with the model.
+    BadOption, with the command that makes one, if a threshold or a calibration is not stored with the model; and for a
+    cutoff above all scores, which no pair can reach.
     """
+    cutoff = _given(options, model, assign)
+    scorer = model.model.scorer
+    assert scorer is not None
+    if cutoff.score > scorer.highest:
+        raise BadOption(
+            f"{cutoff.source} is a score of {cutoff.score:.4f}, and no pair can reach it: scores of {model.path} are at "
+            f"most {scorer.highest:g}; give a lower --at-score, or --best N for the N best pairs"
+        )
+    return cutoff
+
+
+def _given(options: MatchOptions, model: MatchingModel, assign: Assignment) -> Cutoff:
+    """Return the cutoff that the options give, whatever it is."""
     if options.at_score is not None:
         return Cutoff(options.at_score, options.most, f"--at-score {options.at_score:g}")
     if options.at_cosine is not None:
@@ -92,8 +119,11 @@ def _boundary_of(model: MatchingModel) -> float:
     """Return the score at which p is 1/2."""
     scorer = model.calibrated or model.model.scorer
     assert scorer is not None
-    if not isfinite(scorer.boundary):
-        raise BadOption(f"--at-boundary: {model.path} has no boundary ({scorer.outcome}); give --at-score")
+    assert model.model.scorer is not None
+    if not replace(scorer, neighbourhood=model.model.scorer.neighbourhood).has_boundary:
+        raise BadOption(
+            f"--at-boundary: {model.path} has no boundary among the scores, because {WHY.get(scorer.outcome, scorer.outcome)}; {CURE}"
+        )
     return scorer.boundary
 
 

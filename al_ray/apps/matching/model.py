@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,7 @@ def match_command(run: RunFolder) -> str | None:
     model = run.model(run.last)
     assert model.scorer is not None
     # Between two tables mutual best matches need no cutoff.
-    side = " --at-boundary" if isfinite(model.scorer.boundary) else " --best N"
+    side = " --at-boundary" if model.scorer.has_boundary else " --best N"
     if not run.task.symmetric or needs_two_sides(model, config):
         side = " --right FILE"
     columns = "" if table_options(config) else " --text-columns NAME"

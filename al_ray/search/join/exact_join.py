@@ -1,8 +1,8 @@
 """The exact join: the pairs of least cost among ALL pairs of two sets of texts, and no m (docs/departures.md, 2).
 
 Blocks of texts meet two at a time. A product in float32, tile by tile so that it stays in the cache, says roughly what
-each pair costs; only those that may be among the least under a running bound are looked at again, in float64 by `dots`,
-and what is kept has exact costs (least_pairs.py). So neither blocks, nor their order, nor the number of workers decides
+each pair costs; only those that may be among the least under a running bound are computed again, in float64, and what
+is kept has exact costs (least_pairs.py). So neither blocks, nor their order, nor the number of workers decides
 anything, and memory is O(count + tile). Several queries among the same pairs share the products.
 
 How wrong a rough cosine can be (u = 2^-24 in float32): a sum of d products is within d u |x||y| of the true one, in
@@ -23,7 +23,7 @@ import torch
 from al_ray.core.candidates import Candidates
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Keys, Rows
-from al_ray.core.vectors import Block
+from al_ray.core.vectors import LENGTH, Block
 from al_ray.encoders.hardware import free_memory, give_back_memory
 from al_ray.encoders.products import product
 from al_ray.search.join.least_pairs import Cells, JoinQuery, LeastPairs
@@ -171,7 +171,7 @@ class ExactJoin:
             cosines = closer(left.vectors, right.vectors, up, across)
             if left.offsets is not None:
                 cosines = cosines - left.offsets[up]
-            error = UNIT**2 * left.rough.shape[1] * 2.0**-52 + query.slack
+            error = UNIT**2 * left.rough.shape[1] * 2.0**-52 + LENGTH + query.slack
             places = _inside(cosines, *query.window(search.bound + error))
             up, across, cosines = up[places], across[places], cosines[places]
         return Cells(up.cpu().numpy(), across.cpu().numpy(), cosines.cpu().numpy(), error)
@@ -179,7 +179,7 @@ class ExactJoin:
     def _error(self, left: LoadedBlock, right: LoadedBlock) -> float:
         """How far a rough cosine may be from the true one."""
         width = left.rough.shape[1]
-        summed = rough_error(width) if self.half else UNIT**2 * width * 2.0**-24
+        summed = rough_error(width) if self.half else LENGTH + UNIT**2 * width * 2.0**-24
         # An offset is at most 1, and its difference from a cosine is rounded to float32.
         shifted = 0.0 if left.offsets is None else 2.0**-23
         return summed + shifted + UNIT * (left.moved + right.moved)
@@ -195,12 +195,12 @@ def rough_cosines(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 def single_error(left: Block) -> float:
     """How far a score from float32 products of left texts may be from the true one."""
     # An offset is at most 1, and its difference from a cosine is rounded to float32.
-    return UNIT**2 * left.vectors.shape[1] * 2.0**-24 + (0.0 if left.offsets is None else 2.0**-23)
+    return LENGTH + UNIT**2 * left.vectors.shape[1] * 2.0**-24 + (0.0 if left.offsets is None else 2.0**-23)
 
 
 def rough_error(width: int) -> float:
     """How far a rough cosine of vectors of 16 bits (d,) may be from the true one of the same vectors."""
-    return UNIT**2 * width * 2.0**-22
+    return LENGTH + UNIT**2 * width * 2.0**-22
 
 
 def hosts(visitor: int, blocks: int) -> Rows:

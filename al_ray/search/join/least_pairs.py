@@ -10,9 +10,10 @@ from al_ray.core.candidates import NO_CANDIDATES, Candidates, Order
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, is_in
 from al_ray.core.scorer import Floats
-from al_ray.core.vectors import Block, dots
+from al_ray.core.vectors import Block
+from al_ray.core.vectors import cosines as exact_cosines
 
-RESCORED = 1024  # Pairs whose vectors are gathered at a time: beyond the cache `dots` takes three times as long.
+RESCORED = 1024  # Pairs whose vectors are gathered at a time: beyond the cache they take three times as long.
 SPARE = 4096  # Candidates kept beyond `count` and a quarter of it, before the worst are dropped.
 FAR = 1e30  # Beyond any cosine, and within what float32 holds.
 
@@ -114,7 +115,7 @@ class LeastPairs:
         for start, stop in pairwise([*range(0, len(near), RESCORED), len(near)]):
             here = near[start:stop]
             here = here[costs[here] <= self.bound + cells.error]
-            cosines = dots(ours.vectors[cells.left[here]], theirs.vectors[cells.right[here]])
+            cosines = exact_cosines(ours.vectors[cells.left[here]], theirs.vectors[cells.right[here]])
             self._hold(keys[here], ours.scores(cells.left[here], cosines))
 
     def result(self) -> Candidates:

@@ -3,13 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from al_ray.apps.matching.cutoff import choose_cutoff
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
-from al_ray.core.scorer import Scorer
+from al_ray.core.scorer import Scorer, refit
 from al_ray.storage.files import read_json, write_json
 from tests.apps.audit.test_audit_job import run_folder
 
@@ -48,3 +49,33 @@ def test_an_evaluation_on_dev_makes_no_probabilities(make_task, tmp_path):
     recalibration = {"source": "audit", "weight": 40.0, "bias": -38.0}
     write_json(path, {**read_json(path, []), "recalibration": recalibration})
     assert choose_cutoff(options, open_model(run), "all").score == pytest.approx(0.95)
+
+
+@pytest.mark.parametrize(("neighbourhood", "highest"), [(0.0, 1.0), (0.5, 1.5)])
+def test_a_cutoff_above_all_scores_is_refused_and_one_at_their_end_is_not(make_task, tmp_path, neighbourhood, highest):
+    matching = model(make_task, tmp_path, neighbourhood)
+    assert choose_cutoff(MatchOptions(left=Path("t.csv"), at_score=highest), matching, "all").score == highest
+    with pytest.raises(BadOption, match=rf"--at-score .* no pair can reach it: scores of .* at most {highest:g}; give"):
+        choose_cutoff(MatchOptions(left=Path("t.csv"), at_score=highest + 0.01), matching, "all")
+
+
+# 10 pairs of cosines 0.5 to 0.95 that do not match: p is 1/12 at their mean, and 1/2 at 0.725 + 0.144 ln 11 = 1.07.
+@pytest.mark.parametrize("labels", [0, 1])
+def test_labels_that_are_all_the_same_give_no_boundary_to_match_at(make_task, tmp_path, labels):
+    cosines = np.arange(0.5, 1.0, 0.05)
+    scorer = refit(cosines, np.full(10, labels, dtype=np.uint8))
+    if not labels:
+        assert scorer.boundary == pytest.approx(0.725 + cosines.std() * np.log(11))
+        assert scorer.boundary > 1
+    else:
+        scorer = replace(scorer, bias=scorer.weight * 1.5)  # A boundary of -1.5: every pair is above it.
+    matching = open_model(run_folder(tmp_path, make_task(False), scorer))
+    with pytest.raises(BadOption, match=r"no boundary among the scores, because all its labels are the same.*--best N"):
+        choose_cutoff(MatchOptions(left=Path("t.csv"), at_boundary=True), matching, "all")
+
+
+def test_labels_of_one_cosine_have_no_boundary_and_the_error_says_why(make_task, tmp_path):
+    scorer = refit(np.ones(4), np.array([0, 1, 0, 1], dtype=np.uint8))
+    matching = open_model(run_folder(tmp_path, make_task(False), scorer))
+    with pytest.raises(BadOption, match="all its labelled pairs have the same score"):
+        choose_cutoff(MatchOptions(left=Path("t.csv"), at_boundary=True), matching, "all")

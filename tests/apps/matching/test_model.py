@@ -47,11 +47,12 @@ def test_a_task_of_tables_knows_its_columns(tmp_path):
     assert command(RunFolder(run, task)) == "--left FILE --at-boundary --out DIR"
 
 
-def test_a_model_without_a_boundary_matches_the_best_pairs(tmp_path, make_task):
+@pytest.mark.parametrize("scorer", [Scorer(0.0, -5.0, 0.1, "fitted"), Scorer(10.0, -10.6, 0.1, "one-class")])
+def test_a_model_without_a_boundary_among_the_scores_matches_the_best_pairs(tmp_path, make_task, scorer):
     run = made(tmp_path, make_task(True))
     path = run.round(1) / "record.json"
     record = read_json(path, ["model"])
-    write_json(path, {**record, "model": {**record["model"], **vars(Scorer(0.0, -5.0, 0.1, "fitted"))}})
+    write_json(path, {**record, "model": {**record["model"], **vars(scorer)}})
     assert "--left FILE --best N --text-columns NAME" in command(run)
 
 

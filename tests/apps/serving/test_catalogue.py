@@ -12,7 +12,7 @@ from al_ray.apps.serving.catalogue import Catalogue
 from al_ray.apps.serving.index import open_index
 from al_ray.core.errors import BadOption
 from al_ray.core.rng import generator
-from al_ray.core.vectors import dots
+from al_ray.core.vectors import cosines as unit_cosines
 
 
 def unit(count: int, purpose: str, kinds: int = 10**9) -> np.ndarray:
@@ -25,7 +25,7 @@ def unit(count: int, purpose: str, kinds: int = 10**9) -> np.ndarray:
 
 def by_sorting(known: dict[str, np.ndarray], query: np.ndarray, count: int) -> list[tuple[str, float]]:
     """The slow twin: all cosines in float64, sorted; equal ones by id."""
-    cosines = {one: float(dots(query[None], vector[None])[0]) for one, vector in known.items()}
+    cosines = {one: float(unit_cosines(query[None], vector[None])[0]) for one, vector in known.items()}
     return sorted(cosines.items(), key=lambda pair: (-pair[1], pair[0]))[:count]
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace
-from al_ray.core.vectors import Block, dots
+from al_ray.core.vectors import Block
+from al_ray.core.vectors import cosines as unit_cosines
 from al_ray.search.join import best_of_each
 from al_ray.search.join.best_of_each import BestOfEach, BestPartners, join_partners
 from al_ray.search.join.exact_join import hosts
@@ -40,7 +41,7 @@ def partners_by_loops(left: Block, right: Block, symmetric: bool, excluded: Keys
         key = int(space(symmetric).keys(np.array([[a, b]]))[0])
         if (symmetric and a == b) or key in excluded or (rule and not rule.allows(np.array([[a, b]]))[0]):
             continue
-        score = float(dots(x[None], y[None])[0] - offset)
+        score = float(unit_cosines(x[None], y[None])[0] - offset)
         for side, (row, partner) in zip(best, ((a, b), (b, a)), strict=True):
             if row not in side or (-score, partner) < (-side[row][1], side[row][0]):
                 side[row] = partner, score

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from al_ray.core.candidates import HIGHEST, BestCandidates, Candidates, Order
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import NO_KEYS, Keys
-from al_ray.core.vectors import Block, dots
+from al_ray.core.vectors import Block
+from al_ray.core.vectors import cosines as unit_cosines
 from al_ray.search.join import exact_join as join
 from al_ray.search.join import least_pairs
 from al_ray.search.join.exact_join import ExactJoin, hosts
@@ -48,7 +49,7 @@ def least_by_loops(wanted: JoinQuery, labelled: Keys, left: Block, right: Block)
         if wanted.symmetric and (a == b or (a > b and not wanted.ordered)):
             continue
         if (key := int(a) * WIDTH + int(b)) not in set(labelled.tolist()):
-            seen[key] = float(dots(x[None], y[None])[0] - offset)
+            seen[key] = float(unit_cosines(x[None], y[None])[0] - offset)
     cost = {key: float(wanted.order.cost(np.array([cosine]))[0]) for key, cosine in seen.items()}
     within = [key for key in seen if cost[key] <= wanted.limit]
     return [(key, seen[key]) for key in sorted(within, key=lambda key: (cost[key], key))[: wanted.count]]
@@ -298,7 +299,7 @@ def test_few_candidates_are_held_even_where_all_cost_the_same(kinds, monkeypatch
 def looked_at(monkeypatch: pytest.MonkeyPatch, worker: ExactJoin, pool: Block) -> int:
     """How many pairs were looked at again, in float64."""
     seen = []
-    monkeypatch.setattr(least_pairs, "dots", lambda x, y: (seen.append(len(x)), dots(x, y))[1])
+    monkeypatch.setattr(least_pairs, "exact_cosines", lambda x, y: (seen.append(len(x)), unit_cosines(x, y))[1])
     worker.add(pool, pool)
     monkeypatch.undo()
     return sum(seen)

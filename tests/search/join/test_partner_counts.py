@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.core.pairs import NO_KEYS
-from al_ray.core.vectors import Block, dots
+from al_ray.core.vectors import Block
+from al_ray.core.vectors import cosines as unit_cosines
 from al_ray.search.join import partner_counts
 from al_ray.search.join.forbidden_pairs import ForbiddenPairs
 from al_ray.search.join.partner_counts import count_partners
@@ -23,7 +24,7 @@ def scores_by_loops(left: Block, right: Block, symmetric: bool, excluded, rule) 
             pair = np.array([[a, b]])
             key = int(space(symmetric).keys(pair)[0])
             if not ((symmetric and a == b) or key in excluded or (rule and not rule.allows(pair)[0])):
-                found[-1].append(float(dots(x[None], y[None])[0] - offset))
+                found[-1].append(float(unit_cosines(x[None], y[None])[0] - offset))
     return found
 
 
@@ -46,6 +47,6 @@ def test_a_pair_exactly_at_the_score_counts():
     # 0.6 * 0.8 twice is 0.96 in exact arithmetic; the float64 product of the float32 vectors is the score.
     one, other = np.array([[0.6, 0.8]], dtype=np.float32), np.array([[0.8, 0.6]], dtype=np.float32)
     left, right = Block(np.array([3]), one), Block(np.array([5]), other)
-    score, forbidden = float(dots(one, other)[0]), ForbiddenPairs.of(space(False), NO_KEYS, None)
+    score, forbidden = float(unit_cosines(one, other)[0]), ForbiddenPairs.of(space(False), NO_KEYS, None)
     assert count_partners(left, right, score, forbidden).tolist() == [1]
     assert count_partners(left, right, np.nextafter(score, 2), forbidden).tolist() == [0]
