@@ -1,30 +1,22 @@
-"""A service as the oracle, called with a few pairs at a time: a user's Python function, or a language model (llm/).
-
-    def label(left: list[str], right: list[str]) -> Sequence[answer]
-
-returns an answer to each pair (left[i], right[i]): 1 or 0, True or False, None (unsure), or a word of pair_labels.py
-such as "yes", "no", "match" or "unsure"; or (answer, confidence) with a confidence in 0..1. A function that knows the
-cost of the call returns Reply(answers, cost). Pairs are asked again if the function raises or an answer is unreadable.
+"""A service as the oracle, called with a few pairs at a time: a user's function (python_function.py), or a language
+model (llm/). Pairs are asked again if a call fails or an answer is unreadable.
 """
 
-import inspect
 import logging
 import math
-import sys
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from importlib import import_module
-from pathlib import Path
 from time import monotonic
 
 import numpy as np
 import numpy.typing as npt
 
 from al_ray.core.config.oracle import LONGEST_WAIT, OracleConfig
-from al_ray.core.errors import AlRayError, BadOption, CostReached, FolderInUse, OracleFailed
+from al_ray.core.errors import AlRayError, CostReached, FolderInUse, OracleFailed
 from al_ray.core.labels import OPEN, Answers, Batch
 from al_ray.core.pairs import Rows
 from al_ray.core.progress import OnProgress
@@ -34,8 +26,6 @@ from al_ray.oracles.calls import Calls, Outcome
 from al_ray.oracles.replies import SHORT, CallResult, Number, Reply, Service, ServiceFailed, Texts, read_reply
 
 logger = logging.getLogger(__name__)
-
-Function = Callable[[list[str], list[str]], object]
 
 # Relative rounding error of a sum of costs, within which a limit is not exceeded.
 SLACK = 1e-9
@@ -97,6 +87,7 @@ class CallableOracle:
             start = math.inf
             if waiting and not fault and self._may_start(waiting[0], calls):
                 if not calls.running:
+                    self._split_to_limit(waiting)
                     self._refuse_cost(waiting[0].texts, f"{size - done:,} pairs of round {number} are open")
                 start = max(waiting[0].earliest, self.next_start)
                 if start <= monotonic():
@@ -165,6 +156,19 @@ class CallableOracle:
         limit = self.config.max_cost
         return isinstance(limit, int | float) and (self.spent >= limit or self.spent + due > limit * (1 + SLACK))
 
+    def _split_to_limit(self, waiting: deque[Request]) -> None:
+        """Split the first request if only the first of its pairs can be paid, and the service charges by the pair."""
+        request = waiting[0]
+        count = bisect_left(
+            range(len(request.texts)),
+            True,
+            key=lambda last: self._too_expensive(self.service.expected_cost(request.texts[: last + 1])),
+        )
+        if self.service.charges_by_pair and 0 < count < len(request.texts):
+            rest = replace(request, rows=request.rows[count:], texts=request.texts[count:])
+            waiting[0] = replace(request, rows=request.rows[:count], texts=request.texts[:count])
+            waiting.insert(1, rest)
+
     def _refuse_cost(self, texts: Sequence[Texts], state: str) -> None:
         due = self.service.expected_cost(texts)
         if self._too_expensive(due):
@@ -226,72 +230,3 @@ class CallableOracle:
             f"{self.service.place}: {result.wrong} ({times}, last with the pair {SHORT.repr(left)} "
             f"and {SHORT.repr(right)}); {self.service.cure}, then rerun the same command to resume: "
         )
-
-
-class FunctionService:
-    """A Python function that is called with left and right texts (replies.py: Service)."""
-
-    cure = "fix the function or wait for its service"
-
-    def __init__(self, oracle: str, config: OracleConfig, earlier: float | None = None) -> None:
-        """Load `oracle`, module:function, or raise BadOption; earlier: the highest cost of a pair so far, if any."""
-        self.name, self.place, self.config = oracle, f"--oracle {oracle}", config
-        self.function = function_of(oracle)
-        # Expected cost of a pair: --cost-per-pair, or what one cost earlier; or more once a call cost more.
-        known = earlier if config.cost_per_pair is None else config.cost_per_pair
-        self.price, self.priced = known or 0.0, known is not None
-
-    def ask(self, left: list[str], right: list[str]) -> object:
-        """Call the function."""
-        return self.function(left, right)
-
-    def expected_cost(self, pairs: Sequence[Texts]) -> float:
-        """Return the expected cost of a call: the same for each pair."""
-        return len(pairs) * self.price
-
-    def charge(self, cost: float | None, pairs: int) -> float:
-        """Return what a call cost: --cost-per-pair each unless the function said a cost, which is then expected.
-
-        ServiceFailed if neither is given, and --max-cost is.
-        """
-        if cost is None and self.config.cost_per_pair is None and isinstance(self.config.max_cost, int | float):
-            raise ServiceFailed("it returned no cost, and --max-cost needs it; give --cost-per-pair, 0 if it is free")
-        if cost is None:
-            cost = pairs * (self.config.cost_per_pair or 0.0)
-        self.price, self.priced = max(self.price, cost / pairs), True
-        return cost
-
-    def expire(self, pairs: Sequence[Texts], cost: float) -> None:
-        """Do nothing: what a call cost is known from the ledger alone."""
-
-    def seconds_between(self, pairs: Sequence[Texts]) -> float:
-        """Return the seconds between calls that --calls-per-minute asks for."""
-        return 0.0 if self.config.calls_per_minute is None else 60 / self.config.calls_per_minute
-
-
-def function_of(oracle: str) -> Function:
-    """Import the function that module:function names, from the current folder or installed; BadOption if that fails."""
-    name, _, function = oracle.partition(":")
-    current = str(Path.cwd())
-    if not {"", current} & set(sys.path):
-        sys.path.insert(0, current)
-    with Outcome() as module:
-        module.value = import_module(name)
-    error, place = module.error, f"--oracle {oracle}"
-    # The module itself is missing, not a module that it imports.
-    if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
-        raise BadOption(
-            f"{place}: there is no module {error.name} in {current}, nor installed; change to its folder first"
-        )
-    if error is not None:
-        raise BadOption(f"{place}: {name} fails when imported: {type(error).__name__}: {error}; fix it") from error
-    value, cure = getattr(module.value, function, None), f"define: def {function}(left, right)"
-    if not callable(value) or inspect.iscoroutinefunction(value):
-        what = "none" if value is None else "async" if callable(value) else f"{SHORT.repr(value)}, no function"
-        raise BadOption(f"{place}: {function} of {getattr(module.value, '__file__', name)} is {what}; {cure}")
-    with Outcome() as fit:
-        inspect.signature(value).bind([], [])
-    # A ValueError comes from functions in C that do not state their parameters.
-    if isinstance(fit.error, TypeError):
-        raise BadOption(f"{place}: {function} does not take two lists of texts ({fit.error}); {cure}")
-    return value

@@ -9,9 +9,10 @@ from al_ray.active_learning.ports import Oracle
 from al_ray.core.config.oracle import OracleConfig, oracle_kind, oracle_name
 from al_ray.core.progress import OnProgress
 from al_ray.oracles.cross_encoder import CrossEncoderOracle
-from al_ray.oracles.function import CallableOracle, FunctionService
+from al_ray.oracles.function import CallableOracle
 from al_ray.oracles.llm.oracle import LlmOracle, llm_service, uncounted_cost
 from al_ray.oracles.people import FileOracle, PageOracle
+from al_ray.oracles.python_function import FunctionService
 from al_ray.oracles.replies import Service
 from al_ray.oracles.simulated import SimulatedOracle
 from al_ray.runs.ledger import Ledger

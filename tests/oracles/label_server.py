@@ -18,7 +18,8 @@ from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.labels import NO, UNSURE, YES, Answers, Batch
 from al_ray.core.pairs import Rows, as_pairs
 from al_ray.core.task import Task
-from al_ray.oracles.function import CallableOracle, FunctionService
+from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.python_function import FunctionService
 from al_ray.runs.ledger import Ledger
 
 PRICE = 0.25

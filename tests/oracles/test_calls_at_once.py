@@ -18,7 +18,8 @@ from al_ray.core.labels import OPEN
 from al_ray.core.task import Task
 from al_ray.oracles import function
 from al_ray.oracles.calls import LONGEST_WAIT, Calls
-from al_ray.oracles.function import CallableOracle, FunctionService, Reply
+from al_ray.oracles.function import CallableOracle, Reply
+from al_ray.oracles.python_function import FunctionService
 from tests.oracles.label_server import ALL, LONG, Bench
 
 
@@ -116,9 +117,9 @@ def test_a_pair_that_failed_is_asked_again_beside_the_others(bench: Bench):
 
 @pytest.mark.parametrize("price", [0.25, None])
 def test_calls_at_once_stay_in_the_limit_of_cost(price: float | None, bench: Bench):
-    """A call of 4 pairs costs 1: two fit into 2.75. With an unknown price the first call is made alone."""
+    """A call of 4 pairs costs 1: two fit into 2.2. With an unknown price the first call is made alone."""
     judge, ledger = Judge(bench, lambda row: Reply([1] * 4, 1.0)), bench.ledger()
-    oracle = asking(bench, judge, calls_at_once=3, cost_per_pair=price, max_cost=2.75)
+    oracle = asking(bench, judge, calls_at_once=3, cost_per_pair=price, max_cost=2.2)
     with pytest.raises(CostReached, match=r"cost 2 so far, .* 4 .* 3; 4 pairs of round 1 are open"):
         loop.buy_labels(1, ledger, oracle)
     assert (len(judge.asked), ledger.cost()) == (8, 2.0)

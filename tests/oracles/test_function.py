@@ -25,7 +25,8 @@ from al_ray.core.pairs import Rows
 from al_ray.core.progress import no_progress
 from al_ray.core.task import Task
 from al_ray.oracles.calls import Calls
-from al_ray.oracles.function import function_of, read_reply
+from al_ray.oracles.function import read_reply
+from al_ray.oracles.python_function import function_of
 from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.runs.run_folder import RunFolder
 from tests.oracles.label_server import (
@@ -193,11 +194,11 @@ def test_a_failed_call_waits_longer_each_time(bench: Bench):
 def test_the_run_stops_before_a_call_too_dear_and_goes_on_when_more_is_allowed(
     function: str, price: float, bench: Bench
 ):
-    """A call of 4 pairs costs 1: two fit into 2.75. A function's own price is known once it was called."""
-    ledger, stop = bench.ledger(), r"by --max-cost 2.75: .* cost 2 so far, .* 4 .* 3; 4 pairs of round 1 are open"
+    """A call of 4 pairs costs 1: two fit into 2.2. A function's own price is known once it was called."""
+    ledger, stop = bench.ledger(), r"by --max-cost 2.2: .* cost 2 so far, .* 4 .* 3; 4 pairs of round 1 are open"
     for known in (price, PRICE):
         with pytest.raises(CostReached, match=stop):
-            loop.buy_labels(1, ledger, bench.oracle(function, ledger.cost(), cost_per_pair=known, max_cost=2.75))
+            loop.buy_labels(1, ledger, bench.oracle(function, ledger.cost(), cost_per_pair=known, max_cost=2.2))
         assert len(bench.server.calls) == 2
     _, labels = loop.buy_labels(1, ledger, bench.oracle(function, ledger.cost(), cost_per_pair=price, max_cost=3.0))
     assert labels.tolist() == TRUTH.tolist()
@@ -208,8 +209,8 @@ def test_the_run_stops_before_a_call_too_dear_and_goes_on_when_more_is_allowed(
 def test_after_a_restart_a_function_without_a_stated_price_is_expected_to_cost_what_it_did(
     price: float | None, calls: int, bench: Bench
 ):
-    """A call of 4 pairs costs 1, and a third one would exceed 2.75. A price that is stated holds, even if it is 0."""
-    name, options = write(CLIENT.format(port=bench.server.server_port)), {"pairs_per_call": 4, "max_cost": 2.75}
+    """A call of 4 pairs costs 1, and a third one would exceed 2.2. A price that is stated holds, even if it is 0."""
+    name, options = write(CLIENT.format(port=bench.server.server_port)), {"pairs_per_call": 4, "max_cost": 2.2}
     journal, config = RunFolder(bench.folder, bench.task), RunConfig(task="t", oracle=f"{name}:priced", threads=1)
     journal.ledger.add_batch(1, bench.batch)
     for stated in (None, price):
@@ -217,6 +218,22 @@ def test_after_a_restart_a_function_without_a_stated_price_is_expected_to_cost_w
         with suppress(CostReached):
             loop.buy_labels(1, journal.ledger, make_oracle(request))
     assert len(bench.server.calls) == calls
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(2.75, [4, 4, 3]), (0.9, [3]), (0.24, [])])
+def test_all_pairs_that_the_limit_pays_for_are_bought(limit: float, sizes: list[int], bench: Bench):
+    """A pair costs 0.25, and 4 are asked at a time: 2.75 pays for 11 pairs, 0.9 for 3 and 0.24 for none."""
+    ledger, bought = bench.ledger(), sum(sizes)
+    left = (
+        f"cost {bought * PRICE:g} so far, and the next {4 - bought % 4:,} .*; {12 - bought} pairs of round 1 are open"
+    )
+    with pytest.raises(CostReached, match=left):
+        loop.buy_labels(1, ledger, bench.oracle(cost_per_pair=PRICE, max_cost=limit, pairs_per_call=4))
+    assert [len(call) for call in bench.server.calls] == sizes
+    assert ledger.cost() == bench.server.billed == bought * PRICE <= limit
+    _, labels = loop.buy_labels(1, ledger, bench.oracle(spent=ledger.cost(), cost_per_pair=PRICE, max_cost=3.0))
+    assert labels.tolist() == TRUTH.tolist()
+    assert bench.server.billed == 3.0
 
 
 def test_a_limit_is_not_reached_by_the_last_bits_of_a_sum(bench: Bench):

@@ -14,7 +14,8 @@ from al_ray.core.errors import FolderInUse
 from al_ray.core.labels import OPEN, Batch
 from al_ray.core.progress import no_progress
 from al_ray.core.task import Task
-from al_ray.oracles.function import CallableOracle, FunctionService
+from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.python_function import FunctionService
 from al_ray.oracles.registry import OracleRequest, make_oracle
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage import lock

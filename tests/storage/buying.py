@@ -10,7 +10,8 @@ from al_ray.cli._shared.entry import job
 from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.progress import no_progress
 from al_ray.datasets.task_folder import read_task
-from al_ray.oracles.function import CallableOracle, FunctionService
+from al_ray.oracles.function import CallableOracle
+from al_ray.oracles.python_function import FunctionService
 from al_ray.runs.run_folder import opened
 from al_ray.storage import lock
 from al_ray.storage.uri import StoragePath, storage_path

@@ -52,8 +52,8 @@ def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignmen
     assert scorer is not None
     if cutoff.score > scorer.highest:
         raise BadOption(
-            f"{cutoff.source} is a score of {cutoff.score:.4f}, and no pair can reach it: scores of {model.path} are at "
-            f"most {scorer.highest:g}; give a lower --at-score, or --best N for the N best pairs"
+            f"{cutoff.source} is a score of {cutoff.score:.4f}, and no pair can reach it: scores of {model.path} are "
+            f"at most {scorer.highest:g}; give a lower --at-score, or --best N for the N best pairs"
         )
     return cutoff
 
@@ -121,9 +121,8 @@ def _boundary_of(model: MatchingModel) -> float:
     assert scorer is not None
     assert model.model.scorer is not None
     if not replace(scorer, neighbourhood=model.model.scorer.neighbourhood).has_boundary:
-        raise BadOption(
-            f"--at-boundary: {model.path} has no boundary among the scores, because {WHY.get(scorer.outcome, scorer.outcome)}; {CURE}"
-        )
+        why = WHY.get(scorer.outcome, scorer.outcome)
+        raise BadOption(f"--at-boundary: {model.path} has no boundary among the scores, because {why}; {CURE}")
     return scorer.boundary
 
 
