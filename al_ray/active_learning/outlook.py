@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from al_ray.active_learning.stopping import (
+    ALL_LABELLED,
     StopConfig,
+    all_labelled,
     batch_of,
     found,
     is_stable,
@@ -28,9 +30,14 @@ def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | 
     """Yield lines of advice after the last complete round: what it found, and what the next `size` pairs may bring.
 
     metrics: lines of metrics.jsonl. size: pairs of the next round; as many as those of the last one if None. The first
-    line begins with "label more" or "enough". Nothing is yielded before the first round is complete.
+    line begins with "label more" or "enough". If no pair is left, nothing is said of the next ones. Nothing is yielded
+    before the first round is complete.
     """
     if not metrics:
+        return
+    if all_labelled(metrics):
+        yield f"enough, because {ALL_LABELLED}: {metrics[-1]['positives']:,} match"
+        yield from _measured(metrics[-1].get(INTERVAL))
         return
     limit = limit_reached(stop, metrics)
     # A change of an AP of a few percent is small in points whatever it means.
@@ -49,7 +56,12 @@ def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | 
         size = batch[1] if size is None else size
         low, high = next_count(*batch, size)
         yield f"if matches are as frequent in the next {size:,} pairs, {low:,} to {high:,} of them match"
-    if (interval := metrics[-1].get(INTERVAL)) is not None:
+    yield from _measured(metrics[-1].get(INTERVAL))
+
+
+def _measured(interval: Mapping[str, float] | None) -> Iterator[str]:
+    """Yield the average precision of the last round, if it is known with an interval."""
+    if interval is not None:
         value, low, high = (100 * interval[end] for end in ("value", "low", "high"))
         yield f"average precision is {value:.1f}% (95%, over queries: {low:.1f} to {high:.1f})"
 

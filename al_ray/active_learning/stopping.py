@@ -53,6 +53,7 @@ class StopConfig:
 
 
 NEVER = StopConfig()
+ALL_LABELLED = "every pair of train is labelled"
 SETTLED = 0.95
 """Share of the labelled pairs on which the models of two rounds agree, from which few matches mean that few are left.
 
@@ -86,10 +87,17 @@ def end_reason(config: RunConfig, stop: StopConfig, metrics: Sequence[Mapping[st
         return (
             f"stopped after {rounds} by {limit.by_option}; to resume, rerun the command with a {other} value, or none"
         )
+    if all_labelled(metrics):
+        return f"{ALL_LABELLED} after {rounds}: the run ends below its budget"
     reason = f"no unlabelled candidate is left after {rounds}: the run ends below its budget"
     if config.search.kind == "exact" or not STRATEGIES[config.strategy].searches:
         return reason
     return f"{reason} (its candidates are the {config.search.neighbours} nearest of each text: --search.neighbours)"
+
+
+def all_labelled(metrics: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether no pair of the pool is left without a label. A round of an earlier version does not say it."""
+    return bool(metrics) and metrics[-1].get("unlabelled") == 0
 
 
 def limit_reached(config: StopConfig, metrics: Sequence[Mapping[str, Any]]) -> Limit | None:

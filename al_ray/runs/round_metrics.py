@@ -10,6 +10,7 @@ from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.serialization import fits
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import UNSURE, YES, State
+from al_ray.core.pairs import PairSpace, distinct
 from al_ray.core.scorer import Scorer
 from al_ray.metrics.bootstrap import Replicates
 from al_ray.metrics.error_examples import main_split
@@ -54,13 +55,17 @@ def _has_figures(line: Any) -> bool:
     return typed and all(fits(seconds, float) for seconds in line["seconds"].values())
 
 
-def figures_of(state: State) -> dict[str, int]:
-    """Return the number of a round, how many labels and positives there are, and positives and unsure of its batch."""
+def figures_of(state: State, space: PairSpace) -> dict[str, int]:
+    """Return the number of a round, how many labels and positives there are, and positives and unsure of its batch.
+
+    space: of the pool. `unlabelled` is how many of its pairs have no label; unsure is one.
+    """
     labels = state.labelled.labels[state.labelled.rounds == state.round]
     return {
         "round": state.round,
         "labels": len(state.labelled),
         "positives": state.labelled.positives,
+        "unlabelled": space.total - len(distinct(space.keys(state.labelled.pairs))),
         "batch_positives": int((labels == YES).sum()),
         "batch_unsure": int((labels == UNSURE).sum()),
     }

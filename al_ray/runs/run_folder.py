@@ -180,7 +180,7 @@ class RunFolder:
             before = self.model(number).scorer
             evaluated = read_json(self.round(number) / "record.json", ["evaluations"])["evaluations"]
         figures: dict[str, Any] = {
-            **figures_of(state),
+            **figures_of(state, self.task.split("train").space),
             **headline(evaluations),
             **compare_with_round_before(self.ledger, state, before),
             **gain_over(evaluated, evaluations),

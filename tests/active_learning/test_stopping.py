@@ -132,6 +132,9 @@ def test_what_ended_is_said_and_how_it_goes_on():
         "to resume, rerun the command with a higher value, or none"
     )
     ran_out = "no unlabelled candidate is left after round 1 of 3: the run ends below its budget"
+    every = [*lines(0.1)[:-1], {**lines(0.1)[-1], "unlabelled": 0}]
+    said = "every pair of train is labelled after round 1 of 3: the run ends below its budget"
+    assert end_reason(rounds, stop, every) == said
     nearest = " (its candidates are the 100 nearest of each text: --search.neighbours)"
     assert end_reason(rounds, stop, lines(0.1)) == ran_out + nearest
     assert end_reason(replace(rounds, search=SearchConfig(kind="exact")), stop, lines(0.1)) == ran_out

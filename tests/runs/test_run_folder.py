@@ -102,6 +102,7 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
         "round": 2,
         "labels": 10,
         "positives": 4,
+        "unlabelled": folder.task.split("train").space.total - 10,
         "batch_positives": 2,
         "batch_unsure": 0,
         "average_precision": 0.75,
