@@ -53,7 +53,7 @@ def outlook(metrics: Sequence[Mapping[str, Any]], stop: StopConfig, size: int | 
             yield from _uncertain(metrics[-1].get(GAIN))
     batch = batch_of(metrics)
     if batch is not None:
-        size = batch[1] if size is None else size
+        size = min(batch[1] if size is None else size, metrics[-1].get("unlabelled", math.inf))
         low, high = next_count(*batch, size)
         yield f"if matches are as frequent in the next {size:,} pairs, {low:,} to {high:,} of them match"
     yield from _measured(metrics[-1].get(INTERVAL))

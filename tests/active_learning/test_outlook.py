@@ -136,4 +136,6 @@ def test_nothing_more_is_asked_once_every_pair_is_labelled():
     # 4 texts have 6 pairs, of which 2 match.
     lines = rounds((1, 1, 0), (1, 3, 0), unlabelled=0, positives=2)
     assert list(outlook(lines, StopConfig(), 4)) == ["enough, because every pair of train is labelled: 2 match"]
-    assert next(outlook(rounds((1, 1, 0), (1, 2, 0), unlabelled=1, positives=2), StopConfig())).startswith("label more")
+    first, second = outlook(rounds((1, 1, 0), (1, 2, 0), unlabelled=1, positives=2), StopConfig(), 4)
+    assert first.startswith("label more")
+    assert "in the next 1 pairs" in second
