@@ -6,6 +6,7 @@ import numpy as np
 
 from al_ray.core.pairs import Mask, Pairs, Rows
 from al_ray.core.task import Corpus, Task, strings_at
+from al_ray.core.text import spelling
 
 # Whether a file has 12 or 12.0 depends on its other rows, where a program has stored numbers as floats.
 WHOLE = re.compile(r"-?[0-9]+(\.0)?")
@@ -14,8 +15,8 @@ WHOLE = re.compile(r"-?[0-9]+(\.0)?")
 def rows_in(task: Task, before: Task, pairs: Pairs) -> tuple[Pairs, Mask]:
     """Return the rows (n, 2) in a task of pairs of another one, and (n,) whether a text of the pair is another now.
 
-    The row is -1 for a text whose id is not there, or that is another there. 12 and 12.0 are one id, if only one of
-    them is there.
+    The row is -1 for a text whose id is not there, or that is another there by more than its spelling. 12 and 12.0 are
+    one id, if only one of them is there.
     """
     changed = np.zeros(len(pairs), dtype=np.bool_)
     if task.digest == before.digest:
@@ -40,7 +41,7 @@ def _same_texts(now: Corpus, then: Corpus, rows: Rows) -> tuple[Rows, Mask]:
     there = np.flatnonzero(places >= 0)
     texts = zip(strings_at(now.texts, places[there]), strings_at(then.texts, wanted[there]), strict=True)
     differs = np.zeros(len(wanted), dtype=np.bool_)
-    differs[there] = [one != other for one, other in texts]
+    differs[there] = [one != other and spelling(one) != spelling(other) for one, other in texts]
     places[differs] = -1
     return places[inverse], differs[inverse]
 

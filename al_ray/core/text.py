@@ -13,6 +13,9 @@ from al_ray.core.pairs import Rows
 
 # Applied to lower-case text. Paper 002 does not define its words.
 WORD = re.compile(r"\w+|[^\w\s]")
+MIDNIGHT = re.compile(r"(?<=\d{4}-\d\d-\d\d)[ T]00:00(:00(\.0+)?)?(?![:.\d])", re.ASCII)
+# A number alone, with zeros after its point: 12.0 or 12.50, not 1.2.0.
+ZEROS = re.compile(r"(?<![\w.,])([+-]?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,]*\w)", re.ASCII)
 COMPARED = 200_000
 """Characters of a text above which its words are not compared with those of another."""
 WITHOUT_SPACES = ("CJK ", "HIRAGANA ", "KATAKANA ", "THAI ", "LAO ", "KHMER ", "MYANMAR ")
@@ -40,6 +43,16 @@ def same_text(texts: Iterable[str]) -> Rows:
     folded = (" ".join(text.casefold().split()) for text in texts)
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(text, len(numbers)) for text in folded], dtype=np.int64)
+
+
+def spelling(text: str) -> str:
+    """Return the same for texts that differ only in spelling: what labels of one say holds for the other.
+
+    Case, white space and Unicode form (NFKC) do not count, nor zeros after a decimal point (12.0, 12), nor the time of
+    midnight after a date, as earlier versions read it from Parquet.
+    """
+    folded = unicodedata.normalize("NFKC", MIDNIGHT.sub("", text)).casefold()
+    return " ".join(ZEROS.sub(r"\1\2", folded).split())
 
 
 def coherence(questions: Sequence[str]) -> float:

@@ -1,7 +1,7 @@
 """Columns of a user's table as text, with the place of every row, and the log of bad rows.
 
-A cell has the same text in every file format: trimmed; numbers as Python writes them; true or false; null where it is
-empty or NaN.
+A cell has the same text in every file format: trimmed; dates, times and truth values in one spelling
+(datasets/canonical_cells.py); null where it is empty or NaN.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +15,7 @@ import pyarrow.compute
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Mask, Rows
+from al_ray.datasets.canonical_cells import canonical_cells
 from al_ray.datasets.tsv import BadRowLog
 from al_ray.storage.uri import StoragePath
 
@@ -128,8 +129,8 @@ def concatenate(parts: Sequence[Cells]) -> Cells:
 
 
 def trim_cells(column: Cells) -> Cells:
-    """Strip white space; null where nothing is left."""
-    column = compute.utf8_trim_whitespace(column)
+    """Strip white space, and spell dates, times and truth values in one way; null where nothing is left."""
+    column = canonical_cells(compute.utf8_trim_whitespace(column))
     # A constant of the module would load pandas at import.
     no_cell = pa.scalar(None, pa.large_string())
     return compute.if_else(compute.equal(compute.binary_length(column), 0), no_cell, column)

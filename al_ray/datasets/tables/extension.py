@@ -18,6 +18,7 @@ from al_ray.core.labels import NO, YES
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Mask, Pairs, PairSpace
 from al_ray.core.task import Split, Task
+from al_ray.core.text import spelling
 from al_ray.datasets.corpus_file import cure_of
 from al_ray.datasets.pair_rules import read_values
 from al_ray.datasets.splitting import whole_space
@@ -47,7 +48,7 @@ class GrownSide:
     """One side of a task with the rows of a table: (n,) cells as `read_collection` returns them, and its texts.
 
     The texts of the earlier task come first, each in its row. new, changed: (n,) whether a text is not in the earlier
-    task, or is another there. read: lines of the report.
+    task, or is another there by more than its spelling. read: lines of the report.
     """
 
     sheet: TableRows
@@ -186,7 +187,10 @@ def _grow(options: OwnTexts, before: Task, side: Side, rule: PairRule | None, fa
     fresh = at < 0
     known = np.flatnonzero(~fresh)
     texts = stored.cells["text"].take(pa.array(at[known])), sheet.cells["text"].take(pa.array(known))
-    changed[at[known]] = compute.not_equal(*texts).to_numpy(zero_copy_only=False)
+    other = compute.not_equal(*texts).to_numpy(zero_copy_only=False)
+    pairs = zip(*(column.filter(pa.array(other)).to_pylist() for column in texts), strict=True)
+    changed[at[known[other]]] = [spelling(one) != spelling(now) for one, now in pairs]
+    spelled = int(other.sum() - changed.sum())
     # Where a row of the table has the id of a text of the task, its cells take the place of that text's.
     take = np.concatenate([np.arange(rows), rows + np.flatnonzero(fresh)])
     take[at[known]] = rows + known
@@ -195,7 +199,9 @@ def _grow(options: OwnTexts, before: Task, side: Side, rule: PairRule | None, fa
         for name, cell in stored.cells.items()
     }
     merged = TableRows(Path(sheet.name), cells, np.arange(len(take)), None)
-    counts = f"  new: {fresh.sum():,}, changed: {changed.sum():,}, as before: {len(known) - changed.sum():,}"
+    counts = f"  new: {fresh.sum():,}, changed: {changed.sum():,}, as before: {len(known) - other.sum():,}"
+    # Case, white space, 12.0 for 12: their labels still hold.
+    counts += f", spelled in another way (their labels are kept): {spelled:,}" if spelled else ""
     read = (*describe_texts(side_texts(sheet, columns), options.max_length), counts)
     new, changed = (np.concatenate([old, np.full(fresh.sum(), one)]) for old, one in ((new, True), (changed, False)))
     return GrownSide(merged, _texts(merged, before, side, columns), new, changed, read)

@@ -62,7 +62,8 @@ class TableOptions:
     HEADING: ClassVar[str] = "table"
 
     format: Format = "auto"
-    """Format of all tables; auto: by the extension (.csv .tsv .tab .jsonl .ndjson .parquet .pq)."""
+    """Format of all tables; auto: by the extension (.csv .tsv .tab .jsonl .ndjson, also packed: .csv.gz, .csv.zst;
+    .parquet .pq .arrow .feather)."""
     delimiter: str | None = None
     """Column delimiter of CSV and TSV files; a comma or a tab, by extension, when not given."""
     quoting: Literal["standard", "none"] = "standard"

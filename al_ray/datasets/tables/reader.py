@@ -1,4 +1,4 @@
-"""Read a user's own table files: CSV, TSV, JSON lines and Parquet.
+"""Read a user's own table files: CSV, TSV and JSON lines, also compressed, Parquet and Arrow.
 
 The csv module reads delimited files, because pyarrow.csv counts rows where we must name lines (a quoted text may hold
 line breaks), reports no place for a wrong encoding, and reads to the end of the file at a quote that is never closed.
@@ -11,35 +11,41 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.datasets.canonical_cells import json_cell
+from al_ray.datasets.tables.arrow_reader import read_arrow_table, read_parquet_table
 from al_ray.datasets.tables.columns import Cells, TableRows, check_columns, concatenate, trim_cells
-from al_ray.datasets.tables.parquet_reader import read_parquet_table
 from al_ray.datasets.tsv import BadRowLog
+from al_ray.storage.compressed import CODECS, DAMAGED, codec_of, inner_suffix, opened_plain
 from al_ray.storage.download import local_file
 from al_ray.storage.uri import StoragePath
 
-Format = Literal["auto", "csv", "tsv", "jsonl", "parquet"]
+Format = Literal["auto", "csv", "tsv", "jsonl", "parquet", "arrow"]
 FORMATS: dict[str, Format] = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet",
-    ".pq": "parquet",
+    ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow",
 }  # fmt: skip
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 # First bytes of files of other kinds, their names, and the cure.
 STRANGERS = {
     b"PAR1": ("Parquet", "give --format parquet"),
     b"PK\x03\x04": ("a spreadsheet or a zip", "save it as CSV (UTF-8)"),
-    b"\x1f\x8b": ("gzip", "unpack it first"),
-    b"\x28\xb5\x2f\xfd": ("zstd", "unpack it first"),
+    b"ARROW1": ("Arrow", "give --format arrow"),
+    b"\x1f\x8b": ("gzip", "unpack it, or add .gz to its name"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "unpack it, or add .zst to its name"),
     b"\xff\xfe": ("UTF-16", "give --encoding utf-16"),
     b"\xfe\xff": ("UTF-16", "give --encoding utf-16"),
 }
+# Formats that are no text, and their readers.
+BINARY = {"parquet": read_parquet_table, "arrow": read_arrow_table}
 ROWS_AT_ONCE = 20_000
 
 
@@ -76,10 +82,14 @@ class TableFormat:
 
     def format_of(self, path: StoragePath) -> Format:
         """Return the format of a file, by its extension unless it is given."""
-        form = FORMATS.get(path.suffix.lower()) if self.format == "auto" else self.format
+        form = FORMATS.get(inner_suffix(path)) if self.format == "auto" else self.format
         if form is None:
-            cure = self.advice("give --format csv, tsv, jsonl or parquet") or "rename the file"
+            cure = self.advice("give --format csv, tsv, jsonl, parquet or arrow") or "rename the file"
             raise BadOption(f"{path}: its extension is none of {' '.join(FORMATS)}; {cure}")
+        if form in BINARY and codec_of(path):
+            raise BadOption(
+                f"{path}: {form} files compress their columns themselves, and are not read packed; unpack it"
+            )
         return form
 
 
@@ -89,8 +99,8 @@ def read_table(path: StoragePath, columns: Sequence[str], reading: TableFormat, 
     _check_kind(path, form, reading)
     names, skipped = list(dict.fromkeys(columns)), len(faults.skipped)
     with local_file(path) as local:
-        if form == "parquet":
-            sheet = read_parquet_table(path, local, names, reading.naming)
+        if form in BINARY:
+            sheet = BINARY[form](path, local, names, reading.naming)
         else:
             with _opened(path, local, form, reading) as file:
                 sheet = _lines(path, file, names, form, reading, faults)
@@ -106,12 +116,16 @@ def _check_kind(path: StoragePath, form: Format, reading: TableFormat) -> None:
         raise BadFile(f"{path} is a folder; give one file")
     try:
         with path.open("rb") as file:
-            start = file.read(4)
+            start = file.read(6)
     except OSError as error:
         raise BadFile(f"{path} cannot be read ({error.strerror}); give the path of the table") from error
     if not start:
         raise BadFile(f"{path} is empty; give a table with rows")
-    allowed = {"Parquet"} if form == "parquet" else {"UTF-16"} if reading.codec.startswith("utf-16") else set[str]()
+    codec = codec_of(path)
+    if codec and not start.startswith(CODECS[codec][1]):
+        raise BadFile(f"{path} is not {CODECS[codec][0]}, though its name ends in {codec}; rename it")
+    allowed = {form.title()} if form in BINARY else {"UTF-16"} if reading.codec.startswith("utf-16") else set[str]()
+    allowed |= {CODECS[codec][0]} if codec else set[str]()
     for magic, (kind, cure) in STRANGERS.items():
         if start.startswith(magic) and kind not in allowed:
             raise BadFile(f"{path} is {kind}, not {form.upper()}; {reading.advice(cure) or 'save it as CSV (UTF-8)'}")
@@ -145,13 +159,21 @@ def _opened(path: StoragePath, local: Path, form: Format, reading: TableFormat) 
     """Open a local copy of a file of lines; errors name the file."""
     # With newline="" the csv module sees line breaks as they are; elsewhere only LF ends a line.
     newline = "" if form != "jsonl" and reading.quoting == "standard" else "\n"
+    codec = codec_of(path)
     try:
-        with local.open(encoding=reading.codec, errors="surrogateescape", newline=newline) as file:
+        with (
+            opened_plain(local, codec) as plain,
+            TextIOWrapper(plain, reading.codec, errors="surrogateescape", newline=newline) as file,
+        ):
             yield file
     except UnicodeError as error:
         hint = reading.advice("give its --encoding, or ")
         raise BadFile(f"{path} is not {reading.encoding} ({error}); {hint}fix it") from error
+    except DAMAGED as error:
+        raise BadFile(f"{path} is damaged or cut ({error}); get it again") from error
     except OSError as error:
+        if codec and error.errno is None:
+            raise BadFile(f"{path} is damaged or cut ({error}); get it again") from error
         raise BadFile(f"{path} cannot be read ({error.strerror})") from error
 
 
@@ -255,7 +277,7 @@ def _json_rows(
             content = json.loads(text)
             if not isinstance(content, dict):
                 raise ValueError(f"it is not a JSON object but {text.strip()[:20]!r}; each line must be one object")
-            cells = [_json_cell(name, content.get(name)) for name in columns]
+            cells = [json_cell(name, content.get(name)) for name in columns]
         except (ValueError, RecursionError) as error:
             faults.add(f"{path}:{line}", _json_fault(error, reading))
         else:
@@ -271,13 +293,3 @@ def _json_fault(error: Exception, reading: TableFormat) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"it is not JSON ({error.msg}, column {error.colno}); each line must be one object"
     return "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-
-
-def _json_cell(name: str, value: Any) -> str | None:
-    if value is None or type(value) is str:
-        return value
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return None if value != value else repr(value)
-    raise ValueError(f"its {name!r} is a {type(value).__name__}, not text")

@@ -129,6 +129,25 @@ def test_new_rows_are_in_train_and_a_changed_text_loses_its_labels(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_text_that_is_only_spelled_in_another_way_keeps_its_labels(tmp_path):
+    header = ("id", "t", "born", "price")
+    rows = [
+        ("a", "trail shoe", "1984-03-01", "9.50"),
+        ("b", "shoe", "1990-01-01", "9"),
+        ("c", "hat", "1990-01-02", "5"),
+    ]
+    labels = write(tmp_path / "l.csv", [("a", "b", "yes"), ("a", "c", "no")], ("left", "right", "label"))
+    table = write(tmp_path / "may.csv", rows, header)
+    source = OwnTexts(left=table, id_column="id", text_columns="t,born,price", labels=labels, split="1,0,0")
+    prepare(source, tmp_path / "may")
+    now = [("a", "Trail Shoe", "1984-03-01T00:00:00", "9.5"), ("b", "shoe", "1990-01-01", "9.0"), ("c", "cap", "", "5")]
+    task, report = read_extension(extension_of(tmp_path / "may", write(tmp_path / "june.csv", now, header)))
+    assert "  new: 0, changed: 1, as before: 0, spelled in another way (their labels are kept): 2" in report.lines()
+    assert task.left.texts == ("Trail Shoe 1984-03-01 9.5", "shoe 1990-01-01 9.0", "cap 5")
+    assert (ids(task, "train"), ids(task, "train", "stated_negatives")) == ([("a", "b")], [])
+    assert "labels of the earlier task that are dropped, as a text of the pair has changed: 1" in report.lines()
+
+
 def test_a_changed_text_of_dev_can_be_labelled_again(tmp_path):
     may(tmp_path)
     task, _ = june(tmp_path, labels=[("B2", "B3", "yes"), ("B1", "B2", "no")])

@@ -422,7 +422,7 @@ def test_a_bad_row_stands_at_the_line_where_it_begins(tmp_path):
 
 
 def test_json_values_are_one_thing_each(tmp_path):
-    cells = ['"a"', "12", "1.5", "true", "NaN", "null", "[1]", '{"a": 1}', '"\\ud800"', "1e400"]
+    cells = ['"a"', "12", "1.5", "true", "NaN", "null", "[[1]]", '{"a": 1}', '"\\ud800"', "1e400"]
     lines = ["{" + f'"t": {cell}, "u": "-"' + "}" for cell in cells]
     (tmp_path / "t.jsonl").write_text("\n".join([*lines, "[1]", "{", "[" * 100_000, '{"u": "only"}']))
     task, report = own(left=tmp_path / "t.jsonl", text_columns="t,u", bad_rows="skip")
@@ -430,7 +430,7 @@ def test_json_values_are_one_thing_each(tmp_path):
     # What only Arrow finds (line 9) is said after its block.
     assert [skip.place.rpartition(":")[2] for skip in report.skipped] == ["7", "8", "11", "12", "13", "9"]
     assert [skip.reason.partition(" (")[0] for skip in report.skipped] == [
-        "its 't' is a list, not text",
+        "its 't' has lists within a list, not texts",
         "its 't' is a dict, not text",
         "it is not a JSON object but '[1]'; each line must be one object",
         "it is not JSON",
