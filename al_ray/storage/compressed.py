@@ -25,8 +25,17 @@ def codec_of(path: StoragePath) -> str | None:
 
 def inner_suffix(path: StoragePath) -> str:
     """Return the extension of a file, that before .gz or .zst if it is compressed; in lower case."""
+    return _inner_name(path).suffix.lower()
+
+
+def inner_stem(path: StoragePath) -> str:
+    """Return the name of a file without its extensions: t of t.csv and t.csv.gz."""
+    return _inner_name(path).stem
+
+
+def _inner_name(path: StoragePath) -> PurePosixPath:
     name = PurePosixPath(path.name)
-    return PurePosixPath(name.stem if codec_of(path) else name.name).suffix.lower()
+    return PurePosixPath(name.stem) if codec_of(path) else name
 
 
 @contextmanager

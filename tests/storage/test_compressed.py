@@ -1,14 +1,18 @@
 """Tables that are compressed: read by their names, with the lines of the text inside; damaged ones are named."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from al_ray.api.tasks import prepare
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.datasets.tables.columns import TableRows
+from al_ray.datasets.tables.extension import extension_of
+from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.tables.reader import TableFormat, read_table
 from al_ray.datasets.tsv import BadRowLog
 
@@ -43,6 +47,17 @@ def test_files_of_lines_are_read_packed(tmp_path, name, text, end):
     assert sheet.place(1) == f"{tmp_path / name}{end}:{2 if name == 't.jsonl' else 4}"
     other = read(pack(tmp_path / f"may{end}", text), format=TableFormat().format_of(tmp_path / name))
     assert other.cells["t"].to_pylist() == ["Ørn, \nshoe", "hat"]
+
+
+@pytest.mark.parametrize("end", [".gz", ".zst"])
+def test_a_packed_table_is_the_same_task_and_can_grow_by_a_plain_one(tmp_path, end):
+    plain, packed = tmp_path / "t.csv", pack(tmp_path / f"t.csv{end}", CSV.replace(",", ";"))
+    plain.write_text(CSV.replace(",", ";"))
+    source = OwnTexts(left=packed, id_column="id", text_columns="t", delimiter=";", split="1,0,0")
+    task = prepare(source, tmp_path / "packed").task
+    assert (task.name, task.digest) == ("t", prepare(replace(source, left=plain), tmp_path / "plain").task.digest)
+    # --extend reads it by the delimiter of the earlier table, which was packed.
+    assert extension_of(tmp_path / "packed", plain).delimiter == ";"
 
 
 @pytest.mark.parametrize("end", [".gz", ".zst"])

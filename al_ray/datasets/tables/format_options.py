@@ -9,6 +9,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from al_ray.datasets.tables.reader import Format, TableFormat
 from al_ray.datasets.tsv import BadRows
+from al_ray.storage.compressed import inner_suffix
 from al_ray.storage.uri import StoragePath, storage_path
 
 ColumnNames = Annotated[
@@ -89,6 +90,6 @@ def inherited_format(mapping: Mapping[str, Any], tables: Iterable[StoragePath]) 
     """
     # A side of several files is a list of them.
     known = [mapping[side] for side in ("left", "right") if mapping.get(side) is not None]
-    kinds = {path.suffix for side in known for path in paths_of(side)}
-    same_kind = kinds and {path.suffix for path in tables} <= kinds
+    kinds = {inner_suffix(path) for side in known for path in paths_of(side)}
+    same_kind = kinds and {inner_suffix(path) for path in tables} <= kinds
     return {name: mapping[name] for name in FORMAT if name in mapping} if same_kind else {}

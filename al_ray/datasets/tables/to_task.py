@@ -38,6 +38,7 @@ from al_ray.datasets.tables.texts import (
     spell_alike,
 )
 from al_ray.datasets.tsv import OR_SKIP, BadRowLog, Report
+from al_ray.storage.compressed import inner_stem
 from al_ray.storage.uri import StoragePath
 
 
@@ -68,7 +69,7 @@ def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
 
 def _name(files: Sequence[StoragePath]) -> str:
     """Return the name of a side: that of its file, or of the first one and how many more there are."""
-    return files[0].stem + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    return inner_stem(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
 def read_corpus(options: OwnTexts) -> tuple[Corpus, Report]:
