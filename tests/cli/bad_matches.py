@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from al_ray.apps.matching.folder import write_record
-from al_ray.apps.matching.incremental.growth import task_of
+from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs, write_state
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_PAIRS

@@ -21,7 +21,7 @@ from al_ray.apps.grid.spec import Axes, cells
 from al_ray.apps.grid.summary import GridSession
 from al_ray.apps.matching.drift.folder import write_suggested
 from al_ray.apps.matching.folder import Matches, write_clusters, write_matches, write_record
-from al_ray.apps.matching.incremental.growth import task_of
+from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs, write_state
 from al_ray.apps.serving.store import KnownText, ModelName, Source, StoreWriter, make_store, texts_digest
 from al_ray.core.candidates import Candidates

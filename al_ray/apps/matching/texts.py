@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from al_ray.apps.matching.incremental.growth import Side
+from al_ray.apps.matching.incremental.order import sorted_by_id
 from al_ray.apps.matching.incremental.state import task_name
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
@@ -25,6 +26,8 @@ MAPPING = ("text_columns", "id_column", "right_text_columns", "right_id_column",
 def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Report]:
     """Return the task of the texts to match, and a report of the rows that were read; a task folder is taken as it is.
 
+    The texts of tables are put in the order of their ids: no result depends on the order of rows.
+
     BadOption for options that go with a table, given a task folder, or the other way round.
     """
     folder = _task_of(options)
@@ -39,7 +42,8 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
             f"--split goes with a task folder, and --left {name_files(paths_of(options.left))} is none; leave it out"
         )
     # Without dev and test: all texts are matched.
-    return read_own(table_source(options, model.table_options, model.config.max_length), (1.0, 0.0, 0.0))
+    task, report = read_own(table_source(options, model.table_options, model.config.max_length), (1.0, 0.0, 0.0))
+    return sorted_by_id(task), report
 
 
 def read_arrived(

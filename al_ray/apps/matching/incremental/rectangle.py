@@ -7,8 +7,8 @@ import numpy as np
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
-from al_ray.apps.matching.incremental.growth import task_of
 from al_ray.apps.matching.incremental.merging import Requery
+from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.options import Assignment
 from al_ray.apps.matching.search import find_candidates

@@ -13,7 +13,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.matching import model as opened
 from al_ray.apps.matching import pipeline, search
 from al_ray.apps.matching.incremental import rectangle
-from al_ray.apps.matching.incremental.growth import task_of
+from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.candidates import Candidates
