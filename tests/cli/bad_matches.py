@@ -42,7 +42,7 @@ def write_known(here: Path, model: Model) -> None:
         "made_from": "texts of May",
     }  # fmt: skip
     nothing = ScoredPairs(NO_PAIRS, np.empty(0))
-    write_state(here / "known", MatchState(1, place, nothing, NO_PAIRS, NO_PAIRS, np.arange(len(ids)), 2, about))
+    write_state(here / "known", MatchState(1, place, nothing, NO_PAIRS, NO_PAIRS, np.arange(len(ids)), 2, about), task)
     write_record(here / "known", {"made_from": "texts of May"})
 
 

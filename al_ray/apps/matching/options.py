@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.format_options import ColumnNames, TablePaths
+from al_ray.datasets.tables.options import column_names
 from al_ray.datasets.tables.reader import Format
 from al_ray.datasets.tsv import BadRows
 
@@ -103,8 +104,11 @@ class MatchOptions(CutoffOptions):
     at most, with the highest sum of scores above the cutoff. Default: mutual for two sides without --best, else
     all."""
     clusters: Clustering | None = None
-    """Of one collection: how matches make clusters. components: texts that a chain of matches connects; average:
-    average linkage, which does not join by chains. Default: components."""
+    """How matches make clusters. components: texts that a chain of matches connects; average: average linkage, which
+    does not join by chains, of one table. Default: components."""
+    always: ColumnNames | None = None
+    """Columns of both tables: two texts with equal values in all of them match, whatever their score, unless people
+    labelled them no; an empty value is equal to none. For numbers that identify, such as a tax number."""
     best: Annotated[int | None, CUTOFF, Between(1, MOST_MATCHES)] = None
     """Match the N pairs with the highest scores."""
     search: MatchSearchConfig = field(default_factory=MatchSearchConfig)
@@ -154,6 +158,11 @@ class MatchOptions(CutoffOptions):
             raise BadOption(
                 f"--best N takes the N pairs of all; with --assign {self.assign} give another cutoff, or none"
             )
+
+    @property
+    def always_columns(self) -> tuple[str, ...]:
+        """Return the columns of --always."""
+        return () if self.always is None else column_names("--always", self.always)
 
     @property
     def cutoffs(self) -> dict[str, Any]:

@@ -81,12 +81,15 @@ def grow(known: Task, arrived: Mapping[Side, Corpus], complete: bool) -> GrownTa
 
 
 def _arrived_digest(arrived: Mapping[Side, Corpus], complete: bool) -> str:
-    """Return the sha256 of the ids and texts that arrived on each side, and of `complete`."""
+    """Return the sha256 of the ids, texts and columns that arrived on each side, and of `complete`."""
     digest = hashlib.sha256(b"complete" if complete else b"more")
     for side in sorted(arrived):
         digest.update(f"{side} {len(arrived[side])}".encode())
         add_strings(digest, arrived[side].ids)
         add_strings(digest, arrived[side].texts)
+        for name, cells in sorted(arrived[side].columns.items()):
+            digest.update(name.encode())
+            add_strings(digest, cells)
     return digest.hexdigest()
 
 
@@ -113,6 +116,8 @@ def _grow_side(known: Corpus, arrived: Corpus | None, complete: bool) -> tuple[C
         (*strings_at(known.texts, stays), *(texts[name] for name in fresh)),
         _joined(known, stays, arrived, fresh),
     )
+    columns = _columns(known, corpus, arrived)
+    corpus = replace(corpus, columns=columns)
     counts = TextCounts(
         new=len(fresh) - int(changed.sum()), changed=int(changed.sum()),
         removed=int(gone.sum()) if complete else 0, same=int(same.sum()) if complete else int((same | gone).sum()),
@@ -120,9 +125,18 @@ def _grow_side(known: Corpus, arrived: Corpus | None, complete: bool) -> tuple[C
     before = np.concatenate([stays, np.full(len(fresh), NEW)])
     if np.array_equal(before, every):
         # Texts of an earlier version may lie in the order of their table.
-        return known, every, counts
+        return replace(known, columns=columns), every, counts
     order = rows_by_id(corpus.ids)
     return corpus_at(corpus, order), before[order], counts
+
+
+def _columns(known: Corpus, corpus: Corpus, arrived: Corpus) -> dict[str, list[str]]:
+    """Return the columns of a corpus: cells that arrived, and of other texts the known ones."""
+    columns = dict[str, list[str]]()
+    for name, cells in arrived.columns.items():
+        values = dict(zip(known.ids, known.columns[name], strict=True)) | dict(zip(arrived.ids, cells, strict=True))
+        columns[name] = [values[one] for one in corpus.ids]
+    return columns
 
 
 def _joined(known: Corpus, stays: Rows, arrived: Corpus, fresh: list[str]) -> Fields | None:

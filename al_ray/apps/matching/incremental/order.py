@@ -3,25 +3,23 @@
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from al_ray.core.id_order import rows_by_id
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import NO_PAIRS, Rows
 from al_ray.core.task import Corpus, Fields, Task
 from al_ray.datasets.splitting import build_splits, whole_space
-from al_ray.datasets.strings import Strings, as_array
+from al_ray.datasets.strings import reordered
 from al_ray.datasets.task_folder import sealed
 
 
 def corpus_at(corpus: Corpus, rows: Rows) -> Corpus:
-    """Return the texts (n,) of (n,) rows, with their ids and fields."""
+    """Return the texts (n,) of (n,) rows, with their ids, fields and columns."""
     fields = corpus.fields
     if fields is not None:
         fields = Fields(fields.names, fields.lengths[rows])
-    at = pa.array(rows)
-    ids, texts = (Strings.of([as_array(strings).take(at)]) for strings in (corpus.ids, corpus.texts))
-    return Corpus(ids, texts, fields)
+    columns = {name: reordered(cells, rows) for name, cells in corpus.columns.items()}
+    return Corpus(reordered(corpus.ids, rows), reordered(corpus.texts, rows), fields, columns)
 
 
 def task_of(name: str, left: Corpus, right: Corpus, symmetric: bool, rule: PairRule | None = None) -> Task:

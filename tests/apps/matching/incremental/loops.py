@@ -92,6 +92,8 @@ class Matcher:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.labels = folder, list[tuple[str, str, int]]()
+        # Of each side the columns tax and source by id; empty where none are given.
+        self.cells = dict[str, dict[str, tuple[str, str]]]()
         pool = lambda config, cluster, task, *_, **__: nullcontext(LoopPool(config, task))  # noqa: E731
         monkeypatch.setattr(search, "PoolSearch", LoopSearch)
         monkeypatch.setattr(pipeline, "session", lambda *_, **__: nullcontext())
@@ -135,7 +137,9 @@ class Matcher:
             if table is not None:
                 paths[side] = self.folder / f"{side}.csv"
                 with paths[side].open("w", newline="", encoding="utf-8") as file:
-                    csv.writer(file).writerows([("id", "text"), *table.items()])
+                    rows = [(one, *self.cells.get(side, {}).get(one, ("", ""))) for one in table]
+                    texts = [(one, table[one], *more) for one, *more in rows]
+                    csv.writer(file).writerows([("id", "text", "tax", "source"), *texts])
         return paths
 
     def rows(self, place: str) -> list[dict[str, str]]:

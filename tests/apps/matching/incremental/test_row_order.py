@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tests.apps.matching.incremental.loops import Matcher
 
 # Many pairs have equal scores, and some texts are the same.
-WORDS = ("abcd", "abce", "abcf", "abc", "abd", "xyz", "xyw", "xy", "abcd", "q")
-IDS = ("10", "9", "b", "a", "007", "x", "-1", "100", "2", "c")
-TEXTS = dict(zip(IDS, WORDS, strict=True))
+WORDS: tuple[str, ...] = ("abcd", "abce", "abcf", "abc", "abd", "xyz", "xyw", "xy", "abcd", "q")
+IDS: tuple[str, ...] = ("10", "9", "b", "a", "007", "x", "-1", "100", "2", "c")
+TEXTS: dict[str, str] = dict(zip(IDS, WORDS, strict=True))
 FILES = ("matches.csv", "matches.parquet", "clusters.csv", "deduplicated.csv", "matches.html", "match.json")
 
 
