@@ -6,6 +6,7 @@ clusters.parquet, clusters.csv       id, cluster (a number), canonical (the id t
                                      table and canonical_table (left or right), as their ids may coincide
 new_matches.parquet, new_matches.csv after new texts: the matches of new and changed ones, as in matches.csv
 changes.csv                          after new texts: clusters that are new, gone, split or merged
+bridges.csv                          with --split-bridges: left_id, right_id and score of the matches that were left out
 deduplicated.csv                     id and text of the canonical text of every cluster; of two tables also table
 matches.html                         a page for a browser: scores, examples, clusters
 match.json                           the model, the cutoff, counts; written last
@@ -25,6 +26,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from al_ray.apps.matching.clusters.clustering import Edges
 from al_ray.apps.matching.clusters.ids import ClusterIds
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.core.errors import WrongFolder
@@ -45,6 +47,7 @@ MATCHES = pa.schema(
 TEXTS = (("left_text", pa.string()), ("right_text", pa.string()))
 CLUSTERS = pa.schema([("id", pa.string()), ("cluster", pa.int64()), ("canonical", pa.string())])
 DEDUPLICATED = pa.schema([("id", pa.string()), ("text", pa.string())])
+BRIDGES = pa.schema([("left_id", pa.string()), ("right_id", pa.string()), ("score", pa.float64())])
 TABLE, CANONICAL_TABLE = pa.field("table", pa.string()), pa.field("canonical_table", pa.string())
 CHANGES = ("change", "cluster", "clusters")
 CHUNK = 250_000  # Rows of a table that are in memory at a time.
@@ -141,6 +144,18 @@ def write_clusters(
 
     tables = _tables(kept_schema, len(kept), of_texts)
     in_one_step(folder / "deduplicated.csv", lambda aside: _write_tables(tables, kept_schema, cells, aside))
+
+
+def write_bridges(folder: StoragePath, nodes: Nodes, split: Edges | None, cells: FormulaCells) -> None:
+    """Write the matches that --split-bridges left out of clusters, the lowest score first; None: remove the file."""
+    path = folder / "bridges.csv"
+    if split is None:
+        path.unlink(missing_ok=True)
+        return
+    order = np.lexsort((split.pairs[:, 1], split.pairs[:, 0], split.similarities))
+    ids = [nodes.ids(side) for side in split.pairs[order].T]
+    table = make_table(BRIDGES, [*ids, split.similarities[order]])
+    in_one_step(path, lambda aside: _write_tables([table], BRIDGES, cells, aside))
 
 
 def write_changes(folder: StoragePath, ids: ClusterIds) -> None:

@@ -9,17 +9,19 @@ import numpy as np
 
 from al_ray.apps.matching.assignment import CandidateEdges, assign
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
-from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, Edges, cluster
+from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, Edges, cluster, weak_bridges
 from al_ray.apps.matching.clusters.figures import ClusterFigures, figures
 from al_ray.apps.matching.clusters.ids import NO_ID, ClusterIds, number_clusters
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
+from al_ray.apps.matching.clusters.sources import clusters_with_two, one_of_each
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions, decided_by
 from al_ray.apps.matching.folder import (
     Matches,
     cluster_sizes,
     remove_record,
+    write_bridges,
     write_clusters,
     write_matches,
     write_page,
@@ -96,11 +98,18 @@ def model_record(model: MatchingModel) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ClusteredTexts:
-    """The clusters of all texts: labels by node, figures, and the ids (of the nodes of the split) that stay."""
+    """The clusters of all texts: labels by node, figures, and the ids (of the nodes of the split) that stay.
+
+    split: the bridges (b, 2) that --split-bridges left out. parted: number of other matches between two clusters by
+    --at-most-one. twice: number of clusters that have two texts of one source, by labels.
+    """
 
     clusters: Clusters
     figures: ClusterFigures
     ids: ClusterIds
+    split: Edges
+    parted: int = 0
+    twice: int = 0
 
 
 def cluster_texts(
@@ -113,16 +122,32 @@ def cluster_texts(
     """
     space, nodes = matching.split.space, Nodes(matching.task)
     edges = Edges.of(len(nodes), nodes.of(matches.pairs), matches.scores)
-    labelled = Decisions(*(nodes.of(space.pairs(keys)) for keys in (matching.decisions.certain, matching.decisions.no)))
+    keys, rules = matching.decisions, matching.rules
+    yes, no, rule, certain = (nodes.of(space.pairs(one)) for one in (keys.yes, keys.no, keys.rule, keys.certain))
+    labelled = Decisions(certain, no)
     lowest = matching.cutoff.score
     if lowest == -inf:
         lowest = float(matches.scores[matches.by_model].min(initial=1.0))
     missing = 0.0 if lowest > TOLERANCE else lowest - 1.0
-    found = cluster(edges, matching.rules.clustering, lowest, missing, labelled)
+    split = edges.where(np.zeros(len(edges.pairs), dtype=np.bool_))
+    if rules.split_bridges is not None:
+        split = weak_bridges(edges, labelled, rules.split_bridges)
+    used, parted, twice = edges.without(split.pairs), 0, 0
+    if rules.at_most_one is None:
+        found = cluster(used, rules.clustering, lowest, missing, labelled)
+    else:
+        sources = nodes.column(rules.at_most_one)
+        found = Clusters.of(used, one_of_each(used.without(no), rule, yes, sources), no)
+        joined = found.labels[used.pairs]
+        parted = int(np.count_nonzero(joined[:, 0] != joined[:, 1]))
+        twice = clusters_with_two(found.labels, sources)
     own = nodes.inside(space)
     old = np.full(len(own), NO_ID) if old_ids is None else old_ids[own]
     ids = number_clusters(found.labels[own], old, next_id)
-    return ClusteredTexts(found, figures(edges, found.labels, missing, labelled), ids)
+    shown = figures(edges, found.labels, missing, labelled)
+    if rules.canonical != "score":
+        shown = replace(shown, canonical=rules.canonical_rule.choose(nodes, found.labels, shown.labels))
+    return ClusteredTexts(found, shown, ids, split, parted, twice)
 
 
 @dataclass(frozen=True)
@@ -145,6 +170,10 @@ class Outcome:
             "number": len(of.labels), "sizes": list(cluster_sizes(of.sizes.tolist())),
             "conflicts": len(self.clustered.clusters.conflicts), "bridges": len(of.bridges),
         }  # fmt: skip
+        if self.matching.rules.split_bridges is not None:
+            record["clusters"]["split_bridges"] = len(self.clustered.split.pairs)
+        if self.matching.rules.at_most_one is not None:
+            record["clusters"] |= {"parted": self.clustered.parted, "twice": self.clustered.twice}
         return record | dict(self.added)
 
 
@@ -171,6 +200,8 @@ def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
     canonical[of.labels] = of.canonical
     labels = outcome.clustered.clusters.labels[own]
     write_clusters(out, nodes, own, outcome.clustered.ids.ids, canonical[labels], cells)
+    split = None if matching.rules.split_bridges is None else outcome.clustered.split
+    write_bridges(out, nodes, split, cells)
     write_page(out, matches_page(_page_summary(outcome)))
     record = outcome.record | {"formula_cells": 0 if cells.escape else cells.count}
     write_record(out, record)

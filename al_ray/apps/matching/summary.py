@@ -83,6 +83,20 @@ def _cluster_lines(record: Mapping[str, Any]) -> Iterator[str]:
         if record["clusters"]["conflicts"]:
             count = f"{record['clusters']['conflicts']:,}"
             yield f"pairs labelled no that are in one cluster: {count} (listed in matches.html)"
+        yield from _rule_lines(record["clusters"], record.get("cluster_rules", {}))
     if "changed_clusters" in record:
         new, gone, splits, merges = (record["changed_clusters"][name] for name in ("new", "gone", "splits", "merges"))
         yield f"clusters: {new:,} new, {merges:,} merged, {splits:,} split, {gone:,} gone (changes.csv)"
+
+
+def _rule_lines(clusters: Mapping[str, Any], rules: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the rules of clusters did to the matches."""
+    if "split_bridges" in clusters:
+        yield (
+            f"matches that join no clusters, as weak bridges (--split-bridges {rules['split_bridges']:g}): "
+            f"{clusters['split_bridges']:,} (bridges.csv)"
+        )
+    if "parted" in clusters:
+        yield f"matches between two clusters (--at-most-one {rules['at_most_one']}): {clusters['parted']:,}"
+    if clusters.get("twice"):
+        yield f"clusters with two texts of one {rules['at_most_one']}, by labels: {clusters['twice']:,}"

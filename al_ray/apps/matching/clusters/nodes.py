@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from al_ray.core.pairs import Pairs, PairSpace, Rows
-from al_ray.core.task import Corpus, Task, strings_at
+from al_ray.core.task import Task, strings_at
 
 TABLES = ("left", "right")
 
@@ -49,11 +49,10 @@ class Nodes:
         """Return the text (n,) of each node."""
         return self._strings(nodes, self.task.left.texts, self.task.right.texts)
 
-    def by_table(self, nodes: Rows) -> list[tuple[Rows, Corpus, Rows]]:
-        """Return for each table the places (k,) of its nodes among (n,) nodes, its texts, and the rows (k,) of them."""
-        right = self._is_right(nodes)
-        sides = (self.task.left, np.flatnonzero(~right), 0), (self.task.right, np.flatnonzero(right), self.first_right)
-        return [(places, corpus, nodes[places] - first) for corpus, places, first in sides]
+    def column(self, name: str) -> list[str]:
+        """Return the cell (nodes,) of each node in a column of its table."""
+        sides = (self.task.left,) if self.task.symmetric else (self.task.left, self.task.right)
+        return [cell for side in sides for cell in side.columns[name]]
 
     def _is_right(self, nodes: Rows) -> np.ndarray:
         return (nodes >= self.first_right) & (not self.task.symmetric)
