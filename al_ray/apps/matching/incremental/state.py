@@ -41,6 +41,7 @@ PARTS = {
     "model": {"run": str, "round": int | None, "digest": str},
     "rules": {"assign": str, "clusters": str, "cutoff": dict},
 }
+RULES = {"always": list, "at_most_one": str | None, "split_bridges": float | None, "canonical": str}
 CUTOFF = {"score": float | None, "source": str, "precision": dict | float | None, "recall": float | None}
 INTERVAL = {"value": float, "low": float, "high": float}
 CURE = "restore it, or match all texts again with another --out"
@@ -110,7 +111,10 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     about = read_json(folder / STATE, FIELDS, CURE)
     for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):
         check_fields(f"the field about of {folder / STATE}", part, names, CURE)
-    cutoff = about["about"]["rules"]["cutoff"]
+    rules = about["about"]["rules"]
+    # Earlier versions kept the clustering alone.
+    check_fields(f"the rules in {folder / STATE}", rules, {one: RULES[one] for one in RULES if one in rules}, CURE)
+    cutoff = rules["cutoff"]
     check_fields(f"the cutoff in {folder / STATE}", cutoff, CUTOFF, CURE)
     if isinstance(cutoff["precision"], dict):
         check_fields(f"the precision of the cutoff in {folder / STATE}", cutoff["precision"], INTERVAL, CURE)
@@ -125,7 +129,7 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
         about["next_cluster"], about["about"],
     )  # fmt: skip
     task = read_task(file_in(folder, about["task"], folder / STATE, CURE))
-    columns = ClusterRules.kept(about["about"]["rules"]).columns
+    columns = ClusterRules.kept(rules).columns
     return state, _with_columns(task, inner / COLUMNS, columns) if columns else task
 
 

@@ -98,3 +98,10 @@ def test_what_cannot_be_is_refused(matcher, tmp_path):
     write_task(matcher.task, tmp_path / "task", {})
     with pytest.raises(BadOption, match="the column 'tax' is one of a table"):
         read_texts(MatchOptions(left=tmp_path / "task", always="tax"), matcher.model)
+
+
+@pytest.mark.parametrize("column", ["text", "id"])
+def test_a_column_of_texts_or_ids_can_be_one_of_a_rule(matcher, column):
+    texts = {"1": "abcd", "2": "abcd", "3": "xyz"}
+    matcher.match("out", texts, at_score=2, always=column, canonical=f"highest:{column}")
+    assert decided(matcher, "out") == ({("1", "2"): "rule"} if column == "text" else {})

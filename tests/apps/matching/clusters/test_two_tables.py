@@ -1,5 +1,8 @@
 """Clusters over two tables: the components of their matches, whose ids may coincide."""
 
+import json
+
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.core.errors import BadOption
+from al_ray.storage.files import read_json, write_parquet
 from tests.apps.matching.incremental.loops import Matcher
 
 LEFT = {"1": "abcd", "2": "xyz", "3": "mno", "4": "abce"}
@@ -70,3 +74,27 @@ def test_served_right_texts_have_their_clusters(matcher, tmp_path):
 def test_average_linkage_is_of_one_table(matcher):
     with pytest.raises(BadOption, match="pairs within one of two tables are not compared"):
         matcher.match("out", LEFT, RIGHT, at_score=0.5, clusters="average")
+
+
+def test_a_folder_of_an_earlier_version_without_clusters_gets_them(matcher):
+    matcher.match("out", LEFT, RIGHT, at_score=0.5, assign="all")
+    path = matcher.folder / "out/state.json"
+    content = read_json(path, [])
+    for name in ("always", "at_most_one", "split_bridges", "canonical"):
+        del content["about"]["rules"][name]
+    path.write_text(json.dumps({**content, "next_cluster": 0}))
+    write_parquet(matcher.folder / "out/state-0001/clusters.parquet", pa.table({"cluster": pa.array([], pa.int64())}))
+    matcher.into("out", left={"9": "xyz"})
+    matcher.match("once", LEFT | {"9": "xyz"}, RIGHT, at_score=0.5, assign="all")
+    assert matcher.rows("out/clusters.csv") == matcher.rows("once/clusters.csv")
+
+
+def test_rules_hold_over_two_tables(matcher):
+    matcher.cells |= {"left": {"3": ("T", "")}, "right": {"5": ("T", "")}}
+    rules = {"always": "tax", "at_most_one": "source", "canonical": "highest:tax"}
+    matcher.match("out", {"3": "mno"}, {"5": "qqq"}, at_score=0.5, assign="all", **rules)
+    matcher.into("out", left=LEFT, right=RIGHT)
+    matcher.match("once", LEFT, RIGHT, at_score=0.5, assign="all", **rules)
+    assert groups(matcher, "out") == groups(matcher, "once")
+    assert frozenset({("left", "3"), ("right", "5")}) in groups(matcher, "out")
+    assert matcher.rows("out/matches.csv") == matcher.rows("once/matches.csv")

@@ -56,3 +56,19 @@ def test_clusters_are_numbered_by_their_least_id_and_equal_texts_are_represented
     expected = {"-1": 0, "2": 1, "10": 1, "007": 2, "9": 3, "100": 4, "a": 5, "b": 6, "c": 7, "x": 8}
     assert matcher.clusters("out") == expected
     assert {row["id"] for row in matcher.rows("out/clusters.csv") if row["canonical"] == "2"} == {"2", "10"}
+
+
+CELLS = {name: (tax, source) for name, tax, source in zip(IDS, "TTUU      ", "ABCABCABCA", strict=True)}
+
+
+@pytest.mark.parametrize("canonical", ["complete", "highest:tax", "first:source=B,C"])
+@given(order=st.permutations(IDS))
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_rules_of_clusters_do_not_depend_on_the_order_of_rows(matcher, canonical, order):
+    matcher.cells["left"] = CELLS
+    options = {"at_score": 0.3, "always": "tax", "at_most_one": "source", "split_bridges": 0.5, "canonical": canonical}
+    matcher.match("one", TEXTS, **options)
+    names = *FILES, "bridges.csv"
+    expected = {name: (matcher.folder / "one" / name).read_bytes() for name in names}
+    matcher.match("one", shuffled(order), **options)
+    assert {name: (matcher.folder / "one" / name).read_bytes() for name in names} == expected
