@@ -124,7 +124,7 @@ OF_OPTIONS = [
     (f"{INTO} --right t.csv", "--into holds matches within one table; give the new texts as --left"),
     (f"{INTO} --left task", "task is a task folder; with --into give a table"),
     (f"{MATCH} --canonical best", "--canonical best: give score, least-id, complete, highest:COLUMN"),
-    (f"{MATCH} --always vat", "t.csv has no column 'vat'"),
+    (f"{MATCH} --always vat", "t.csv:1 has no column 'vat'; it has: 'key', 'words'"),
     (f"{MATCH} --at-most-one shop --clusters average", "--at-most-one goes with --clusters components"),
     (f"{MATCH} --split-bridges 3", "--split-bridges is 3.0; give at most 2"),
     (f"{INTO} --split-bridges 0.5", "--split-bridges: --into matches by the rules of the matches that are there"),

@@ -19,6 +19,7 @@ from al_ray.apps.audit.matches import sample_matches
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.spec import Axes, cells
 from al_ray.apps.grid.summary import GridSession
+from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.drift.folder import write_suggested
 from al_ray.apps.matching.folder import Matches, write_clusters, write_matches, write_record
 from al_ray.apps.matching.incremental.order import task_of
@@ -288,7 +289,7 @@ def _matches(path: Path) -> None:
     )
     rows, clusters = np.arange(len(TEXTS)), np.array([0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 0, 8])
     canonical = np.array([0, 0, 2, 2, 4, 5, 6, 7, 8, 9, 0, 11])
-    write_clusters(path, task, rows, clusters, canonical, formulas)
+    write_clusters(path, Nodes(task), rows, clusters, canonical, formulas)
     model = RunFolder(Path("fz-run"), read_task(Path("fz-one"))).model(2)
     about = {
         "model": {"run": "fz-run", "round": 2, "digest": model.digest},
