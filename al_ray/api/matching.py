@@ -34,7 +34,7 @@ class MatchFolder:
         """Return the matches, the best first, one row each.
 
         Columns: left_id, right_id, score, cosine, probability (null if the model is not calibrated), rank, decided_by
-        ("model" or "label"), and left_text and right_text unless the options leave texts out.
+        ("model", "label" or "rule"), and left_text and right_text unless the options leave texts out.
         """
         return read_parquet(self.path / "matches.parquet")
 
