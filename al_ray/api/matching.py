@@ -1,4 +1,4 @@
-"""Match texts by a trained model: the matches, and the clusters of one table."""
+"""Match texts by a trained model: the matches, and the clusters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,18 +34,20 @@ class MatchFolder:
         """Return the matches, the best first, one row each.
 
         Columns: left_id, right_id, score, cosine, probability (null if the model is not calibrated), rank, decided_by
-        ("model" or "label"), and left_text and right_text unless the options leave texts out.
+        ("model", "label" or "rule"), and left_text and right_text unless the options leave texts out.
         """
         return read_parquet(self.path / "matches.parquet")
 
     def clusters(self) -> pa.Table:
-        """Return the cluster of each text of one table: id, cluster and canonical, the id that stands for the cluster.
+        """Return the cluster of each text: id, cluster and canonical, the id that stands for the cluster.
+
+        Of two tables the first column is `table` (left or right), and the last one `canonical_table`.
 
         Raises:
-            BadOption: if two tables were matched.
+            BadOption: if an earlier version matched two tables, of which it made no clusters.
         """
         if "clusters" not in self.record:
-            raise BadOption(f"{self.path} has matches between two tables, and clusters are of one table")
+            raise BadOption(f"{self.path} has no clusters, as an earlier al_ray made it; match its texts again")
         return read_parquet(self.path / "clusters.parquet")
 
 

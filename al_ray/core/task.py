@@ -56,12 +56,14 @@ class Corpus:
 
     ids, texts: tuples, or the Strings of a task folder (datasets/strings.py), which are read where they lie. To look up
     those of many rows use `strings_at`: one by one, each may be read from the file anew.
-    fields: None if each text is one column. The encoder, the digest and all results depend on the texts alone.
+    fields: None if each text is one column. The encoder, the digest and all scores depend on the texts alone.
+    columns: cells (n,) of further columns of the table by their names, "" for an empty one; a task folder has none.
     """
 
     ids: Sequence[str]
     texts: Sequence[str]
     fields: Fields | None = field(default=None, compare=False)
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -142,6 +142,11 @@ def as_array(strings: Sequence[str]) -> Block:
     return blocks[0] if len(blocks) == 1 else pa.concat_arrays(blocks)
 
 
+def reordered(strings: Sequence[str], rows: Rows) -> Strings:
+    """Return the strings (n,) of (n,) rows, in their order, as one block in memory."""
+    return Strings.of([as_array(strings).take(pa.array(rows))])
+
+
 def add_strings(digest: Any, strings: Sequence[str]) -> None:
     """Add strings to a hash: their lengths, then their letters, so that different lists have different digests.
 

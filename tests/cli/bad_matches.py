@@ -1,12 +1,13 @@
 """What jobs.match may not swallow: command lines, tables and damaged folders, and what is said of each."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from al_ray.apps.matching.folder import write_record
-from al_ray.apps.matching.incremental.growth import task_of
+from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs, write_state
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_PAIRS
@@ -42,7 +43,7 @@ def write_known(here: Path, model: Model) -> None:
         "made_from": "texts of May",
     }  # fmt: skip
     nothing = ScoredPairs(NO_PAIRS, np.empty(0))
-    write_state(here / "known", MatchState(1, place, nothing, NO_PAIRS, NO_PAIRS, np.arange(len(ids)), 2, about))
+    write_state(here / "known", MatchState(1, place, nothing, NO_PAIRS, NO_PAIRS, np.arange(len(ids)), 2, about), task)
     write_record(here / "known", {"made_from": "texts of May"})
 
 
@@ -122,6 +123,11 @@ OF_OPTIONS = [
     ("--into t.csv --left t.csv", "t.csv"),
     (f"{INTO} --right t.csv", "--into holds matches within one table; give the new texts as --left"),
     (f"{INTO} --left task", "task is a task folder; with --into give a table"),
+    (f"{MATCH} --canonical best", "--canonical best: give score, least-id, complete, highest:COLUMN"),
+    (f"{MATCH} --always vat", "t.csv:1 has no column 'vat'; it has: 'key', 'words'"),
+    (f"{MATCH} --at-most-one shop --clusters average", "--at-most-one goes with --clusters components"),
+    (f"{MATCH} --split-bridges 3", "--split-bridges is 3.0; give at most 2"),
+    (f"{INTO} --split-bridges 0.5", "--split-bridges: --into matches by the rules of the matches that are there"),
     (f"{INTO} --best 3", "--best: --into matches by the rules of the matches that are there"),
     (f"{INTO} --assign all", "--assign: --into matches by the rules of the matches that are there"),
     (f"{INTO} --search.kind knn", "--search.kind knn goes with --out"),
@@ -148,10 +154,10 @@ OF_TABLES = [
 TORN = parquet(key=["k0", "k1"], words=["how", "why"])[:60]
 
 
-def state(**fields: object) -> str:
-    """Return a state.json whose types are right, but for these fields."""
+def state(rules: Mapping[str, object] | None = None, **fields: object) -> str:
+    """Return a state.json whose types are right, but for these fields, and these rules."""
     cutoff = {"score": 0.9, "count": 9, "source": "--at-score 0.9", "precision": None, "recall": None}
-    rules = {"assign": "all", "clusters": "components", "cutoff": cutoff}
+    rules = {"assign": "all", "clusters": "components", "cutoff": cutoff, **(rules or {})}
     about = {"model": {"run": "run", "round": 1, "digest": ""}, "rules": rules, "table": {}}
     return json.dumps({"number": 1, "task": "task", "next_cluster": 0, "about": about, **fields})
 
@@ -197,6 +203,8 @@ OF_FOLDERS = [
         INTO,
         "known/state.json has '../task' as the name of a file in known",
     ),
+    ({"known/state.json": state(rules={"always": "tax"})}, INTO, "the rules in known/state.json has 'tax' as always"),
+    ({"known/state.json": state(rules={"canonical": 1})}, INTO, "the rules in known/state.json has 1 as canonical"),
     ({"known/state.json": state(number="1")}, INTO, "known/state.json has '1' as number"),
     ({"known/state.json": state(next_cluster=None)}, INTO, "known/state.json has None as next_cluster"),
     ({"copy/config_sentence_transformers.json": "3"}, f"{COPY} --at-boundary", "holds no settings by name"),

@@ -19,9 +19,10 @@ from al_ray.apps.audit.matches import sample_matches
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.spec import Axes, cells
 from al_ray.apps.grid.summary import GridSession
+from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.drift.folder import write_suggested
 from al_ray.apps.matching.folder import Matches, write_clusters, write_matches, write_record
-from al_ray.apps.matching.incremental.growth import task_of
+from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs, write_state
 from al_ray.apps.serving.store import KnownText, ModelName, Source, StoreWriter, make_store, texts_digest
 from al_ray.core.candidates import Candidates
@@ -279,10 +280,16 @@ def _matches(path: Path) -> None:
     write_task(task, path / place, {})
     scores, by_label = np.array([0.99, 0.95, 0.93, 0.91]), np.array([False, False, True, False])
     formulas = FormulaCells(escape=False)
-    write_matches(path / "matches", Matches(pairs, scores, scores, None, by_label), task, texts=True, cells=formulas)
+    write_matches(
+        path / "matches",
+        Matches(pairs, scores, scores, None, by_label, ~by_label & by_label),
+        task,
+        texts=True,
+        cells=formulas,
+    )
     rows, clusters = np.arange(len(TEXTS)), np.array([0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 0, 8])
     canonical = np.array([0, 0, 2, 2, 4, 5, 6, 7, 8, 9, 0, 11])
-    write_clusters(path, task, rows, clusters, canonical, formulas)
+    write_clusters(path, Nodes(task), rows, clusters, canonical, formulas)
     model = RunFolder(Path("fz-run"), read_task(Path("fz-one"))).model(2)
     about = {
         "model": {"run": "fz-run", "round": 2, "digest": model.digest},
@@ -308,7 +315,7 @@ def _matches(path: Path) -> None:
         "made_from": "texts of May",
     }
     scored = ScoredPairs(pairs, scores)
-    write_state(path, MatchState(1, place, scored, pairs[2:3], NO_PAIRS, clusters, 9, about))
+    write_state(path, MatchState(1, place, scored, pairs[2:3], NO_PAIRS, clusters, 9, about), task)
     write_suggested(path, task, pairs, scores, np.full((4, 2), 0.3))
     write_record(path, {"made_from": "texts of May", "assign": "all", "clusters": {"number": 9}})
     sample_matches(path, 3, 0, path / "audit")

@@ -1,11 +1,13 @@
 """The folder of jobs.match: matches, clusters, and how they were made.
 
 matches.parquet, matches.csv         left_id, right_id, score, cosine, probability (null if not calibrated), rank,
-                                     decided_by (model or label), and the two texts; the best match first
-clusters.parquet, clusters.csv       of one collection: id, cluster (a number), canonical (the id that stands for it)
+                                     decided_by (model, label or rule), and the two texts; the best match first
+clusters.parquet, clusters.csv       id, cluster (a number), canonical (the id that stands for it); of two tables also
+                                     table and canonical_table (left or right), as their ids may coincide
 new_matches.parquet, new_matches.csv after new texts: the matches of new and changed ones, as in matches.csv
-changes.csv                          of one collection, after new texts: clusters that are new, gone, split or merged
-deduplicated.csv                     of one collection: id and text of the canonical text of every cluster
+changes.csv                          after new texts: clusters that are new, gone, split or merged
+bridges.csv                          with --split-bridges: left_id, right_id and score of the matches that were left out
+deduplicated.csv                     id and text of the canonical text of every cluster; of two tables also table
 matches.html                         a page for a browser: scores, examples, clusters
 match.json                           the model, the cutoff, counts; written last
 state.json, state-NNNN/              what is needed to match new texts (incremental/state.py)
@@ -24,11 +26,13 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from al_ray.apps.matching.clusters.clustering import Edges
 from al_ray.apps.matching.clusters.ids import ClusterIds
+from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import Mask, Pairs, Rows
 from al_ray.core.scorer import Floats
-from al_ray.core.task import Task, strings_at
+from al_ray.core.task import Task
 from al_ray.storage.files import in_one_step, make_table, read_json, read_parquet, write_root, write_text
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
@@ -43,6 +47,8 @@ MATCHES = pa.schema(
 TEXTS = (("left_text", pa.string()), ("right_text", pa.string()))
 CLUSTERS = pa.schema([("id", pa.string()), ("cluster", pa.int64()), ("canonical", pa.string())])
 DEDUPLICATED = pa.schema([("id", pa.string()), ("text", pa.string())])
+BRIDGES = pa.schema([("left_id", pa.string()), ("right_id", pa.string()), ("score", pa.float64())])
+TABLE, CANONICAL_TABLE = pa.field("table", pa.string()), pa.field("canonical_table", pa.string())
 CHANGES = ("change", "cluster", "clusters")
 CHUNK = 250_000  # Rows of a table that are in memory at a time.
 
@@ -51,7 +57,8 @@ CHUNK = 250_000  # Rows of a table that are in memory at a time.
 class Matches:
     """Matches, the best first: pairs (n, 2) of rows, scores, cosines and probabilities (n,), and who decided (n,).
 
-    probabilities: None if the model is not calibrated. by_label: whether the pair was labelled yes.
+    probabilities: None if the model is not calibrated. by_label: whether the pair was labelled yes. by_rule: whether
+    it matches by --always.
     """
 
     pairs: Pairs
@@ -59,9 +66,15 @@ class Matches:
     cosines: Floats
     probabilities: Floats | None
     by_label: np.ndarray
+    by_rule: np.ndarray
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    @property
+    def by_model(self) -> Mask:
+        """Return (n,) whether the model decided: no label, and no rule."""
+        return ~(self.by_label | self.by_rule)
 
 
 def refuse_other(folder: StoragePath, made_from: str) -> None:
@@ -102,7 +115,8 @@ def write_matches(
         here = written[part]
         pairs, given = matches.pairs[here], matches.probabilities
         probabilities = pa.nulls(len(pairs), pa.float64()) if given is None else given[here]
-        decided = pa.array(np.where(matches.by_label[here], "label", "model").tolist(), pa.string())
+        by = np.where(matches.by_label[here], "label", np.where(matches.by_rule[here], "rule", "model"))
+        decided = pa.array(by.tolist(), pa.string())
         own = [*task.ids_of(pairs), matches.scores[here], matches.cosines[here], probabilities, here + 1, decided]
         return [*own, *task.texts_of(pairs)] if texts else own
 
@@ -110,22 +124,38 @@ def write_matches(
 
 
 def write_clusters(
-    folder: StoragePath, task: Task, rows: Rows, clusters: Rows, canonical: Rows, cells: FormulaCells
+    folder: StoragePath, nodes: Nodes, own: Rows, clusters: Rows, canonical: Rows, cells: FormulaCells
 ) -> None:
-    """Write the clusters of texts: rows (n,), their clusters (n,), and the row (n,) of each one's canonical text."""
-    ids, texts = task.left.ids, task.left.texts
+    """Write the clusters of texts: nodes (n,), their clusters (n,), and the node (n,) of each one's canonical text."""
+    two = not nodes.task.symmetric
+    schema = pa.schema([TABLE, *CLUSTERS, CANONICAL_TABLE]) if two else CLUSTERS
 
     def of_clusters(here: slice) -> list[Any]:
-        return [strings_at(ids, rows[here]), clusters[here], strings_at(ids, canonical[here])]
+        columns = [nodes.ids(own[here]), clusters[here], nodes.ids(canonical[here])]
+        return [nodes.tables(own[here]), *columns, nodes.tables(canonical[here])] if two else columns
 
-    _write_both(folder / "clusters", CLUSTERS, _tables(CLUSTERS, len(rows), of_clusters), cells)
-    own = rows[rows == canonical]
+    _write_both(folder / "clusters", schema, _tables(schema, len(own), of_clusters), cells)
+    kept = own[own == canonical]
+    kept_schema = pa.schema([TABLE, *DEDUPLICATED]) if two else DEDUPLICATED
 
     def of_texts(here: slice) -> list[Any]:
-        return [strings_at(ids, own[here]), strings_at(texts, own[here])]
+        columns = [nodes.ids(kept[here]), nodes.texts(kept[here])]
+        return [nodes.tables(kept[here]), *columns] if two else columns
 
-    tables = _tables(DEDUPLICATED, len(own), of_texts)
-    in_one_step(folder / "deduplicated.csv", lambda aside: _write_tables(tables, DEDUPLICATED, cells, aside))
+    tables = _tables(kept_schema, len(kept), of_texts)
+    in_one_step(folder / "deduplicated.csv", lambda aside: _write_tables(tables, kept_schema, cells, aside))
+
+
+def write_bridges(folder: StoragePath, nodes: Nodes, split: Edges | None, cells: FormulaCells) -> None:
+    """Write the matches that --split-bridges left out of clusters, the lowest score first; None: remove the file."""
+    path = folder / "bridges.csv"
+    if split is None:
+        path.unlink(missing_ok=True)
+        return
+    order = np.lexsort((split.pairs[:, 1], split.pairs[:, 0], split.similarities))
+    ids = [nodes.ids(side) for side in split.pairs[order].T]
+    table = make_table(BRIDGES, [*ids, split.similarities[order]])
+    in_one_step(path, lambda aside: _write_tables([table], BRIDGES, cells, aside))
 
 
 def write_changes(folder: StoragePath, ids: ClusterIds) -> None:

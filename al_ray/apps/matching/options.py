@@ -3,9 +3,11 @@
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
+from al_ray.apps.matching.clusters.canonical import CanonicalRule
 from al_ray.core.config.bounds import Between, Group, check_bounds
 from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.format_options import ColumnNames, TablePaths
+from al_ray.datasets.tables.options import column_names
 from al_ray.datasets.tables.reader import Format
 from al_ray.datasets.tsv import BadRows
 
@@ -103,8 +105,20 @@ class MatchOptions(CutoffOptions):
     at most, with the highest sum of scores above the cutoff. Default: mutual for two sides without --best, else
     all."""
     clusters: Clustering | None = None
-    """Of one collection: how matches make clusters. components: texts that a chain of matches connects; average:
-    average linkage, which does not join by chains. Default: components."""
+    """How matches make clusters. components: texts that a chain of matches connects; average: average linkage, which
+    does not join by chains, of one table. Default: components."""
+    always: ColumnNames | None = None
+    """Columns of both tables: two texts with equal values in all of them match, whatever their score, unless people
+    labelled them no; an empty value is equal to none. For numbers that identify, such as a tax number."""
+    at_most_one: str | None = None
+    """Column of both tables, such as source: a cluster has at most one text of each value, unless people labelled such
+    texts yes. Matches join clusters in the order of their scores; an empty value is of no source."""
+    split_bridges: Annotated[float | None, Between(-2, 2)] = None
+    """Do not join clusters by a match below this score that alone holds two parts of two or more texts together."""
+    canonical: str | None = None
+    """Which text stands for a cluster. score: that of the highest mean score to the others; least-id; complete: the
+    most text columns that are not empty, then the most characters; highest:COLUMN, lowest:COLUMN: by number, or by text
+    such as 2026-11-27; first:COLUMN=VALUE,VALUE: of the first of these values. Default: score."""
     best: Annotated[int | None, CUTOFF, Between(1, MOST_MATCHES)] = None
     """Match the N pairs with the highest scores."""
     search: MatchSearchConfig = field(default_factory=MatchSearchConfig)
@@ -141,6 +155,11 @@ class MatchOptions(CutoffOptions):
         super().__post_init__()
         if self.left is None and self.right is None:
             raise BadOption("no texts to match are given; give --left FILE")
+        for name, value in (("--at-most-one", self.at_most_one), ("--split-bridges", self.split_bridges)):
+            if self.clusters == "average" and value is not None:
+                raise BadOption(f"{name} goes with --clusters components; leave out one of the two")
+        if self.canonical is not None:
+            CanonicalRule.parse(self.canonical)
         if self.suggest is not None and not self.drift:
             raise BadOption(
                 "--suggest prefers texts unlike training, which --no-drift does not look for; leave --no-drift out"
@@ -154,6 +173,11 @@ class MatchOptions(CutoffOptions):
             raise BadOption(
                 f"--best N takes the N pairs of all; with --assign {self.assign} give another cutoff, or none"
             )
+
+    @property
+    def always_columns(self) -> tuple[str, ...]:
+        """Return the columns of --always."""
+        return () if self.always is None else column_names("--always", self.always)
 
     @property
     def cutoffs(self) -> dict[str, Any]:

@@ -7,17 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.apps.matching.assignment import SAID_YES, CandidateEdges, assign
+from al_ray.apps.matching.assignment import CandidateEdges, assign
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
-from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, Edges, cluster
+from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, Edges, cluster, weak_bridges
 from al_ray.apps.matching.clusters.figures import ClusterFigures, figures
 from al_ray.apps.matching.clusters.ids import NO_ID, ClusterIds, number_clusters
+from al_ray.apps.matching.clusters.nodes import Nodes
+from al_ray.apps.matching.clusters.rules import ClusterRules
+from al_ray.apps.matching.clusters.sources import clusters_with_two, one_of_each
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions, decided_by
 from al_ray.apps.matching.folder import (
     Matches,
     cluster_sizes,
     remove_record,
+    write_bridges,
     write_clusters,
     write_matches,
     write_page,
@@ -25,10 +29,10 @@ from al_ray.apps.matching.folder import (
 )
 from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.model import MatchingModel
-from al_ray.apps.matching.options import Assignment, Clustering
+from al_ray.apps.matching.options import Assignment
 from al_ray.apps.matching.page.html import matches_page
 from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best_scores, drift_figures, summarize
-from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.pairs import Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
 from al_ray.storage.formulas import FormulaCells
@@ -44,7 +48,7 @@ class Matching:
     split: Split
     rule: Assignment
     cutoff: Cutoff
-    clustering: Clustering
+    rules: ClusterRules
     decisions: PairDecisions
     texts: bool = True
     escape_formulas: bool = False
@@ -61,8 +65,8 @@ class Matching:
         order = np.lexsort((keys, -scores))
         scores, calibrated = scores[order], self.model.calibrated
         probabilities = None if calibrated is None else calibrated.probability(scores)
-        by_label = decided_by(keys[order], self.decisions) == SAID_YES
-        return Matches(pairs[order], scores, cosines[order], probabilities, by_label)
+        by_label, by_rule = (is_in(keys[order], decided) for decided in (self.decisions.yes, self.decisions.rule))
+        return Matches(pairs[order], scores, cosines[order], probabilities, by_label, by_rule)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -76,12 +80,14 @@ class Matching:
             "right": len(space.right),
             "pairs": space.total,
             "assign": self.rule,
-            "clustering": self.clustering,
+            "clustering": self.rules.clustering,
+            "cluster_rules": self.rules.record,
             "cutoff": {
                 "source": cutoff.source, "score": None if cutoff.score == -inf else cutoff.score,
                 "precision": cutoff.precision, "recall": cutoff.recall,
             },
             "labelled_no": len(decisions.no), "changed_texts": decisions.changed, "unused_labels": decisions.unused,
+            "overruled": decisions.overruled,
         }  # fmt: skip
 
 
@@ -92,55 +98,82 @@ def model_record(model: MatchingModel) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ClusteredTexts:
-    """The clusters of one collection: labels, figures, and the ids that stay from one command to the next."""
+    """The clusters of all texts: labels by node, figures, and the ids (of the nodes of the split) that stay.
+
+    split: the bridges (b, 2) that --split-bridges left out. parted: number of other matches between two clusters by
+    --at-most-one. twice: number of clusters that have two texts of one source, by labels.
+    """
 
     clusters: Clusters
     figures: ClusterFigures
     ids: ClusterIds
+    split: Edges
+    parted: int = 0
+    twice: int = 0
 
 
 def cluster_texts(
     matching: Matching, matches: Matches, old_ids: Rows | None = None, next_id: int = 0
 ) -> ClusteredTexts:
-    """Cluster the texts of one collection by their matches.
+    """Cluster the texts of one table, or of both, by their matches; rows are nodes (clusters/nodes.py).
 
     The similarity of a pair that is no match counts as 0, or as 1 less than a cutoff that is not above 0. Without a
-    cutoff the lowest score of a match is the cutoff. old_ids: (texts,) ids of the clusters before, NO_ID for new texts.
+    cutoff the lowest score of a match is the cutoff. old_ids: (nodes,) ids of the clusters before, NO_ID for new texts.
     """
-    space, texts = matching.split.space, len(matching.task.left)
-    edges = Edges.of(texts, matches.pairs, matches.scores)
-    labelled = Decisions(space.pairs(matching.decisions.yes), space.pairs(matching.decisions.no))
+    space, nodes = matching.split.space, Nodes(matching.task)
+    edges = Edges.of(len(nodes), nodes.of(matches.pairs), matches.scores)
+    keys, rules = matching.decisions, matching.rules
+    yes, no, rule, certain = (nodes.of(space.pairs(one)) for one in (keys.yes, keys.no, keys.rule, keys.certain))
+    labelled = Decisions(certain, no)
     lowest = matching.cutoff.score
     if lowest == -inf:
-        lowest = float(matches.scores[~matches.by_label].min(initial=1.0))
+        lowest = float(matches.scores[matches.by_model].min(initial=1.0))
     missing = 0.0 if lowest > TOLERANCE else lowest - 1.0
-    found = cluster(edges, matching.clustering, lowest, missing, labelled)
-    own = space.left
+    split = edges.where(np.zeros(len(edges.pairs), dtype=np.bool_))
+    if rules.split_bridges is not None:
+        split = weak_bridges(edges, labelled, rules.split_bridges)
+    used, parted, twice = edges.without(split.pairs), 0, 0
+    if rules.at_most_one is None:
+        found = cluster(used, rules.clustering, lowest, missing, labelled)
+    else:
+        sources = nodes.column(rules.at_most_one)
+        found = Clusters.of(used, one_of_each(used.without(no), rule, yes, sources), no)
+        joined = found.labels[used.pairs]
+        parted = int(np.count_nonzero(joined[:, 0] != joined[:, 1]))
+        twice = clusters_with_two(found.labels, sources)
+    own = nodes.inside(space)
     old = np.full(len(own), NO_ID) if old_ids is None else old_ids[own]
     ids = number_clusters(found.labels[own], old, next_id)
-    return ClusteredTexts(found, figures(edges, found.labels, missing, labelled), ids)
+    shown = figures(edges, found.labels, missing, labelled)
+    if rules.canonical != "score":
+        shown = replace(shown, canonical=rules.canonical_rule.choose(nodes, found.labels, shown.labels))
+    return ClusteredTexts(found, shown, ids, split, parted, twice)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that is written: matches, clusters of one collection, and what was added to match.json."""
+    """All that is written: matches, clusters, and what was added to match.json."""
 
     matching: Matching
     matches: Matches
     candidates: ScoredPairs
-    clustered: ClusteredTexts | None
+    clustered: ClusteredTexts
     added: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def record(self) -> dict[str, Any]:
         """Return the content of match.json."""
         record = self.matching.record | {"matches": len(self.matches), "by_label": int(self.matches.by_label.sum())}
-        if self.clustered is not None:
-            of = self.clustered.figures
-            record["clusters"] = {
-                "number": len(of.labels), "sizes": list(cluster_sizes(of.sizes.tolist())),
-                "conflicts": len(self.clustered.clusters.conflicts), "bridges": len(of.bridges),
-            }  # fmt: skip
+        record["by_rule"] = int(self.matches.by_rule.sum())
+        of = self.clustered.figures
+        record["clusters"] = {
+            "number": len(of.labels), "sizes": list(cluster_sizes(of.sizes.tolist())),
+            "conflicts": len(self.clustered.clusters.conflicts), "bridges": len(of.bridges),
+        }  # fmt: skip
+        if self.matching.rules.split_bridges is not None:
+            record["clusters"]["split_bridges"] = len(self.clustered.split.pairs)
+        if self.matching.rules.at_most_one is not None:
+            record["clusters"] |= {"parted": self.clustered.parted, "twice": self.clustered.twice}
         return record | dict(self.added)
 
 
@@ -148,8 +181,10 @@ def _page_summary(outcome: Outcome) -> MatchSummary:
     """Return what the page says, with the changes of clusters and the drift of match.json."""
     matching, record, clustered = outcome.matching, outcome.record, outcome.clustered
     best = best_scores(matching.task, outcome.candidates.pairs, outcome.candidates.scores)
-    both = None if clustered is None else (clustered.clusters, clustered.figures)
-    summary = summarize(outcome.matches, matching.task, record, best, matching.texts, both)
+    numbers = np.arange(len(clustered.clusters.labels))
+    numbers[Nodes(matching.task).inside(matching.split.space)] = clustered.ids.ids
+    shown = clustered.clusters, clustered.figures, numbers
+    summary = summarize(outcome.matches, matching.task, record, best, matching.texts, shown)
     changes = record.get("changed_clusters")
     return replace(summary, changes=None if changes is None else ClusterChanges(**changes), drift=drift_figures(record))
 
@@ -160,12 +195,13 @@ def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
     cells = FormulaCells(matching.escape_formulas)
     remove_record(out)
     write_matches(out / "matches", outcome.matches, task, matching.texts, cells)
-    if outcome.clustered is not None:
-        rows, of = matching.split.space.left, outcome.clustered.figures
-        canonical = np.arange(len(task.left))
-        canonical[of.labels] = of.canonical
-        labels = outcome.clustered.clusters.labels[rows]
-        write_clusters(out, task, rows, outcome.clustered.ids.ids, canonical[labels], cells)
+    nodes, of = Nodes(task), outcome.clustered.figures
+    own, canonical = nodes.inside(matching.split.space), np.arange(len(nodes))
+    canonical[of.labels] = of.canonical
+    labels = outcome.clustered.clusters.labels[own]
+    write_clusters(out, nodes, own, outcome.clustered.ids.ids, canonical[labels], cells)
+    split = None if matching.rules.split_bridges is None else outcome.clustered.split
+    write_bridges(out, nodes, split, cells)
     write_page(out, matches_page(_page_summary(outcome)))
     record = outcome.record | {"formula_cells": 0 if cells.escape else cells.count}
     write_record(out, record)

@@ -74,10 +74,11 @@ def find_candidates(
 ) -> FoundPairs:
     """Find the pairs among which matches are assigned.
 
-    They are the pairs labelled yes, and of the others, without those labelled no: all pairs with at least the score of
-    the cutoff, or, for the assignments `best` and `mutual`, the best pair of every text. BadOption if there are more
-    than the cutoff allows; before the search, if an estimate from a sample of texts, drawn by the seed, says so. If
-    the pool is searched by neighbours, only the pairs of each left text with its nearest right texts count.
+    They are the pairs labelled yes or that match by a rule, and of the others, without those labelled no: all pairs
+    with at least the score of the cutoff, or, for the assignments `best` and `mutual`, the best pair of every text.
+    BadOption if there are more than the cutoff allows; before the search, if an estimate from a sample of texts, drawn
+    by the seed, says so. If the pool is searched by neighbours, only the pairs of each left text with its nearest right
+    texts count.
     """
     recalls, config = list[float](), replace(pool.search, ordered_pairs=False)
     of_each = assign in ("best", "mutual")
@@ -88,7 +89,7 @@ def find_candidates(
         found = (_best if config.kind == "exact" else _nearest)(search, model, decisions)
     else:
         found = _above(search, model, cutoff, decisions, seed)
-    by_people = decisions.yes[~is_in(decisions.yes, np.sort(found.keys))]
+    by_people = decisions.certain[~is_in(decisions.certain, np.sort(found.keys))]
     scores = pool.scores(model, split, split.space.pairs(by_people))
     record: dict[str, Any] = {"kind": config.kind}
     if config.kind == "knn":

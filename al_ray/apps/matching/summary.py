@@ -28,11 +28,14 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
     cutoff = record["cutoff"]
     yield f"cutoff: {cutoff['source']}" + ("" if cutoff["score"] is None else f", score {cutoff['score']:.4f}")
     by_label = f", {record['by_label']:,} of them by their labels" if record["by_label"] else ""
-    yield f"matches: {record['matches']:,} ({record['assign']}{by_label})"
+    by_rule = f", {record['by_rule']:,} by --always" if record.get("by_rule") else ""
+    yield f"matches: {record['matches']:,} ({record['assign']}{by_label}{by_rule})"
     if "new_matches" in record:
         yield f"matches of new and changed texts: {record['new_matches']:,} (new_matches.csv)"
     if record["labelled_no"]:
         yield f"pairs labelled no, which are no matches: {record['labelled_no']:,}"
+    if record.get("overruled"):
+        yield f"pairs of --always that are labelled no, which are no matches: {record['overruled']:,}"
     if record["changed_texts"]:
         yield f"labels that are not used, as a text has changed since: {record['changed_texts']:,}"
     if record["unused_labels"]:
@@ -65,7 +68,7 @@ def audit_command(record: Mapping[str, Any], out: StoragePath) -> str | None:
 
     None if the model decided none of them, or if people cannot open files there.
     """
-    if record["matches"] == record["by_label"] or not isinstance(out, Path):
+    if record["matches"] == record["by_label"] + record.get("by_rule", 0) or not isinstance(out, Path):
         return None
     return f"python -m jobs.audit sample --matches {shlex.quote(str(out))} --budget 100"
 
@@ -80,6 +83,20 @@ def _cluster_lines(record: Mapping[str, Any]) -> Iterator[str]:
         if record["clusters"]["conflicts"]:
             count = f"{record['clusters']['conflicts']:,}"
             yield f"pairs labelled no that are in one cluster: {count} (listed in matches.html)"
+        yield from _rule_lines(record["clusters"], record.get("cluster_rules", {}))
     if "changed_clusters" in record:
         new, gone, splits, merges = (record["changed_clusters"][name] for name in ("new", "gone", "splits", "merges"))
         yield f"clusters: {new:,} new, {merges:,} merged, {splits:,} split, {gone:,} gone (changes.csv)"
+
+
+def _rule_lines(clusters: Mapping[str, Any], rules: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the rules of clusters did to the matches."""
+    if "split_bridges" in clusters:
+        yield (
+            f"matches that join no clusters, as weak bridges (--split-bridges {rules['split_bridges']:g}): "
+            f"{clusters['split_bridges']:,} (bridges.csv)"
+        )
+    if "parted" in clusters:
+        yield f"matches between two clusters (--at-most-one {rules['at_most_one']}): {clusters['parted']:,}"
+    if clusters.get("twice"):
+        yield f"clusters with two texts of one {rules['at_most_one']}, by labels: {clusters['twice']:,}"

@@ -1,10 +1,12 @@
 """The texts to match, as a task without labels: read as the tables of the model's own task were."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from al_ray.apps.matching.clusters.rules import CLUSTER_OPTIONS, ClusterRules
 from al_ray.apps.matching.incremental.growth import Side
+from al_ray.apps.matching.incremental.order import sorted_by_id
 from al_ray.apps.matching.incremental.state import task_name
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
@@ -25,10 +27,17 @@ MAPPING = ("text_columns", "id_column", "right_text_columns", "right_id_column",
 def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Report]:
     """Return the task of the texts to match, and a report of the rows that were read; a task folder is taken as it is.
 
+    The texts of tables are put in the order of their ids: no result depends on the order of rows.
+
     BadOption for options that go with a table, given a task folder, or the other way round.
     """
-    folder = _task_of(options)
+    folder, columns = _task_of(options), ClusterRules.given(options).columns
     if folder is not None:
+        if columns:
+            raise BadOption(
+                f"the column {columns[0]!r} is one of a table, and --left {folder} is a task folder, which has none; "
+                "give the tables of its texts"
+            )
         if options.right is not None:
             raise BadOption(f"--left {folder} is a task folder, which has both sides; leave out --right")
         return read_task(folder), Report()
@@ -39,15 +48,18 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
             f"--split goes with a task folder, and --left {name_files(paths_of(options.left))} is none; leave it out"
         )
     # Without dev and test: all texts are matched.
-    return read_own(table_source(options, model.table_options, model.config.max_length), (1.0, 0.0, 0.0))
+    task, report = read_own(
+        table_source(options, model.table_options, model.config.max_length), (1.0, 0.0, 0.0), columns
+    )
+    return sorted_by_id(task), report
 
 
 def read_arrived(
-    options: MatchOptions, mapping: Mapping[str, Any], max_length: int, symmetric: bool
+    options: MatchOptions, mapping: Mapping[str, Any], max_length: int, symmetric: bool, more: Sequence[str] = ()
 ) -> tuple[dict[Side, Corpus], Report]:
     """Return the texts of tables that are matched with known ones, by side, and a report of the rows that were read.
 
-    mapping: options by which the known tables were read.
+    mapping: options by which the known tables were read. more: columns that the rules read.
     """
     if symmetric and (options.left is None or options.right is not None):
         raise BadOption("--into holds matches within one table; give the new texts as --left, without --right")
@@ -69,7 +81,7 @@ def read_arrived(
                 source, text_columns=columns.right_text_columns or columns.text_columns,
                 id_column=columns.right_id_column or columns.id_column,
             )  # fmt: skip
-        arrived[side], read = read_corpus(source)
+        arrived[side], read = read_corpus(source, more)
         report = Report((*report.skipped, *read.skipped), {}, (*report.read, *read.read))
     return arrived, report
 
@@ -85,7 +97,9 @@ def table_record(options: MatchOptions, model: MatchingModel) -> dict[str, Any]:
 def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
     """Raise BadOption for options that --into takes from the matches that are there, and where it cannot add texts."""
     given = [name for name, value in options.cutoffs.items() if value is not None and value is not False]
-    given += [f"--{name}" for name in ("assign", "clusters") if getattr(options, name) is not None]
+    given += [
+        f"--{name.replace('_', '-')}" for name in ("assign", *CLUSTER_OPTIONS) if getattr(options, name) is not None
+    ]
     if given:
         raise BadOption(
             f"{given[0]}: --into matches by the rules of the matches that are there (match.json); leave it out, or "
@@ -104,6 +118,15 @@ def refuse_unlike(options: MatchOptions, about: Mapping[str, Any]) -> None:
     if table["id_column"] is None:
         raise BadOption(
             "--into needs ids, and the texts that are there have row numbers; match them again with --id-column"
+        )
+
+
+def refuse_clustering(options: MatchOptions, task: Task) -> None:
+    """Raise BadOption for clusters that cannot be made of these tables."""
+    if options.clusters == "average" and not task.symmetric:
+        raise BadOption(
+            "--clusters average takes the mean over all pairs of a cluster, and pairs within one of two tables are not "
+            "compared; leave it out, or give one table (--left ours.csv theirs.csv)"
         )
 
 

@@ -23,9 +23,9 @@ CURE = "match the texts again (jobs.match)"
 
 @dataclass(frozen=True)
 class WrittenMatches:
-    """The matches of a folder, the best first: their scores, cosines, and whether a label decided (n,).
+    """The matches of a folder, the best first: their scores, cosines, and whether another than the model decided (n,).
 
-    digest: of matches.parquet. rule: of assignment.
+    by_label: also those that a rule decided (--always). digest: of matches.parquet. rule: of assignment.
     """
 
     folder: Path
@@ -52,7 +52,7 @@ def read_matches(folder: Path) -> WrittenMatches:
     digest = digest_of(folder)
     table = _table(folder)
     scores, cosines = (table[name].to_numpy().astype(np.float64) for name in ("score", "cosine"))
-    by_label = np.array([who == "label" for who in table["decided_by"].to_pylist()], dtype=np.bool_)
+    by_label = np.array([who != "model" for who in table["decided_by"].to_pylist()], dtype=np.bool_)
     return WrittenMatches(folder, digest, rule, scores, cosines, by_label)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from al_ray.apps.serving.index import KnownIndex
 from al_ray.core.candidates import margin
+from al_ray.core.id_order import id_key
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Vectors, paired_scores
@@ -125,5 +126,5 @@ class Catalogue:
     def _ordered(self, query: Vectors, candidates: list[Rows], count: int) -> Nearest:
         rows = np.concatenate([np.empty(0, dtype=np.int64), *candidates]).astype(np.int64)
         cosines = paired_scores(query[None], np.zeros(len(rows), dtype=np.int64), self._vectors, rows)
-        order = sorted(range(len(rows)), key=lambda place: (-cosines[place], self.ids[rows[place]]))[:count]
+        order = sorted(range(len(rows)), key=lambda place: (-cosines[place], id_key(self.ids[rows[place]])))[:count]
         return Nearest(rows[order], cosines[order])

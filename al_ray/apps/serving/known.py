@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import RECORD
 from al_ray.apps.matching.incremental.state import STATE, read_state
 from al_ray.apps.matching.model import MatchingModel, needs_two_sides
@@ -26,7 +27,8 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
         symmetric, texts = _of_task(read_task(known), None)
     elif (known / STATE).is_file():
         state, task = read_state(known)
-        symmetric, texts = _of_task(task, state.clusters.tolist() if task.symmetric else None)
+        # Known texts are right ones, which follow the left ones.
+        symmetric, texts = _of_task(task, state.clusters[Nodes(task).first_right :].tolist())
     elif (known / RECORD).is_file():
         raise BadOption(
             f"--known {known} has matches and not their texts, because it was made of a task folder or with "

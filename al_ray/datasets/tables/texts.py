@@ -1,7 +1,7 @@
 """Texts with their ids, as the sides of a task: checks of their rows, and lines for the report."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,20 +28,22 @@ WHOLE = r"^(-?\d+)\.0$"
 class SideTexts:
     """Texts (n,) of one side of a task with their ids (n,); name: of the table, for messages.
 
-    fields: the columns that were joined to the texts, None for a single one.
+    fields: the columns that were joined to the texts, None for a single one. columns: cells (n,) of further ones.
     """
 
     name: str
     ids: Cells
     texts: Cells
     fields: Fields | None = None
+    columns: Mapping[str, Cells] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def corpus(self) -> Corpus:
         """Return the texts as a corpus of a task."""
-        return Corpus(Strings.of([self.ids]), Strings.of([self.texts]), self.fields)
+        columns = {name: Strings.of([cells.fill_null("")]) for name, cells in self.columns.items()}
+        return Corpus(Strings.of([self.ids]), Strings.of([self.texts]), self.fields, columns)
 
     def rows(self, ids: Cells) -> Rows:
         """Return the row (n,) of each of (n,) ids, -1 for an unknown one.

@@ -13,7 +13,14 @@ from al_ray.core.task import SPLITS, Corpus, Task
 from al_ray.datasets.splitting import Numbers, Shares, whole_space
 from al_ray.datasets.tables.columns import TableRows, as_mask, compute, join_rows, name_files
 from al_ray.datasets.tables.format_options import TablePaths, paths_of
-from al_ray.datasets.tables.groups import describe_groups, group_cells, pair_rule, refuse_nothing, require_groups
+from al_ray.datasets.tables.groups import (
+    describe_groups,
+    group_cell,
+    group_cells,
+    pair_rule,
+    refuse_nothing,
+    require_groups,
+)
 from al_ray.datasets.tables.label_tables import LabelTable, label_rows, read_label_table
 from al_ray.datasets.tables.options import OwnTexts, column_names
 from al_ray.datasets.tables.pair_labels import (
@@ -42,8 +49,8 @@ from al_ray.storage.compressed import inner_stem
 from al_ray.storage.uri import StoragePath
 
 
-def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
-    """Make the task of a user's own tables, and the report.
+def read_own(options: OwnTexts, shares: Shares, more: Sequence[str] = ()) -> tuple[Task, Report]:
+    """Make the task of a user's own tables, and the report. more: further columns of --left and --right to read.
 
     Splits keep connected components together: with one collection over all labels, with two over matches of left
     texts, where every right text is in every split (as in WikiQA). So no labelled pair crosses splits.
@@ -51,7 +58,7 @@ def read_own(options: OwnTexts, shares: Shares) -> tuple[Task, Report]:
     options.check()
     faults = BadRowLog(options.bad_rows, OR_SKIP)
     tables = [paths_of(side) for side in (options.left, options.right, options.source) if side is not None]
-    texts = _labelled_pairs(options, faults) if options.left is None else _collections(options, faults)
+    texts = _labelled_pairs(options, faults) if options.left is None else _collections(options, faults, more)
     symmetric = texts.left is texts.right
     if symmetric and len(texts.left) < 2:
         raise BadFile(f"{name_files(tables[0])} holds one text, and a pair needs two; give more")
@@ -72,32 +79,36 @@ def _name(files: Sequence[StoragePath]) -> str:
     return inner_stem(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
 
 
-def read_corpus(options: OwnTexts) -> tuple[Corpus, Report]:
-    """Read the texts of the table --left alone, without labels, and the report; one text is enough."""
+def read_corpus(options: OwnTexts, more: Sequence[str] = ()) -> tuple[Corpus, Report]:
+    """Read the texts of the table --left alone, without labels, and the report; one text is enough.
+
+    more: further columns to read.
+    """
     options.check()
     assert options.left is not None
     faults = BadRowLog(options.bad_rows, OR_SKIP)
     columns = column_names("--text-columns", options.text_columns)
-    texts = side_texts(read_collection(options, options.left, options.id_column, columns, faults), columns)
+    sheet = read_collection(options, options.left, options.id_column, columns, faults, more)
+    texts = side_texts(sheet, columns, more)
     return texts.corpus(), Report(tuple(faults.skipped), {}, tuple(describe_texts(texts, options.max_length)))
 
 
-def _collections(options: OwnTexts, faults: BadRowLog) -> ParsedTables:
+def _collections(options: OwnTexts, faults: BadRowLog, more: Sequence[str]) -> ParsedTables:
     """Read one or two tables of texts, and the table of labels."""
     assert options.left is not None
     columns, conditions = column_names("--text-columns", options.text_columns), options.columns_of_rule()
-    sheet, split_of = read_collection(options, options.left, options.id_column, columns, faults), None
+    sheet, split_of = read_collection(options, options.left, options.id_column, columns, faults, more), None
     if options.split_column is not None:
         sheet, split_of = read_splits(sheet, options.split_column, faults)
-    left, rule = side_texts(sheet, columns), pair_rule(conditions, sheet, sheet)
+    left, rule = side_texts(sheet, columns, more), pair_rule(conditions, sheet, sheet)
     right = left
     read = list(describe_texts(left, options.max_length))
     if options.right is not None:
         if options.right_text_columns is not None:
             columns = column_names("--right-text-columns", options.right_text_columns)
         ids = options.right_id_column or options.id_column
-        others = read_collection(options, options.right, ids, columns, faults)
-        right, rule = side_texts(others, columns), pair_rule(conditions, sheet, others)
+        others = read_collection(options, options.right, ids, columns, faults, more)
+        right, rule = side_texts(others, columns, more), pair_rule(conditions, sheet, others)
         read += describe_texts(right, options.max_length)
     known = UNLABELLED
     if options.labels is not None:
@@ -114,14 +125,20 @@ def _collections(options: OwnTexts, faults: BadRowLog) -> ParsedTables:
 
 
 def read_collection(
-    options: OwnTexts, tables: TablePaths, id_column: str | None, columns: Sequence[str], faults: BadRowLog
+    options: OwnTexts,
+    tables: TablePaths,
+    id_column: str | None,
+    columns: Sequence[str],
+    faults: BadRowLog,
+    more: Sequence[str] = (),
 ) -> TableRows:
     """Read a table of texts: cells `id`, each once, `text`, its `measure_cells`, and `split` if --left has one.
 
-    Also its `group_cells`, if only some pairs can match. Several files are read one after the other.
+    Also its `group_cells`, if only some pairs can match, and those of further columns (more). Several files are read
+    one after the other.
     """
     split, conditions = options.split_column if tables == options.left else None, options.columns_of_rule()
-    names = [*columns, *(name for name in (id_column, split) if name is not None), *sum(conditions.values(), ())]
+    names = [*columns, *(name for name in (id_column, split) if name is not None), *sum(conditions.values(), ()), *more]
     parts = list[TableRows]()
     for path in paths_of(tables):
         part = read_table(path, names, options.reading, faults)
@@ -130,7 +147,7 @@ def read_collection(
             "id": numbers if id_column is None else as_ids(part.cells[id_column]),
             "text": part.join_columns(columns),
             **measure_cells(part, columns),
-            **group_cells(part, conditions),
+            **group_cells(part, {**conditions, "more": more}),
             **({} if split is None else {"split": part.cells[split]}),
         }
         parts.append(part.with_cells(**cells))
@@ -139,10 +156,11 @@ def read_collection(
     return require_groups(sheet, conditions, faults)
 
 
-def side_texts(sheet: TableRows, columns: Sequence[str]) -> SideTexts:
-    """Return the texts of a table that `read_collection` read from these columns."""
+def side_texts(sheet: TableRows, columns: Sequence[str], more: Sequence[str] = ()) -> SideTexts:
+    """Return the texts of a table that `read_collection` read from these columns, and its further ones."""
     own = fields(columns, field_lengths(sheet, columns))
-    return SideTexts(sheet.name, sheet.cells["id"], sheet.cells["text"], own)
+    further = {name: sheet.cells[group_cell(name)] for name in more}
+    return SideTexts(sheet.name, sheet.cells["id"], sheet.cells["text"], own, further)
 
 
 def decided_pairs(table: LabelTable, space: PairSpace) -> PairLabels:

@@ -35,7 +35,11 @@ def match_folder(folder: Path, task: Task, count: int = 60, texts: bool = True, 
     scores = np.linspace(0.9, 0.4, count)
     pairs, by_label = space.pairs(np.sort(space.at(np.arange(count)))), np.arange(count) % 5 == 0
     write_matches(
-        folder / "matches", Matches(pairs, scores, scores, None, by_label), task, texts, FormulaCells(escape=False)
+        folder / "matches",
+        Matches(pairs, scores, scores, None, by_label, ~by_label & by_label),
+        task,
+        texts,
+        FormulaCells(escape=False),
     )
     write_record(folder, {"assign": rule})
     return folder

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.apps.matching import folder
+from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import CLUSTERS, MATCHES, TEXTS, Matches, write_clusters, write_matches
 from al_ray.core.task import Corpus, Task
 from al_ray.storage.formulas import FormulaCells
@@ -42,7 +43,9 @@ def made() -> tuple[Task, Matches]:
     corpus = Corpus(tuple(f"id {row}" for row in range(30)), texts)
     scores = np.sort(rng.random(COUNT))[::-1].copy()
     pairs, by_label = rng.integers(0, 30, (COUNT, 2)), rng.random(COUNT) < 0.5
-    return Task("task", True, corpus, corpus, {}, "digest"), Matches(pairs, scores, scores / 2, scores / 3, by_label)
+    return Task("task", True, corpus, corpus, {}, "digest"), Matches(
+        pairs, scores, scores / 2, scores / 3, by_label, ~by_label & by_label
+    )
 
 
 def one_table(task: Task, matches: Matches) -> pa.Table:
@@ -78,7 +81,7 @@ def test_clusters_and_their_texts_are_complete_in_parts(tmp_path, monkeypatch):
     (task, _), rows = made(), np.arange(2, 25)
     # Clusters of two texts, of which the first stands for both.
     canonical = rows - rows % 2
-    write_clusters(tmp_path, task, rows, rows // 2, canonical, EXACT)
+    write_clusters(tmp_path, Nodes(task), rows, rows // 2, canonical, EXACT)
     columns = [[f"id {row}" for row in rows], rows // 2, [f"id {row}" for row in canonical]]
     clusters = pa.table(dict(zip(CLUSTERS.names, columns, strict=True)), schema=CLUSTERS)
     assert pq.read_table(tmp_path / "clusters.parquet").equals(clusters)
@@ -91,7 +94,11 @@ def test_no_match_gives_tables_of_columns_alone(tmp_path):
     task, _ = made()
     none = np.empty(0)
     write_matches(
-        tmp_path / "matches", Matches(np.empty((0, 2), dtype=np.int64), none, none, None, none), task, False, EXACT
+        tmp_path / "matches",
+        Matches(np.empty((0, 2), dtype=np.int64), none, none, None, none > 0, none > 0),
+        task,
+        False,
+        EXACT,
     )
     assert pq.read_table(tmp_path / "matches.parquet").equals(MATCHES.empty_table())
     assert (tmp_path / "matches.csv").read_text() == ",".join(f'"{name}"' for name in MATCHES.names) + "\n"
@@ -113,10 +120,10 @@ def test_both_tables_stay_as_they_were_if_a_later_part_cannot_be_made(tmp_path, 
 def test_on_request_the_csv_files_have_no_formulas_and_the_parquet_files_are_exact(tmp_path):
     corpus = Corpus(("=id", "7"), ('=HYPERLINK("http://x")', "a = b"))
     task, one = Task("task", True, corpus, corpus, {}, "digest"), np.ones(1)
-    matches = Matches(np.array([[0, 1]]), -one, one, None, one > 2)
+    matches = Matches(np.array([[0, 1]]), -one, one, None, one > 2, one > 2)
     cells = FormulaCells(escape=True)
     write_matches(tmp_path / "matches", matches, task, True, cells)
-    write_clusters(tmp_path, task, np.arange(2), np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64), cells)
+    write_clusters(tmp_path, Nodes(task), np.arange(2), np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64), cells)
     # The score is a number, and no formula.
     assert (tmp_path / "matches.csv").read_text().splitlines()[1:] == [
         '"\'=id","7",-1,1,,1,"model","\'=HYPERLINK(""http://x"")","a = b"'

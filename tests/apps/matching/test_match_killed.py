@@ -40,15 +40,16 @@ class Dying(plain):
 
 pipeline.Progress = Dying
 if "." in where:
-    module, name = where.split(".")
+    module, name = where.rsplit(".", 1)
     setattr(import_module(f"al_ray.apps.matching.{module}"), name, die)
 lock.BEAT = 0.2
 run_process(match.main)
 """
 # In the order in which they come: of all texts, and of new ones into known ones, where what was left is removed last.
-DEATHS = ("embed", "search", "pipeline.write_state", "pipeline.write_outcome", "outputs.write_clusters",
+RENEWAL = "incremental.renewal"
+DEATHS = ("embed", "search", f"{RENEWAL}.write_state", "outputs.remove_record", "outputs.write_clusters",
           "outputs.write_page", "outputs.write_record")  # fmt: skip
-LAST = "pipeline.remove_older"
+LAST = f"{RENEWAL}.remove_older"
 FILES = ("matches.csv", "clusters.csv", "deduplicated.csv", "matches.html", "match.json", "state.json")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE, average_linkage
+from al_ray.apps.matching.clusters.bridges import bridges
 from al_ray.apps.matching.options import Clustering
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.graph import components
@@ -81,6 +82,26 @@ class Clusters:
     labels: Rows
     conflicts: Pairs
 
+    @classmethod
+    def of(cls, edges: Edges, labels: Rows, no: Pairs) -> "Clusters":
+        """Return the partition by labels (n,), with the pairs labelled no, (k, 2), that are in one cluster."""
+        pairs = _pairs(edges.texts, distinct(_keys(edges.texts, no)))
+        return cls(labels, pairs[labels[pairs[:, 0]] == labels[pairs[:, 1]]])
+
+
+def weak_bridges(edges: Edges, decisions: Decisions, below: float) -> Edges:
+    """Return the edges below a similarity that alone hold two parts of two or more texts each together.
+
+    All are found in the graph as it is, and not one after the other. A pair labelled yes is none.
+    """
+    usable = edges.without(decisions.no)
+    joint = Edges.of(
+        edges.texts, np.concatenate([usable.pairs, decisions.yes]), np.zeros(len(usable.pairs) + len(decisions.yes))
+    )
+    found = joint.where(bridges(edges.texts, joint.pairs)).without(decisions.yes)
+    weak = usable.where(usable.similarities < below)
+    return weak.where(is_in(_keys(edges.texts, weak.pairs), np.sort(_keys(edges.texts, found.pairs))))
+
 
 def cluster(
     edges: Edges, clustering: Clustering, cutoff: float, missing: float, decisions: Decisions = NO_DECISIONS
@@ -110,9 +131,7 @@ def cluster(
                 "give a lower similarity, or a higher cutoff"
             )
         labels = _average(usable, cutoff, missing, decisions)
-    keys = distinct(_keys(edges.texts, decisions.no))
-    no = _pairs(edges.texts, keys)
-    return Clusters(labels, no[labels[no[:, 0]] == labels[no[:, 1]]])
+    return Clusters.of(edges, labels, decisions.no)
 
 
 def _average(edges: Edges, cutoff: float, missing: float, decisions: Decisions) -> Rows:

@@ -9,19 +9,22 @@ from al_ray.apps.matching.clusters.clustering import NO_DECISIONS, Decisions, Ed
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 
-DIGITS = 12
-"""Means of similarities are compared to this many decimals: the order of a sum must not settle a tie."""
+NEAR = 1e-4
+"""Means of similarities that are below the highest by no more than this are equal to it.
+
+The last digits of a score depend on which texts were encoded together, and must not choose the canonical text.
+"""
 
 
 @dataclass(frozen=True)
 class ClusterFigures:
     """Figures of the k clusters of two or more texts, in the order of their lowest rows.
 
-    labels: (k,) lowest row. sizes: (k,) number of texts. canonical: (k,) the text with the highest mean similarity to
-    the other texts of its cluster; ties: the lowest row. cohesion: (k,) mean similarity over all pairs of the cluster.
-    lowest: (k,) lowest similarity of an edge, NaN if the cluster has no edge (only pairs labelled yes). bridges: (b, 2)
-    edges of all clusters, sorted, whose removal leaves two parts of two or more texts each; such an edge is worth a
-    review. An edge labelled yes is none.
+    labels: (k,) lowest row. sizes: (k,) number of texts. canonical: (k,) the text with the lowest row among those whose
+    mean similarity to the other texts of the cluster is the highest, or below it by at most NEAR. cohesion: (k,) mean
+    similarity over all pairs of the cluster. lowest: (k,) lowest similarity of an edge, NaN if the cluster has no edge
+    (only pairs labelled yes). bridges: (b, 2) edges of all clusters, sorted, whose removal leaves two parts of two or
+    more texts each; such an edge is worth a review. An edge labelled yes is none.
     """
 
     labels: Rows
@@ -69,6 +72,9 @@ def _canonical(pairs: Pairs, similarities: Floats, labels: Rows, missing: float)
     degrees = np.bincount(pairs.ravel(), minlength=texts)
     totals = np.bincount(pairs.ravel(), np.repeat(similarities, 2), texts)
     others = sizes[members] - 1
-    means = np.round((totals[members] + missing * (others - degrees[members])) / others, DIGITS)
-    order = members[np.lexsort((members, -means, labels[members]))]
+    means = (totals[members] + missing * (others - degrees[members])) / others
+    highest = np.full(texts, -np.inf)
+    np.maximum.at(highest, labels[members], means)
+    best = members[means >= highest[labels[members]] - NEAR]
+    order = best[np.lexsort((best, labels[best]))]
     return order[np.diff(labels[order], prepend=-1) != 0]

@@ -1,4 +1,4 @@
-"""The texts of a match folder after new ones came: known texts in their order, then new and changed ones."""
+"""The texts of a match folder after new ones came: known, new and changed ones, in the order of their ids."""
 
 import hashlib
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from al_ray.core.pairs import NO_PAIRS, Mask, Pairs, Rows
+from al_ray.apps.matching.incremental.order import corpus_at, task_of
+from al_ray.core.id_order import rows_by_id
+from al_ray.core.pairs import Mask, Pairs, Rows
 from al_ray.core.task import Corpus, Fields, Task, strings_at
-from al_ray.datasets.splitting import build_splits, whole_space
 from al_ray.datasets.strings import Strings, add_strings, as_array
 from al_ray.datasets.tables.texts import spell_as
-from al_ray.datasets.task_folder import sealed
 
 Side = Literal["left", "right"]
 NEW = -1
@@ -59,20 +59,14 @@ class GrownTask:
         return rows
 
 
-def task_of(name: str, left: Corpus, right: Corpus, symmetric: bool) -> Task:
-    """Return a task of all pairs of texts, without labels."""
-    right = left if symmetric else right
-    space = whole_space(len(left), len(right), symmetric)
-    splits = build_splits(space, np.zeros(len(left), dtype=np.int64), NO_PAIRS, NO_PAIRS)
-    return sealed(name, symmetric, left, right, splits)
-
-
 def grow(known: Task, arrived: Mapping[Side, Corpus], complete: bool) -> GrownTask:
     """Return the task of known texts and of those that arrived.
 
     12 and 12.0 are one id (`spell_as`). A text that arrived with a known id replaces the known one if it is another.
-    complete: on a side on which texts arrived, known texts whose ids did not arrive are removed; else they stay.
+    complete: on a side on which texts arrived, known texts whose ids did not arrive are removed; else they stay. The
+    texts of a side that changes are put in the order of their ids.
     """
+    arrived = {side: corpus_at(corpus, rows_by_id(corpus.ids)) for side, corpus in arrived.items()}
     sides: tuple[Side, ...] = ("left",) if known.symmetric else ("left", "right")
     grown, before, by_id, counts = dict[Side, Corpus](), dict[Side, Rows](), dict[Side, Rows](), TextCounts()
     for side in sides:
@@ -87,12 +81,15 @@ def grow(known: Task, arrived: Mapping[Side, Corpus], complete: bool) -> GrownTa
 
 
 def _arrived_digest(arrived: Mapping[Side, Corpus], complete: bool) -> str:
-    """Return the sha256 of the ids and texts that arrived on each side, and of `complete`."""
+    """Return the sha256 of the ids, texts and columns that arrived on each side, and of `complete`."""
     digest = hashlib.sha256(b"complete" if complete else b"more")
     for side in sorted(arrived):
         digest.update(f"{side} {len(arrived[side])}".encode())
         add_strings(digest, arrived[side].ids)
         add_strings(digest, arrived[side].texts)
+        for name, cells in sorted(arrived[side].columns.items()):
+            digest.update(name.encode())
+            add_strings(digest, cells)
     return digest.hexdigest()
 
 
@@ -119,11 +116,27 @@ def _grow_side(known: Corpus, arrived: Corpus | None, complete: bool) -> tuple[C
         (*strings_at(known.texts, stays), *(texts[name] for name in fresh)),
         _joined(known, stays, arrived, fresh),
     )
+    columns = _columns(known, corpus, arrived)
+    corpus = replace(corpus, columns=columns)
     counts = TextCounts(
         new=len(fresh) - int(changed.sum()), changed=int(changed.sum()),
         removed=int(gone.sum()) if complete else 0, same=int(same.sum()) if complete else int((same | gone).sum()),
     )  # fmt: skip
-    return corpus, np.concatenate([stays, np.full(len(fresh), NEW)]), counts
+    before = np.concatenate([stays, np.full(len(fresh), NEW)])
+    if np.array_equal(before, every):
+        # Texts of an earlier version may lie in the order of their table.
+        return replace(known, columns=columns), every, counts
+    order = rows_by_id(corpus.ids)
+    return corpus_at(corpus, order), before[order], counts
+
+
+def _columns(known: Corpus, corpus: Corpus, arrived: Corpus) -> dict[str, list[str]]:
+    """Return the columns of a corpus: cells that arrived, and of other texts the known ones."""
+    columns = dict[str, list[str]]()
+    for name, cells in arrived.columns.items():
+        values = dict(zip(known.ids, known.columns[name], strict=True)) | dict(zip(arrived.ids, cells, strict=True))
+        columns[name] = [values[one] for one in corpus.ids]
+    return columns
 
 
 def _joined(known: Corpus, stays: Rows, arrived: Corpus, fresh: list[str]) -> Fields | None:

@@ -7,8 +7,8 @@ import numpy as np
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.matching.cutoff import Cutoff
 from al_ray.apps.matching.decisions import PairDecisions
-from al_ray.apps.matching.incremental.growth import task_of
 from al_ray.apps.matching.incremental.merging import Requery
+from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.options import Assignment
 from al_ray.apps.matching.search import find_candidates
@@ -75,7 +75,7 @@ class RectangleSearch:
             # A pair of two texts that are searched again is found from each of them.
             source = f"{cutoff.source}; a pair of two new texts counts twice here, so --most counts twice, too"
             cutoff = replace(cutoff, count=2 * cutoff.count, source=source)
-        asked = PairDecisions(keys(space.pairs(decisions.yes)), keys(no))
+        asked = PairDecisions(keys(space.pairs(decisions.certain)), keys(no))
         with deploy_pool(config, self.cluster, inner, self.folder, watch, known=self.known) as pool:
             found = find_candidates(pool, split, self.model, cutoff, rule, asked, config.seed).candidates
         pairs = split.space.pairs(found.keys)

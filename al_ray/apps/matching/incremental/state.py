@@ -3,30 +3,34 @@
 state.json                    the number of the state, the task of its texts, the model and the rules of matching
 state-NNNN/candidates.parquet left, right (rows of the task), score: the pairs among which matches were assigned
 state-NNNN/labels.parquet     left, right, yes: pairs whose labels overruled the model
-state-NNNN/clusters.parquet   of one collection: cluster, the id of each text's cluster, by row
+state-NNNN/columns.parquet    cells of the columns that the rules read, by node; only if they read any
+state-NNNN/clusters.parquet   cluster, the id of each text's cluster, by row; right texts follow left ones
 
 A new state is written beside the old one; state.json is replaced last and in one step. So a command that is stopped
 leaves the old state or the new one.
 """
 
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from al_ray.apps.matching.clusters.nodes import Nodes
+from al_ray.apps.matching.clusters.rules import ClusterRules
 from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Task
+from al_ray.datasets.strings import Strings, as_array
 from al_ray.datasets.task_folder import read_task
 from al_ray.storage.files import check_fields, file_in, read_json, read_parquet, write_parquet, write_root
 from al_ray.storage.uri import StoragePath
 
-STATE = "state.json"
+STATE, COLUMNS = "state.json", "columns.parquet"
 PAIRS = (("left", pa.int64()), ("right", pa.int64()))
 CANDIDATES, LABELS = pa.schema([*PAIRS, ("score", pa.float64())]), pa.schema([*PAIRS, ("yes", pa.bool_())])
 CLUSTERS = pa.schema([("cluster", pa.int64())])
@@ -37,6 +41,7 @@ PARTS = {
     "model": {"run": str, "round": int | None, "digest": str},
     "rules": {"assign": str, "clusters": str, "cutoff": dict},
 }
+RULES = {"always": list, "at_most_one": str | None, "split_bridges": float | None, "canonical": str}
 CUTOFF = {"score": float | None, "source": str, "precision": dict | float | None, "recall": float | None}
 INTERVAL = {"value": float, "low": float, "high": float}
 CURE = "restore it, or match all texts again with another --out"
@@ -55,9 +60,9 @@ class MatchState:
     """The result of matching a set of texts.
 
     number: of the state, from 1. task: name of the folder of its texts. candidates: the pairs that may be matches, with
-    rows of that task. yes, no: (n, 2) pairs whose labels overruled the model. clusters: (texts,) ids of the clusters of
-    one collection, else empty. next_cluster: first id that was never used. about: the model, the rules, the columns of
-    the tables, and the counts of changes, as JSON.
+    rows of that task. yes, no: (n, 2) pairs whose labels overruled the model. clusters: (nodes,) ids of the clusters;
+    of two tables the right texts follow the left ones, and earlier versions have none. next_cluster: first id that was
+    never used. about: the model, the rules, the columns of the tables, and the counts of changes, as JSON.
     """
 
     number: int
@@ -106,7 +111,10 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     about = read_json(folder / STATE, FIELDS, CURE)
     for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):
         check_fields(f"the field about of {folder / STATE}", part, names, CURE)
-    cutoff = about["about"]["rules"]["cutoff"]
+    rules = about["about"]["rules"]
+    # Earlier versions kept the clustering alone.
+    check_fields(f"the rules in {folder / STATE}", rules, {one: RULES[one] for one in RULES if one in rules}, CURE)
+    cutoff = rules["cutoff"]
     check_fields(f"the cutoff in {folder / STATE}", cutoff, CUTOFF, CURE)
     if isinstance(cutoff["precision"], dict):
         check_fields(f"the precision of the cutoff in {folder / STATE}", cutoff["precision"], INTERVAL, CURE)
@@ -120,12 +128,30 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
         about["number"], about["task"], ScoredPairs(_pairs(found), scores), pairs[yes], pairs[~yes], clusters,
         about["next_cluster"], about["about"],
     )  # fmt: skip
-    return state, read_task(file_in(folder, about["task"], folder / STATE, CURE))
+    task = read_task(file_in(folder, about["task"], folder / STATE, CURE))
+    columns = ClusterRules.kept(rules).columns
+    return state, _with_columns(task, inner / COLUMNS, columns) if columns else task
 
 
-def write_state(folder: StoragePath, state: MatchState) -> None:
-    """Write a state; it holds from the moment when state.json is replaced."""
+def _with_columns(task: Task, path: StoragePath, names: Sequence[str]) -> Task:
+    """Return a task with the columns of its texts."""
+    table = read_parquet(path, pa.schema([(name, pa.large_string()) for name in names]), cure=CURE)
+    end = len(task.left)
+    left, right = (
+        {name: Strings.of([table[name].combine_chunks()[part]]) for name in names}
+        for part in (slice(0, end), slice(Nodes(task).first_right, None))
+    )
+    one = replace(task.left, columns=left)
+    return replace(task, left=one, right=one if task.symmetric else replace(task.right, columns=right))
+
+
+def write_state(folder: StoragePath, state: MatchState, task: Task) -> None:
+    """Write a state of a task; it holds from the moment when state.json is replaced."""
     inner = folder / _name(state.number)
+    if names := list(task.left.columns):
+        sides = (task.left,) if task.symmetric else (task.left, task.right)
+        cells = {name: pa.concat_arrays([as_array(side.columns[name]) for side in sides]) for name in names}
+        write_parquet(inner / COLUMNS, pa.table(cells))
     write_parquet(inner / "candidates.parquet", _table(CANDIDATES, state.candidates.pairs, state.candidates.scores))
     yes = np.arange(len(state.yes) + len(state.no)) < len(state.yes)
     write_parquet(inner / "labels.parquet", _table(LABELS, np.concatenate([state.yes, state.no]), yes))

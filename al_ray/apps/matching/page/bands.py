@@ -66,7 +66,7 @@ def score_bands(matches: Matches, most: int) -> list[Band]:
     """
     if not len(matches):
         return []
-    own = ~matches.by_label
+    own = matches.by_model
     lowest = matches.scores[own] if own.any() else matches.scores
     edges = round_edges(float(lowest.min()), float(matches.scores.max()), most)
     # -1 for the labelled pairs below the lowest edge.

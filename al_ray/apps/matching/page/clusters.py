@@ -6,6 +6,7 @@ import numpy as np
 
 from al_ray.apps.matching.clusters.clustering import Clusters
 from al_ray.apps.matching.clusters.figures import ClusterFigures
+from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import Matches
 from al_ray.apps.matching.page.bands import spaced
 from al_ray.apps.matching.page.examples import ShownPair, ShownText, TextReader
@@ -72,7 +73,7 @@ class Conflict:
 
 @dataclass(frozen=True)
 class ClusterSummary:
-    """The clusters of two or more texts of one table.
+    """The clusters of two or more texts.
 
     number, bridges, conflict_count: counts of all. others: number of the clusters of three or more texts that are not
     among the largest. largest, least_coherent, conflicts: those that are shown; a cluster is in one of the lists only.
@@ -89,17 +90,18 @@ class ClusterSummary:
 
 
 def summarize_clusters(
-    matches: Matches, clusters: Clusters, figures: ClusterFigures, reader: TextReader
+    matches: Matches, clusters: Clusters, figures: ClusterFigures, ids: Rows, reader: TextReader
 ) -> ClusterSummary:
-    """Choose the clusters and the conflicts to show. matches: of one table."""
+    """Choose the clusters and the conflicts to show. Clusters and figures are of nodes; ids: (nodes,) of clusters."""
     largest = np.lexsort((figures.labels, -figures.sizes))[:LARGEST]
     # A cluster of two texts is one pair, which the bands of scores show.
     others = np.setdiff1d(np.flatnonzero(figures.sizes >= 3), largest)
     least = others[np.lexsort((figures.labels[others], figures.cohesion[others]))][:LEAST_COHERENT]
-    show = _Cards(matches, clusters.labels, figures, reader)
+    nodes = Nodes(reader.task)
+    show = _Cards(matches, nodes.of(matches.pairs), clusters.labels, figures, ids, reader)
     at = spaced(len(clusters.conflicts), CONFLICTS)
-    pairs = reader.pairs(clusters.conflicts[at])
-    numbers = clusters.labels[clusters.conflicts[at, 0]].tolist()
+    pairs = reader.pairs(nodes.rows(clusters.conflicts[at]))
+    numbers = ids[clusters.conflicts[at, 0]].tolist()
     return ClusterSummary(
         number=len(figures.labels),
         bridges=len(figures.bridges),
@@ -129,17 +131,19 @@ def group_sizes(sizes: Rows, cohesion: Floats) -> list[SizeGroup]:
 
 @dataclass(frozen=True)
 class _Cards:
-    """Makes the cards of clusters."""
+    """Makes the cards of clusters. pairs: the nodes (m, 2) of the matches."""
 
     matches: Matches
+    pairs: Pairs
     labels: Rows
     figures: ClusterFigures
+    ids: Rows
     reader: TextReader
 
     def cards(self, chosen: Rows) -> tuple[ShownCluster, ...]:
         """Return the clusters at (c,) positions of the figures."""
         # All matches are looked through once for all clusters, for there can be millions.
-        pairs, numbers = self.matches.pairs, self.figures.labels[chosen]
+        pairs, numbers = self.pairs, self.figures.labels[chosen]
         of = self.labels[pairs[:, 0]]
         inside = np.flatnonzero((of == self.labels[pairs[:, 1]]) & np.isin(of, numbers))
         members = np.flatnonzero(np.isin(self.labels, numbers))
@@ -150,7 +154,7 @@ class _Cards:
 
     def _card(self, at: int, members: Rows, edges: Rows) -> ShownCluster:
         """Return one cluster: (n,) rows of its texts, (m,) positions of its matches."""
-        pairs, scores = self.matches.pairs[edges], self.matches.scores[edges]
+        pairs, scores = self.pairs[edges], self.matches.scores[edges]
         bridge = self._bridges(pairs)
         first = np.lexsort((scores, ~bridge))[:EDGES]
         canonical = self.figures.canonical[at]
@@ -161,11 +165,11 @@ class _Cards:
         by_label = self.matches.by_label[edges[first]].tolist()
         shown = zip(low, high, scores[first].tolist(), by_label, bridge[first].tolist(), strict=True)
         return ShownCluster(
-            number=int(self.figures.labels[at]),
+            number=int(self.ids[self.figures.labels[at]]),
             size=int(self.figures.sizes[at]),
             cohesion=float(self.figures.cohesion[at]),
             edge_count=len(edges),
-            texts=tuple(self.reader.rows(self.reader.task.left, rows)),
+            texts=tuple(self.reader.nodes(rows)),
             edges=tuple(ClusterEdge(*edge) for edge in shown),
         )
 

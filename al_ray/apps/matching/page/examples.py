@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import Matches
 from al_ray.apps.reporting.html import short
 from al_ray.core.pairs import Pairs, Rows
@@ -57,6 +58,17 @@ class TextReader:
         return tuple(
             ShownPair(*texts, *figures) for texts, figures in zip(self.pairs(matches.pairs[at]), columns, strict=True)
         )
+
+    def nodes(self, nodes: Rows) -> list[ShownText]:
+        """Return the texts of (n,) nodes, without marks; of two tables the ids say which."""
+        if self.task.symmetric:
+            return self.rows(self.task.left, nodes)
+        shown = list[ShownText]()
+        of, tables = Nodes(self.task), Nodes(self.task).tables(nodes)
+        texts = [(Part(short(text)),) for text in of.texts(nodes)] if self.texts else [None] * len(nodes)
+        for table, name, parts in zip(tables, of.ids(nodes), texts, strict=True):
+            shown.append(_shown(f"{table}: {name}", parts))
+        return shown
 
     def rows(self, corpus: Corpus, rows: Rows) -> list[ShownText]:
         """Return the texts of (n,) rows of a corpus, without marks."""

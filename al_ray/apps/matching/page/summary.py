@@ -85,7 +85,7 @@ class MatchSummary:
     record: content of match.json. matched: number of texts with a match, of the left and of the right side; of one
     table both are the same. probability: mean of the model's matches, None if the model is not calibrated.
     scores: of the matches. best: of the best pair of each left text (of one table, of each text), before the rule of
-    assignment. without_best: number of texts without a pair above the cutoff. clusters: None for two tables.
+    assignment. without_best: number of texts without a pair above the cutoff.
     changes, drift: None if they were not computed.
     """
 
@@ -108,15 +108,16 @@ def summarize(
     record: Mapping[str, Any],
     best: Floats,
     texts: bool,
-    clustered: tuple[Clusters, ClusterFigures] | None = None,
+    clustered: tuple[Clusters, ClusterFigures, Rows] | None = None,
 ) -> MatchSummary:
     """Summarize matches.
 
     record: content of match.json. best: as `best_scores` returns it. texts: whether texts are shown, or only their ids.
-    clustered: the clusters of one table.
+    clustered: the clusters of nodes, their figures, and the (nodes,) ids of clusters.
     """
     reader = TextReader(task, texts)
-    own = ~matches.by_label
+    own = matches.by_model
+    others = "by label or rule" if matches.by_rule.any() else "by label"
     left, right = (np.unique(matches.pairs[:, side]) for side in (0, 1))
     if task.symmetric:
         left = right = np.union1d(left, right)
@@ -127,7 +128,7 @@ def summarize(
         symmetric=task.symmetric,
         matched=(len(left), len(right)),
         probability=mean_probability(matches, own),
-        scores=_histogram({"by model": matches.scores[own], "by label": matches.scores[~own]}),
+        scores=_histogram({"by model": matches.scores[own], others: matches.scores[~own]}),
         best=_histogram({"with a match": best[known[has_match]], "without a match": best[known[~has_match]]}),
         without_best=record["left"] - len(known),
         bands=tuple(

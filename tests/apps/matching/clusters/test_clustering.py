@@ -267,3 +267,12 @@ def test_quality_equals_a_slow_twin_over_all_pairs(labels):
     cubed = b_cubed(predicted, true)
     assert cubed.precision == pytest.approx(np.mean([len(own & real) / len(own) for own, real in mates]))
     assert cubed.recall == pytest.approx(np.mean([len(own & real) / len(real) for own, real in mates]))
+
+
+def test_last_digits_of_scores_do_not_choose_the_canonical_text():
+    # The means are 0.8, 0.80005 and 0.80005 but for rounding: all are within 1e-4, so the lowest row is canonical.
+    edges = edges_of(3, (0, 1, 0.8), (0, 2, 0.8), (1, 2, 0.8001))
+    assert figures(edges, cluster(edges, "components", 0.5, 0.0).labels, 0.0).canonical.tolist() == [0]
+    # 0.8, 0.81 and 0.81: the first text is farther from the others.
+    edges = edges_of(3, (0, 1, 0.8), (0, 2, 0.8), (1, 2, 0.82))
+    assert figures(edges, cluster(edges, "components", 0.5, 0.0).labels, 0.0).canonical.tolist() == [1]

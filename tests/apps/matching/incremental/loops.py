@@ -13,7 +13,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.matching import model as opened
 from al_ray.apps.matching import pipeline, search
 from al_ray.apps.matching.incremental import rectangle
-from al_ray.apps.matching.incremental.growth import task_of
+from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.candidates import Candidates
@@ -92,6 +92,8 @@ class Matcher:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.labels = folder, list[tuple[str, str, int]]()
+        # Of each side the columns tax and source by id; empty where none are given.
+        self.cells = dict[str, dict[str, tuple[str, str]]]()
         pool = lambda config, cluster, task, *_, **__: nullcontext(LoopPool(config, task))  # noqa: E731
         monkeypatch.setattr(search, "PoolSearch", LoopSearch)
         monkeypatch.setattr(pipeline, "session", lambda *_, **__: nullcontext())
@@ -135,7 +137,9 @@ class Matcher:
             if table is not None:
                 paths[side] = self.folder / f"{side}.csv"
                 with paths[side].open("w", newline="", encoding="utf-8") as file:
-                    csv.writer(file).writerows([("id", "text"), *table.items()])
+                    rows = [(one, *self.cells.get(side, {}).get(one, ("", ""))) for one in table]
+                    texts = [(one, table[one], *more) for one, *more in rows]
+                    csv.writer(file).writerows([("id", "text", "tax", "source"), *texts])
         return paths
 
     def rows(self, place: str) -> list[dict[str, str]]:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from al_ray.apps.matching.incremental.growth import NEW, Side, grow, task_of
+from al_ray.apps.matching.incremental.growth import NEW, Side, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
+from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.rectangle import rectangles
 from al_ray.apps.matching.incremental.state import MatchState, ScoredPairs
 from al_ray.core.pairs import NO_KEYS, NO_PAIRS, as_pairs
@@ -138,6 +139,6 @@ def test_a_row_replaces_a_known_one_whose_id_is_the_same_whole_number():
     # A float in the table of today, beside an id that is none.
     grown = grow(task, {"left": corpus({"1.0": "one", "2.0": "other", "Y": "four"})}, complete=False)
     assert list(zip(grown.task.left.ids, grown.task.left.texts, strict=True)) == [
-        *(("1", "one"), ("X", "three"), ("2", "other"), ("Y", "four"))
+        *(("1", "one"), ("2", "other"), ("X", "three"), ("Y", "four"))
     ]
     assert (grown.counts.new, grown.counts.changed, grown.counts.same) == (1, 1, 2)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from al_ray.apps.matching import pipeline
-from al_ray.apps.matching.incremental import state
+from al_ray.apps.matching.incremental import renewal, state
 from al_ray.apps.matching.incremental.state import read_state
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.config.cluster import ClusterConfig
@@ -53,7 +53,7 @@ def test_the_command_of_all_texts_does_not_throw_away_those_that_were_added(matc
 def test_other_texts_are_refused_where_into_was_stopped(matcher, monkeypatch):
     matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
     with monkeypatch.context() as context:
-        context.setattr(pipeline, "write_outcome", stop)
+        context.setattr(renewal, "write_outcome", stop)
         with pytest.raises(KeyboardInterrupt):
             matcher.into("out", left={"e": "abcde"})
     assert not (matcher.folder / "out/match.json").exists()
@@ -122,7 +122,7 @@ def test_a_table_that_came_before_is_told_from_a_command_that_was_stopped(matche
     matcher.trained_on(TEXTS).match("out", TEXTS, at_score=0.5)
     matcher.into("out", left={"a": "abcd"})
     with monkeypatch.context() as context:
-        context.setattr(pipeline, "write_outcome", stop)
+        context.setattr(renewal, "write_outcome", stop)
         with pytest.raises(KeyboardInterrupt):
             matcher.into("out", left={"e": "abcdf"})
     # The state is written, and the same command goes on with its numbers.

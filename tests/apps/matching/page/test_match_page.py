@@ -9,6 +9,7 @@ import pytest
 
 from al_ray.apps.matching.clusters.clustering import Decisions, Edges, cluster
 from al_ray.apps.matching.clusters.figures import figures
+from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import Matches
 from al_ray.apps.matching.page.examples import ShownText
 from al_ray.apps.matching.page.html import matches_page
@@ -58,17 +59,16 @@ def record(task: Task, count: int, by_label: int = 0, cutoff: float | None = 0.5
 def summary_of(
     task: Task, edges: dict[tuple[int, int], float], p: bool = False, texts: bool = True, no: tuple = (), **changed: Any
 ) -> MatchSummary:
-    """The summary of these matches, of which the best is labelled yes, and of the clusters of one table."""
+    """The summary of these matches, of which the best is labelled yes, and of the clusters."""
     ordered = sorted(edges, key=lambda pair: -edges[pair])
     pairs = np.array(ordered, dtype=np.int64).reshape(-1, 2)
     scores = np.array([edges[pair] for pair in ordered], dtype=np.float64)
     by_label = np.arange(len(pairs)) == 0
-    matches = Matches(pairs, scores, scores, scores.clip(0, 1) if p else None, by_label)
-    clustered = None
-    if task.symmetric:
-        of, decisions = Edges.of(len(task.left), pairs, scores), Decisions(no=np.array(no, np.int64).reshape(-1, 2))
-        found = cluster(of, "components", 0.5, 0.0, decisions)
-        clustered = found, figures(of, found.labels, 0.0, decisions)
+    matches = Matches(pairs, scores, scores, scores.clip(0, 1) if p else None, by_label, ~by_label & by_label)
+    nodes, decisions = Nodes(task), Decisions(no=np.array(no, np.int64).reshape(-1, 2))
+    of = Edges.of(len(nodes), nodes.of(pairs), scores)
+    found = cluster(of, "components", 0.5, 0.0, decisions)
+    clustered = found, figures(of, found.labels, 0.0, decisions), found.labels
     about = record(task, len(pairs), int(by_label.sum()), **changed)
     return summarize(matches, task, about, best_scores(task, pairs, scores), texts, clustered)
 
@@ -116,7 +116,7 @@ def test_the_summary_counts_texts_and_scores():
 def test_texts_that_are_candidates_without_a_match_have_a_series_of_their_own():
     task = two_tables(WORDS[:3], WORDS)
     pairs = np.array([[0, 0]])
-    matches = Matches(pairs, np.array([0.9]), np.array([0.9]), None, np.array([False]))
+    matches = Matches(pairs, np.array([0.9]), np.array([0.9]), None, np.array([False]), np.array([False]))
     best = best_scores(task, np.array([[0, 0], [1, 0]]), np.array([0.9, 0.7]))
     summary = summarize(matches, task, record(task, 1), best, True)
     assert (summary.matched, summary.without_best) == ((1, 1), 1)
@@ -175,15 +175,16 @@ def test_without_matches_the_page_says_so(symmetric):
     page = matches_page(summary_of(task, {}))
     assert "No pair is a match." in page
     assert "0 matches of" in page
-    assert ("No two texts are in one cluster." in page) == symmetric
+    assert "No two texts are in one cluster." in page
     assert "<figure" not in page
     assert "nan" not in visible(page).lower().split()
 
 
-def test_of_two_tables_sides_are_named_and_there_are_no_clusters():
+def test_of_two_tables_sides_are_named_also_in_clusters():
     page = matches_page(summary_of(two_tables(WORDS, WORDS[:4]), SMALL, cutoff=None))
-    assert 'id="clusters"' not in page
-    assert "clusters.csv" not in page
+    # Left 1 and right 2; left 2 and right 3; left 0 and right 1.
+    assert "3 clusters" in visible(page)
+    assert "right: r2" in visible(page)
     assert '<span class="id">left <bdi>l0&lt;b&gt;</bdi></span>' in page
     assert "no lowest score (--at-score 0.5)" in page
     # Left texts 0, 1 and 2; right texts 1, 2 and 3.

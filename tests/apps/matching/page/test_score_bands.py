@@ -14,7 +14,7 @@ def matches(scores: list[float], by_label: list[bool] | None = None, p: list[flo
     array = np.array(scores, dtype=np.float64)
     pairs = np.arange(2 * len(scores)).reshape(-1, 2)
     own = np.zeros(len(scores), dtype=bool) if by_label is None else np.array(by_label)
-    return Matches(pairs, array, array, None if p is None else np.array(p), own)
+    return Matches(pairs, array, array, None if p is None else np.array(p), own, own & ~own)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from al_ray.apps.matching.folder import Matches
 from al_ray.apps.matching.page import clusters as shown
 from al_ray.apps.matching.page.clusters import ClusterEdge, SizeGroup, group_sizes, summarize_clusters
 from al_ray.apps.matching.page.examples import TextReader
-from al_ray.core.pairs import Pairs
+from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.task import Corpus, Task
 from al_ray.core.text import Part
 
@@ -20,15 +20,16 @@ def table(texts: int) -> Task:
 
 def clustered(
     texts: int, edges: dict[tuple[int, int], float], no: Pairs | None = None
-) -> tuple[Matches, Clusters, ClusterFigures]:
+) -> tuple[Matches, Clusters, ClusterFigures, Rows]:
     """The matches of these scores, none by label, and their components."""
     ordered = sorted(edges, key=lambda pair: -edges[pair])
     pairs, scores = np.array(ordered).reshape(-1, 2), np.array([edges[pair] for pair in ordered])
     decisions = Decisions(no=np.empty((0, 2), dtype=np.int64) if no is None else no)
     of = Edges.of(texts, pairs, scores)
     found = cluster(of, "components", 0.5, 0.0, decisions)
-    matches = Matches(pairs, scores, scores, None, np.zeros(len(pairs), dtype=bool))
-    return matches, found, figures(of, found.labels, 0.0, decisions)
+    matches = Matches(pairs, scores, scores, None, *np.zeros((2, len(pairs)), dtype=bool))
+    # Ids that are no rows, as after other clusters have gone.
+    return matches, found, figures(of, found.labels, 0.0, decisions), 100 + found.labels
 
 
 # Two pairs 0-1 and 2-3, held together by 1-2.
@@ -48,7 +49,7 @@ def test_a_cluster_shows_its_canonical_text_first_and_its_bridge_before_lower_ed
         ClusterEdge(1, 4, 0.9, False, False),
     )
     # (0.9 + 0.8 + 0.6) / 6 pairs
-    assert (one.number, one.size, one.edge_count, one.pairs, round(one.cohesion, 6)) == (0, 4, 3, 6, 0.383333)
+    assert (one.number, one.size, one.edge_count, one.pairs, round(one.cohesion, 6)) == (100, 4, 3, 6, 0.383333)
     assert (summary.number, summary.bridges, summary.others) == (1, 1, 0)
 
 
@@ -60,8 +61,8 @@ def test_the_largest_are_not_repeated_among_the_least_coherent_and_pairs_are_not
         (4, 5): 0.9, (5, 6): 0.9, (7, 8): 0.7, (8, 9): 0.8, (10, 11): 0.5,
     }  # fmt: skip
     summary = summarize_clusters(*clustered(12, edges), TextReader(table(12), True))
-    assert [one.number for one in summary.largest] == [0]
-    assert [(one.number, round(one.cohesion, 6)) for one in summary.least_coherent] == [(7, 0.5), (4, 0.6)]
+    assert [one.number for one in summary.largest] == [100]
+    assert [(one.number, round(one.cohesion, 6)) for one in summary.least_coherent] == [(107, 0.5), (104, 0.6)]
     assert (summary.number, summary.others) == (4, 2)
 
 
@@ -85,8 +86,8 @@ def test_conflicts_have_their_texts_and_are_sampled(monkeypatch):
     # 0-2, 0-3 and 1-3 are within the cluster of text 0; 0-5 is not. Of three the first and the last are shown.
     assert summary.conflict_count == 3
     assert [(one.cluster, one.pair.left.id, one.pair.right.id) for one in summary.conflicts] == [
-        (0, "id0", "id2"),
-        (0, "id1", "id3"),
+        (100, "id0", "id2"),
+        (100, "id1", "id3"),
     ]
 
 
