@@ -321,6 +321,7 @@ OPTIONS: dict[str, str] = {
     "run": """
         {"encoder": "all-MiniLM-L6-v2", "encoder_layers": null, "max_length": 128, "encoder_batch": 64,
         "threads": 2, "arithmetic": "auto", "vectors": "fp32", "prompt_left": null, "prompt_right": null,
+        "most_unknown": 0.3,
         "task": "t", "strategy": "uncertainty", "seed": 0, "rounds": 4, "first_batch": 2048, "growth": 1.5,
         "dev_labels": 0, "oracle": "simulated", "seeding": "retrieval", "matched": null, "train_every_budget": false,
         "search": {"kind": "knn", "exact_pairs": 20000000000, "neighbours": 100, "index": "Flat",

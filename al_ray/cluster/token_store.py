@@ -27,6 +27,7 @@ from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import TextEncoder, learn_words, refuse_prompts, untrained
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import StoredTokens, batch_order, has_chunk, store_array
+from al_ray.search.coverage import Coverage, check_coverage, stored_coverage
 from al_ray.storage.download import fetched
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, storage_path
@@ -84,8 +85,11 @@ def prepare_pool(
             for done in accumulate(stream_from_workers(write_tokens, shares, cluster, room)):
                 watch("tokenise", done, total)
         run_in_worker(write_pool, *source, config=cluster, room=room)
+    about = read_json(folder / ENCODER, ["description"])
     # Logged by the driver, because nobody sees the log of a worker.
-    logger.info("encoder %s: %s", encoder.encoder, read_json(folder / ENCODER, ["description"])["description"])
+    logger.info("encoder %s: %s", encoder.encoder, about["description"])
+    if "coverage" in about:
+        check_coverage(Coverage.of_dict(about["coverage"]), encoder)
     return folder
 
 
@@ -115,15 +119,18 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
     description, chunks = write_base(task_folder, encoder, folder), _chunks(task)
     for _ in write_tokens(task_folder, encoder, folder, task.digest, tuple(chunks)):
         pass
-    tokens, count, every = fetched(to), 0, 0
+    tokens, count, every, coverage = fetched(to), 0, 0, Coverage()
+    base = _tokeniser(task.symmetric, encoder, to)
     for side in dict.fromkeys(side for side, *_ in chunks):
-        lengths, limit = StoredTokens(tokens / side).lengths(), encoder.max_length
-        texts = len(task.left if side == "left" else task.right)
+        stored, limit = StoredTokens(tokens / side), encoder.max_length
+        corpus = task.left if side == "left" else task.right
+        lengths, texts = stored.lengths(), len(corpus)
         if len(lengths) != texts:
             raise BadFile(
                 f"{to / side} has token ids of {len(lengths):,} of {texts:,} texts; delete {to} and run again"
             )
         count, every = count + int(lengths.sum()), every + texts
+        coverage += stored_coverage(stored, corpus.texts, base)
         full = int((lengths >= limit).sum())
         logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(lengths), full, limit)
         for (split, own), part in parts_of(task).items():
@@ -131,7 +138,8 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
                 space = task.splits[split].space
                 rows = space.left if own == "left" else space.right
                 store_array(to / f"{part}.npy", batch_order(lengths[rows], rows))
-    write_json(to / ENCODER, {"description": description, "mean_tokens": count / max(1, every)})
+    about = {"description": description, "mean_tokens": count / max(1, every), "coverage": coverage.as_dict}
+    write_json(to / ENCODER, about)
 
 
 def write_base(task_folder: str, encoder: EncoderConfig, folder: str) -> str:

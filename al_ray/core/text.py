@@ -13,6 +13,8 @@ from al_ray.core.pairs import Rows
 
 # Applied to lower-case text. Paper 002 does not define its words.
 WORD = re.compile(r"\w+|[^\w\s]")
+DROPPED = ("Mn", "Cc", "Cf")
+"""Categories of characters that a tokenizer may drop: marks on letters, and what is not shown."""
 MIDNIGHT = re.compile(r"(?<=\d{4}-\d\d-\d\d)[ T]00:00(:00(\.0+)?)?(?![:.\d])", re.ASCII)
 # A number alone, with zeros after its point: 12.0 or 12.50, not 1.2.0.
 ZEROS = re.compile(r"(?<![\w.,])([+-]?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,]*\w)", re.ASCII)
@@ -53,6 +55,12 @@ def spelling(text: str) -> str:
     """
     folded = unicodedata.normalize("NFKC", MIDNIGHT.sub("", text)).casefold()
     return " ".join(ZEROS.sub(r"\1\2", folded).split())
+
+
+def reads_alike(text: str) -> str:
+    """Return the same for texts that differ only in what a tokenizer may drop: case, accents and white space."""
+    letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(sign for sign in letters if not sign.isspace() and unicodedata.category(sign) not in DROPPED)
 
 
 def coherence(questions: Sequence[str]) -> float:

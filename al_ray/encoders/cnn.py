@@ -117,6 +117,16 @@ class Cnn:
     def use_left_prompt(self) -> None:
         """Do nothing, as this encoder has no prompts."""
 
+    @property
+    def unknown(self) -> int | None:
+        """Return None: words that were not trained are hashed into bins, and so are told apart."""
+        return None
+
+    @property
+    def special(self) -> frozenset[int]:
+        """Return no token ids: every one stands for a word."""
+        return frozenset()
+
     def freeze(self, layers: FrozenLayers) -> int:
         """Raise BadOption for a number: this encoder has no transformer layers, of which half is none."""
         if layers != "half":

@@ -53,6 +53,16 @@ class TextEncoder(Protocol):
         """Whether left and right texts have different prompts."""
         ...
 
+    @property
+    def unknown(self) -> int | None:
+        """Return the token id of what the vocabulary lacks; None if the encoder has none."""
+        ...
+
+    @property
+    def special(self) -> frozenset[int]:
+        """Return the token ids that stand for no part of a text."""
+        ...
+
     def use_left_prompt(self) -> None:
         """Use the prompt of left texts for both sides, as in a symmetric task, whose texts are on both."""
         ...

@@ -95,6 +95,11 @@ class StoredTokens:
     def __len__(self) -> int:
         return int(self._ends[-1])
 
+    @property
+    def chunks(self) -> Sequence[Tokens]:
+        """The token ids of all texts, chunk by chunk, memory-mapped."""
+        return self._chunks
+
     def all(self) -> Tokens:
         """Return the token ids of all texts: memory-mapped if they are one chunk, else in memory."""
         return self._chunks[0] if len(self._chunks) == 1 else self.take(np.arange(len(self)))

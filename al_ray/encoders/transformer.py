@@ -141,6 +141,18 @@ class Encoder:
         """Use the prompt of left texts for both sides, as in a symmetric task, whose texts are on both."""
         self.prompts = Prompts(self.prompts.left, self.prompts.left)
 
+    @property
+    def unknown(self) -> int | None:
+        """Return the token id of what the vocabulary lacks; None if the tokenizer has none, as one by bytes."""
+        ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, self.tokenizer.pad_token_id)
+        unknown = self.tokenizer.unk_token_id
+        return None if unknown is None or unknown in ids else int(unknown)
+
+    @property
+    def special(self) -> frozenset[int]:
+        """Return the token ids that stand for no part of a text, such as the first and the last."""
+        return frozenset(map(int, self.tokenizer.all_special_ids)) - {self.unknown}
+
     def freeze(self, layers: FrozenLayers) -> int:
         """Exclude the embeddings and the lowest layers from training; return how many. BadOption for too many."""
         count = half_of(self.transformer) if layers == "half" else layers

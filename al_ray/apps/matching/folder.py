@@ -7,6 +7,7 @@ clusters.parquet, clusters.csv       id, cluster (a number), canonical (the id t
 new_matches.parquet, new_matches.csv after new texts: the matches of new and changed ones, as in matches.csv
 changes.csv                          after new texts: clusters that are new, gone, split or merged
 bridges.csv                          with --split-bridges: left_id, right_id and score of the matches that were left out
+undecided.csv                        pairs that the encoder cannot tell apart, which are no matches: ids and texts
 deduplicated.csv                     id and text of the canonical text of every cluster; of two tables also table
 matches.html                         a page for a browser: scores, examples, clusters
 match.json                           the model, the cutoff, counts; written last
@@ -17,7 +18,7 @@ task-DIGEST/, pool/                  the texts as a task, and their token ids
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,9 @@ from al_ray.apps.matching.clusters.clustering import Edges
 from al_ray.apps.matching.clusters.ids import ClusterIds
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.core.errors import WrongFolder
-from al_ray.core.pairs import Mask, Pairs, Rows
+from al_ray.core.pairs import NO_PAIRS, Mask, Pairs, Rows
 from al_ray.core.scorer import Floats
-from al_ray.core.task import Task
+from al_ray.core.task import Task, strings_at
 from al_ray.storage.files import in_one_step, make_table, read_json, read_parquet, write_root, write_text
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
@@ -47,6 +48,7 @@ MATCHES = pa.schema(
 TEXTS = (("left_text", pa.string()), ("right_text", pa.string()))
 CLUSTERS = pa.schema([("id", pa.string()), ("cluster", pa.int64()), ("canonical", pa.string())])
 DEDUPLICATED = pa.schema([("id", pa.string()), ("text", pa.string())])
+UNDECIDED = pa.schema([("left_id", pa.string()), ("right_id", pa.string()), *TEXTS])
 BRIDGES = pa.schema([("left_id", pa.string()), ("right_id", pa.string()), ("score", pa.float64())])
 TABLE, CANONICAL_TABLE = pa.field("table", pa.string()), pa.field("canonical_table", pa.string())
 CHANGES = ("change", "cluster", "clusters")
@@ -58,7 +60,7 @@ class Matches:
     """Matches, the best first: pairs (n, 2) of rows, scores, cosines and probabilities (n,), and who decided (n,).
 
     probabilities: None if the model is not calibrated. by_label: whether the pair was labelled yes. by_rule: whether
-    it matches by --always.
+    it matches by --always. undecided: (k, 2) pairs that would match, but that the encoder cannot tell apart.
     """
 
     pairs: Pairs
@@ -67,6 +69,7 @@ class Matches:
     probabilities: Floats | None
     by_label: np.ndarray
     by_rule: np.ndarray
+    undecided: Pairs = field(default_factory=lambda: NO_PAIRS)
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -144,6 +147,20 @@ def write_clusters(
 
     tables = _tables(kept_schema, len(kept), of_texts)
     in_one_step(folder / "deduplicated.csv", lambda aside: _write_tables(tables, kept_schema, cells, aside))
+
+
+def write_undecided(folder: StoragePath, matches: Matches, task: Task, texts: bool, cells: FormulaCells) -> None:
+    """Write the pairs that the encoder cannot tell apart, by their ids; remove the file if there is none."""
+    path, pairs = folder / "undecided.csv", matches.undecided
+    if not len(pairs):
+        path.unlink(missing_ok=True)
+        return
+    columns = [strings_at(task.left.ids, pairs[:, 0]), strings_at(task.right.ids, pairs[:, 1])]
+    if texts:
+        columns += [strings_at(task.left.texts, pairs[:, 0]), strings_at(task.right.texts, pairs[:, 1])]
+    schema = UNDECIDED if texts else pa.schema(list(UNDECIDED)[:2])
+    table = make_table(schema, columns)
+    in_one_step(path, lambda aside: _write_tables([table], schema, cells, aside))
 
 
 def write_bridges(folder: StoragePath, nodes: Nodes, split: Edges | None, cells: FormulaCells) -> None:

@@ -42,6 +42,10 @@ class MatchingModel:
     run: RunFolder | None = None
     round: int | None = None
 
+    def allowing(self, most_unknown: float) -> "MatchingModel":
+        """Return the same model for texts with up to this share of unknown tokens."""
+        return replace(self, config=replace(self.config, most_unknown=most_unknown))
+
     @property
     def task(self) -> Task:
         """Return the task of the run."""

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from al_ray.apps.matching.clusters.canonical import CanonicalRule
 from al_ray.core.config.bounds import Between, Group, check_bounds
+from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
 from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.format_options import ColumnNames, TablePaths
 from al_ray.datasets.tables.options import column_names
@@ -126,6 +127,9 @@ class MatchOptions(CutoffOptions):
     most: Annotated[int, Between(1, MOST_MATCHES)] = 10_000_000
     """Most pairs above the cutoff: with more, the command ends with an error and writes no matches. If already the low
     end of an estimate from 1,000 texts is higher, the pairs are not searched."""
+    most_unknown: MostUnknown = MOST_UNKNOWN
+    """Refuse texts of which the encoder does not know more than this share of the tokens; 1 to refuse none
+    (docs/languages.md)."""
     texts: bool = True
     """Write the texts of the pairs, too."""
     escape_formulas: bool = False

@@ -26,15 +26,17 @@ from al_ray.apps.matching.folder import (
     write_matches,
     write_page,
     write_record,
+    write_undecided,
 )
 from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import Assignment
 from al_ray.apps.matching.page.html import matches_page
 from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best_scores, drift_figures, summarize
-from al_ray.core.pairs import Pairs, Rows, is_in
+from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
-from al_ray.core.task import Split, Task
+from al_ray.core.task import Split, Task, strings_at
+from al_ray.core.text import reads_alike
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
 
@@ -63,10 +65,26 @@ class Matching:
         """Return assigned pairs (n, 2) as matches, the best first."""
         keys = self.split.space.keys(pairs)
         order = np.lexsort((keys, -scores))
+        unclear = self._unclear(pairs[order], keys[order], cosines[order])
+        undecided, order = pairs[order[unclear]], order[~unclear]
         scores, calibrated = scores[order], self.model.calibrated
         probabilities = None if calibrated is None else calibrated.probability(scores)
         by_label, by_rule = (is_in(keys[order], decided) for decided in (self.decisions.yes, self.decisions.rule))
-        return Matches(pairs[order], scores, cosines[order], probabilities, by_label, by_rule)
+        return Matches(pairs[order], scores, cosines[order], probabilities, by_label, by_rule, undecided)
+
+    def _unclear(self, pairs: Pairs, keys: Keys, cosines: Floats) -> Mask:
+        """Return (n,) which pairs have the cosine 1 although they read differently: the encoder cannot tell them apart.
+
+        Those that people or a rule decided are clear.
+        """
+        unclear = (cosines == 1) & ~is_in(keys, self.decisions.certain)
+        texts = (
+            strings_at(side.texts, rows)
+            for side, rows in zip((self.task.left, self.task.right), pairs[unclear].T, strict=True)
+        )
+        alike = [reads_alike(one) == reads_alike(other) for one, other in zip(*texts, strict=True)]
+        unclear[unclear] = ~np.array(alike, dtype=np.bool_)
+        return unclear
 
     @property
     def record(self) -> dict[str, Any]:
@@ -164,7 +182,7 @@ class Outcome:
     def record(self) -> dict[str, Any]:
         """Return the content of match.json."""
         record = self.matching.record | {"matches": len(self.matches), "by_label": int(self.matches.by_label.sum())}
-        record["by_rule"] = int(self.matches.by_rule.sum())
+        record |= {"by_rule": int(self.matches.by_rule.sum()), "undecided": len(self.matches.undecided)}
         of = self.clustered.figures
         record["clusters"] = {
             "number": len(of.labels), "sizes": list(cluster_sizes(of.sizes.tolist())),
@@ -195,6 +213,7 @@ def write_outcome(out: StoragePath, outcome: Outcome) -> dict[str, Any]:
     cells = FormulaCells(matching.escape_formulas)
     remove_record(out)
     write_matches(out / "matches", outcome.matches, task, matching.texts, cells)
+    write_undecided(out, outcome.matches, task, matching.texts, cells)
     nodes, of = Nodes(task), outcome.clustered.figures
     own, canonical = nodes.inside(matching.split.space), np.arange(len(nodes))
     canonical[of.labels] = of.canonical

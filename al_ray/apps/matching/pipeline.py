@@ -88,6 +88,7 @@ def match_texts(
             f"--suggest prefers texts unlike training, and {model.path} is a copy of a model, whose training texts are "
             "not known; give --model RUN, or leave out --suggest"
         )
+    model = model.allowing(options.most_unknown)
     task, report = read_texts(options, model)
     split = task.split(options.split or "train")
     made_from = input_digest([model.model.digest, task.digest, split.name])
@@ -144,7 +145,7 @@ def match_into(
     """
     with locked(out) as out:
         state, known = read_state(out)
-        model = model_of(state.about["model"], out)
+        model = model_of(state.about["model"], out).allowing(options.most_unknown)
         refuse_unlike(options, state.about)
         rules, cluster_rules = state.about["rules"], ClusterRules.kept(state.about["rules"])
         table = state.about["table"], model.config.max_length, known.symmetric

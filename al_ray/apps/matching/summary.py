@@ -32,6 +32,11 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
     yield f"matches: {record['matches']:,} ({record['assign']}{by_label}{by_rule})"
     if "new_matches" in record:
         yield f"matches of new and changed texts: {record['new_matches']:,} (new_matches.csv)"
+    if record.get("undecided"):
+        yield (
+            "pairs of different texts that the encoder cannot tell apart, which are no matches: "
+            f"{record['undecided']:,} (undecided.csv; docs/languages.md)"
+        )
     if record["labelled_no"]:
         yield f"pairs labelled no, which are no matches: {record['labelled_no']:,}"
     if record.get("overruled"):

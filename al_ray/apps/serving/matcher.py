@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -23,10 +23,12 @@ from al_ray.apps.serving.store import KnownText, apply, read_store
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest
 from al_ray.core.scorer import Floats
+from al_ray.core.text import reads_alike
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.encoder import TextEncoder, embed_rows, load, saved
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
+from al_ray.search.coverage import CoverageCount, check_coverage
 from al_ray.search.faiss_index import set_threads
 from al_ray.search.known_vectors import KnownVectors, embed_unknown
 from al_ray.search.vector_files import NUMBERS
@@ -163,10 +165,14 @@ class Matcher:
         scorer = self.model.model.scorer
         weight = 0.0 if scorer is None else scorer.neighbourhood
         count = max(limit, NEIGHBOURS) if weight else limit
-        return [self._shown(near, weight, limit) for near in self.catalogue.nearest(self._embed(texts, "left"), count)]
+        found = self.catalogue.nearest(self._embed(texts, "left"), count)
+        return [self._shown(text, near, weight, limit) for text, near in zip(texts, found, strict=True)]
 
-    def _shown(self, near: Nearest, weight: float, limit: int) -> list[dict[str, Any]]:
-        """Return the matches of one text, as JSON."""
+    def _shown(self, text: str, near: Nearest, weight: float, limit: int) -> list[dict[str, Any]]:
+        """Return the matches of one text, as JSON.
+
+        Known texts that read differently and have the cosine 1 are no matches: the encoder cannot tell them apart.
+        """
         scores: Floats = near.cosines
         if weight and len(scores):
             mean = mean_of_nearest(near.cosines, np.zeros(len(near.cosines), dtype=np.int64), 1)[0]
@@ -178,7 +184,8 @@ class Matcher:
         rows = near.rows[: len(scores)].tolist()
         return [
             {"id": self.catalogue.ids[row], "score": score, "probability": p, "cluster": self.catalogue.clusters[row]}
-            for row, score, p in zip(rows, scores.tolist(), probabilities, strict=True)
+            for row, score, p, cosine in zip(rows, scores.tolist(), probabilities, near.cosines.tolist(), strict=False)
+            if cosine != 1 or reads_alike(self.texts[self.catalogue.ids[row]].text) == reads_alike(text)
         ]
 
     def _take(self, change: Change) -> None:
@@ -203,14 +210,17 @@ class Matcher:
         folder = store / "vectors" / f"{self.model.model.digest[:16]}-{self._side}"
         # One replica encodes, and the others wait for what it writes.
         with locked(folder, FOREVER):
-            known = KnownVectors(folder, self._dtype)
+            known, config = KnownVectors(folder, self._dtype), self.encoder.config
+            coverage = CoverageCount(self.encoder.unknown, self.encoder.special, config.max_length)
             for start in range(0, len(texts), CHUNK):
                 known.refresh()
                 part = self.encoder.tokenise(texts[start : start + CHUNK], self._side)
+                coverage.add(part)
                 own = batches(part, np.arange(len(part)), self.encoder.config.encoder_batch)
                 for _ in embed_unknown(known, self.encoder, part, own, vectors[start : start + CHUNK]):
                     pass
                 known.add(uuid.uuid4().hex, part, vectors[start : start + CHUNK])
+            check_coverage(coverage.result(texts), replace(config, most_unknown=self.options.most_unknown))
             index = None
             if len(texts) > self.options.exact_texts:
                 search = self.options.index, self.options.nprobe

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from al_ray.apps.matching.options import TABLE, CutoffOptions, MatchOptions
 from al_ray.core.config.bounds import Between, Group
+from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
 from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.format_options import ColumnNames
 from al_ray.datasets.tables.reader import Format
@@ -28,6 +29,9 @@ class ServeOptions(CutoffOptions):
     limit: Annotated[int, Between(1, 10_000)] = 10
     """Matches of a text at most, the best first. A request may ask for fewer. Without a cutoff the lowest score is the
     one threshold that is stored with the model, or none."""
+    most_unknown: MostUnknown = MOST_UNKNOWN
+    """Refuse known texts of which the encoder does not know more than this share of the tokens; 1 to refuse none
+    (docs/languages.md)."""
     exact_texts: Annotated[int, Between(0, 100_000_000)] = 200_000
     """Known texts up to which all are compared with each text of a request; more are searched by a Faiss index."""
     index: str = "auto"

@@ -14,6 +14,7 @@ Arithmetic = Literal["auto", "fp32", "bf16"]
 MaxLength = Annotated[int, Between(3, 1_000_000)]
 EncoderBatch = Annotated[int, Between(1, 1_000_000)]
 Threads = Annotated[int, Between(1, 1_024)]
+MostUnknown = Annotated[float, Between(0, 1)]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class EncoderOptions:
         check_bounds(self)
 
 
+MOST_UNKNOWN = 0.3
+
+
 @dataclass(frozen=True)
 class EncoderConfig(EncoderOptions):
     """The model that encodes texts, how it computes, and how vectors are stored."""
@@ -58,6 +62,9 @@ class EncoderConfig(EncoderOptions):
     prompt; without any, none."""
     prompt_right: str | None = None
     """The same for right texts. Default: the folder's prompt document, passage or corpus, or its default prompt."""
+    most_unknown: MostUnknown = MOST_UNKNOWN
+    """Refuse texts of which the encoder does not know more than this share of the tokens, as those of a script that its
+    vocabulary lacks; 1 to refuse none (docs/languages.md)."""
 
     @property
     def digest_text(self) -> str:

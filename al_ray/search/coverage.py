@@ -1,0 +1,148 @@
+"""What an encoder sees of texts: the share of unknown tokens, and different texts with the same token ids.
+
+Two texts with the same token ids have the same vector, whatever the weights, so a model gives them the cosine 1. That
+happens where the vocabulary lacks the script of the texts (each word is then one and the same unknown token), where
+texts are truncated, and where the tokenizer drops case, accents or spaces, which is what it is for.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from itertools import pairwise
+from logging import getLogger
+from typing import Any
+
+import numpy as np
+
+from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.text import reads_alike
+from al_ray.encoders.encoder import TextEncoder
+from al_ray.encoders.tokens import StoredTokens, Tokens
+
+logger = getLogger(__name__)
+FEW = 0.01
+"""Share of unknown tokens from which it is said."""
+EXAMPLES = 3
+"""Groups of texts with the same token ids that are kept as examples, and texts of each."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Of the texts of a task, or of some of them: numbers of tokens without special ones, and of texts.
+
+    unknown: tokens that stand for what the vocabulary lacks. empty: texts without any token. alike: texts with the
+    token ids of another text that reads differently (core/text.py), of which truncated: that are cut at the maximum
+    length. examples: texts of the same token ids.
+    """
+
+    texts: int = 0
+    tokens: int = 0
+    unknown: int = 0
+    empty: int = 0
+    alike: int = 0
+    truncated: int = 0
+    examples: tuple[tuple[str, ...], ...] = field(default=())
+
+    def __add__(self, other: "Coverage") -> "Coverage":
+        numbers = {name: getattr(self, name) + getattr(other, name) for name in NUMBERS}
+        return Coverage(**numbers, examples=(self.examples + other.examples)[:EXAMPLES])
+
+    @property
+    def share(self) -> float:
+        """Share of unknown tokens, in [0, 1]."""
+        return self.unknown / max(1, self.tokens)
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def of_dict(content: Mapping[str, Any]) -> "Coverage":
+        """Return what `as_dict` gave."""
+        examples = tuple(map(tuple, content["examples"]))
+        return Coverage(**{name: int(content[name]) for name in NUMBERS}, examples=examples)
+
+
+NUMBERS = ("texts", "tokens", "unknown", "empty", "alike", "truncated")
+
+
+class CoverageCount:
+    """Counts the texts of one side, chunk by chunk. Keeps 8 bytes of each text."""
+
+    def __init__(self, unknown: int | None, special: frozenset[int], max_length: int) -> None:
+        """unknown, special: token ids; None if the encoder has no unknown token."""
+        self.unknown, self.special, self.max_length = unknown, np.array(sorted(special), dtype=np.int32), max_length
+        self._sum, self._keys, self._cut = Coverage(), list[np.ndarray](), list[np.ndarray]()
+
+    def add(self, tokens: Tokens) -> None:
+        """Count the next texts."""
+        lengths = np.diff(tokens.starts)
+        text = ~np.isin(tokens.ids, self.special)
+        owners = np.repeat(np.arange(len(tokens)), lengths)
+        own = np.bincount(owners[text], minlength=len(tokens))
+        unknown = 0 if self.unknown is None else int(np.count_nonzero(tokens.ids == self.unknown))
+        self._sum += Coverage(len(tokens), int(own.sum()), unknown, int((own == 0).sum()))
+        content, bounds = np.ascontiguousarray(tokens.ids).tobytes(), (4 * tokens.starts).tolist()
+        digests = [blake2b(content[a:b], digest_size=8).digest() for a, b in pairwise(bounds)]
+        self._keys.append(np.frombuffer(b"".join(digests), dtype=np.int64))
+        self._cut.append(lengths >= self.max_length)
+
+    def result(self, texts: Sequence[str]) -> Coverage:
+        """Return the figures of all texts (n,), which were added in this order."""
+        keys = np.concatenate([np.empty(0, dtype=np.int64), *self._keys])
+        cut = np.concatenate([np.empty(0, dtype=np.bool_), *self._cut])
+        _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        repeated = np.flatnonzero(counts[inverse] > 1)
+        groups = defaultdict[int, dict[str, list[int]]](dict)
+        for row in repeated.tolist():
+            groups[int(inverse[row])].setdefault(reads_alike(texts[row]), []).append(row)
+        found = Coverage()
+        for group in groups.values():
+            if len(group) > 1:
+                rows = [row for same in group.values() for row in same]
+                shown = tuple(texts[same[0]][:100] for same in list(group.values())[:EXAMPLES])
+                found += Coverage(alike=len(rows), truncated=int(cut[rows].sum()), examples=(shown,))
+        return self._sum + found
+
+
+def check_coverage(coverage: Coverage, encoder: EncoderConfig) -> None:
+    """Log what an encoder does not see of texts; BadOption if it knows too few of their tokens (--most-unknown)."""
+    for line in coverage_lines(coverage):
+        logger.warning("%s", line)
+    if coverage.share > encoder.most_unknown:
+        raise BadOption(
+            f"encoder {encoder.encoder} does not know {coverage.share:.0%} of the tokens of the texts, more than "
+            f"--most-unknown {encoder.most_unknown:g}{_example(coverage)}. Its vocabulary lacks their script: give an "
+            "--encoder for the language, such as the folder of sentence-transformers/"
+            "paraphrase-multilingual-MiniLM-L12-v2 or intfloat/multilingual-e5-small; with a trained model, start a "
+            "new run with it (docs/languages.md)"
+        )
+
+
+def coverage_lines(coverage: Coverage) -> Iterator[str]:
+    """Yield what people should know of texts before they label or match them; nothing if all is seen."""
+    if coverage.share >= FEW:
+        yield f"the encoder does not know {coverage.share:.1%} of the tokens of the texts (docs/languages.md)"
+    if coverage.empty:
+        yield f"texts without a token, which all look the same to the encoder: {coverage.empty:,}"
+    if coverage.alike:
+        cut = f", {coverage.truncated:,} of them cut at --max-length" if coverage.truncated else ""
+        yield (
+            f"different texts with the token ids of another, which the encoder cannot tell apart: {coverage.alike:,}"
+            f"{cut}{_example(coverage)}"
+        )
+
+
+def _example(coverage: Coverage) -> str:
+    return f", such as {' and '.join(map(repr, coverage.examples[0]))}" if coverage.examples else ""
+
+
+def stored_coverage(stored: StoredTokens, texts: Sequence[str], encoder: TextEncoder) -> Coverage:
+    """Return the coverage of the texts whose token ids are stored."""
+    count = CoverageCount(encoder.unknown, encoder.special, encoder.config.max_length)
+    for chunk in stored.chunks:
+        count.add(chunk)
+    return count.result(texts)
