@@ -1,0 +1,85 @@
+"""Pairs that the encoder cannot tell apart: refused, or listed apart, in match, --into and serve."""
+
+import csv
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving.known import read_known
+from al_ray.apps.serving.matcher import Matcher, Question
+from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.store import make_store
+from al_ray.cli import match
+from al_ray.cli._shared import entry
+from al_ray.core.errors import BadOption
+from tests.apps.audit.test_audit_job import run_folder
+
+# random-bert knows ASCII alone: each other word is one unknown token.
+KNOWN = [("a", "red ጫማ"), ("b", "red ጃኬት"), ("c", "blue hat"), ("d", "Blue  Hat"), ("e", "blue hat")]
+NEW = [("f", "red ድንኳን"), ("g", "blue hat")]
+APART = {("a", "b"), ("a", "f"), ("b", "f")}
+
+
+def write(path: Path, rows: list[tuple[str, str]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("key", "words"), *rows])
+    return path
+
+
+def do(monkeypatch, line: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["match", *shlex.split(line)])
+    entry.job(match.main)
+
+
+def pairs(path: Path) -> set[tuple[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return {(row["left_id"], row["right_id"]) for row in csv.DictReader(file)}
+
+
+def test_they_are_no_matches_in_match_into_and_serve(local_ray, make_task, monkeypatch, tmp_path, capsys):
+    run = run_folder(tmp_path, make_task(True))
+    options = "--text-columns words --id-column key --at-score 1 --no-drift"
+    do(monkeypatch, f"--model {run} --left {write(tmp_path / 'known.csv', KNOWN)} {options} --out {tmp_path}/out")
+    alike = {("c", "d"), ("c", "e"), ("d", "e")}
+    # Texts that are equal, or equal but for case and space, are matches of the cosine 1.
+    assert pairs(tmp_path / "out/matches.csv") == alike
+    assert pairs(tmp_path / "out/undecided.csv") == {("a", "b")}
+    assert json.loads((tmp_path / "out/match.json").read_text())["undecided"] == 1
+    assert "the encoder cannot tell apart, which are no matches: 1 (undecided.csv" in capsys.readouterr().out
+    do(monkeypatch, f"--into {tmp_path}/out --left {write(tmp_path / 'new.csv', NEW)}")
+    assert pairs(tmp_path / "out/matches.csv") == alike | {("c", "g"), ("d", "g"), ("e", "g")}
+    assert pairs(tmp_path / "out/undecided.csv") == APART
+    options = ServeOptions(
+        model=run, known=tmp_path / "known.csv", store=tmp_path / "store", text_columns="words", id_column="key",
+        at_score=1.0,
+    )  # fmt: skip
+    model = open_model(run)
+    make_store(options.store, *read_known(options, model))
+    [answer] = Matcher(options, model).answer([Question(tuple(text for _, text in NEW), 10)])
+    assert [[one["id"] for one in results] for results in answer["results"]] == [[], ["c", "d", "e"]]
+
+
+def test_texts_of_an_unknown_script_are_refused_before_anything_is_written(
+    local_ray, make_task, monkeypatch, tmp_path, capsys
+):
+    run = run_folder(tmp_path, make_task(True))
+    table = write(tmp_path / "t.csv", [("a", "ቀይ ጫማ"), ("b", "ሰማያዊ ጃኬት"), ("c", "hat")])
+    with pytest.raises(SystemExit) as stop:
+        do(
+            monkeypatch,
+            f"--model {run} --left {table} --text-columns words --id-column key --at-score 1 --out {tmp_path}/o",
+        )
+    assert stop.value.code == 2
+    assert "does not know 57% of the tokens of the texts, more than --most-unknown 0.3" in capsys.readouterr().err
+    assert not (tmp_path / "o/matches.csv").exists()
+    options = ServeOptions(
+        model=run, known=table, store=tmp_path / "store", text_columns="words", id_column="key", at_score=1.0
+    )
+    model = open_model(run)
+    make_store(options.store, *read_known(options, model))
+    with pytest.raises(BadOption, match="does not know 57% of the tokens"):
+        Matcher(options, model)
