@@ -88,9 +88,20 @@ def prepare_pool(
     about = read_json(folder / ENCODER, ["description"])
     # Logged by the driver, because nobody sees the log of a worker.
     logger.info("encoder %s: %s", encoder.encoder, about["description"])
-    if "coverage" in about:
-        check_coverage(Coverage.of_dict(about["coverage"]), encoder)
+    coverage = read_coverage(folder)
+    if coverage is not None:
+        check_coverage(coverage, encoder)
     return folder
+
+
+def read_coverage(folder: StoragePath) -> Coverage | None:
+    """Return what the encoder sees of the texts of a pool folder; None if it is not there, or of an earlier version."""
+    path = folder / ENCODER
+    content = read_json(path, ["description"]).get("coverage") if path.is_file() else None
+    try:
+        return None if content is None else Coverage.of_dict(content)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise BadFile(f"{path} is damaged ({error!r}); delete {folder} and run again") from error
 
 
 def refuse_exchanged(folder: StoragePath, encoder: EncoderConfig, untrained: Model, out: StoragePath) -> None:

@@ -1,9 +1,13 @@
 """What an encoder does not see of texts, counted by hand; `random-bert` knows the letters of ASCII alone."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
 
+import al_ray
 from al_ray.core.config.encoder import EncoderConfig
-from al_ray.core.errors import BadOption
+from al_ray.core.errors import BadOption, LabelsAwaited
 from al_ray.core.text import reads_alike
 from al_ray.encoders.transformer import Encoder
 from al_ray.search.coverage import Coverage, CoverageCount, check_coverage, coverage_lines
@@ -71,3 +75,20 @@ def test_too_many_unknown_tokens_are_refused_with_what_to_do(encoder):
     check_coverage(found, EncoderConfig(encoder="random-bert", encoder_layers=1, most_unknown=4 / 7))
     check_coverage(Coverage(), CONFIG)
     assert list(coverage_lines(covered(encoder, ["red", "blue"]))) == []
+
+
+def test_a_run_is_refused_before_a_label_is_bought_and_goes_on_if_that_is_allowed(local_ray, tmp_path):
+    rows = [f"{number},{word} {number}" for number, word in enumerate(["ቀይ", "ጫማ", "ጃኬት", "ድንኳን", "ምድጃ", "መብራት"])]
+    (tmp_path / "t.csv").write_text("\n".join(["id,t", *rows]), encoding="utf-8")
+    source = al_ray.OwnTexts(left=tmp_path / "t.csv", id_column="id", text_columns="t", split="1,0,0")
+    al_ray.prepare(source, tmp_path / "task")
+    config = al_ray.RunConfig(
+        task=str(tmp_path / "task"), encoder="random-bert", encoder_layers=1, max_length=8, rounds=1, first_batch=3,
+        oracle="file", evaluation=al_ray.EvaluationConfig(splits=()),
+    )  # fmt: skip
+    with pytest.raises(BadOption, match="does not know 50% of the tokens"):
+        al_ray.run(config, tmp_path / "run")
+    assert not (tmp_path / "run/round-001").exists()
+    with suppress(LabelsAwaited):
+        al_ray.run(replace(config, most_unknown=0.5), tmp_path / "run")
+    assert (tmp_path / "run/round-001/batch.csv").exists()

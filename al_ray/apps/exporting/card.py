@@ -201,7 +201,7 @@ def _of_limits(facts: Facts, record: Mapping[str, Any]) -> Iterator[str]:
     where = "texts like those of its task" if run is None else f"texts like those of the task {run.task}"
     yield f"- The figures are of {where}, and of pairs of one pool. Of other texts they are {UNKNOWN}; label a sample."
     yield f"- A text is read up to {record['max_length']} tokens."
-    yield f"- Languages of the texts: {UNKNOWN}. They were not checked."
+    yield f"- Languages of the texts: {UNKNOWN}. {_of_tokens(run)}"
     yield (
         "- Some texts are near to very many others (hubs). They can have high scores with texts that do not match them"
         + ("." if facts.scorer.get("neighbourhood") else "; the score of this model does not correct for that.")
@@ -210,6 +210,18 @@ def _of_limits(facts: Facts, record: Mapping[str, Any]) -> Iterator[str]:
         yield "- Scores depend on the collection that is searched: with other right texts, thresholds do not hold."
     if run is not None and run.arithmetic == "bf16":
         yield "- The run computed in bf16, and this export computes in fp32: cosines are slightly different."
+
+
+def _of_tokens(run: RunFacts | None) -> str:
+    """Return what the encoder sees of the texts, in a sentence."""
+    found = None if run is None else run.coverage
+    if found is None:
+        return f"Share of their tokens that the encoder does not know: {UNKNOWN}."
+    return (
+        f"The encoder does not know {found.share:.1%} of their tokens, and cannot tell {found.alike:,} of "
+        f"{found.texts:,} texts from another one that reads differently. Texts of a script that its vocabulary lacks "
+        "all look the same to it."
+    )
 
 
 def _of_licences(run: RunFacts | None, record: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.reporting.dev_estimates import DevEstimate, read_dev_estimate
+from al_ray.cluster.token_store import pool_folder, read_coverage
 from al_ray.core.config.oracle import ORACLES, oracle_name
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import IMPORTED, OPEN, WORDS
@@ -18,6 +19,7 @@ from al_ray.encoders.random_bert import RANDOM_BERT
 from al_ray.oracles.llm.oracle import PREFIX
 from al_ray.runs.existing_labels import GIVEN
 from al_ray.runs.ledger import Ledger
+from al_ray.search.coverage import Coverage
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import storage_path
 from al_ray.training.saved_model import SCORER
@@ -32,6 +34,7 @@ class RunFacts:
     """What a run folder says. labels: yes, no and unsure by source. evaluation: of dev, as record.json has it.
 
     estimate: of dev from drawn labels. counts: of each split. prepared_by: command that made the task, if recorded.
+    coverage: what the encoder sees of the texts; None if the folder does not say it any more.
     """
 
     name: str
@@ -48,6 +51,7 @@ class RunFacts:
     encoder: str
     encoder_licence: str | None
     arithmetic: str
+    coverage: Coverage | None
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ def _read_run(model: MatchingModel) -> RunFacts:
         encoder=config.encoder,
         encoder_licence=encoder_licence(config.encoder),
         arithmetic=config.arithmetic,
+        coverage=read_coverage(pool_folder(task, config.encoding, model.run.path)),
     )
 
 

@@ -10,8 +10,11 @@ from huggingface_hub import ModelCard, ModelCardData
 
 import al_ray
 from al_ray.apps.exporting.facts import count_labels, encoder_licence, source_in_words
+from al_ray.cluster.token_store import pool_folder
 from al_ray.core.labels import NO, OPEN, UNSURE, YES, Batch, make_answers
+from al_ray.datasets.task_folder import read_task
 from al_ray.runs.ledger import Ledger
+from al_ray.search.coverage import Coverage
 from al_ray.storage.files import write_json
 from tests.apps.audit.test_audit_job import run_folder
 
@@ -184,3 +187,16 @@ def test_the_packaged_encoder_has_a_licence_and_others_may_have_none(minilm, tmp
     assert encoder_licence(minilm) == "apache-2.0"
     assert encoder_licence("nobody/nothing") is None
     assert encoder_licence(str(tmp_path)) is None
+
+
+def test_a_card_says_which_share_of_the_texts_the_encoder_knows(run, tmp_path):
+    opened = al_ray.load_run(run)
+    unknown = "Share of their tokens that the encoder does not know: not known."
+    assert unknown in (al_ray.export_model(run, PLAIN, tmp_path / "before").path / "README.md").read_text()
+    coverage = Coverage(texts=64, tokens=200, unknown=50, alike=4)
+    folder = pool_folder(read_task(Path(opened.config.task)), opened.config.encoding, run)
+    folder.mkdir(parents=True)
+    write_json(folder / "encoder.json", {"description": "mean pooling", "coverage": coverage.as_dict})
+    card = (al_ray.export_model(run, PLAIN, tmp_path / "out").path / "README.md").read_text()
+    assert "The encoder does not know 25.0% of their tokens, and cannot tell 4 of 64 texts from another one" in card
+    assert unknown not in card
