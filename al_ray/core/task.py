@@ -63,7 +63,7 @@ class Corpus:
     ids: Sequence[str]
     texts: Sequence[str]
     fields: Fields | None = field(default=None, compare=False)
-    columns: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]], compare=False)
 
     def __len__(self) -> int:
         return len(self.texts)

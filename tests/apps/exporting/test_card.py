@@ -194,7 +194,7 @@ def test_a_card_says_which_share_of_the_texts_the_encoder_knows(run, tmp_path):
     unknown = "Share of their tokens that the encoder does not know: not known."
     assert unknown in (al_ray.export_model(run, PLAIN, tmp_path / "before").path / "README.md").read_text()
     coverage = Coverage(texts=64, tokens=200, unknown=50, alike=4)
-    folder = pool_folder(read_task(Path(opened.config.task)), opened.config.encoding, run)
+    folder = Path(str(pool_folder(read_task(Path(opened.config.task)), opened.config.encoding, run)))
     folder.mkdir(parents=True)
     write_json(folder / "encoder.json", {"description": "mean pooling", "coverage": coverage.as_dict})
     card = (al_ray.export_model(run, PLAIN, tmp_path / "out").path / "README.md").read_text()
