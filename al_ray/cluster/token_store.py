@@ -27,7 +27,7 @@ from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import TextEncoder, learn_words, refuse_prompts, untrained
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import StoredTokens, batch_order, has_chunk, store_array
-from al_ray.search.coverage import Coverage, check_coverage, stored_coverage
+from al_ray.search.coverage import Coverage, CoverageCount, check_coverage, prompt_length
 from al_ray.storage.download import fetched
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, storage_path
@@ -130,8 +130,8 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
     description, chunks = write_base(task_folder, encoder, folder), _chunks(task)
     for _ in write_tokens(task_folder, encoder, folder, task.digest, tuple(chunks)):
         pass
-    tokens, count, every, coverage = fetched(to), 0, 0, Coverage()
-    base = _tokeniser(task.symmetric, encoder, to)
+    tokens, count, every, base = fetched(to), 0, 0, _tokeniser(task.symmetric, encoder, to)
+    coverage = CoverageCount(base.unknown, base.special, encoder.max_length)
     for side in dict.fromkeys(side for side, *_ in chunks):
         stored, limit = StoredTokens(tokens / side), encoder.max_length
         corpus = task.left if side == "left" else task.right
@@ -141,7 +141,8 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
                 f"{to / side} has token ids of {len(lengths):,} of {texts:,} texts; delete {to} and run again"
             )
         count, every = count + int(lengths.sum()), every + texts
-        coverage += stored_coverage(stored, corpus.texts, base)
+        for chunk in stored.chunks:
+            coverage.add(chunk, prompt_length(base, side))
         full = int((lengths >= limit).sum())
         logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(lengths), full, limit)
         for (split, own), part in parts_of(task).items():
@@ -149,7 +150,8 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
                 space = task.splits[split].space
                 rows = space.left if own == "left" else space.right
                 store_array(to / f"{part}.npy", batch_order(lengths[rows], rows))
-    about = {"description": description, "mean_tokens": count / max(1, every), "coverage": coverage.as_dict}
+    found = coverage.result(task.left.texts, *([] if task.symmetric else [task.right.texts]))
+    about = {"description": description, "mean_tokens": count / max(1, every), "coverage": found.as_dict}
     write_json(to / ENCODER, about)
 
 

@@ -13,8 +13,10 @@ from al_ray.core.pairs import Rows
 
 # Applied to lower-case text. Paper 002 does not define its words.
 WORD = re.compile(r"\w+|[^\w\s]")
-DROPPED = ("Mn", "Cc", "Cf")
-"""Categories of characters that a tokenizer may drop: marks on letters, and what is not shown."""
+UNSEEN = ("Cc", "Cf")
+"""Categories of characters that are not shown, which a tokenizer may drop."""
+ACCENTS = "\u0300", "\u036f"
+"""First and last mark on letters that a tokenizer may drop. Marks of other blocks are vowels, as in Hindi."""
 MIDNIGHT = re.compile(r"(?<=\d{4}-\d\d-\d\d)[ T]00:00(:00(\.0+)?)?(?![:.\d])", re.ASCII)
 # A number alone, with zeros after its point: 12.0 or 12.50, not 1.2.0.
 ZEROS = re.compile(r"(?<![\w.,])([+-]?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,]*\w)", re.ASCII)
@@ -60,7 +62,16 @@ def spelling(text: str) -> str:
 def reads_alike(text: str) -> str:
     """Return the same for texts that differ only in what a tokenizer may drop: case, accents and white space."""
     letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
-    return "".join(sign for sign in letters if not sign.isspace() and unicodedata.category(sign) not in DROPPED)
+    return "".join(
+        sign for sign in letters
+        if not (sign.isspace() or ACCENTS[0] <= sign <= ACCENTS[1] or unicodedata.category(sign) in UNSEEN)
+    )  # fmt: skip
+
+
+def read_alike(one: str, other: str) -> bool:
+    """Return whether two texts are equal, or differ only in what a tokenizer may drop; texts of nothing do not."""
+    reading = reads_alike(one)
+    return one == other or (reading != "" and reading == reads_alike(other))
 
 
 def coherence(questions: Sequence[str]) -> float:

@@ -19,7 +19,8 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.text import reads_alike
 from al_ray.encoders.encoder import TextEncoder
-from al_ray.encoders.tokens import StoredTokens, Tokens
+from al_ray.encoders.prompts import Side
+from al_ray.encoders.tokens import Tokens
 
 logger = getLogger(__name__)
 FEW = 0.01
@@ -69,6 +70,17 @@ class Coverage:
 NUMBERS = ("texts", "tokens", "unknown", "empty", "alike", "truncated")
 
 
+class _Joined:
+    """Texts of several corpora by one number, without a copy."""
+
+    def __init__(self, parts: Sequence[Sequence[str]]) -> None:
+        self.parts, self.ends = parts, np.cumsum([len(part) for part in parts])
+
+    def __getitem__(self, row: int) -> str:
+        part = int(np.searchsorted(self.ends, row, side="right"))
+        return self.parts[part][row - (int(self.ends[part - 1]) if part else 0)]
+
+
 class CoverageCount:
     """Counts the texts of one side, chunk by chunk. Keeps 8 bytes of each text."""
 
@@ -77,25 +89,28 @@ class CoverageCount:
         self.unknown, self.special, self.max_length = unknown, np.array(sorted(special), dtype=np.int32), max_length
         self._sum, self._keys, self._cut = Coverage(), list[np.ndarray](), list[np.ndarray]()
 
-    def add(self, tokens: Tokens) -> None:
-        """Count the next texts."""
+    def add(self, tokens: Tokens, prompt: int = 0) -> None:
+        """Count the next texts. prompt: number of their first tokens that are of a prompt (`prompt_length`)."""
         lengths = np.diff(tokens.starts)
-        text = ~np.isin(tokens.ids, self.special)
+        place = np.arange(len(tokens.ids)) - np.repeat(tokens.starts[:-1], lengths)
+        # Tokens of a prompt are not of the text.
+        text = ~np.isin(tokens.ids, self.special) & (place >= prompt)
         owners = np.repeat(np.arange(len(tokens)), lengths)
         own = np.bincount(owners[text], minlength=len(tokens))
-        unknown = 0 if self.unknown is None else int(np.count_nonzero(tokens.ids == self.unknown))
+        unknown = 0 if self.unknown is None else int(np.count_nonzero(text & (tokens.ids == self.unknown)))
         self._sum += Coverage(len(tokens), int(own.sum()), unknown, int((own == 0).sum()))
         content, bounds = np.ascontiguousarray(tokens.ids).tobytes(), (4 * tokens.starts).tolist()
         digests = [blake2b(content[a:b], digest_size=8).digest() for a, b in pairwise(bounds)]
         self._keys.append(np.frombuffer(b"".join(digests), dtype=np.int64))
         self._cut.append(lengths >= self.max_length)
 
-    def result(self, texts: Sequence[str]) -> Coverage:
-        """Return the figures of all texts (n,), which were added in this order."""
+    def result(self, *parts: Sequence[str]) -> Coverage:
+        """Return the figures of all texts, which were added in this order: of one side, or of both."""
         keys = np.concatenate([np.empty(0, dtype=np.int64), *self._keys])
         cut = np.concatenate([np.empty(0, dtype=np.bool_), *self._cut])
         _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
         repeated = np.flatnonzero(counts[inverse] > 1)
+        texts = _Joined(parts)
         groups = defaultdict[int, dict[str, list[int]]](dict)
         for row in repeated.tolist():
             groups[int(inverse[row])].setdefault(reads_alike(texts[row]), []).append(row)
@@ -140,9 +155,9 @@ def _example(coverage: Coverage) -> str:
     return f", such as {' and '.join(map(repr, coverage.examples[0]))}" if coverage.examples else ""
 
 
-def stored_coverage(stored: StoredTokens, texts: Sequence[str], encoder: TextEncoder) -> Coverage:
-    """Return the coverage of the texts whose token ids are stored."""
-    count = CoverageCount(encoder.unknown, encoder.special, encoder.config.max_length)
-    for chunk in stored.chunks:
-        count.add(chunk)
-    return count.result(texts)
+def prompt_length(encoder: TextEncoder, side: Side) -> int:
+    """Return how many first tokens of each text of a side are of a prompt, special tokens before it included."""
+    ids = encoder.tokenise([""], side).ids.tolist() if encoder.special else []
+    while ids and ids[-1] in encoder.special:
+        ids.pop()
+    return len(ids)

@@ -8,9 +8,9 @@ import pytest
 import al_ray
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption, LabelsAwaited
-from al_ray.core.text import reads_alike
+from al_ray.core.text import read_alike
 from al_ray.encoders.transformer import Encoder
-from al_ray.search.coverage import Coverage, CoverageCount, check_coverage, coverage_lines
+from al_ray.search.coverage import Coverage, CoverageCount, check_coverage, coverage_lines, prompt_length
 
 CONFIG = EncoderConfig(encoder="random-bert", encoder_layers=1, max_length=8)
 
@@ -41,6 +41,20 @@ def test_tokens_and_texts_are_counted_by_hand(encoder):
     assert Coverage.of_dict(found.as_dict) == found
 
 
+def test_texts_of_both_sides_are_compared_and_a_prompt_is_no_text(encoder):
+    count, prompted = (CoverageCount(encoder.unknown, encoder.special, 32) for _ in range(2))
+    count.add(encoder.tokenise(["red 😀"]))
+    count.add(encoder.tokenise(["red 🚀"]))
+    assert count.result(["red 😀"], ["red 🚀"]).alike == 2
+    asking = Encoder.base(replace(CONFIG, max_length=32, prompt_left="query: "))
+    prompt = prompt_length(asking, "left")
+    # [CLS] q u e r y :
+    assert (prompt, prompt_length(encoder, "left")) == (7, 0)
+    prompted.add(asking.tokenise(["ቀይ ጫማ", "\u200b"]), prompt)
+    found = prompted.result(["ቀይ ጫማ", "\u200b"])
+    assert (found.share, found.tokens, found.empty) == (1.0, 2, 1)
+
+
 def test_texts_that_differ_beyond_the_maximum_length_are_alike(encoder):
     # 8 tokens are two special ones and six letters.
     found = covered(encoder, ["abcdefg", "abcdefh", "abcdef", "abcdeg"])
@@ -61,10 +75,14 @@ def test_texts_that_differ_beyond_the_maximum_length_are_alike(encoder):
         ("red 😀", "red 🚀", False),
         ("ቀይ ጫማ", "ቀይ ጃኬት", False),
         ("shoe 42", "shoe 43", False),
+        # Marks that are vowels, and texts of which nothing is left.
+        ("कुल", "कूल", False),
+        ("\u200b", "\u2060", False),
+        ("\u200b", "\u200b", True),
     ],
 )
 def test_case_accents_and_space_are_what_a_tokenizer_may_drop(one, other, alike):
-    assert (reads_alike(one) == reads_alike(other)) is alike
+    assert read_alike(one, other) is alike
 
 
 def test_too_many_unknown_tokens_are_refused_with_what_to_do(encoder):

@@ -36,7 +36,6 @@ from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best
 from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task, strings_at
-from al_ray.core.text import reads_alike
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
 
@@ -82,7 +81,7 @@ class Matching:
             strings_at(side.texts, rows)
             for side, rows in zip((self.task.left, self.task.right), pairs[unclear].T, strict=True)
         )
-        alike = [reads_alike(one) == reads_alike(other) for one, other in zip(*texts, strict=True)]
+        alike = [read_alike(one, other) for one, other in zip(*texts, strict=True)]
         unclear[unclear] = ~np.array(alike, dtype=np.bool_)
         return unclear
 

@@ -23,12 +23,12 @@ from al_ray.apps.serving.store import KnownText, apply, read_store
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest
 from al_ray.core.scorer import Floats
-from al_ray.core.text import reads_alike
+from al_ray.core.text import read_alike
 from al_ray.core.vectors import Vectors
 from al_ray.encoders.encoder import TextEncoder, embed_rows, load, saved
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
-from al_ray.search.coverage import CoverageCount, check_coverage
+from al_ray.search.coverage import CoverageCount, check_coverage, prompt_length
 from al_ray.search.faiss_index import set_threads
 from al_ray.search.known_vectors import KnownVectors, embed_unknown
 from al_ray.search.vector_files import NUMBERS
@@ -165,11 +165,17 @@ class Matcher:
         scorer = self.model.model.scorer
         weight = 0.0 if scorer is None else scorer.neighbourhood
         count = max(limit, NEIGHBOURS) if weight else limit
-        found = self.catalogue.nearest(self._embed(texts, "left"), count)
-        return [self._shown(text, near, weight, limit) for text, near in zip(texts, found, strict=True)]
+        vectors = self._embed(texts, "left")
+        while True:
+            found = self.catalogue.nearest(vectors, count)
+            shown = [self._shown(text, near, weight, limit) for text, near in zip(texts, found, strict=True)]
+            if count >= len(self.catalogue) or all(complete for _, complete in shown):
+                return [matches for matches, _ in shown]
+            # Texts that the encoder cannot tell apart took the places of matches.
+            count *= 4
 
-    def _shown(self, text: str, near: Nearest, weight: float, limit: int) -> list[dict[str, Any]]:
-        """Return the matches of one text, as JSON.
+    def _shown(self, text: str, near: Nearest, weight: float, limit: int) -> tuple[list[dict[str, Any]], bool]:
+        """Return the matches of one text, as JSON, and whether none is beyond those that were found.
 
         Known texts that read differently and have the cosine 1 are no matches: the encoder cannot tell them apart.
         """
@@ -177,16 +183,24 @@ class Matcher:
         if weight and len(scores):
             mean = mean_of_nearest(near.cosines, np.zeros(len(near.cosines), dtype=np.int64), 1)[0]
             scores = near.cosines - weight * mean
-        scores = scores[:limit]
-        scores = scores[scores >= self.cutoff.score]
+        ids = [self.catalogue.ids[row] for row in near.rows.tolist()]
+        clear = np.array(
+            [
+                cosine != 1 or read_alike(self.texts[one].text, text)
+                for one, cosine in zip(ids, near.cosines.tolist(), strict=True)
+            ],
+            dtype=np.bool_,
+        )
+        kept = np.flatnonzero(clear & (scores >= self.cutoff.score))[:limit]
+        complete = bool(clear.all()) or len(kept) == limit or float(scores[-1]) < self.cutoff.score
         given = self.model.calibrated
-        probabilities = [None] * len(scores) if given is None else given.probability(scores).tolist()
-        rows = near.rows[: len(scores)].tolist()
-        return [
+        probabilities = [None] * len(kept) if given is None else given.probability(scores[kept]).tolist()
+        rows = near.rows[kept].tolist()
+        matches = [
             {"id": self.catalogue.ids[row], "score": score, "probability": p, "cluster": self.catalogue.clusters[row]}
-            for row, score, p, cosine in zip(rows, scores.tolist(), probabilities, near.cosines.tolist(), strict=False)
-            if cosine != 1 or reads_alike(self.texts[self.catalogue.ids[row]].text) == reads_alike(text)
+            for row, score, p in zip(rows, scores[kept].tolist(), probabilities, strict=True)
         ]
+        return matches, complete
 
     def _take(self, change: Change) -> None:
         fresh = {one: text for one, text in change.put if self.texts.get(one, KnownText("")).text != text}
@@ -215,7 +229,7 @@ class Matcher:
             for start in range(0, len(texts), CHUNK):
                 known.refresh()
                 part = self.encoder.tokenise(texts[start : start + CHUNK], self._side)
-                coverage.add(part)
+                coverage.add(part, prompt_length(self.encoder, self._side))
                 own = batches(part, np.arange(len(part)), self.encoder.config.encoder_batch)
                 for _ in embed_unknown(known, self.encoder, part, own, vectors[start : start + CHUNK]):
                     pass
