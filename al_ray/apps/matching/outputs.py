@@ -36,6 +36,7 @@ from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best
 from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task, strings_at
+from al_ray.core.text import read_alike
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
 
