@@ -142,7 +142,7 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
             )
         count, every = count + int(lengths.sum()), every + texts
         for chunk in stored.chunks:
-            coverage.add(chunk, prompt_length(base, side))
+            coverage.add(chunk, prompt_length(base, "left" if side == "left" else "right"))
         full = int((lengths >= limit).sum())
         logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(lengths), full, limit)
         for (split, own), part in parts_of(task).items():
