@@ -11,7 +11,7 @@ from al_ray.core.scorer import Floats
 
 Vectors = npt.NDArray[np.float32 | np.float16]
 PAIRS_AT_ONCE = 1024  # Pairs whose vectors are gathered at a time: beyond the cache `dots` takes three times as long.
-LENGTH = 2.0**-21  # How far the product of two unit vectors may be from their cosine, as their lengths are rounded.
+LENGTH = 2.0**-20  # How far the product of two unit vectors may be from their cosine, as their lengths are rounded.
 CLOSE = 1 - 2.0**-9  # Inner products above it are taken to cosines.
 # Vectors of one text from two batches have 1 - cosine up to 7e-13 in float32 and 8e-9 in 16 bits (all-MiniLM-L6-v2).
 SAME = (1e-10, 1e-7)

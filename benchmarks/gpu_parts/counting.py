@@ -15,7 +15,7 @@ from al_ray.apps.planning.measure_hardware import clustered
 from al_ray.core.pairs import as_pairs
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats
-from al_ray.core.vectors import Block, Vectors, paired_scores
+from al_ray.core.vectors import CLOSE, Block, Vectors, cosines, paired_scores
 from al_ray.encoders.hardware import settle_arithmetic
 from al_ray.metrics.average_precision import counts_above
 from al_ray.metrics.bootstrap import QueryBootstrap
@@ -40,9 +40,12 @@ def measure(settings: Settings, figures: dict[str, Any]) -> None:
 
 def exact_product(queries: Vectors, vectors: Vectors, device: str) -> Floats:
     """(q, d), (n, d) -> (q, n) cosines in float64."""
-    return (
-        (torch.from_numpy(queries).to(device).double() @ torch.from_numpy(vectors).to(device).double().T).cpu().numpy()
-    )
+    left, right = (torch.from_numpy(side).to(device).double() for side in (queries, vectors))
+    product = (left @ right.T).cpu().numpy()
+    # As core/vectors.py has it: near 1 the lengths are divided out.
+    up, across = np.nonzero(product > CLOSE)
+    product[up, across] = cosines(queries[up], vectors[across])
+    return product
 
 
 def placed(function: Callable[..., Any], device: str) -> tuple[Callable[..., Any], str]:

@@ -67,7 +67,7 @@ UNUSED = {
     "augment": {"--mapped-above", "--keep-vectors", "--shared-storage"},
     "evaluate": {"--checkpoint-seconds"},
     "grid": {"--matched"},
-    "plan": {"--training.tries"},
+    "plan": {"--training.tries", "--most-unknown"},
     "reproduce": {"--strategy", "--seeding", "--matched", "--oracle"},
     "train": {"--training.start", "--search.ordered-pairs"},
 }

@@ -59,6 +59,7 @@ EXCEPTIONS = {
     "al_ray.active_learning.stopping.StopConfig.__post_init__",
     # Of the oracles that a run may have, labels makes those of people alone.
     "al_ray.oracles.function.",
+    "al_ray.oracles.python_function.",
     "al_ray.oracles.llm.",
     # Likewise: other commands make its defaults alone.
     "al_ray.core.config.llm.",

@@ -348,7 +348,7 @@ BAD_FILES = [
     ({"t__parquet": WHOLE}, "--left t.parquet --text-columns u", "t.parquet has no column 'u'; it has: 'id', 't'"),
     ({"t__parquet": parquet(t=["one", None, "two"])}, PARQUET, "t.parquet:row 1: its text (column 't') is empty"),
     ({"t__parquet": parquet(t=[1.5, float("nan")])}, PARQUET, "t.parquet:row 1: its text (column 't') is empty"),
-    ({"t__parquet": parquet(t=[["one"], ["two"]])}, PARQUET, "t.parquet: column 't' of type list<"),
+    ({"t__parquet": parquet(t=[[["one"]], [["two"]]])}, PARQUET, "t.parquet: column 't' of type list<"),
     (
         {"t__parquet": parquet(t=[b"one", b"\xff"])},
         PARQUET,

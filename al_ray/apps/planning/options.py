@@ -30,7 +30,7 @@ class Options(RunConfig, RecipeOptions):
     """Memory, time and cost of a run, before anything starts. Sizes are numbers of texts."""
 
     UNUSED: ClassVar[tuple[str, ...]] = (
-        *("search.least_recall", "search.ordered_pairs", "training.worst_loss", "training.tries"),
+        *("search.least_recall", "search.ordered_pairs", "training.worst_loss", "training.tries", "most_unknown"),
     )
 
     task: str = NO_TASK

@@ -58,7 +58,8 @@ def _rows(path: StoragePath, table: pa.Table, columns: list[str]) -> TableRows:
 def _as_text(path: StoragePath, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert a column to text: scalars of any type, or lists of them, joined by a space. BadFile for anything else."""
     kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    if is_list and not pa.types.is_nested(kind.value_type):
         parts = [_joined(path, name, chunk) for chunk in column.chunks]
         return pa.chunked_array(parts, pa.large_string())
     if isinstance(kind, pa.UuidType):

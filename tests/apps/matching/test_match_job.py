@@ -197,7 +197,7 @@ def test_changed_texts_lose_their_labels_and_nothing_above_the_cutoff_is_no_erro
     run, task = ran
     changed = replace(task.left, texts=tuple(f"{text} x" for text in task.left.texts))
     other = replace(task, left=changed, right=changed if task.symmetric else task.right)
-    do(monkeypatch, f"--model {run} {tables(other, tmp_path)} --assign all --at-score 2 --out {tmp_path / 'out'}")
+    do(monkeypatch, f"--model {run} {tables(other, tmp_path)} --assign all --at-score 1 --out {tmp_path / 'out'}")
     assert written(tmp_path / "out") == {}
     shown = capsys.readouterr().out
     assert f"labels that are not used, as a text has changed since: {len(al_ray.load_run(run).labels())}" in shown

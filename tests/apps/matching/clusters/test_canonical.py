@@ -55,7 +55,7 @@ def test_a_rule_chooses_the_canonical_text_also_of_rows_that_come_later(matcher,
 def test_the_most_complete_text_has_the_most_text_columns(matcher):
     table = matcher.folder / "rows.csv"
     with table.open("w", newline="") as file:
-        csv.writer(file).writerows([("id", "name", "brand"), ("1", "abcd abcd", ""), ("2", "abc", "d")])
+        csv.writer(file).writerows([("id", "name", "brand"), ("1", "abcd abcd", ""), ("2", "abc", "e")])
     options = {"text_columns": "name,brand", "id_column": "id", "at_score": 0.5, "drift": False}
     given = MatchOptions(left=table, canonical="complete", **options)
     pipeline.match_texts(given, matcher.model, matcher.folder / "out", ClusterConfig(), no_progress)

@@ -163,7 +163,7 @@ def test_what_cannot_be_added_is_refused_with_a_cure(ran, monkeypatch, capsys, t
     other = "" if task.symmetric else f"--right {table(tmp_path / 'right.csv', side(task, 'right'))}"
     tables = f"--left {new} {other}"
     do(monkeypatch, f"--model {run} {tables} {COLUMNS} --best 2 --assign all --out {tmp_path / 'best'}")
-    do(monkeypatch, f"--model {run} {tables} --text-columns words --at-score 2 --assign all --out {tmp_path / 'rows'}")
+    do(monkeypatch, f"--model {run} {tables} --text-columns words --at-score 1 --assign all --out {tmp_path / 'rows'}")
     for line, message in (
         (f"--into {tmp_path / 'best'} --left {new}", "--into cannot add to the N best pairs of --best N"),
         (f"--into {tmp_path / 'rows'} --left {new}", "--into needs ids"),
