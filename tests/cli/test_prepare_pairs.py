@@ -337,7 +337,7 @@ BAD_FILES = [
     ),
     ({"t__jsonl": '{"t": "one"}\n{"t": '}, LINES, "t.jsonl:2: it is not JSON (Expecting value"),
     ({"t__jsonl": '[{"t": "one"}]'}, LINES, "t.jsonl:1: it is not a JSON object but '[{"),
-    ({"t__jsonl": '{"t": "one"}\n{"t": ["two"]}'}, LINES, "t.jsonl:2: its 't' is a list, not text"),
+    ({"t__jsonl": '{"t": "one"}\n{"t": [["two"]]}'}, LINES, "t.jsonl:2: its 't' has lists within a list, not texts"),
     ({"t__jsonl": '{"x": "one"}\n{"y": "two"}'}, LINES, "t.jsonl has no column 't'; it has: 'x', 'y'"),
     ({"t__jsonl": '{"t": "one"}\n{"t": NaN}'}, LINES, "t.jsonl:2: its text (column 't') is empty"),
     ({"t__jsonl": b'{"t": "one"}\n{"t": "caf\xe9"}'}, LINES, "t.jsonl:2: it is not utf-8"),

@@ -104,4 +104,4 @@ def test_what_cannot_be_is_refused(matcher, tmp_path):
 def test_a_column_of_texts_or_ids_can_be_one_of_a_rule(matcher, column):
     texts = {"1": "abcd", "2": "abcd", "3": "xyz"}
     matcher.match("out", texts, at_score=1, always=column, canonical=f"highest:{column}")
-    assert decided(matcher, "out") == ({("1", "2"): "rule"} if column == "text" else {})
+    assert decided(matcher, "out") == {("1", "2"): "rule" if column == "text" else "model"}

@@ -155,7 +155,8 @@ def test_suggested_pairs_are_the_closest_to_the_cutoff_and_their_labels_can_be_i
     imported = command.partition("jobs.labels ")[2].replace(str(run), str(copy))
     assert "round 2: 9 labels, 1 of them matches; 0 known before" in do(monkeypatch, capsys, labels, imported)
     table = al_ray.load_run(copy).labels().to_pylist()[-9:]
-    assert [(row["left_id"], row["right_id"]) for row in table] == found
+    imported_pairs = [as_matched((row["left_id"], row["right_id"]), task.symmetric) for row in table]
+    assert imported_pairs == [as_matched(pair, task.symmetric) for pair in found]
     assert [row["answer"] for row in table][:4] == ["yes", "no", "unsure", "no"]
 
     # The answers are not overwritten, and pairs that the run knows now, unsure ones too, are not suggested again.
