@@ -144,7 +144,7 @@ def coverage_lines(coverage: Coverage) -> Iterator[str]:
     if coverage.empty:
         yield f"texts without a token, which all look the same to the encoder: {coverage.empty:,}"
     if coverage.alike:
-        cut = f", {coverage.truncated:,} of them cut at --max-length" if coverage.truncated else ""
+        cut = f", {coverage.truncated:,} of them cut at jobs.run --max-length" if coverage.truncated else ""
         yield (
             f"different texts with the token ids of another, which the encoder cannot tell apart: {coverage.alike:,}"
             f"{cut}{_example(coverage)}"
