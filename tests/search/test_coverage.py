@@ -61,8 +61,8 @@ def test_texts_that_differ_beyond_the_maximum_length_are_alike(encoder):
     assert (found.alike, found.truncated, found.unknown) == (3, 3, 0)
     (line,) = coverage_lines(found)
     assert line == (
-        "different texts with the token ids of another, which the encoder cannot tell apart: 3, 3 of them cut at jobs.run "
-        "--max-length, such as 'abcdefg' and 'abcdefh' and 'abcdef'"
+        "different texts with the token ids of another, which the encoder cannot tell apart: 3, 3 of them cut at "
+        "jobs.run --max-length, such as 'abcdefg' and 'abcdefh' and 'abcdef'"
     )
 
 
