@@ -18,8 +18,8 @@ UNSEEN = ("Cc", "Cf")
 ACCENTS = "\u0300", "\u036f"
 """First and last mark on letters that a tokenizer may drop. Marks of other blocks are vowels, as in Hindi."""
 MIDNIGHT = re.compile(r"(?<=\d{4}-\d\d-\d\d)[ T]00:00(:00(\.0+)?)?(?![:.\d])", re.ASCII)
-# A number alone, with zeros after its point: 12.0 or 12.50, not 1.2.0.
-ZEROS = re.compile(r"(?<![\w.,])([+-]?\d+)(?:\.0+|(\.\d*[1-9])0+)(?![\w.,]*\w)", re.ASCII)
+# A whole number alone, with zeros after its point: 12.0, not 1.2.0, nor 3.10, which may be another version than 3.1.
+ZEROS = re.compile(r"(?<![\w.,])([+-]?\d+)\.0++(?![\w.,]*\w)", re.ASCII)
 COMPARED = 200_000
 """Characters of a text above which its words are not compared with those of another."""
 WITHOUT_SPACES = ("CJK ", "HIRAGANA ", "KATAKANA ", "THAI ", "LAO ", "KHMER ", "MYANMAR ")
@@ -56,7 +56,7 @@ def spelling(text: str) -> str:
     midnight after a date, as earlier versions read it from Parquet.
     """
     folded = unicodedata.normalize("NFKC", MIDNIGHT.sub("", text)).casefold()
-    return " ".join(ZEROS.sub(r"\1\2", folded).split())
+    return " ".join(ZEROS.sub(r"\1", folded).split())
 
 
 def reads_alike(text: str) -> str:

@@ -24,7 +24,7 @@ from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest
 from al_ray.core.scorer import Floats
 from al_ray.core.text import read_alike
-from al_ray.core.vectors import Vectors
+from al_ray.core.vectors import Vectors, round_to_halves
 from al_ray.encoders.encoder import TextEncoder, embed_rows, load, saved
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
@@ -215,7 +215,8 @@ class Matcher:
 
     def _embed(self, texts: Sequence[str], side: Side) -> Vectors:
         tokens = self.encoder.tokenise(list(texts), side)
-        return embed_rows(self.encoder, tokens, np.arange(len(tokens))).astype(self._dtype)
+        vectors = embed_rows(self.encoder, tokens, np.arange(len(tokens)))
+        return vectors if self._dtype == np.float32 else round_to_halves(vectors)
 
     def _catalogue(self, store: Path) -> Catalogue:
         """Return the catalogue of the present texts, whose vectors are on disk afterwards."""

@@ -140,10 +140,14 @@ def test_a_text_that_is_only_spelled_in_another_way_keeps_its_labels(tmp_path):
     table = write(tmp_path / "may.csv", rows, header)
     source = OwnTexts(left=table, id_column="id", text_columns="t,born,price", labels=labels, split="1,0,0")
     prepare(source, tmp_path / "may")
-    now = [("a", "Trail Shoe", "1984-03-01T00:00:00", "9.5"), ("b", "shoe", "1990-01-01", "9.0"), ("c", "cap", "", "5")]
+    now = [
+        ("a", "Trail Shoe", "1984-03-01T00:00:00", "9.50"),
+        ("b", "shoe", "1990-01-01", "9.0"),
+        ("c", "cap", "", "5"),
+    ]
     task, report = read_extension(extension_of(tmp_path / "may", write(tmp_path / "june.csv", now, header)))
     assert "  new: 0, changed: 1, as before: 0, spelled in another way (their labels are kept): 2" in report.lines()
-    assert task.left.texts == ("Trail Shoe 1984-03-01 9.5", "shoe 1990-01-01 9.0", "cap 5")
+    assert task.left.texts == ("Trail Shoe 1984-03-01 9.50", "shoe 1990-01-01 9.0", "cap 5")
     assert (ids(task, "train"), ids(task, "train", "stated_negatives")) == ([("a", "b")], [])
     assert "labels of the earlier task that are dropped, as a text of the pair has changed: 1" in report.lines()
 
