@@ -216,7 +216,7 @@ class Matcher:
     def _embed(self, texts: Sequence[str], side: Side) -> Vectors:
         tokens = self.encoder.tokenise(list(texts), side)
         vectors = embed_rows(self.encoder, tokens, np.arange(len(tokens)))
-        return vectors if self._dtype == np.float32 else round_to_halves(vectors)
+        return vectors if self._dtype == np.float32 else round_to_halves(vectors.astype(np.float32))
 
     def _catalogue(self, store: Path) -> Catalogue:
         """Return the catalogue of the present texts, whose vectors are on disk afterwards."""
