@@ -141,8 +141,9 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
                 f"{to / side} has token ids of {len(lengths):,} of {texts:,} texts; delete {to} and run again"
             )
         count, every = count + int(lengths.sum()), every + texts
+        prompt = prompt_length(base, "left" if side == "left" else "right")
         for chunk in stored.chunks:
-            coverage.add(chunk, prompt_length(base, "left" if side == "left" else "right"))
+            coverage.add(chunk, prompt)
         full = int((lengths >= limit).sum())
         logger.info("%s: %d texts, %d of %d word pieces, the limit", side, len(lengths), full, limit)
         for (split, own), part in parts_of(task).items():

@@ -52,15 +52,15 @@ def same_text(texts: Iterable[str]) -> Rows:
 def spelling(text: str) -> str:
     """Return the same for texts that differ only in spelling: what labels of one say holds for the other.
 
-    Case, white space and Unicode form (NFKC) do not count, nor zeros after a decimal point (12.0, 12), nor the time of
+    Case, white space and Unicode form (NFC) do not count, nor the zeros of a whole number (12.0), nor the time of
     midnight after a date, as earlier versions read it from Parquet.
     """
-    folded = unicodedata.normalize("NFKC", MIDNIGHT.sub("", text)).casefold()
+    folded = unicodedata.normalize("NFC", MIDNIGHT.sub("", text)).casefold()
     return " ".join(ZEROS.sub(r"\1", folded).split())
 
 
-def reads_alike(text: str) -> str:
-    """Return the same for texts that differ only in what a tokenizer may drop: case, accents and white space."""
+def without_accents(text: str) -> str:
+    """Return a text without what a tokenizer may drop: case, accents, white space and characters that are not shown."""
     letters = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
     return "".join(
         sign for sign in letters
@@ -69,9 +69,9 @@ def reads_alike(text: str) -> str:
 
 
 def read_alike(one: str, other: str) -> bool:
-    """Return whether two texts are equal, or differ only in what a tokenizer may drop; texts of nothing do not."""
-    reading = reads_alike(one)
-    return one == other or (reading != "" and reading == reads_alike(other))
+    """Return whether two texts are equal, or equal `without_accents`; of two different texts something must be left."""
+    left = without_accents(one)
+    return one == other or (left != "" and left == without_accents(other))
 
 
 def coherence(questions: Sequence[str]) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption
-from al_ray.core.text import reads_alike
+from al_ray.core.text import without_accents
 from al_ray.encoders.encoder import TextEncoder
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import Tokens
@@ -82,12 +82,12 @@ class _Joined:
 
 
 class CoverageCount:
-    """Counts the texts of one side, chunk by chunk. Keeps 8 bytes of each text."""
+    """Counts texts chunk by chunk, each different text once. Keeps some 20 bytes of each."""
 
     def __init__(self, unknown: int | None, special: frozenset[int], max_length: int) -> None:
         """unknown, special: token ids; None if the encoder has no unknown token."""
         self.unknown, self.special, self.max_length = unknown, np.array(sorted(special), dtype=np.int32), max_length
-        self._sum, self._keys, self._cut = Coverage(), list[np.ndarray](), list[np.ndarray]()
+        self._parts = list[tuple[np.ndarray, ...]]()
 
     def add(self, tokens: Tokens, prompt: int = 0) -> None:
         """Count the next texts. prompt: number of their first tokens that are of a prompt (`prompt_length`)."""
@@ -95,32 +95,38 @@ class CoverageCount:
         place = np.arange(len(tokens.ids)) - np.repeat(tokens.starts[:-1], lengths)
         # Tokens of a prompt are not of the text.
         text = ~np.isin(tokens.ids, self.special) & (place >= prompt)
-        owners = np.repeat(np.arange(len(tokens)), lengths)
-        own = np.bincount(owners[text], minlength=len(tokens))
-        unknown = 0 if self.unknown is None else int(np.count_nonzero(text & (tokens.ids == self.unknown)))
-        self._sum += Coverage(len(tokens), int(own.sum()), unknown, int((own == 0).sum()))
+        owners = np.repeat(np.arange(len(tokens), dtype=np.int32), lengths)
+        own = np.bincount(owners[text], minlength=len(tokens)).astype(np.int32)
+        unknown = np.zeros(len(tokens), dtype=np.int32)
+        if self.unknown is not None:
+            unknown += np.bincount(owners[text & (tokens.ids == self.unknown)], minlength=len(tokens)).astype(np.int32)
         content, bounds = np.ascontiguousarray(tokens.ids).tobytes(), (4 * tokens.starts).tolist()
         digests = [blake2b(content[a:b], digest_size=8).digest() for a, b in pairwise(bounds)]
-        self._keys.append(np.frombuffer(b"".join(digests), dtype=np.int64))
-        self._cut.append(lengths >= self.max_length)
+        keys = np.frombuffer(b"".join(digests), dtype=np.int64)
+        self._parts.append((keys, own, unknown, lengths >= self.max_length))
 
     def result(self, *parts: Sequence[str]) -> Coverage:
-        """Return the figures of all texts, which were added in this order: of one side, or of both."""
-        keys = np.concatenate([np.empty(0, dtype=np.int64), *self._keys])
-        cut = np.concatenate([np.empty(0, dtype=np.bool_), *self._cut])
+        """Return the figures of all different texts, which were added in this order: of one side, or of both."""
+        if not self._parts:
+            return Coverage()
+        keys, own, unknown, cut = (np.concatenate(columns) for columns in zip(*self._parts, strict=True))
         _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        repeated = np.flatnonzero(counts[inverse] > 1)
-        texts = _Joined(parts)
-        groups = defaultdict[int, dict[str, list[int]]](dict)
-        for row in repeated.tolist():
-            groups[int(inverse[row])].setdefault(reads_alike(texts[row]), []).append(row)
-        found = Coverage()
+        texts, first = _Joined(parts), np.ones(len(keys), dtype=np.bool_)
+        groups = defaultdict[int, dict[str, int]](dict)
+        for row in np.flatnonzero(counts[inverse] > 1).tolist():
+            first[row] = groups[int(inverse[row])].setdefault(texts[row], row) == row
+        found = Coverage(
+            int(first.sum()), int(own[first].sum()), int(unknown[first].sum()), int((own[first] == 0).sum())
+        )
         for group in groups.values():
-            if len(group) > 1:
-                rows = [row for same in group.values() for row in same]
-                shown = tuple(texts[same[0]][:100] for same in list(group.values())[:EXAMPLES])
+            readings = defaultdict[str, list[int]](list)
+            for text, row in group.items():
+                readings[without_accents(text)].append(row)
+            if len(readings) > 1:
+                rows = list(group.values())
+                shown = tuple(texts[same[0]][:100] for same in list(readings.values())[:EXAMPLES])
                 found += Coverage(alike=len(rows), truncated=int(cut[rows].sum()), examples=(shown,))
-        return self._sum + found
+        return found
 
 
 def check_coverage(coverage: Coverage, encoder: EncoderConfig) -> None:
@@ -129,11 +135,11 @@ def check_coverage(coverage: Coverage, encoder: EncoderConfig) -> None:
         logger.warning("%s", line)
     if coverage.share > encoder.most_unknown:
         raise BadOption(
-            f"encoder {encoder.encoder} does not know {coverage.share:.0%} of the tokens of the texts, more than "
-            f"--most-unknown {encoder.most_unknown:g}{_example(coverage)}. Its vocabulary lacks their script: give an "
-            "--encoder for the language, such as the folder of sentence-transformers/"
-            "paraphrase-multilingual-MiniLM-L12-v2 or intfloat/multilingual-e5-small; with a trained model, start a "
-            "new run with it (docs/languages.md)"
+            f"encoder {encoder.encoder} does not know {coverage.share:.0%} of the tokens of the texts"
+            f"{_example(coverage)}; jobs.run --most-unknown (of jobs.match and jobs.serve, too) allows "
+            f"{encoder.most_unknown:g}. Its vocabulary lacks their script: start a run with jobs.run --encoder FOLDER "
+            "and a model for the language, such as sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2 or "
+            "intfloat/multilingual-e5-small (docs/languages.md)"
         )
 
 
@@ -156,7 +162,7 @@ def _example(coverage: Coverage) -> str:
 
 
 def prompt_length(encoder: TextEncoder, side: Side) -> int:
-    """Return how many first tokens of each text of a side are of a prompt, special tokens before it included."""
+    """Return how many first tokens of each text of a side belong to its prompt, with the special tokens before it."""
     ids = encoder.tokenise([""], side).ids.tolist() if encoder.special else []
     while ids and ids[-1] in encoder.special:
         ids.pop()

@@ -60,7 +60,6 @@ EXCEPTIONS = {
     # Of the oracles that a run may have, labels makes those of people alone.
     "al_ray.oracles.function.",
     "al_ray.oracles.python_function.",
-    "al_ray.search.coverage.check_coverage",
     "al_ray.oracles.llm.",
     # Likewise: other commands make its defaults alone.
     "al_ray.core.config.llm.",

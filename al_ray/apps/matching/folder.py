@@ -33,7 +33,7 @@ from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import NO_PAIRS, Mask, Pairs, Rows
 from al_ray.core.scorer import Floats
-from al_ray.core.task import Task, strings_at
+from al_ray.core.task import Task
 from al_ray.storage.files import in_one_step, make_table, read_json, read_parquet, write_root, write_text
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
@@ -155,9 +155,7 @@ def write_undecided(folder: StoragePath, matches: Matches, task: Task, texts: bo
     if not len(pairs):
         path.unlink(missing_ok=True)
         return
-    columns = [strings_at(task.left.ids, pairs[:, 0]), strings_at(task.right.ids, pairs[:, 1])]
-    if texts:
-        columns += [strings_at(task.left.texts, pairs[:, 0]), strings_at(task.right.texts, pairs[:, 1])]
+    columns = [*task.ids_of(pairs), *(task.texts_of(pairs) if texts else ())]
     schema = UNDECIDED if texts else pa.schema(list(UNDECIDED)[:2])
     table = make_table(schema, columns)
     in_one_step(path, lambda aside: _write_tables([table], schema, cells, aside))

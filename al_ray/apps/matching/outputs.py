@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from al_ray.apps.matching.assignment import CandidateEdges, assign
+from al_ray.apps.matching.assignment import SAID_NO, CandidateEdges, assign
 from al_ray.apps.matching.clusters.average_linkage import TOLERANCE
 from al_ray.apps.matching.clusters.clustering import Clusters, Decisions, Edges, cluster, weak_bridges
 from al_ray.apps.matching.clusters.figures import ClusterFigures, figures
@@ -35,10 +35,20 @@ from al_ray.apps.matching.page.html import matches_page
 from al_ray.apps.matching.page.summary import ClusterChanges, MatchSummary, best_scores, drift_figures, summarize
 from al_ray.core.pairs import Keys, Mask, Pairs, Rows, is_in
 from al_ray.core.scorer import Floats
-from al_ray.core.task import Split, Task, strings_at
+from al_ray.core.task import Split, Task
 from al_ray.core.text import read_alike
 from al_ray.storage.formulas import FormulaCells
 from al_ray.storage.uri import StoragePath
+
+TEXTS_AT_ONCE = 65_536  # Pairs whose texts are compared at a time.
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """matches: (n,) whether each candidate is a match. undecided: (k, 2) pairs that the encoder cannot tell apart."""
+
+    matches: Mask
+    undecided: Pairs
 
 
 @dataclass(frozen=True)
@@ -55,22 +65,29 @@ class Matching:
     texts: bool = True
     escape_formulas: bool = False
 
-    def assigned(self, pairs: Pairs, scores: Floats) -> np.ndarray:
-        """(n, 2) candidates with their scores (n,) -> (n,) whether each is a match."""
-        by = decided_by(self.split.space.keys(pairs), self.decisions)
+    def assigned(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Assigned:
+        """(n, 2) candidates with their scores and cosines (n,) -> which match, and which the encoder cannot tell apart.
+
+        The latter are no edges of the assignment, so that they take the place of no match.
+        """
+        keys = self.split.space.keys(pairs)
+        unclear = self._unclear(pairs, keys, cosines)
+        by = decided_by(keys, self.decisions)
+        by[unclear] = SAID_NO
         edges = CandidateEdges(pairs[:, 0], pairs[:, 1], scores, self.split.space.symmetric, by)
-        return assign(edges, self.rule, self.cutoff.score)
+        above = unclear & (scores >= self.cutoff.score) & ~is_in(keys, self.decisions.no)
+        return Assigned(assign(edges, self.rule, self.cutoff.score), pairs[above][np.argsort(keys[above])])
 
     def matches(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Matches:
-        """Return assigned pairs (n, 2) as matches, the best first."""
+        """(n, 2) candidates with their scores and cosines (n,) -> the matches among them, the best first."""
+        assigned = self.assigned(pairs, scores, cosines)
+        pairs, scores, cosines = (values[assigned.matches] for values in (pairs, scores, cosines))
         keys = self.split.space.keys(pairs)
         order = np.lexsort((keys, -scores))
-        unclear = self._unclear(pairs[order], keys[order], cosines[order])
-        undecided, order = pairs[order[unclear]], order[~unclear]
         scores, calibrated = scores[order], self.model.calibrated
         probabilities = None if calibrated is None else calibrated.probability(scores)
         by_label, by_rule = (is_in(keys[order], decided) for decided in (self.decisions.yes, self.decisions.rule))
-        return Matches(pairs[order], scores, cosines[order], probabilities, by_label, by_rule, undecided)
+        return Matches(pairs[order], scores, cosines[order], probabilities, by_label, by_rule, assigned.undecided)
 
     def _unclear(self, pairs: Pairs, keys: Keys, cosines: Floats) -> Mask:
         """Return (n,) which pairs have the cosine 1 although they read differently: the encoder cannot tell them apart.
@@ -78,12 +95,12 @@ class Matching:
         Those that people or a rule decided are clear.
         """
         unclear = (cosines == 1) & ~is_in(keys, self.decisions.certain)
-        texts = (
-            strings_at(side.texts, rows)
-            for side, rows in zip((self.task.left, self.task.right), pairs[unclear].T, strict=True)
-        )
-        alike = [read_alike(one, other) for one, other in zip(*texts, strict=True)]
-        unclear[unclear] = ~np.array(alike, dtype=np.bool_)
+        places = np.flatnonzero(unclear)
+        # In parts, so that few texts are in memory at a time.
+        for start in range(0, len(places), TEXTS_AT_ONCE):
+            here = places[start : start + TEXTS_AT_ONCE]
+            left, right = self.task.texts_of(pairs[here])
+            unclear[here] = [not read_alike(one, other) for one, other in zip(left, right, strict=True)]
         return unclear
 
     @property

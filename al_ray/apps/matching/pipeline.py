@@ -43,7 +43,6 @@ from al_ray.apps.matching.texts import (
 )
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
-from al_ray.core.candidates import Candidates
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, ScoringConfig
 from al_ray.core.errors import BadOption
@@ -105,10 +104,9 @@ def match_texts(
             found = find_candidates(pool, split, model.model, cutoff, rule, decisions, model.config.seed)
             candidates = found.candidates
             pairs = split.space.pairs(candidates.keys)
-            kept = matching.assigned(pairs, candidates.cosines)
-            cosines = cosines_of(pool, split, model.model, Candidates(candidates.keys[kept], candidates.cosines[kept]))
+            cosines = cosines_of(pool, split, model.model, candidates)
             drift = report_drift(out, pool, split, DriftRequest(options, model, cutoff, decisions))
-        matches = matching.matches(pairs[kept], candidates.cosines[kept], cosines)
+        matches = matching.matches(pairs, candidates.cosines, cosines)
         clustered, scored = cluster_texts(matching, matches), ScoredPairs(pairs, candidates.cosines)
         about = None
         if not is_task(options) and options.search.kind != "knn":
@@ -162,9 +160,8 @@ def match_into(
             options.escape_formulas,
         )  # fmt: skip
         scored = _search_again(matching, state, known, grown, out, cluster_config, watch)
-        kept = matching.assigned(scored.pairs, scored.scores)
         # The score is the cosine: models with other scores are refused.
-        matches = matching.matches(scored.pairs[kept], scored.scores[kept], scored.scores[kept])
+        matches = matching.matches(scored.pairs, scored.scores, scored.scores)
         clustered = cluster_texts(matching, matches, old_clusters(state, known, grown), state.next_cluster)
         record = renew(out, Outcome(matching, matches, scored, clustered), state, grown)
     return MatchResult(grown.task, matches, record, report)

@@ -227,10 +227,11 @@ class Matcher:
         with locked(folder, FOREVER):
             known, config = KnownVectors(folder, self._dtype), self.encoder.config
             coverage = CoverageCount(self.encoder.unknown, self.encoder.special, config.max_length)
+            prompt = prompt_length(self.encoder, self._side)
             for start in range(0, len(texts), CHUNK):
                 known.refresh()
                 part = self.encoder.tokenise(texts[start : start + CHUNK], self._side)
-                coverage.add(part, prompt_length(self.encoder, self._side))
+                coverage.add(part, prompt)
                 own = batches(part, np.arange(len(part)), self.encoder.config.encoder_batch)
                 for _ in embed_unknown(known, self.encoder, part, own, vectors[start : start + CHUNK]):
                     pass
