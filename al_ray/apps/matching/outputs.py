@@ -81,7 +81,7 @@ class Matching:
     def matches(self, pairs: Pairs, scores: Floats, cosines: Floats) -> Matches:
         """(n, 2) candidates with their scores and cosines (n,) -> the matches among them, the best first."""
         assigned = self.assigned(pairs, scores, cosines)
-        pairs, scores, cosines = (values[assigned.matches] for values in (pairs, scores, cosines))
+        pairs, scores, cosines = pairs[assigned.matches], scores[assigned.matches], cosines[assigned.matches]
         keys = self.split.space.keys(pairs)
         order = np.lexsort((keys, -scores))
         scores, calibrated = scores[order], self.model.calibrated
