@@ -102,7 +102,7 @@ def test_texts_matched_into_known_ones_are_matched_as_all_at_once(ran, monkeypat
 def test_known_texts_are_not_encoded_again_and_clusters_keep_their_ids(ran, monkeypatch, tmp_path):
     run, task = ran
     if not task.symmetric:
-        pytest.skip("clusters are of one table")
+        pytest.skip("its commands give one table; of two: clusters/test_two_tables.py")
     rows = list(side(task, "left").items())
     cutoff = sorted(scores_by_loops(run, task).values())[-30]
     known = table(tmp_path / "known.csv", dict(rows[:-1]))
