@@ -9,7 +9,7 @@ from al_ray.active_learning.strategies import STRATEGIES, StrategyName, budgets_
 from al_ray.core.config.bounds import Between, Group, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.oracle import oracle_forms, oracle_kind, oracle_name, oracles_help
-from al_ray.core.config.sections import EvaluationConfig, ScoringConfig, SearchConfig, TrainingConfig
+from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, ScoringConfig, SearchConfig, TrainingConfig
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
 from al_ray.core.task import SPLITS
@@ -50,6 +50,10 @@ class RunConfig(EncoderConfig):
     matched: Annotated[tuple[int, int] | None, PAPER] = None
     """For stratified-match: the numbers of positives and negatives to draw; --match RUN takes them from a run."""
     train_every_budget: Annotated[bool, PAPER] = field(default=False, metadata={"help": budgets_help()})
+    matcher: Literal["on", "off"] = "off"
+    """on: the encoder stays as it is, and every round a matcher learns from the labels to rank candidates by comparisons
+    of their fields (docs/matcher.md). off: every round trains the encoder, and pairs are ranked by its cosine."""
+    candidates: CandidatesConfig = field(default_factory=CandidatesConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     scoring: ScoringConfig = field(default_factory=ScoringConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -91,8 +95,19 @@ class RunConfig(EncoderConfig):
             raise BadOption(f"--strategy {self.strategy} knows all positives, as --oracle simulated does; give that")
         if self.matched is not None and (min(self.matched) < 0 or not sum(self.matched)):
             raise BadOption(f"--matched is {' '.join(map(str, self.matched))}; give how many positives and negatives")
+        if self.matcher == "on":
+            self._refuse_beside_matcher()
         if self.seeding == "stated" and not STRATEGIES[self.strategy].uses_model:
             raise BadOption(f"--seeding stated starts a model, and --strategy {self.strategy} asks none; leave it out")
+
+    def _refuse_beside_matcher(self) -> None:
+        """Raise BadOption for options that a matcher cannot use."""
+        if self.search.ordered_pairs:
+            raise BadOption("--matcher on ranks each pair once; leave out --search.ordered-pairs")
+        if self.scoring != ScoringConfig():
+            raise BadOption("--matcher on has the neighbourhood among its comparisons; leave out --scoring.neighbourhood")
+        if self.training != TrainingConfig():
+            raise BadOption("--matcher on does not train the encoder; leave out the options --training and --recipe")
 
     def settled(self, pairs: int) -> "RunConfig":
         """Replace `auto` for a pool of `pairs` pairs: by size alone, because speed differs between machines."""

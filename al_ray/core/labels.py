@@ -16,11 +16,23 @@ TAKEN_BACK = 4
 
 @dataclass(frozen=True)
 class Model:
-    """A model: path and digest of its weights, and the scorer fitted to them; None for the untrained encoder."""
+    """A model: path and digest of its weights, and the scorer fitted to them; None for the untrained encoder.
+
+    matcher: what ranks the candidates above all other pairs; None for a model without one.
+    """
 
     path: str
     digest: str
     scorer: Scorer | None = None
+    matcher: "SavedMatcher | None" = None
+
+
+@dataclass(frozen=True)
+class SavedMatcher:
+    """A matcher (al_ray/matcher): the path of its file, and the digest of its contents."""
+
+    path: str
+    digest: str
 
 
 @dataclass(frozen=True)

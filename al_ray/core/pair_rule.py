@@ -47,6 +47,11 @@ class PairRule:
         both = {"same": self.same, "different": self.different}
         return {name: codes for name, codes in both.items() if codes is not None}
 
+    @property
+    def turned(self) -> "PairRule":
+        """Return the rule for pairs whose right text comes first; the same for a symmetric task."""
+        return PairRule(**{name: GroupCodes(one.columns, one.right, one.left) for name, one in self.conditions.items()})
+
     def allows(self, pairs: Ints) -> Mask:
         """(n, 2) pairs of rows -> (n,) whether each can match."""
         return self._compare(pairs[:, 0], pairs[:, 1])

@@ -14,6 +14,10 @@ from al_ray.core.errors import BadFile
 Floats = npt.NDArray[np.float64]
 Cosines = npt.NDArray[np.float32] | Floats
 Labels = npt.NDArray[np.uint8]
+CANDIDATE, CERTAIN = 2.0, 3.0
+"""Scores of a candidate for which a matcher says p = 0, and p = 1: above all cosines (core/two_stage_score.py)."""
+LEAST_P = 1e-6
+"""p of a matcher is at least this and at most 1 less this, so that its log-odds are finite."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Scorer:
     loss: mean binary cross-entropy on the scores of the fit, in nats. outcome: the case of the fit; see `refit`.
     neighbourhood: a, from 0 to 1. The score is the cosine less a times the mean cosine of the left text's nearest right
     texts (core/neighbourhood.py); with a = 0, the default, it is the cosine.
+    matcher: whether a matcher ranks the candidates above all other pairs (core/two_stage_score.py): p is then theirs,
+    and weight and bias say where p is 1/2.
     """
 
     weight: float
@@ -30,6 +36,7 @@ class Scorer:
     loss: float = float("nan")
     outcome: str = "fitted"
     neighbourhood: float = 0.0
+    matcher: bool = False
 
     @property
     def boundary(self) -> float:
@@ -40,8 +47,11 @@ class Scorer:
 
     @property
     def highest(self) -> float:
-        """The highest score of a pair: 1, and with a neighbourhood of a 1 + a, as means of cosines reach down to -1."""
-        return 1 + self.neighbourhood
+        """The highest score of a pair: 1, and with a neighbourhood of a 1 + a, as means of cosines reach down to -1.
+
+        With a matcher, that of a candidate of p = 1.
+        """
+        return CERTAIN if self.matcher else 1 + self.neighbourhood
 
     @property
     def has_boundary(self) -> bool:
@@ -50,6 +60,9 @@ class Scorer:
 
     def logit(self, cosines: Cosines) -> Floats:
         """(n,) cosines -> (n,) log-odds of a match."""
+        if self.matcher:
+            p = np.clip(np.asarray(cosines, dtype=np.float64) - CANDIDATE, LEAST_P, 1 - LEAST_P)
+            return np.log(p / (1 - p))
         return self.weight * np.asarray(cosines, dtype=np.float64) + self.bias
 
     def probability(self, cosines: Cosines) -> Floats:

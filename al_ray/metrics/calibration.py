@@ -70,6 +70,15 @@ class Reliability:
             self.squares + other.squares,
         )
 
+    def __sub__(self, other: "Reliability") -> "Reliability":
+        """Take away the sums of a part of the pairs."""
+        return Reliability(
+            self.weight - other.weight,
+            self.confidence - other.confidence,
+            self.positives - other.positives,
+            self.squares - other.squares,
+        )
+
     @property
     def error(self) -> float:
         """Expected calibration error: mean over all pairs of |mean p - share of positives| of the pair's equal bin."""

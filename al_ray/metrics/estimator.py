@@ -87,6 +87,16 @@ class NegativeCounts:
         resampled = _sum(self.resampled, other.resampled)
         return NegativeCounts(self.above + other.above, summed, self.replicates + other.replicates, resampled)
 
+    def __sub__(self, part: "NegativeCounts") -> "NegativeCounts":
+        """Take away the counts of a part, of which nothing is resampled."""
+        both = self.reliability is not None and part.reliability is not None
+        return replace(
+            self,
+            above=self.above - part.above,
+            reliability=self.reliability - part.reliability if both else self.reliability,
+            replicates=self.replicates - part.replicates,
+        )
+
 
 @dataclass(frozen=True)
 class PositiveScores:

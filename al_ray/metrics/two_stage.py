@@ -50,14 +50,7 @@ def evaluate_reranking(
     second, first = (
         count_sample(request, keys[negative], pairs, stage[negative], None, 1.0) for stage in (levels, own)
     )
-    every = count(request)
-    negatives = replace(
-        every,
-        above=every.above + second.above - first.above,
-        reliability=None,
-        replicates=every.replicates + second.replicates - first.replicates,
-        resampled=None,
-    )
+    negatives = replace(count(request) + second - first, reliability=None, resampled=None)
     total = split.space.total - len(split.positives)
     strata = (StratumSummary("all", total, total),)
     return build_evaluation(request, split, PositiveScores(placed, None), strata, [negatives], rng)

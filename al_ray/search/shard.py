@@ -230,9 +230,10 @@ class PoolShard:
         return read_rule(folder, symmetric=not (folder / "right").exists())
 
     def _index(self, part: str, held: Block, trained: Bytes | None) -> PairIndex:
-        """The index of a part, made when it is first needed."""
+        """The index of a part, made when it is first needed. In a task of two sides, right texts ask that of a left one."""
         if part not in self._indexes:
-            self._indexes[part] = index_of(held, self.spec.search, self.spec.device, self._rule, trained)
+            rule = self._rule.turned if self._rule is not None and part.startswith("left") else self._rule
+            self._indexes[part] = index_of(held, self.spec.search, self.spec.device, rule, trained)
         return self._indexes[part]
 
     def _part(self, model: Model, part: str) -> Block:

@@ -22,6 +22,7 @@ class ShardSpec:
     them, and those of its models, if they are kept, are its own.
     known: a folder of vectors by digests of texts (search/known_vectors.py), to which those of new texts are added; ""
     for none.
+    task: the folder of the task, whose texts are compared where a matcher ranks candidates.
     """
 
     folder: str
@@ -34,6 +35,7 @@ class ShardSpec:
     keep_vectors: bool = False
     sharer: str = ""
     known: str = ""
+    task: str = ""
 
     @property
     def vector_folders(self) -> dict[str, StoragePath]:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from al_ray.search.candidate_files import OwnRequest
+
 # Concurrency groups of a shard actor: COMPUTE asks an index, SERVE hands over vectors. A stage runs beside them.
 COMPUTE, SERVE = "compute", "serve"
 GROUPS = {COMPUTE: 1, SERVE: 2}
@@ -41,7 +43,8 @@ class Ring:
 
     shards: the actors (s,). stage: a number that no other stage has. left, right: parts of the split. left_sizes,
     right_sizes: (s,) how many of their texts each shard has. block: texts in a block. offsets: a reference of what is
-    subtracted from the cosines of left texts, as NearestMeans; None for nothing.
+    subtracted from the cosines of left texts, as NearestMeans; None for nothing. own: where the candidates are that the
+    model's matcher ranks above all other pairs; None for a model without one.
     """
 
     shards: Sequence[Any]
@@ -52,6 +55,7 @@ class Ring:
     right_sizes: tuple[int, ...]
     block: int
     offsets: Any = None
+    own: OwnRequest | None = None
 
     def places(self, side: Literal["left", "right"], first: int = 0) -> list[Place]:
         """Return the blocks of a side, in the order of the ring from shard `first` on."""

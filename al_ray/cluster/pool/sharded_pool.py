@@ -26,6 +26,7 @@ from al_ray.core.vectors import Block
 from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, SampleWeights
 from al_ray.metrics.strata import Stratum
+from al_ray.search.candidate_files import OwnRequest
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.search.merge import join_blocks
 
@@ -63,7 +64,8 @@ class ShardedPool:
         """parts: (split, side) -> the name of its rows in the pool folder (cluster/token_store.py).
 
         embedding_seconds: the time spent in `embed` so far; a stage that queries the pool subtracts its share.
-        preparing_seconds: the time in which the pool folder was written.
+        preparing_seconds: the time in which the pool folder was written. candidates: by split, where they are kept, if a
+        matcher ranks them.
         """
         self.shards, self.parts, self.task, self.search, self.watch = list(shards), parts, task, search, watch
         self._sizes: dict[str, tuple[int, ...]] = {}
@@ -72,6 +74,7 @@ class ShardedPool:
         self._embedded_by, self._embedded = "", frozenset[str]()
         self._means = dict[tuple[str, str, str], NearestMeans]()
         self._offsets = dict[tuple[str, str, str, float], Any]()
+        self.candidates = dict[str, OwnRequest]()
         self.embedding_seconds = self.preparing_seconds = 0.0
 
     def untrained(self) -> Model:
@@ -170,16 +173,26 @@ class ShardedPool:
         return counts
 
     def on_all(
-        self, model: Model, split: Split, stage: str, method: str, *arguments: Any, whole: int | None = None
+        self,
+        model: Model,
+        split: Split,
+        stage: str,
+        method: str,
+        *arguments: Any,
+        whole: int | None = None,
+        turned: bool = False,
     ) -> list[Any]:
         """Embed the split, call a method of PullsFromPeers on every shard, and return their answers.
 
-        whole: what the words of all shards add up to; all left texts for each shard if it is not given.
+        whole: what the words of all shards add up to; all left texts for each shard if it is not given. turned: ask
+        about the right texts.
         """
         self.embed(model, [split.name])
-        left, right = self.parts[split.name, "left"], self.parts[split.name, "right"]
+        sides = ("right", "left") if turned else ("left", "right")
+        left, right = (self.parts[split.name, side] for side in sides)
         sizes, offsets = (self.sizes(left), self.sizes(right)), self._offsets_of(model, split)
-        ring = Ring(self.shards, next(self._stages), left, right, *sizes, self.search.block, offsets)
+        own = self.candidates[split.name] if model.matcher is not None else None
+        ring = Ring(self.shards, next(self._stages), left, right, *sizes, self.search.block, offsets, own)
         streams = [
             getattr(shard, method).options(num_returns="streaming").remote(model, ring, *arguments)
             for shard in self.shards

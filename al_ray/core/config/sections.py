@@ -60,6 +60,25 @@ class ScoringConfig:
 
 
 @dataclass(frozen=True)
+class CandidatesConfig:
+    """The candidates of --matcher on: the pairs that the matcher ranks, above all others."""
+
+    cosine: Annotated[int, Between(5, 10_000)] = 20
+    """Candidates of each left text by cosine: its nearest right texts."""
+    trigrams: Annotated[int, Between(5, 10_000)] = 20
+    """Candidates of each left text by character 3-grams (cosine of TF-IDF)."""
+    of_right: Annotated[int, Between(5, 10_000)] = 5
+    """Candidates of each right text by either way: its nearest left texts. In a task of one set of texts a text has
+    those of a left text alone."""
+    presumed: Annotated[int, Between(0, 1_000_000)] = 0
+    """Far candidates without a label that the matcher takes for non-matches, each of weight 0.3. They are never stored
+    as labels."""
+    least_recall: Annotated[float, Between(0, 1)] = 0.9
+    """Warn when the candidates have a smaller share of the known matches than this. It is measured and recorded every
+    round."""
+
+
+@dataclass(frozen=True)
 class TrainingConfig:
     """Training of the bi-encoder, by default as the paper trains CosineBERT (A.1 and Table 7)."""
 

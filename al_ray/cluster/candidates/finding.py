@@ -1,0 +1,114 @@
+"""A shard's part in finding candidates: the nearest of its own texts, by cosine and by character 3-grams.
+
+The shard that has a text finds its nearest, and the shard that has a pair's right text owns the pair. So pairs that
+were found for left texts travel to their owners, and those that were found for right texts are there. What a shard
+found stays on it until all owners have it; a shard that restarted has lost it, and the driver begins again.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from al_ray.cluster.fatal_errors import wait_for
+from al_ray.cluster.pool.neighbors import with_neighbors
+from al_ray.cluster.pool.ring import SERVE, Ring, Stage
+from al_ray.cluster.pool.strata import OwnsStrata, split_by_owner
+from al_ray.core.labels import Model
+from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
+from al_ray.core.scorer import Floats
+from al_ray.search.candidate_ranks import NearestOf
+from al_ray.search.knn_merge import KnnRequest, contenders, settled
+from al_ray.search.shard_spec import ShardSpec
+
+WAYS = ("cosine", "3-grams")
+SIDES = ("left", "right")
+
+
+@dataclass(frozen=True)
+class FindRequest:
+    """Asks for the candidates of the texts of a side, by a way.
+
+    knn: how many nearest are looked for; its space numbers pairs. count: how many of them are candidates.
+    """
+
+    way: str
+    side: str
+    knn: KnnRequest
+    count: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a shard found for its texts of a side: sorted keys by owner, and the summaries (b, 2) of sorted rows (b,)."""
+
+    by_owner: list[Keys]
+    rows: Rows
+    summary: Floats
+
+
+class FindsCandidates(OwnsStrata):
+    """What an actor adds to a shard when candidates are found."""
+
+    def __init__(self, spec: ShardSpec) -> None:
+        """Nothing found yet."""
+        super().__init__(spec)
+        self._found = dict[tuple[str, str], Found]()
+
+    def find_by_cosine(self, model: Model, ring: Ring, request: FindRequest, trained: tuple[Any]) -> Stage[tuple[()]]:
+        """Find the nearest of this shard's texts of a side; of the right side `ring` goes from right to left."""
+        parts = list[NearestOf]()
+        for near in with_neighbors(self, model, ring, request.knn, trained):
+            rows = near.block.rows
+            listed = contenders(request.knn, rows, near.answers)
+            cosines = settled(listed, wait_for(ring.ask("cosines", SERVE, model, ring.right, near.reference, listed.pairs)))
+            lines = np.searchsorted(rows, listed.pairs[:, 0])
+            parts.append(NearestOf(rows, lines, listed.pairs[:, 1], cosines).best(request.knn.neighbours))
+            if near.word is not None:
+                yield near.word
+        self._keep(model, ring, request, parts)
+        yield ()
+
+    def found_for(self, owner: int) -> list[Keys] | None:
+        """Return sorted keys of the pairs that this shard found for an owner by each of WAYS; None if they are lost."""
+        if not self._found:
+            return None
+        return [
+            distinct(NO_KEYS, *(found.by_owner[owner] for (of, _), found in self._found.items() if of == way))
+            for way in WAYS
+        ]
+
+    def summaries(self) -> dict[tuple[str, str], tuple[Rows, Floats]]:
+        """Return rows and summaries of this shard's texts by way and side, for peers."""
+        return {key: (found.rows, found.summary) for key, found in self._found.items()}
+
+    def drop_found(self, model: Model, ring: Ring) -> Stage[tuple[()]]:
+        """Free the memory of what was found."""
+        self._found.clear()
+        yield ()
+
+    def _keep(self, model: Model, ring: Ring, request: FindRequest, parts: list[NearestOf]) -> None:
+        """Keep the best of each text by owner, and the summaries of all."""
+        space, keys = request.knn.space, [NO_KEYS]
+        rows, summaries = [np.empty(0, dtype=np.int64)], [np.empty((0, 2))]
+        for part in parts:
+            best = part.best(request.count)
+            own = best.rows[best.lines]
+            pairs = as_pairs(own, best.partners) if request.side == "left" else as_pairs(best.partners, own)
+            keys.append(space.keys(pairs))
+            rows.append(part.rows)
+            summaries.append(part.summary())
+        every, order = distinct(*keys), np.argsort(np.concatenate(rows))
+        if request.side == "right":
+            by_owner = [every if shard == self.spec.shard else NO_KEYS for shard in range(len(ring.shards))]
+        else:
+            by_owner = split_by_owner(every, self._owners(model, ring, space)[every % space.width], len(ring.shards))
+        found = Found(by_owner, np.concatenate(rows)[order], np.concatenate(summaries)[order])
+        self._found[request.way, request.side] = found
+
+    def _owners(self, model: Model, ring: Ring, space: PairSpace) -> Rows:
+        """Return (width,) the shard that has each right text."""
+        owners = np.zeros(space.width, dtype=np.uint16)
+        for shard, rows in enumerate(ring.ask("rows_of", SERVE, model, ring.right)):
+            owners[wait_for(rows)] = shard
+        return owners

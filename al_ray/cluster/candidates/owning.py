@@ -1,0 +1,235 @@
+"""A shard's part in ranking candidates: it owns those whose right text it has, compares them and scores them by p.
+
+With a matcher, what a shard says of a pair is its score of two stages (core/two_stage_score.py) in every stage: exact
+counts, samples, positives, searches. So all that is computed from scores works with a matcher as it does with cosines.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from al_ray.cluster.candidates.finding import WAYS, FindsCandidates
+from al_ray.cluster.candidates.records import Records
+from al_ray.cluster.fatal_errors import wait_for
+from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
+from al_ray.cluster.watchdog import watched
+from al_ray.core.candidates import BestCandidates, Candidates, Order
+from al_ray.core.labels import Model
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, as_pairs, distinct, is_in
+from al_ray.core.scorer import Floats
+from al_ray.core.two_stage_score import candidate_scores, placed_scores
+from al_ray.matcher.model_file import read_model
+from al_ray.metrics.estimator import CountRequest, NegativeCounts, SampleWeights, count_sample
+from al_ray.search.candidate_files import (
+    CHUNK,
+    OwnedCandidates,
+    finish,
+    has_candidates,
+    read_candidates,
+    write_features,
+    write_found,
+)
+from al_ray.search.candidate_ranks import Features, rank_features, rank_names, score_without_labels
+from al_ray.search.shard_spec import ShardSpec
+from al_ray.storage.uri import StoragePath, storage_path
+
+
+@dataclass(frozen=True)
+class LeastRequest:
+    """Asks for the `count` candidates of least cost; spread: of each left text only the one of least cost.
+
+    excluded: sorted keys. matched: order by the score of the matcher, else by `score_without_labels`.
+    """
+
+    order: Order
+    count: int
+    spread: bool
+
+
+class OwnsCandidates(FindsCandidates):
+    """What an actor adds to a shard that scores candidates."""
+
+    def __init__(self, spec: ShardSpec) -> None:
+        """Own nothing yet."""
+        super().__init__(spec)
+        self._owned = dict[str, OwnedCandidates]()
+        # Scores of candidates by place, under one matcher.
+        self._ranked_by, self._ranked = "", dict[str, Floats]()
+        self._records: Records | None = None
+        self._sampled_of: OwnRequest | None = None
+
+    def has_candidates(self, request: OwnRequest) -> bool:
+        """Return whether the candidates of this shard are stored."""
+        return has_candidates(request.folder(self.spec))
+
+    def own_candidates(self, model: Model, ring: Ring, request: OwnRequest) -> Stage[bool]:
+        """Take over the candidates whose right text is here, compare and store them; False if a shard lost some.
+
+        The stream has WORDS words.
+        """
+        folder = request.folder(self.spec)
+        if has_candidates(folder):
+            yield WORDS
+            yield True
+            return
+        parts = wait_for(ring.ask("found_for", SERVE, self.spec.shard))
+        if any(part is None for part in parts):
+            yield WORDS
+            yield False
+            return
+        found = [distinct(NO_KEYS, *(part[way] for part in parts)) for way in range(len(WAYS))]
+        keys = distinct(NO_KEYS, *found)
+        ways = np.zeros(len(keys), dtype=np.uint8)
+        for bit, of_way in enumerate(found):
+            ways |= is_in(keys, of_way).astype(np.uint8) << bit
+        left, right = self._summaries(ring, request)
+        cosines = self._cosines_of(model, ring, keys, request)
+        write_found(folder, {"keys": keys, "cosines": cosines, "ways": ways, "left": left, "right": right})
+        chunks, done = range(-(-len(keys) // CHUNK)), 0
+        for number in watched(iter(chunks)):
+            here = slice(number * CHUNK, (number + 1) * CHUNK)
+            write_features(folder, number, self._compare(keys[here], cosines[here], left, right, request))
+            yield WORDS * (number + 1) // len(chunks) - done
+            done = WORDS * (number + 1) // len(chunks)
+        finish(folder, self._names(request))
+        yield WORDS - done
+        yield True
+
+    def least_of_candidates(
+        self, model: Model, ring: Ring, request: LeastRequest, own: OwnRequest, excluded: Keys
+    ) -> Stage[Candidates]:
+        """Return the least of this shard's candidates; with `spread` of each left text only the one of least cost."""
+        owned = self._candidates(own)
+        scores = self._scores(model, own) if model.matcher is not None else self._without_labels(own)
+        free = np.flatnonzero(~is_in(owned.keys, excluded))
+        found = Candidates(owned.keys[free], scores[free])
+        yield len(owned.keys)
+        found = first_of_left(found, request.order, own.texts[1]) if request.spread else found
+        yield found.least(request.order, request.count)
+
+    def sample_of_candidates(self, model: Model, ring: Ring, own: OwnRequest, below: int) -> Stage[Candidates]:
+        """Return the candidates whose key hashes below a bound of 2^32, with their scores without labels."""
+        owned = self._candidates(own)
+        taken = np.flatnonzero(hashes(owned.keys) < below)
+        yield len(owned.keys)
+        yield Candidates(owned.keys[taken], self._without_labels(own)[taken])
+
+    def features_of(self, model: Model, ring: Ring, own: OwnRequest, pairs: Pairs) -> Stage[tuple[Rows, Features]]:
+        """(n, 2) pairs of a split -> places (k,) of those whose right text is here, and their features (k, F)."""
+        owned, keys = self._candidates(own), own.keys(pairs)
+        places = np.flatnonzero(is_in(pairs[:, 1], self._part(model, ring.right).rows))
+        cosines = self._cosines_of(model, ring, keys[places], own)
+        yield len(pairs)
+        yield places, self._compare(keys[places], cosines, owned.left, owned.right, own)
+
+    def ways_of(self, model: Model, ring: Ring, own: OwnRequest, keys: Keys) -> Stage[tuple[int, Ints]]:
+        """(n,) keys -> how many candidates are here, and (n,) the ways by which each was found, 0 for none or elsewhere."""
+        owned, ways = self._candidates(own), np.zeros(len(keys), dtype=np.int64)
+        here = np.flatnonzero(is_in(keys, owned.keys))
+        ways[here] = owned.ways[np.searchsorted(owned.keys, keys[here])]
+        yield len(keys)
+        yield len(owned.keys), ways
+
+    def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
+        """As PullsFromPeers.score_pairs, by both stages if the model has a matcher."""
+        for word in super().score_pairs(model, ring, pairs):
+            yield word if isinstance(word, int) or ring.own is None else (
+                word[0],
+                self._placed(model, ring.own, pairs[word[0]], word[1]),
+            )
+
+    def count_pool(self, model: Model, ring: Ring, positives: Pairs, request: CountRequest) -> Stage[NegativeCounts]:
+        """As PullsFromPeers.count_pool, by both stages if the model has a matcher."""
+        for word in super().count_pool(model, ring, positives, request):
+            moved = not isinstance(word, int) and ring.own is not None
+            yield self._moved(model, ring.own, word, positives, request) if moved else word
+
+    def count_sample(
+        self, model: Model, ring: Ring, request: CountRequest, weights: SampleWeights, *samples: Keys
+    ) -> Stage[list[NegativeCounts]]:
+        """As PullsFromPeers.count_sample, by both stages if the model has a matcher."""
+        self._sampled_of = ring.own
+        try:
+            yield from super().count_sample(model, ring, request, weights, *samples)
+        finally:
+            self._sampled_of = None
+
+    def score_sample(self, model: Model, part: str, queries: Block, pairs: Pairs, thresholds: Floats) -> Floats:
+        """As PoolShard.score_sample, by both stages within `count_sample` of a model with a matcher."""
+        cosines = super().score_sample(model, part, queries, pairs, thresholds)
+        return cosines if self._sampled_of is None else self._placed(model, self._sampled_of, pairs, cosines)
+
+    def _placed(self, model: Model, own: OwnRequest, pairs: Pairs, cosines: Floats) -> Floats:
+        return placed_scores(own.keys(pairs), cosines, self._candidates(own).keys, self._scores(model, own))
+
+    def _moved(
+        self, model: Model, own: OwnRequest, counts: NegativeCounts, positives: Pairs, request: CountRequest
+    ) -> NegativeCounts:
+        """Return the counts of all negatives by cosine with the candidates among them counted by p instead."""
+        owned, scorer = self._candidates(own), model.scorer
+        assert scorer is not None
+        negative = ~is_in(owned.keys, np.sort(own.keys(positives)))
+        keys, pairs = owned.keys[negative], own.pairs(owned.keys[negative])
+        second, first = (
+            count_sample(request, keys, pairs, scores[negative], scorer.logit(scores[negative]), 1.0)
+            for scores in (self._scores(model, own), owned.cosines)
+        )
+        return counts + second - first
+
+    def _candidates(self, own: OwnRequest) -> OwnedCandidates:
+        if own.place not in self._owned:
+            self._owned[own.place] = read_candidates(own.folder(self.spec))
+        return self._owned[own.place]
+
+    def _scores(self, model: Model, own: OwnRequest) -> Floats:
+        """Return the scores (n,) of this shard's candidates under a matcher, computed once for each matcher."""
+        matcher, owned = model.matcher, self._candidates(own)
+        assert matcher is not None
+        if self._ranked_by != matcher.digest:
+            self._ranked_by = matcher.digest
+            self._ranked.clear()
+            self._matcher = read_model(storage_path(matcher.path), owned.names)
+        if own.place not in self._ranked:
+            threads = self.spec.encoder.threads
+            p = [self._matcher.probability(np.ascontiguousarray(chunk), threads) for chunk in owned.features]
+            self._ranked[own.place] = candidate_scores(np.concatenate([np.empty(0), *p]), owned.cosines)
+        return self._ranked[own.place]
+
+    def _without_labels(self, own: OwnRequest) -> Floats:
+        return np.concatenate([np.empty(0), *map(score_without_labels, self._candidates(own).features)])
+
+    def _cosines_of(self, model: Model, ring: Ring, keys: Keys, own: OwnRequest) -> Floats:
+        """(n,) keys of pairs whose right text is here -> (n,) cosines in float64."""
+        plain = replace(ring, own=None, offsets=None)
+        *_, answer = self.score_pairs(replace(model, matcher=None, scorer=None), plain, own.pairs(keys))
+        assert not isinstance(answer, int)
+        return answer[1]
+
+    def _summaries(self, ring: Ring, own: OwnRequest) -> tuple[Floats, Floats]:
+        """Return (left texts, 2 * ways) and (right texts, 2 * ways) summaries of all shards; 0 for other texts."""
+        tables = [np.zeros((texts, 2 * len(WAYS))) for texts in own.texts]
+        for of_shard in wait_for(ring.ask("summaries", SERVE)):
+            for (way, side), (rows, summary) in of_shard.items():
+                at = 2 * WAYS.index(way)
+                tables[SIDES.index(side)][rows, at : at + 2] = summary
+        return tables[0], tables[0] if own.symmetric else tables[1]
+
+    def _compare(self, keys: Keys, cosines: Floats, left: Floats, right: Floats, own: OwnRequest) -> Features:
+        """(n,) keys with cosines, and summaries of all texts -> (n, F) features: ranks by each way, and comparisons."""
+        pairs = own.pairs(keys)
+        if self._records is None:
+            self._records = Records(self.spec)
+        scores, ranks = (cosines, self._records.trigrams(pairs)), list[Features]()
+        for at, of_way in enumerate(scores):
+            columns = slice(2 * at, 2 * at + 2)
+            summaries = left[pairs[:, 0], columns], right[pairs[:, 1], columns]
+            ranks.append(rank_features(of_way, *summaries, own.symmetric))
+        return np.concatenate([*ranks, self._records.compare(pairs)], axis=1)
+
+    def _names(self, own: OwnRequest) -> tuple[str, ...]:
+        if self._records is None:
+            self._records = Records(self.spec)
+        ranks = (name for way in WAYS for name in rank_names(way, own.symmetric))
+        return (*ranks, *self._records.names)

@@ -1,0 +1,108 @@
+"""The candidates of a split that one shard owns, in a folder of the pool: keys, cosines, ways, and what a matcher sees.
+
+keys.npy             (n,) sorted keys of pairs
+cosines.npy          (n,) float64
+ways.npy             (n,) uint8: bit k is set if the k-th way found the pair
+left.npy right.npy   (texts, 2 * ways) of each text of the task by row: the mean and the highest score by each way
+features-NNNNN.npy   (CHUNK, F) float32 of the next pairs
+names.json           the F names; written last, so that a folder without it is not complete
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from al_ray.core.errors import BadFile
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace
+from al_ray.core.scorer import Floats
+from al_ray.encoders.tokens import load_array, store_array
+from al_ray.search.candidate_ranks import Features
+from al_ray.search.shard_spec import ShardSpec
+from al_ray.storage.download import fetched
+from al_ray.storage.files import read_json, write_json
+from al_ray.storage.uri import StoragePath, storage_path
+
+CHUNK = 2**17
+NAMES = "names.json"
+Ways = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class OwnRequest:
+    """Where the candidates of a split are kept. texts: of the task on each side."""
+
+    place: str
+    texts: tuple[int, int]
+    symmetric: bool
+
+    def folder(self, spec: ShardSpec) -> StoragePath:
+        """Return the folder of a shard."""
+        return storage_path(self.place) / f"{spec.shard}-of-{spec.shards}"
+
+    def keys(self, pairs: Pairs) -> Keys:
+        """(n, 2) pairs -> (n,) keys."""
+        return self._space.keys(pairs)
+
+    def pairs(self, keys: Keys) -> Pairs:
+        """(n,) keys -> (n, 2) pairs."""
+        return self._space.pairs(keys)
+
+    @property
+    def _space(self) -> PairSpace:
+        return PairSpace(NO_KEYS, NO_KEYS, self.texts[1], self.symmetric)
+
+
+@dataclass(frozen=True)
+class OwnedCandidates:
+    """What the folder holds; features: memory-mapped chunks (up to CHUNK, F), one after the other."""
+
+    keys: Keys
+    cosines: Floats
+    ways: Ways
+    left: Floats
+    right: Floats
+    features: tuple[Features, ...]
+    names: tuple[str, ...]
+
+
+def has_candidates(folder: StoragePath) -> bool:
+    """Return whether a folder is complete."""
+    return (folder / NAMES).is_file()
+
+
+def write_found(folder: StoragePath, arrays: dict[str, np.ndarray]) -> None:
+    """Write the arrays of a folder, but for the features."""
+    for name, array in arrays.items():
+        store_array(folder / f"{name}.npy", array)
+
+
+def write_features(folder: StoragePath, number: int, features: Features) -> None:
+    """Write chunk `number` of the features."""
+    store_array(folder / f"features-{number:05}.npy", features)
+
+
+def finish(folder: StoragePath, names: tuple[str, ...]) -> None:
+    """Make a folder complete."""
+    write_json(folder / NAMES, {"names": list(names)})
+
+
+def read_candidates(folder: StoragePath) -> OwnedCandidates:
+    """Read a complete folder; BadFile if its files do not fit together."""
+    names = tuple(read_json(folder / NAMES, ["names"])["names"])
+    local = fetched(folder)
+    try:
+        keys, cosines, ways, left, right = (
+            load_array(local / f"{name}.npy") for name in ("keys", "cosines", "ways", "left", "right")
+        )
+        chunks = range(-(-len(keys) // CHUNK))
+        features = tuple(load_array(local / f"features-{number:05}.npy") for number in chunks)
+        rows = sum(len(chunk) for chunk in features)
+        whole = len(keys) == len(cosines) == len(ways) == rows and all(
+            chunk.dtype == np.float32 and chunk.shape[1:] == (len(names),) for chunk in features
+        )
+    except (OSError, ValueError, IndexError) as error:
+        raise BadFile(f"candidates in {folder} cannot be read ({error}); delete {folder} and run again") from error
+    if not whole or keys.dtype != np.int64:
+        raise BadFile(f"candidates in {folder} are truncated; delete {folder} and run again")
+    return OwnedCandidates(np.array(keys), np.array(cosines), np.array(ways), left, right, features, names)
