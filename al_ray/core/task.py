@@ -14,6 +14,8 @@ from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows
 SPLITS = ("train", "dev", "test")
 # complete: every match is a positive, so a pair without a label is a negative. partial: it is unknown.
 LabelsAre = Literal["complete", "partial"]
+# text: sentences. name: a short string. code: an identifier. category: one of few values. datasets/field_types.py guesses.
+FieldType = Literal["text", "name", "number", "date", "code", "category"]
 UNMEASURED = "run without a measurement (jobs.run --evaluation.splits without a name)"
 
 
@@ -35,14 +37,15 @@ def strings_at(strings: Sequence[str], rows: Rows) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Fields:
-    """The columns of a table that were joined to the texts of a corpus, for people who label.
+    """The columns of a table that were joined to the texts of a corpus, for people who label and for comparisons.
 
     names: of the k columns. lengths: (n, k) characters of the cells of each text. A text is its cells, joined by a
-    space, without the empty ones.
+    space, without the empty ones. types: what the k columns hold; () if it is not known, as in older task folders.
     """
 
     names: tuple[str, ...]
     lengths: Rows
+    types: tuple[FieldType, ...] = ()
 
     @property
     def text_lengths(self) -> Rows:

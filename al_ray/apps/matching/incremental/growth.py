@@ -146,7 +146,7 @@ def _joined(known: Corpus, stays: Rows, arrived: Corpus, fresh: list[str]) -> Fi
         return None
     places = {name: row for row, name in enumerate(arrived.ids)}
     rows = np.array([places[name] for name in fresh], dtype=np.int64)
-    return Fields(one.names, np.concatenate([one.lengths[stays], other.lengths[rows]]))
+    return replace(one, lengths=np.concatenate([one.lengths[stays], other.lengths[rows]]))
 
 
 def _compare(known: Corpus, texts: Mapping[str, str]) -> tuple[Mask, Mask]:

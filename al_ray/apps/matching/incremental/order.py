@@ -7,7 +7,7 @@ import numpy as np
 from al_ray.core.id_order import rows_by_id
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import NO_PAIRS, Rows
-from al_ray.core.task import Corpus, Fields, Task
+from al_ray.core.task import Corpus, Task
 from al_ray.datasets.splitting import build_splits, whole_space
 from al_ray.datasets.strings import reordered
 from al_ray.datasets.task_folder import sealed
@@ -17,7 +17,7 @@ def corpus_at(corpus: Corpus, rows: Rows) -> Corpus:
     """Return the texts (n,) of (n,) rows, with their ids, fields and columns."""
     fields = corpus.fields
     if fields is not None:
-        fields = Fields(fields.names, fields.lengths[rows])
+        fields = replace(fields, lengths=fields.lengths[rows])
     columns = {name: reordered(cells, rows) for name, cells in corpus.columns.items()}
     return Corpus(reordered(corpus.ids, rows), reordered(corpus.texts, rows), fields, columns)
 

@@ -1,0 +1,1 @@
+"""Match records by comparisons of their fields."""
