@@ -23,7 +23,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("al_ray.core",),
     ("al_ray.metrics", "al_ray.storage"),
     ("al_ray.datasets", "al_ray.encoders", "al_ray.active_learning"),
-    ("al_ray.runs", "al_ray.training", "al_ray.search"),
+    ("al_ray.runs", "al_ray.training", "al_ray.search", "al_ray.matcher"),
     ("al_ray.oracles",),
     ("al_ray.cluster",),
     (
@@ -79,7 +79,7 @@ HOMES = {
     "faiss": {"al_ray.search.faiss_index", "benchmarks.serving.plain_service"},
     "openai": {"al_ray.oracles.llm.client"},
     "bm25s": {"al_ray.apps.mining.lexical"},
-    "sklearn": {"al_ray.apps.mining.lexical"},
+    "sklearn": {"al_ray.apps.mining.lexical", "al_ray.matcher"},
     "matplotlib": {"al_ray.apps.reporting.plots"},
     "jinja2": {"al_ray.apps.annotating.views", "al_ray.apps.reporting"},
     "botocore": {"al_ray.storage.conditional"},
