@@ -1,1 +1,1 @@
-"""Match records by comparisons of their fields."""
+"""Records are compared field by field, and a matcher learns from labelled pairs how likely a pair is a match."""

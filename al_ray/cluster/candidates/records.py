@@ -1,0 +1,122 @@
+"""The texts of a task as a shard compares them: their 3-grams, and the values of their fields."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from al_ray.core.pair_rule import PairRule
+from al_ray.core.pairs import Pairs, Rows
+from al_ray.core.scorer import Floats
+from al_ray.core.task import Corpus
+from al_ray.datasets.field_types import paired_fields
+from al_ray.datasets.task_folder import read_sides
+from al_ray.matcher.comparisons.frequencies import Frequencies, frequencies_of
+from al_ray.matcher.comparisons.record_comparer import RecordComparer
+from al_ray.matcher.comparisons.records import records_of
+from al_ray.search.candidate_ranks import Features, NearestOf
+from al_ray.search.lexical.conditions import PairConditions
+from al_ray.search.lexical.grams import Grams, StoredGrams, has_chunk
+from al_ray.search.lexical.nearest import lexical_scores, nearest_lexical
+from al_ray.search.lexical.weights import DocumentFrequencies, GramWeights, WeightedTexts
+from al_ray.search.shard_spec import ShardSpec
+from al_ray.storage.download import fetched
+from al_ray.storage.uri import StoragePath, storage_path
+
+PAIRS = 2**16  # Pairs whose texts are in memory at a time.
+ROWS = 2**16  # Texts whose 3-grams are weighed, or whose words are counted, at a time.
+GRAMS = "grams"
+
+
+def write_grams(task: StoragePath, pool: StoragePath) -> None:
+    """Write what is missing of the 3-grams of a task's texts into a pool folder."""
+    left, right = read_sides(task)
+    for side, corpus in (("left", left), ("right", right)):
+        if side == "right" and right is left:
+            return
+        folder = pool / GRAMS / side
+        for number, start in enumerate(range(0, max(1, len(corpus)), ROWS)):
+            if not has_chunk(folder, number):
+                rows = np.arange(start, min(start + ROWS, len(corpus)))
+                Grams.of(corpus.texts_at(rows)).write(folder, number)
+
+
+class Records:
+    """Both sides of a task, read where they lie."""
+
+    def __init__(self, spec: ShardSpec) -> None:
+        """Open the files of the task and of the pool, and count values, words and 3-grams of all texts."""
+        self.left, self.right = read_sides(storage_path(spec.task))
+        self.symmetric, self.threads = self.right is self.left, spec.encoder.threads
+        self.fields, self.places = paired_fields(self.left, self.right)
+        folder = fetched(storage_path(spec.folder)) / GRAMS
+        self._left_grams = StoredGrams(folder / "left")
+        self._right_grams = self._left_grams if self.symmetric else StoredGrams(folder / "right")
+        sides = (self._left_grams,) if self.symmetric else (self._left_grams, self._right_grams)
+        counts = DocumentFrequencies.of(grams for side in sides for _, grams in side.chunks)
+        self._weights = GramWeights(counts)
+        self._frequencies = self._count()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of what `compare` returns."""
+        nothing = np.empty((0, 2), dtype=np.int64)
+        return self._comparer(nothing).names
+
+    def compare(self, pairs: Pairs) -> Features:
+        """(n, 2) pairs of rows -> (n, F) comparisons of their fields and texts."""
+        parts = [self._compared(pairs[start : start + PAIRS]) for start in range(0, len(pairs), PAIRS)]
+        return np.concatenate([np.empty((0, len(self.names)), dtype=np.float32), *parts])
+
+    def trigrams(self, pairs: Pairs) -> Floats:
+        """(n, 2) pairs of rows -> (n,) cosines of their 3-grams."""
+        scores = np.empty(len(pairs))
+        for start in range(0, len(pairs), PAIRS):
+            here = slice(start, start + PAIRS)
+            (left, lines), (right, others) = (np.unique(side, return_inverse=True) for side in pairs[here].T)
+            texts, other = self._weigh("left", left), self._weigh("right", right)
+            scores[here] = lexical_scores(texts, other, np.stack([lines, others], axis=1))
+        return scores
+
+    def nearest(self, side: str, rows: Rows, others: Rows, count: int, rule: PairRule | None) -> Iterator[NearestOf]:
+        """Yield the nearest by 3-grams of blocks of the texts (n,) of a side, among rows (m,) of the other side."""
+        conditions, other = PairConditions(self.symmetric, rule), "right" if side == "left" else "left"
+        conditions = conditions if side == "left" else conditions.turned
+        for start in range(0, len(rows), ROWS):
+            own = rows[start : start + ROWS]
+            parts = (self._weigh(other, others[first : first + ROWS]) for first in range(0, len(others), ROWS))
+            scores, found = nearest_lexical(self._weigh(side, own), parts, count, conditions, self.threads)
+            lines, columns = np.nonzero(found >= 0)
+            yield NearestOf(own, lines, found[lines, columns], scores[lines, columns].astype(np.float64))
+
+    def _weigh(self, side: str, rows: Rows) -> WeightedTexts:
+        grams = self._left_grams if side == "left" else self._right_grams
+        return self._weights.weigh(rows, grams.take(rows))
+
+    def _compared(self, pairs: Pairs) -> Features:
+        lines = np.stack([np.unique(side, return_inverse=True)[1] for side in pairs.T], axis=1)
+        return self._comparer(pairs).compare(lines)
+
+    def _comparer(self, pairs: Pairs) -> RecordComparer:
+        """Return the comparer of the texts of (n, 2) pairs, each side in order of rows."""
+        left, right = (
+            records_of(corpus, places, np.unique(rows))
+            for corpus, places, rows in zip((self.left, self.right), self.places, pairs.T, strict=True)
+        )
+        return RecordComparer(self.fields, left, right, self._frequencies, self.threads)
+
+    def _count(self) -> Frequencies:
+        """Count values and words of both sides."""
+        sides = [(self.left, self.places[0])] + ([] if self.symmetric else [(self.right, self.places[1])])
+        total = None
+        for corpus, places in sides:
+            for rows in _blocks(corpus):
+                counts = frequencies_of(self.fields, records_of(corpus, places, rows))
+                total = counts if total is None else total + counts
+        assert total is not None
+        return total
+
+
+def _blocks(corpus: Corpus) -> Iterator[Rows]:
+    """Yield the rows of a corpus in blocks; one block without rows if it has none."""
+    for start in range(0, max(1, len(corpus)), ROWS):
+        yield np.arange(start, min(start + ROWS, len(corpus)))

@@ -1,0 +1,88 @@
+"""The file of a matcher: arrays as safetensors, which runs no code when it is read, checked before they are used.
+
+matcher.safetensors      the arrays of the model (forest.py, splines.py), and as metadata one JSON object, `matcher`:
+  format                 FORMAT; another one is refused
+  learner                the name in LEARNERS
+  names                  the comparisons, in the order of the columns of features
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from al_ray.core.errors import BadFile
+from al_ray.matcher.learner import LEARNERS
+from al_ray.matcher.model import Model
+from al_ray.storage.files import check_fields, in_one_step, refuse_newer, stamped
+from al_ray.storage.uri import StoragePath
+
+NAME = "matcher.safetensors"
+FORMAT = 1
+KEY = "matcher"
+LARGEST = 1 << 28
+"""Bytes of a file. A forest of 1,000 labels has about two million."""
+CURE = "restore it, or train the matcher again"
+
+
+def write_model(path: StoragePath, model: Model, learner: str) -> None:
+    """Write a model atomically; learner: the name in LEARNERS. The same model gives the same bytes."""
+    about = stamped({"format": FORMAT, "learner": learner, "names": list(model.names)})
+    arrays = {name: np.ascontiguousarray(array) for name, array in model.arrays().items()}
+    content = save(arrays, {KEY: json.dumps(about)})
+    in_one_step(path, lambda aside: aside.write_bytes(content))
+
+
+def read_model(path: StoragePath, names: Sequence[str] | None = None, cure: str = CURE) -> Model:
+    """Read a model; BadFile if it is missing, damaged, of a later al_ray, or of other comparisons than `names`."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise ValueError(f"it has more than {LARGEST} bytes")
+        arrays = load(content)
+        about = json.loads(_metadata(content).get(KEY, "null"))
+    # KeyError: a type of numbers that numpy lacks.
+    except (OSError, ValueError, KeyError, RecursionError, SafetensorError) as error:
+        raise BadFile(f"{path} cannot be read as a matcher ({error}); {cure}") from error
+    kind, found = _described(path, about, cure)
+    try:
+        model = LEARNERS[kind].read(found, arrays)
+    except ValueError as error:
+        raise BadFile(f"{path} is damaged ({error}); {cure}") from error
+    if names is not None and tuple(names) != found:
+        raise BadFile(f"{path} {_difference(found, tuple(names))}; use the fields it was trained with, or {cure}")
+    return model
+
+
+def _metadata(content: bytes) -> dict[str, str]:
+    """Return the metadata of safetensors, which `load` has checked and leaves out."""
+    size = int.from_bytes(content[:8], "little")
+    return json.loads(content[8 : 8 + size]).get("__metadata__", {})
+
+
+def _described(path: StoragePath, about: Any, cure: str) -> tuple[str, tuple[str, ...]]:
+    """Return the learner and the names of the comparisons."""
+    check_fields(path, about, {"format": int, "learner": str, "names": list, "al_ray": str}, cure)
+    refuse_newer(path, about["al_ray"])
+    if about["format"] != FORMAT:
+        raise BadFile(f"{path} has format {about['format']}, and this al_ray reads {FORMAT}; {cure}")
+    if about["learner"] not in LEARNERS:
+        raise BadFile(f"{path} has learner {about['learner']!r}, not one of {', '.join(LEARNERS)}; {cure}")
+    names = about["names"]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names) or not names:
+        raise BadFile(f"{path} has {names!r} as names of comparisons; {cure}")
+    return about["learner"], tuple(names)
+
+
+def _difference(found: tuple[str, ...], expected: tuple[str, ...]) -> str:
+    """Return the first difference of two lists of comparisons in words."""
+    if set(found) == set(expected):
+        return "has the comparisons in another order"
+    missing = [name for name in expected if name not in found]
+    extra = [name for name in found if name not in expected]
+    words = [f"{word} {names[0]!r}" for word, names in (("lacks", missing), ("has", extra)) if names]
+    return f"was trained on other comparisons: it {' and '.join(words)}"
