@@ -64,6 +64,18 @@ class Candidates:
         chosen = np.lexsort((self.keys, order.cost(self.cosines)))[:count]
         return Candidates(self.keys[chosen], self.cosines[chosen])
 
+    def at(self, places: npt.NDArray[np.int64]) -> "Candidates":
+        """Return those at (k,) places."""
+        return Candidates(self.keys[places], self.cosines[places])
+
+    def without(self, known: Keys) -> "Candidates":
+        """Return those, in their order, whose keys are not among the sorted known ones."""
+        return self.at(np.flatnonzero(~is_in(self.keys, known)))
+
+    def beside(self, others: "Candidates") -> "Candidates":
+        """Return these followed by others."""
+        return Candidates(np.concatenate([self.keys, others.keys]), np.concatenate([self.cosines, others.cosines]))
+
 
 NO_CANDIDATES = Candidates(NO_KEYS, np.empty(0, dtype=np.float64))
 

@@ -133,8 +133,7 @@ def read_task(folder: StoragePath) -> Task:
     Its ids and texts stay in the folder's files, which stay open: they are read once here, and later when needed.
     """
     about = read_about(folder)
-    left = _read_side(folder, "left")
-    right = left if about["symmetric"] else _read_side(folder, "right")
+    left, right = read_sides(folder)
     rule = read_rule(folder, about["symmetric"], (len(left), len(right)), cure_of(folder))
     bare = Task(about["name"], about["symmetric"], left, right, {}, about["digest"], rule=rule)
     splits = {name: _read_split(folder / name, name, bare) for name in SPLITS if name in about["splits"]}
@@ -143,6 +142,12 @@ def read_task(folder: StoragePath) -> Task:
     if task.digest != about["digest"]:
         raise BadFile(f"{folder}: its tables do not match the digest in task.json; {cure_of(folder)}")
     return task
+
+
+def read_sides(folder: StoragePath) -> tuple[Corpus, Corpus]:
+    """Read the texts of a task and their fields alone, unchecked; in a symmetric task both are one corpus."""
+    left = _read_side(folder, "left")
+    return left, left if read_about(folder)["symmetric"] else _read_side(folder, "right")
 
 
 def read_about(folder: StoragePath) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from al_ray.cluster.candidates.records import WAYS, TaskRecords, write_grams
 from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.neighbors import with_neighbors
 from al_ray.cluster.pool.ring import SERVE, Ring, Stage
 from al_ray.cluster.pool.strata import OwnsStrata, split_by_owner
+from al_ray.cluster.watchdog import watched
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
 from al_ray.core.scorer import Floats
@@ -21,7 +23,6 @@ from al_ray.search.candidate_ranks import NearestOf
 from al_ray.search.knn_merge import KnnRequest, contenders, settled
 from al_ray.search.shard_spec import ShardSpec
 
-WAYS = ("cosine", "3-grams")
 SIDES = ("left", "right")
 
 
@@ -54,6 +55,7 @@ class FindsCandidates(OwnsStrata):
         """Nothing found yet."""
         super().__init__(spec)
         self._found = dict[tuple[str, str], Found]()
+        self._records: TaskRecords | None = None
 
     def find_by_cosine(self, model: Model, ring: Ring, request: FindRequest, trained: tuple[Any]) -> Stage[tuple[()]]:
         """Find the nearest of this shard's texts of a side; of the right side `ring` goes from right to left."""
@@ -68,6 +70,29 @@ class FindsCandidates(OwnsStrata):
                 yield near.word
         self._keep(model, ring, request, parts)
         yield ()
+
+    def write_grams(self, model: Model, ring: Ring) -> Stage[tuple[()]]:
+        """Write this shard's share of the 3-grams of all texts, but for what is there."""
+        write_grams(self.spec)
+        yield len(self.rows(ring.left))
+        yield ()
+
+    def find_by_trigrams(self, model: Model, ring: Ring, request: FindRequest, others: Rows) -> Stage[tuple[()]]:
+        """Find the nearest of this shard's texts of a side by 3-grams; others: sorted rows of the other side."""
+        parts, own = list[NearestOf](), self.rows(ring.left)
+        near = self.records.nearest(request.side, own, others, request.knn.neighbours, self._rule)
+        for part in watched(near):
+            parts.append(part)
+            yield len(part.rows)
+        self._keep(model, ring, request, parts)
+        yield ()
+
+    @property
+    def records(self) -> TaskRecords:
+        """The texts of the task, opened when they are first needed."""
+        if self._records is None:
+            self._records = TaskRecords(self.spec)
+        return self._records
 
     def found_for(self, owner: int) -> list[Keys] | None:
         """Return sorted keys of the pairs that this shard found for an owner by each of WAYS; None if they are lost."""

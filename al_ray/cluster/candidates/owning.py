@@ -4,36 +4,44 @@ With a matcher, what a shard says of a pair is its score of two stages (core/two
 counts, samples, positives, searches. So all that is computed from scores works with a matcher as it does with cosines.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from al_ray.cluster.candidates.finding import WAYS, FindsCandidates
-from al_ray.cluster.candidates.records import Records
+from al_ray.cluster.candidates.finding import SIDES, FindsCandidates
+from al_ray.cluster.candidates.records import WAYS
 from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
 from al_ray.cluster.watchdog import watched
 from al_ray.core.candidates import BestCandidates, Candidates, Order
+from al_ray.core.hashing import hash_keys
 from al_ray.core.labels import Model
-from al_ray.core.pairs import NO_KEYS, Keys, Pairs, as_pairs, distinct, is_in
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, Rows, distinct, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.two_stage_score import candidate_scores, placed_scores
+from al_ray.core.vectors import Block
 from al_ray.matcher.model_file import read_model
+from al_ray.metrics.average_precision import Ints
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, SampleWeights, count_sample
 from al_ray.search.candidate_files import (
     CHUNK,
     OwnedCandidates,
+    OwnRequest,
     finish,
     has_candidates,
     read_candidates,
     write_features,
     write_found,
 )
-from al_ray.search.candidate_ranks import Features, rank_features, rank_names, score_without_labels
+from al_ray.search.candidate_ranks import (
+    Features,
+    first_of_left,
+    rank_features,
+    score_without_labels,
+)
 from al_ray.search.shard_spec import ShardSpec
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import storage_path
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,6 @@ class OwnsCandidates(FindsCandidates):
         self._owned = dict[str, OwnedCandidates]()
         # Scores of candidates by place, under one matcher.
         self._ranked_by, self._ranked = "", dict[str, Floats]()
-        self._records: Records | None = None
         self._sampled_of: OwnRequest | None = None
 
     def has_candidates(self, request: OwnRequest) -> bool:
@@ -93,7 +100,7 @@ class OwnsCandidates(FindsCandidates):
             write_features(folder, number, self._compare(keys[here], cosines[here], left, right, request))
             yield WORDS * (number + 1) // len(chunks) - done
             done = WORDS * (number + 1) // len(chunks)
-        finish(folder, self._names(request))
+        finish(folder, self.records.names)
         yield WORDS - done
         yield True
 
@@ -110,9 +117,9 @@ class OwnsCandidates(FindsCandidates):
         yield found.least(request.order, request.count)
 
     def sample_of_candidates(self, model: Model, ring: Ring, own: OwnRequest, below: int) -> Stage[Candidates]:
-        """Return the candidates whose key hashes below a bound of 2^32, with their scores without labels."""
+        """Return the candidates whose key hashes below a bound, with their scores without labels."""
         owned = self._candidates(own)
-        taken = np.flatnonzero(hashes(owned.keys) < below)
+        taken = np.flatnonzero(hash_keys(owned.keys, 0, "candidates") < np.uint64(below))
         yield len(owned.keys)
         yield Candidates(owned.keys[taken], self._without_labels(own)[taken])
 
@@ -219,17 +226,9 @@ class OwnsCandidates(FindsCandidates):
     def _compare(self, keys: Keys, cosines: Floats, left: Floats, right: Floats, own: OwnRequest) -> Features:
         """(n,) keys with cosines, and summaries of all texts -> (n, F) features: ranks by each way, and comparisons."""
         pairs = own.pairs(keys)
-        if self._records is None:
-            self._records = Records(self.spec)
-        scores, ranks = (cosines, self._records.trigrams(pairs)), list[Features]()
+        scores, ranks = (cosines, self.records.trigrams(pairs)), list[Features]()
         for at, of_way in enumerate(scores):
             columns = slice(2 * at, 2 * at + 2)
             summaries = left[pairs[:, 0], columns], right[pairs[:, 1], columns]
             ranks.append(rank_features(of_way, *summaries, own.symmetric))
-        return np.concatenate([*ranks, self._records.compare(pairs)], axis=1)
-
-    def _names(self, own: OwnRequest) -> tuple[str, ...]:
-        if self._records is None:
-            self._records = Records(self.spec)
-        ranks = (name for way in WAYS for name in rank_names(way, own.symmetric))
-        return (*ranks, *self._records.names)
+        return np.concatenate([*ranks, self.records.compare(pairs)], axis=1)

@@ -7,47 +7,63 @@ import numpy as np
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
-from al_ray.core.task import Corpus
-from al_ray.datasets.field_types import paired_fields
+from al_ray.core.task import Corpus, strings_at
+from al_ray.datasets.field_types import field_pairs
 from al_ray.datasets.task_folder import read_sides
 from al_ray.matcher.comparisons.frequencies import Frequencies, frequencies_of
 from al_ray.matcher.comparisons.record_comparer import RecordComparer
-from al_ray.matcher.comparisons.records import records_of
-from al_ray.search.candidate_ranks import Features, NearestOf
+from al_ray.matcher.comparisons.records import Field, Records, records_of
+from al_ray.search.candidate_ranks import Features, NearestOf, rank_names
 from al_ray.search.lexical.conditions import PairConditions
 from al_ray.search.lexical.grams import Grams, StoredGrams, has_chunk
 from al_ray.search.lexical.nearest import lexical_scores, nearest_lexical
 from al_ray.search.lexical.weights import DocumentFrequencies, GramWeights, WeightedTexts
 from al_ray.search.shard_spec import ShardSpec
 from al_ray.storage.download import fetched
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import storage_path
 
 PAIRS = 2**16  # Pairs whose texts are in memory at a time.
 ROWS = 2**16  # Texts whose 3-grams are weighed, or whose words are counted, at a time.
 GRAMS = "grams"
+WAYS = ("cosine", "3-grams")
+"""How candidates are found."""
 
 
-def write_grams(task: StoragePath, pool: StoragePath) -> None:
-    """Write what is missing of the 3-grams of a task's texts into a pool folder."""
-    left, right = read_sides(task)
-    for side, corpus in (("left", left), ("right", right)):
-        if side == "right" and right is left:
-            return
-        folder = pool / GRAMS / side
-        for number, start in enumerate(range(0, max(1, len(corpus)), ROWS)):
-            if not has_chunk(folder, number):
-                rows = np.arange(start, min(start + ROWS, len(corpus)))
-                Grams.of(corpus.texts_at(rows)).write(folder, number)
+def write_grams(spec: ShardSpec) -> None:
+    """Write a shard's share of the 3-grams of all texts of the task into the pool folder, but for what is there."""
+    left, right = read_sides(storage_path(spec.task))
+    sides = {"left": left} if right is left else {"left": left, "right": right}
+    chunks = [(side, number, rows) for side, corpus in sides.items() for number, rows in enumerate(_blocks(corpus))]
+    for side, number, rows in chunks[spec.shard :: spec.shards]:
+        folder = storage_path(spec.folder) / GRAMS / side
+        if not has_chunk(folder, number):
+            Grams.of(strings_at(sides[side].texts, rows)).write(folder, number)
 
 
-class Records:
+def fields_of(left: Corpus, right: Corpus) -> tuple[tuple[Field, ...], tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return the fields that two sides share, and their places among the fields of each side."""
+    shared = field_pairs(left, right)
+    places = tuple(one.left for one in shared), tuple(one.right for one in shared)
+    return tuple(Field(one.name, one.type) for one in shared), places
+
+
+def feature_names(left: Corpus, right: Corpus) -> tuple[str, ...]:
+    """Return the names of all features of a task's pairs: ranks by each way, then comparisons."""
+    fields, _ = fields_of(left, right)
+    nothing = Records((), tuple(() for _ in fields))
+    ranks = (name for way in WAYS for name in rank_names(way, right is left))
+    return (*ranks, *RecordComparer(fields, nothing, nothing).names)
+
+
+class TaskRecords:
     """Both sides of a task, read where they lie."""
 
     def __init__(self, spec: ShardSpec) -> None:
         """Open the files of the task and of the pool, and count values, words and 3-grams of all texts."""
         self.left, self.right = read_sides(storage_path(spec.task))
         self.symmetric, self.threads = self.right is self.left, spec.encoder.threads
-        self.fields, self.places = paired_fields(self.left, self.right)
+        self.fields, self.places = fields_of(self.left, self.right)
+        self.names = feature_names(self.left, self.right)
         folder = fetched(storage_path(spec.folder)) / GRAMS
         self._left_grams = StoredGrams(folder / "left")
         self._right_grams = self._left_grams if self.symmetric else StoredGrams(folder / "right")
@@ -56,16 +72,11 @@ class Records:
         self._weights = GramWeights(counts)
         self._frequencies = self._count()
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of what `compare` returns."""
-        nothing = np.empty((0, 2), dtype=np.int64)
-        return self._comparer(nothing).names
-
     def compare(self, pairs: Pairs) -> Features:
         """(n, 2) pairs of rows -> (n, F) comparisons of their fields and texts."""
         parts = [self._compared(pairs[start : start + PAIRS]) for start in range(0, len(pairs), PAIRS)]
-        return np.concatenate([np.empty((0, len(self.names)), dtype=np.float32), *parts])
+        empty = self._comparer(np.empty((0, 2), dtype=np.int64)).compare(np.empty((0, 2), dtype=np.int64))
+        return np.concatenate([empty, *parts])
 
     def trigrams(self, pairs: Pairs) -> Floats:
         """(n, 2) pairs of rows -> (n,) cosines of their 3-grams."""

@@ -1,0 +1,164 @@
+"""The candidates of a pool over shards, as the driver sees them: found and compared once for each split."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import ray
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.actors import get_results
+from al_ray.cluster.candidates.finding import WAYS, FindRequest
+from al_ray.cluster.candidates.owning import LeastRequest
+from al_ray.cluster.candidates.records import feature_names
+from al_ray.cluster.pool.ring import WORDS
+from al_ray.cluster.pool.sharded_index import train_index
+from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.core.candidates import HIGHEST, NO_CANDIDATES, BestCandidates, Candidates
+from al_ray.core.labels import Model
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace
+from al_ray.core.task import Split
+from al_ray.metrics.average_precision import Ints
+from al_ray.search.candidate_files import OwnRequest
+from al_ray.search.candidate_ranks import FEW, Features
+from al_ray.search.knn_merge import KnnRequest
+from al_ray.storage.result_cache import key_of
+from al_ray.storage.uri import StoragePath
+
+logger = logging.getLogger(__name__)
+VERSION = 1
+TOP, STEP = 10, 20
+"""Half of the first batch is every STEP-th of the TOP times as many candidates that rank highest without labels."""
+SAMPLED = 200_000
+"""Candidates that the driver sees of a ranking, about."""
+
+
+class _FoundLost(Exception):
+    """A shard restarted and has lost the candidates that it found."""
+
+
+@dataclass(frozen=True)
+class CandidateRecall:
+    """Of known matches, the share among the candidates by each of WAYS and by any; and how many candidates there are.
+
+    None for a split without known matches.
+    """
+
+    candidates: int
+    matches: int
+    by_way: dict[str, float | None]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the dict that JSON files hold."""
+        return {"candidates": self.candidates, "matches": self.matches, "recall": self.by_way}
+
+
+class ShardedCandidates:
+    """The candidates of a run's splits. Answers do not depend on how many shards there are."""
+
+    def __init__(self, pool: ShardedPool, config: RunConfig, folder: StoragePath) -> None:
+        """folder: of the pool, in which they are kept."""
+        self.pool, self.config, self.folder = pool, config, folder
+        self.names = feature_names(pool.task.left, pool.task.right)
+
+    def prepare(self, splits: Iterable[Split]) -> None:
+        """Find and compare the candidates of splits, unless they are stored; those of the next call are there then."""
+        for split in splits:
+            own, model = self._request(split), self.pool.untrained()
+            stored = get_results([shard.has_candidates.remote(own) for shard in self.pool.shards])
+            while not all(stored):
+                try:
+                    self._find(split, model, own)
+                except _FoundLost:
+                    logger.warning("a shard restarted: the candidates of %s are found again", split.name)
+                    continue
+                break
+            self.pool.candidates[split.name] = own
+
+    def features_of(self, split: Split, pairs: Pairs) -> Features:
+        """(n, 2) pairs of a split -> (n, F) features, whether they are candidates or not."""
+        features = np.full((len(pairs), len(self.names)), np.nan, dtype=np.float32)
+        if len(pairs):
+            own = self.pool.candidates[split.name]
+            for places, of_shard in self._on_all(split, "features_of", own, ray.put(pairs)):
+                features[places] = of_shard
+        return features
+
+    def recall(self, split: Split, keys: Keys) -> CandidateRecall:
+        """Measure what the candidates of a split have of (n,) keys of known matches."""
+        own, ways = self.pool.candidates[split.name], np.zeros(len(keys), dtype=np.int64)
+        total = 0
+        for count, of_shard in self._on_all(split, "ways_of", own, ray.put(keys)):
+            total, ways = total + count, ways | of_shard
+        shares: dict[str, Ints] = {way: (ways >> bit) & 1 for bit, way in enumerate(WAYS)} | {"both": (ways > 0) * 1}
+        by_way = {way: float(found.mean()) if len(keys) else None for way, found in shares.items()}
+        return CandidateRecall(total, len(keys), by_way)
+
+    def spread(self, split: Split, count: int, excluded: Keys) -> Candidates:
+        """Return `count` candidates spread over the ranking without labels: where there is no label yet.
+
+        Half are every STEP-th of the top; the others lie in the rest at ranks that grow by a factor. What ranks below
+        the top is known from a sample of the candidates by hash, which is the same for any number of shards.
+        """
+        own, model = self.pool.candidates[split.name], self.pool.untrained()
+        request, best = LeastRequest(HIGHEST, TOP * count, False), BestCandidates(HIGHEST, TOP * count)
+        best.add(*self._on_all(split, "least_of_candidates", request, own, ray.put(excluded)))
+        top = best.result()
+        total = self.recall(split, NO_KEYS).candidates
+        below = min(2**64 - 1, int(2**64 * (SAMPLED / max(total, 1))))
+        sample = NO_CANDIDATES.joined(*self._on_all(split, "sample_of_candidates", own, below))
+        rest = sample.least(HIGHEST, len(sample))
+        rest = rest.without(np.sort(np.concatenate([top.keys, excluded])))
+        half = top.at(np.arange(0, len(top), STEP))
+        ranks = np.unique(np.geomspace(1, max(1, len(rest)), max(1, count - len(half))).astype(np.int64)) - 1
+        chosen = half.beside(rest.at(ranks[: len(rest)]))
+        # Where few candidates are left, those that rank highest fill the batch.
+        others = top.beside(rest).without(np.sort(chosen.keys))
+        return chosen.beside(others.at(np.arange(min(len(others), max(0, count - len(chosen)))))).at(
+            np.arange(min(count, len(chosen) + len(others)))
+        )
+
+    def _request(self, split: Split) -> OwnRequest:
+        """Return where the candidates of a split are kept: its name holds all that decides them."""
+        task, parts = self.pool.task, self.pool.parts
+        decides = {
+            "version": VERSION,
+            "candidates": [self.config.candidates.cosine, self.config.candidates.trigrams, self.config.candidates.of_right],
+            "encoder": self.pool.untrained().digest,
+            "vectors": self.config.vectors,
+            "index": [self.config.search.index, self.config.search.nprobe],
+            "names": list(self.names),
+        }
+        name = f"{parts[split.name, 'left']}-{parts[split.name, 'right']}"
+        place = self.folder / "candidates" / key_of(decides) / name
+        return OwnRequest(str(place), (len(task.left), len(task.right)), task.symmetric)
+
+    def _find(self, split: Split, model: Model, own: OwnRequest) -> None:
+        """Find the candidates of a split by each way and from each side, and have their owners compare them."""
+        space, options, pool = split.space, self.config.candidates, self.pool
+        keys = PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
+        pool.on_all(model, split, "3-grams", "write_grams")
+        for side, rows, others in (("left", space.left, space.right), ("right", space.right, space.left)):
+            turned = side == "right"
+            if turned and pool.task.symmetric:
+                continue
+            part = pool.parts[split.name, "left" if turned else "right"]
+            trained = train_index(pool.shards, pool.search.index, model, part, others)
+            counts = {WAYS[0]: options.cosine, WAYS[1]: options.trigrams}
+            for way, count in counts.items():
+                count = options.of_right if turned else count
+                knn = KnnRequest(keys, pool.task.symmetric, max(count, FEW), HIGHEST, space.total)
+                request = FindRequest(way, side, knn, count)
+                by_cosine = way == WAYS[0]
+                arguments = (ray.put(request), (trained,)) if by_cosine else (ray.put(request), ray.put(others))
+                method = "find_by_cosine" if by_cosine else "find_by_trigrams"
+                pool.on_all(model, split, way, method, *arguments, whole=len(rows), turned=turned)
+        answers = pool.on_all(model, split, "compare", "own_candidates", own, whole=WORDS * len(pool.shards))
+        if not all(answers):
+            raise _FoundLost
+        pool.on_all(model, split, "compare", "drop_found", whole=WORDS * len(pool.shards))
+
+    def _on_all(self, split: Split, method: str, *arguments: Any) -> list[Any]:
+        return self.pool.on_all(self.pool.untrained(), split, "score", method, *arguments)
