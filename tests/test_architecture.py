@@ -80,6 +80,7 @@ HOMES = {
     "openai": {"al_ray.oracles.llm.client"},
     "bm25s": {"al_ray.apps.mining.lexical"},
     "sklearn": {"al_ray.apps.mining.lexical"},
+    "sparse_dot_topn": {"al_ray.search.lexical"},
     "matplotlib": {"al_ray.apps.reporting.plots"},
     "jinja2": {"al_ray.apps.annotating.views", "al_ray.apps.reporting"},
     "botocore": {"al_ray.storage.conditional"},
