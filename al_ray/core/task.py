@@ -14,7 +14,7 @@ from al_ray.core.pairs import Keys, Pairs, PairSpace, Rows
 SPLITS = ("train", "dev", "test")
 # complete: every match is a positive, so a pair without a label is a negative. partial: it is unknown.
 LabelsAre = Literal["complete", "partial"]
-# text: sentences. name: a short string. code: an identifier. category: one of few values. datasets/field_types.py guesses.
+# name: a short string. code: an identifier. category: one of few values. datasets/field_types.py guesses them.
 FieldType = Literal["text", "name", "number", "date", "code", "category"]
 UNMEASURED = "run without a measurement (jobs.run --evaluation.splits without a name)"
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Task
+from al_ray.datasets.field_types import describe_types, with_types
 from al_ray.datasets.qqp import read_qqp
 from al_ray.datasets.question_logs import QuestionLogs, read_logs
 from al_ray.datasets.splitting import Shares, check_shares
@@ -94,7 +95,12 @@ def read_source(source: TaskSource) -> tuple[Task, Report]:
         task, report = read_logs(source, shares(source.split))
     else:
         return source.read()
-    return replace(task, labels_are=source.labels_are), report
+    task = replace(task, labels_are=source.labels_are)
+    if isinstance(source, QuestionLogs):
+        return task, report
+    left, right = with_types(task.left, task.right, source.given_types())
+    report = replace(report, read=(*report.read, *describe_types(left, right)))
+    return replace(task, left=left, right=right), report
 
 
 def shares(text: str) -> Shares:

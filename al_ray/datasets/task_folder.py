@@ -2,8 +2,8 @@
 
 task.json                            name, symmetric, digest, labels_are, splits with their counts, provenance, format
 left.parquet right.parquet           id, text (no right.parquet when symmetric)
-left-fields.parquet right-fields...  a column per field: characters of its cell in each text (only if several columns
-                                     were joined to the texts; for people who label, not part of the digest)
+left-fields.parquet right-fields...  a column per field: characters of its cell in each text, and the field's type (only
+                                     if several columns were joined to the texts; not part of the digest)
 rule.json *-groups... *-values...    which pairs can match (only if not all can; datasets/pair_rules.py)
 SPLIT/left.parquet right.parquet     row: the texts of the split, by their row above (no right.parquet when symmetric)
 SPLIT/positives.parquet              left, right: rows of the task's texts, in order of key
@@ -22,13 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import numpy as np
 import pyarrow as pa
 
 from al_ray.core.errors import BadFile, WriteErrors, WrongFolder
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Rows
-from al_ray.core.task import SPLITS, Corpus, Fields, LabelsAre, Split, Task
+from al_ray.core.task import SPLITS, Corpus, LabelsAre, Split, Task
 from al_ray.datasets.corpus_file import (
     ROWS_IN_GROUP,
     cure_of,
@@ -38,15 +37,14 @@ from al_ray.datasets.corpus_file import (
     write_corpus,
     write_rows,
 )
+from al_ray.datasets.field_files import fields_path, read_fields, write_fields
 from al_ray.datasets.pair_rules import add_rule, read_rule, write_rule, write_values
-from al_ray.datasets.strings import add_strings, as_strings
+from al_ray.datasets.strings import add_strings
 from al_ray.storage.files import (
     aside_of,
     read_json,
-    read_parquet,
     remove_unfinished,
     stamped,
-    write_parquet,
     write_root,
 )
 from al_ray.storage.uri import StoragePath, Uri, put_folder
@@ -191,7 +189,8 @@ def _refuse_other(task: Task, folder: StoragePath, provenance: Mapping[str, Any]
         log.info("%s already contains this task", folder)
         # An earlier version wrote neither fields nor values of groups, and the digest does not tell by which columns
         # people see the texts.
-        _write_fields(task, folder)
+        for side, corpus in _sides(task):
+            write_fields(corpus.fields, fields_path(folder, side))
         if task.rule is not None:
             write_values(task.rule, folder)
         if _labels_are(other, folder) != task.labels_are:
@@ -212,21 +211,10 @@ def _sides(task: Task) -> Iterator[tuple[str, Corpus]]:
         yield "right", task.right
 
 
-def _write_fields(task: Task, folder: StoragePath) -> None:
-    """Write the fields of each side that has any, unless the folder has the same."""
-    for side, corpus in _sides(task):
-        path = folder / f"{side}-fields.parquet"
-        if corpus.fields is not None:
-            lengths = corpus.fields.lengths.astype(np.int64).T
-            table = pa.table(dict(zip(corpus.fields.names, lengths, strict=True)))
-            if not path.is_file() or not read_parquet(path, cure=cure_of(path)).equals(table):
-                write_parquet(path, table)
-
-
 def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
     for side, corpus in _sides(task):
         write_corpus(corpus, folder / f"{side}.parquet")
-    _write_fields(task, folder)
+        write_fields(corpus.fields, fields_path(folder, side))
     if task.rule is not None:
         write_rule(task.rule, folder, task.symmetric)
     for name, split in task.splits.items():
@@ -249,20 +237,8 @@ def _write_all(task: Task, folder: Path, provenance: Mapping[str, Any]) -> None:
 
 def _read_side(folder: StoragePath, side: str) -> Corpus:
     """Read the texts of a side, and their fields if there are any."""
-    corpus, path = stored_corpus(folder / f"{side}.parquet"), folder / f"{side}-fields.parquet"
-    if not path.is_file():
-        return corpus
-    table = read_parquet(path, cure=cure_of(path))
-    try:
-        lengths = np.stack([column.to_numpy() for column in table.columns], axis=1).astype(np.int64, casting="safe")
-    except (IndexError, TypeError, ValueError) as error:
-        # IndexError: words of an empty dictionary.
-        raise BadFile(f"{path} holds other columns than lengths; {cure_of(path)}") from error
-    fields = Fields(tuple(table.column_names), lengths)
-    if not np.array_equal(fields.text_lengths, as_strings(corpus.texts).lengths()) or (lengths < 0).any():
-        raise BadFile(f"{path} does not fit the texts of {side}.parquet; {cure_of(path)}")
-    # None is longer than its text, and Arrow counts the characters of a text in 31 bits.
-    return replace(corpus, fields=replace(fields, lengths=lengths.astype(np.int32)))
+    corpus, path = stored_corpus(folder / f"{side}.parquet"), fields_path(folder, side)
+    return replace(corpus, fields=read_fields(path, corpus.texts)) if path.is_file() else corpus
 
 
 def _read_split(folder: StoragePath, name: str, task: Task) -> Split:

@@ -231,10 +231,10 @@ def _stored(options: OwnTexts, before: Task, side: Side, rule: PairRule | None) 
 
 
 def _texts(sheet: TableRows, before: Task, side: Side, columns: Sequence[str]) -> SideTexts:
-    """Return the texts of a side; without fields if the earlier task does not know them."""
-    texts = side_texts(sheet, columns)
-    known = (before.left if side == "left" else before.right).fields is not None
-    return texts if known else replace(texts, fields=None)
+    """Return the texts of a side, with the types of the earlier task; without fields if it does not know them."""
+    texts, earlier = side_texts(sheet, columns), (before.left if side == "left" else before.right).fields
+    known = None if texts.fields is None or earlier is None else replace(texts.fields, types=earlier.types)
+    return replace(texts, fields=known)
 
 
 def _grown_space(split: Split, space: PairSpace, left: GrownSide, right: GrownSide) -> PairSpace:

@@ -12,17 +12,22 @@ from al_ray.datasets.tsv import BadRows
 from al_ray.storage.compressed import inner_suffix
 from al_ray.storage.uri import StoragePath, storage_path
 
-ColumnNames = Annotated[
-    str,
-    PrimitiveConstructorSpec(
+
+def _listed(metavar: str) -> PrimitiveConstructorSpec[str]:
+    """Return how a text of parts between commas is read from a command line, on which spaces separate them too."""
+    return PrimitiveConstructorSpec(
         nargs="*",
-        metavar="NAME[,NAME...]",
+        metavar=metavar,
         instance_from_str=lambda words: ",".join([*(word.removesuffix(",") for word in words[:-1]), *words[-1:]]),
         is_instance=lambda value: isinstance(value, str),
         str_from_instance=lambda value: [value],
-    ),
-]
+    )
+
+
+ColumnNames = Annotated[str, _listed("NAME[,NAME...]")]
 """Names of columns, separated by commas; on a command line also by spaces."""
+TypedNames = Annotated[str, _listed("NAME:TYPE[,NAME:TYPE...]")]
+"""Names of columns with their types, separated as ColumnNames are."""
 
 
 def _table_paths(words: Sequence[str]) -> "StoragePath | tuple[StoragePath, ...]":

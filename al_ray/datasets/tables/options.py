@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from al_ray.core.errors import BadOption
-from al_ray.core.task import LabelsAre
-from al_ray.datasets.tables.format_options import ColumnNames, TableOptions, TablePaths, paths_of
+from al_ray.core.task import FieldType, LabelsAre
+from al_ray.datasets.field_types import parse_types
+from al_ray.datasets.tables.format_options import ColumnNames, TableOptions, TablePaths, TypedNames, paths_of
 from al_ray.storage.uri import StoragePath
 
 LABEL_COLUMNS = "left,right,label"
@@ -32,6 +33,9 @@ class OwnTexts(TableOptions):
     """Columns of the text in --right; --text-columns when not given."""
     right_id_column: str | None = None
     """Column of the ids in --right; --id-column when not given."""
+    fields: TypedNames | None = None
+    """Types of several --text-columns, where the printed ones are wrong: price:number,born:date. Types are text, name
+    (short), number, date, code (identifier) and category. They decide how a matcher compares two records."""
     labels: Path | None = None
     """Table of labels: two ids and 1/0, true/false, yes/no, match/non-match; empty: none."""
     label_columns: ColumnNames | None = None
@@ -122,6 +126,7 @@ class OwnTexts(TableOptions):
         if self.labels is not None:
             self.columns_of_labels()
         self.columns_of_rule()
+        self.given_types()
 
     def _check_files(self) -> None:
         sides = {"--left": (self.left, self.id_column), "--right": (self.right, self.right_id_column or self.id_column)}
@@ -141,6 +146,19 @@ class OwnTexts(TableOptions):
         """Return the columns of each condition that is given, "same" or "different"."""
         same = {} if self.same is None else {"same": column_names("--same", self.same)}
         return same if self.different is None else {**same, "different": (self.different,)}
+
+    def given_types(self) -> dict[str, FieldType]:
+        """Return the types of --fields by column; BadOption for a column or a type that does not exist."""
+        if self.fields is None:
+            return {}
+        columns = column_names("--text-columns", self.text_columns)
+        if self.source is not None:
+            columns = columns[: len(columns) // 2]
+        elif self.right_text_columns is not None:
+            others = column_names("--right-text-columns", self.right_text_columns)
+            # If they are as many, a right column is called as the left one in its place.
+            columns = columns if len(others) == len(columns) else tuple(dict.fromkeys((*columns, *others)))
+        return parse_types(column_names("--fields", self.fields), columns)
 
     def columns_of_labels(self) -> tuple[str, ...]:
         """Return two columns of ids, and that of the label if there is one."""

@@ -31,8 +31,8 @@ class Comparison:
     """A number for each pair of values, by which a matcher tells matches from other pairs.
 
     name: of the number. formula: of values a and b. low, high: its bounds, `missing` apart. source: of the formula.
-    of: the types of fields that it compares. missing: what it gives if a value is missing, or cannot be read as the type
-    of the field; None if it is computed from missing values too. symmetric: whether a and b can change places.
+    of: the types of fields that it compares. missing: what it gives if a value is missing, or cannot be read as the
+    type of the field; None if it is computed from missing values too. symmetric: whether a and b can change places.
     prepare: values of a column -> what `compute` needs of them. Comparisons with the same function share its result.
     compute: (left, left rows (n,), right, right rows (n,)) -> (n,) float32, each from its own pair alone. A row is a
     place in the values that were prepared. If missing is None, the row -1 is a missing value.

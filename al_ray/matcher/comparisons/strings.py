@@ -36,7 +36,8 @@ def by_rapidfuzz(scorer: Callable[..., Any], highest: float = 1.0) -> Callable[[
 
     def compute(left: Objects, left_rows: Rows, right: Objects, right_rows: Rows) -> Scores:
         pairs = left[left_rows].tolist(), right[right_rows].tolist()
-        return process.cpdist(*pairs, scorer=scorer, dtype=np.float32) / np.float32(highest)
+        scores: Scores = process.cpdist(*pairs, scorer=scorer, dtype=np.float32)
+        return scores / np.float32(highest)
 
     return compute
 
