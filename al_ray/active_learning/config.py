@@ -105,7 +105,9 @@ class RunConfig(EncoderConfig):
         if self.search.ordered_pairs:
             raise BadOption("--matcher on ranks each pair once; leave out --search.ordered-pairs")
         if self.scoring != ScoringConfig():
-            raise BadOption("--matcher on has the neighbourhood among its comparisons; leave out --scoring.neighbourhood")
+            raise BadOption(
+                "--matcher on has the neighbourhood among its comparisons; leave out --scoring.neighbourhood"
+            )
         if self.training != TrainingConfig():
             raise BadOption("--matcher on does not train the encoder; leave out the options --training and --recipe")
 

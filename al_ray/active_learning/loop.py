@@ -72,6 +72,9 @@ def choose_batch(config: RunConfig, split: Split, services: RunServices, state: 
         chosen, source = strategy.choose(request), config.strategy
     elif config.seeding == "stated":
         chosen, source = stated_seed(request), "stated-seed"
+    elif request.spread is not None:
+        # A matcher learns from both kinds, which the top alone may lack.
+        chosen, source = request.spread(request.size, request.labelled), "spread-seed"
     else:
         # Without a trained model there is no decision boundary: take the untrained encoder's highest cosines.
         chosen, source = static(request), "seed"
@@ -158,6 +161,10 @@ def make_request(config: RunConfig, split: Split, services: RunServices, state: 
         with services.stage("search"):
             return services.retriever.least(model, order, count, excluded)
 
+    def spread(count: int, excluded: Keys) -> Candidates:
+        with services.stage("search"):
+            return services.spread(count, excluded)
+
     return RoundRequest(
         split=split,
         number=number,
@@ -171,6 +178,7 @@ def make_request(config: RunConfig, split: Split, services: RunServices, state: 
         untrained=services.trainer.untrained,
         rng=partial(generator, config.seed),
         search=search,
+        spread=spread if config.matcher == "on" else None,
     )
 
 

@@ -137,6 +137,10 @@ class RunServices(Protocol):
         """Searches the pool."""
         ...
 
+    def spread(self, count: int, excluded: Keys) -> Candidates:
+        """Return `count` candidates of a matcher, spread over a ranking without labels, without the sorted excluded."""
+        ...
+
     @property
     def trainer(self) -> Trainer:
         """Trains models."""

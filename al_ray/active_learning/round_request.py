@@ -22,6 +22,7 @@ class RoundRequest:
     rng(purpose, number): a named random generator; the same stream for the same seed.
     search(model, order, count, excluded): the `count` pairs of least cost that are not among the sorted keys
         `excluded`, equal costs in order of key; fewer when they run out.
+    spread(count, excluded): pairs spread over a ranking without labels; None for a run without a matcher.
     """
 
     split: Split
@@ -36,6 +37,7 @@ class RoundRequest:
     untrained: Callable[[], Model]
     rng: Callable[[str, int], np.random.Generator]
     search: Callable[[Model, Order, int, Keys], Candidates]
+    spread: Callable[[int, Keys], Candidates] | None = None
 
     @property
     def trained(self) -> Model:

@@ -9,12 +9,13 @@ from functools import partial
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
 from al_ray.cluster.actors import LABELS, SECONDS, Placement, deploy, get_results, placement
+from al_ray.cluster.candidates.matcher_trainer import MatcherTrainer
 from al_ray.cluster.mixed_hardware import refuse_mixed
 from al_ray.cluster.peak_memory import peak_memory, peak_of_actors
 from al_ray.cluster.pool.ring import GROUPS
 from al_ray.cluster.pool.score_fit import choose_weight, fit_to_scores, refuse_scores, uses_neighbours
 from al_ray.cluster.pool.shard_actor import pool_actor
-from al_ray.cluster.pool.sharded_evaluator import make_evaluator
+from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator, make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_cells, refuse_index, warn_of_index
 from al_ray.cluster.score_sample import ShardedDevSampler
@@ -22,10 +23,12 @@ from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool, refuse_exchanged
 from al_ray.cluster.training_group import Training, deploy_training, model_of
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
+from al_ray.core.candidates import Candidates
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import ScoringConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Labelled, Model
+from al_ray.core.pairs import Keys
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.runs.run_folder import RunFolder
@@ -60,7 +63,14 @@ class TrainerActor:
         scores: the run's options of scores, and its seed; None where the score is the cosine.
         """
         self.training, self.pool, self.journal, self.watch = training, pool, journal, watch
-        self.scores = scores
+        self.actors, self.scores = training.actors, scores
+
+    def prepare(self, evaluator: PoolEvaluator) -> None:
+        """Nothing is prepared before the first round."""
+
+    def spread(self, count: int, excluded: Keys) -> Candidates:
+        """Only a run with a matcher spreads its first batch."""
+        raise NotImplementedError
 
     def untrained(self) -> Model:
         """The pre-trained encoder."""
@@ -90,7 +100,7 @@ class RayRunServices:
         self,
         config: RunConfig,
         pool: ShardedPool,
-        trainer: TrainerActor,
+        trainer: TrainerActor | MatcherTrainer,
         journal: RunFolder,
         oracle: Oracle,
         trial: Trial | None = None,
@@ -98,6 +108,7 @@ class RayRunServices:
     ) -> None:
         """trial: the run's part of a grid, if it is one; trials share their seed sets."""
         self.pool, self.trainer, self.journal, self.oracle, self.dev = pool, trainer, journal, oracle, dev
+        self.spread = trainer.spread
         search = PoolSearch(pool, journal.task.split("train"), journal.keep_recall)
         self.retriever: Retriever = search if trial is None else SeededSearch(search, config, journal, trial.shared)
         self.evaluator = make_evaluator(config, journal, pool)
@@ -129,6 +140,7 @@ class RayRunServices:
         started, before = time.monotonic(), self.pool.embedding_seconds
         try:
             self.evaluator.make_sets(self.evaluator.config.splits)
+            self.trainer.prepare(self.evaluator)
         finally:
             embedding = self.pool.embedding_seconds - before
             searching = time.monotonic() - started - embedding
@@ -137,7 +149,7 @@ class RayRunServices:
 
     def peak_memory(self) -> dict[str, int | None]:
         """Return the peak memory in bytes of the driver, and of the shard and the trainer that have the highest."""
-        shard, trainer = peak_of_actors(self.pool.shards), peak_of_actors(self.trainer.training.actors)
+        shard, trainer = peak_of_actors(self.pool.shards), peak_of_actors(self.trainer.actors)
         return {"driver": peak_memory(), "shard": shard, "trainer": trainer}
 
     def _record(self, stage: str, seconds: float) -> None:
@@ -236,7 +248,9 @@ def start_pool(
     seconds = time.monotonic() - started
     where = cluster.device, cluster.mapped_above, cluster.keep_vectors, "" if trial is None else trial.name
     texts = "" if known is None else str(known.resolve())
-    spec = ShardSpec(str(folder), config.encoding, config.search, 0, cluster.shards, *where, texts)
+    spec = ShardSpec(
+        str(folder), config.encoding, config.search, 0, cluster.shards, *where, texts, str(source.resolve())
+    )
     specs = [replace(spec, shard=number) for number in range(cluster.shards)]
     warn_of_index(config.search, config.vectors == "fp16", cluster.shards, uses_neighbours(config.scoring, task))
     with deploy(pool_actor(PoolShard), specs, cluster, room, GROUPS) as shards:
@@ -267,6 +281,14 @@ def deploy_services(
         start_pool(config, places, task, journal.path, watch, trial) as pool,
     ):
         folder = str(pool_folder(task, config.encoding, artifact_folder(trial, journal.path)))
+        dev = None if dev_oracle is None else ShardedDevSampler(config, journal, dev_oracle, pool)
+        if config.matcher == "on":
+            learner = MatcherTrainer(config, pool, storage_path(folder), journal, watch)
+            refuse_exchanged(storage_path(folder), config.encoding, learner.untrained(), journal.path)
+            services = RayRunServices(config, pool, learner, journal, oracle, trial, dev)
+            services.make_sets()
+            yield services
+            return
         spec = TrainerSpec(
             folder,
             config.encoding,
@@ -280,7 +302,6 @@ def deploy_services(
             scores = None if task.symmetric else (config.scoring, config.seed)
             trainer = TrainerActor(training, pool, journal, watch, scores)
             refuse_exchanged(storage_path(folder), config.encoding, trainer.untrained(), journal.path)
-            dev = None if dev_oracle is None else ShardedDevSampler(config, journal, dev_oracle, pool)
             services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)
             # Before any training, while the shards hold vectors of the untrained encoder, which finds the near pairs.
             services.make_sets()

@@ -72,7 +72,8 @@ def run_places(config: RunConfig, cluster: ClusterConfig, trial: Trial | None) -
 
     Ray places a group all at once or not at all, so a run that waits for room keeps none of it from another run.
     """
-    kinds = {Trainer.__name__: config.training.workers, PoolShard.__name__: cluster.shards}
+    trainers = {} if config.matcher == "on" else {Trainer.__name__: config.training.workers}
+    kinds = {**trainers, PoolShard.__name__: cluster.shards}
     room = None
     if trial is not None and trial.group is not None:
         room = BundleSlots(trial.group, tuple(range(sum(kinds.values()))))

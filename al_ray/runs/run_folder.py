@@ -33,7 +33,7 @@ from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.oracle import people_label
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.core.labels import OPEN, Model, State
+from al_ray.core.labels import OPEN, Model, SavedMatcher, State
 from al_ray.core.scorer import Scorer
 from al_ray.core.task import Task
 from al_ray.metrics.error_examples import Examples
@@ -63,7 +63,7 @@ from al_ray.storage.uri import StoragePath
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
 logger = logging.getLogger(__name__)
 BATCH_SIZES = ("rounds", "first_batch", "growth")  # They may change while a run is under way.
-RECALL, ENDED = "search.json", "ended.json"
+RECALL, ENDED, MATCHER = "search.json", "ended.json", "matcher.safetensors"
 
 
 class RunFolder:
@@ -75,6 +75,8 @@ class RunFolder:
         self.ledger, self.dev_labels = Ledger(path, task), DevLabels(path, task)
         # Seconds of each stage of the current round in this process.
         self.seconds: dict[str, float] = {}
+        # Of each measured split, what a run with a matcher knows of its candidates and of the cosine alone.
+        self.stages: dict[str, dict[str, Any]] = {}
 
     def round(self, number: int) -> StoragePath:
         """Return the folder of a round."""
@@ -161,6 +163,9 @@ class RunFolder:
             raise BadFile(f"{path} does not describe the model of the round; restore it")
         # An absolute path, because an actor may have another working directory.
         scorer = Scorer(**{name: model[name] for name in Scorer.__dataclass_fields__ if name in model})
+        if scorer.matcher:
+            matcher = SavedMatcher(str((folder / MATCHER).resolve()), str(model.get("matcher_digest")))
+            return Model("", model["digest"], scorer, matcher)
         return Model(str(folder.resolve()), model["digest"], scorer)
 
     def refuse_lost(self, number: int) -> None:
@@ -186,6 +191,7 @@ class RunFolder:
             **gain_over(evaluated, evaluations),
             "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
             "neighbourhood": scorer.neighbourhood,
+            **({"stages": self.stages} if scorer.matcher else {}),
             "index_recall": read_json(recall, ["index_recall"])["index_recall"] if recall.exists() else None,
             "warnings": state.labelled.warnings
             + [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
@@ -196,6 +202,8 @@ class RunFolder:
         for last in lines[state.round - 2 :]:
             figures["warnings"] += drop_warnings(last, figures)
         model = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
+        if state.model.matcher is not None:
+            model["matcher_digest"] = state.model.matcher.digest
         splits = {name: content_of(one) for name, one in evaluations.items()}
         if examples is not None:
             write_examples(self.round(state.round), examples, self.task)

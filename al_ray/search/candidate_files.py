@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from al_ray.core.candidates import Order
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace
 from al_ray.core.scorer import Floats
@@ -51,6 +52,15 @@ class OwnRequest:
     @property
     def _space(self) -> PairSpace:
         return PairSpace(NO_KEYS, NO_KEYS, self.texts[1], self.symmetric)
+
+
+@dataclass(frozen=True)
+class LeastRequest:
+    """Asks for the `count` candidates of least cost; spread: of each left text only the one of least cost."""
+
+    order: Order
+    count: int
+    spread: bool
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,15 @@ def write_scorer(folder: StoragePath, model: Model, scorer: Scorer) -> Model:
     return replace(model, scorer=scorer)
 
 
+def write_matched(folder: StoragePath, model: Model) -> Model:
+    """Write scorer.json of a model whose folder has a matcher and no weights, and return the model."""
+    assert model.scorer is not None
+    assert model.matcher is not None
+    content = {**_fields(model.scorer), "digest": model.digest, "made_from": model.matcher.digest}
+    write_root(folder / SCORER, content)
+    return model
+
+
 def _fields(scorer: Scorer) -> dict[str, Any]:
     return {**asdict(scorer), "boundary": scorer.boundary if scorer.weight else None}
 
@@ -87,6 +96,11 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
     if not (folder / SCORER).exists():
         return None
     content = read_json(folder / SCORER, (), f"restore it, or move {folder} away")
+    if content.get("matcher"):
+        raise BadOption(
+            f"{folder} has a matcher (jobs.run --matcher on), which jobs.match, jobs.serve, jobs.export and load_model "
+            "cannot use yet; give a run without one (docs/matcher.md)"
+        )
     try:
         weight, bias, loss = (float(content[name]) for name in ("weight", "bias", "loss"))
         # Earlier versions knew no neighbourhood.

@@ -63,7 +63,9 @@ class FindsCandidates(OwnsStrata):
         for near in with_neighbors(self, model, ring, request.knn, trained):
             rows = near.block.rows
             listed = contenders(request.knn, rows, near.answers)
-            cosines = settled(listed, wait_for(ring.ask("cosines", SERVE, model, ring.right, near.reference, listed.pairs)))
+            cosines = settled(
+                listed, wait_for(ring.ask("cosines", SERVE, model, ring.right, near.reference, listed.pairs))
+            )
             lines = np.searchsorted(rows, listed.pairs[:, 0])
             parts.append(NearestOf(rows, lines, listed.pairs[:, 1], cosines).best(request.knn.neighbours))
             if near.word is not None:

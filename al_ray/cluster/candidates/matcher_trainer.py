@@ -1,16 +1,16 @@
 """The Trainer of a run with --matcher on: the encoder stays as it is, and a matcher learns from all labels."""
 
-import hashlib
 import logging
-from pathlib import Path
 
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
+from al_ray.cluster.candidates.sharded_candidates import CandidateRecall, ShardedCandidates
+from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.core.candidates import Candidates
 from al_ray.core.labels import YES, Labelled, Model, SavedMatcher
-from al_ray.core.pairs import Pairs
+from al_ray.core.pairs import Keys, Pairs
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.two_stage_score import MATCHED
@@ -18,8 +18,9 @@ from al_ray.matcher.learner import DEFAULT, LEARNERS
 from al_ray.matcher.model_file import NAME, write_model
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import Features
-from al_ray.storage.files import write_root
 from al_ray.storage.pair_cosines import SCORES, write_cosines
+from al_ray.storage.uri import StoragePath
+from al_ray.training.saved_model import bytes_digest, write_matched
 
 logger = logging.getLogger(__name__)
 PRESUMED_WEIGHT = 0.3
@@ -30,16 +31,48 @@ class MatcherTrainer:
     """Learns a matcher on the driver, which has the labelled pairs and never the candidates."""
 
     def __init__(
-        self, config: RunConfig, pool: ShardedPool, candidates: ShardedCandidates, journal: RunFolder, watch: OnProgress
+        self, config: RunConfig, pool: ShardedPool, folder: StoragePath, journal: RunFolder, watch: OnProgress
     ) -> None:
-        """candidates: those of train are prepared."""
-        self.config, self.pool, self.candidates, self.journal, self.watch = config, pool, candidates, journal, watch
+        """folder: of the pool, in which candidates are kept."""
+        self.config, self.pool, self.journal, self.watch = config, pool, journal, watch
+        self.candidates = ShardedCandidates(pool, config, folder)
         self._features = dict[int, Features]()
         self.actors = list[object]()
 
     def untrained(self) -> Model:
         """The pre-trained encoder."""
         return self.pool.untrained()
+
+    def prepare(self, evaluator: PoolEvaluator) -> None:
+        """Find the candidates of train and of the splits that are measured; measure their recall, and the cosine alone."""
+        task = self.pool.task
+        names = dict.fromkeys(("train", *self.config.evaluation.splits))
+        self.candidates.prepare(task.split(name) for name in names)
+        for name in self.config.evaluation.splits:
+            split = task.split(name)
+            recall = self.candidates.recall(split, split.positive_keys)
+            alone = evaluator.evaluate(self.untrained(), name).average_precision.value
+            self.journal.stages[name] = {**recall.as_dict(), "cosine_average_precision": alone}
+            self._tell(name, recall)
+
+    def spread(self, count: int, excluded: Keys) -> Candidates:
+        """Return `count` candidates of train spread over the ranking without labels, without the sorted excluded."""
+        return self.candidates.spread(self.pool.task.split("train"), count, excluded)
+
+    def _tell(self, name: str, recall: CandidateRecall) -> None:
+        shares = ", ".join(f"{way} {share:.1%}" for way, share in recall.by_way.items() if share is not None)
+        logger.info(
+            "candidates of %s: %d; of %d known matches %s", name, recall.candidates, recall.matches, shares or "-"
+        )
+        both = recall.by_way["both"]
+        if both is not None and both < self.config.candidates.least_recall:
+            logger.warning(
+                "the candidates of %s have %.3f of the known matches, less than %g (jobs.run --candidates.least-recall): "
+                "raise --candidates.cosine and --candidates.trigrams",
+                name,
+                both,
+                self.config.candidates.least_recall,
+            )
 
     def train(self, labelled: Labelled, number: int, start: Model) -> Model:
         """Train the matcher of round `number` on decided labels, and store it. start: the encoder."""
@@ -53,10 +86,9 @@ class MatcherTrainer:
         learned = LEARNERS[DEFAULT].fit(features, labels, weights, self.candidates.names, self.config.seed)
         path = (folder / "model" / NAME).resolve()
         write_model(path, learned, DEFAULT)
-        model = Model("", start.digest, MATCHED, SavedMatcher(str(path), digest_of(path)))
-        write_root(
-            folder / "model" / "scorer.json", {"digest": model.digest, "matcher": model.matcher.digest, **FIELDS}
-        )
+        content = b"".join(array.tobytes() for array in learned.arrays().values())
+        matcher = SavedMatcher(str(path), bytes_digest(" ".join(learned.names).encode() + content))
+        model = write_matched(folder / "model", Model("", start.digest, MATCHED, matcher))
         write_cosines(folder / SCORES, labelled.pairs, self.pool.scores(model, split, labelled.pairs))
         self.watch("train", 1, 1)
         return model

@@ -4,8 +4,7 @@ With a matcher, what a shard says of a pair is its score of two stages (core/two
 counts, samples, positives, searches. So all that is computed from scores works with a matcher as it does with cosines.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from al_ray.cluster.candidates.records import WAYS
 from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
 from al_ray.cluster.watchdog import watched
-from al_ray.core.candidates import BestCandidates, Candidates, Order
+from al_ray.core.candidates import Candidates
 from al_ray.core.hashing import hash_keys
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, Rows, distinct, is_in
@@ -26,6 +25,7 @@ from al_ray.metrics.average_precision import Ints
 from al_ray.metrics.estimator import CountRequest, NegativeCounts, SampleWeights, count_sample
 from al_ray.search.candidate_files import (
     CHUNK,
+    LeastRequest,
     OwnedCandidates,
     OwnRequest,
     finish,
@@ -44,18 +44,6 @@ from al_ray.search.shard_spec import ShardSpec
 from al_ray.storage.uri import storage_path
 
 
-@dataclass(frozen=True)
-class LeastRequest:
-    """Asks for the `count` candidates of least cost; spread: of each left text only the one of least cost.
-
-    excluded: sorted keys. matched: order by the score of the matcher, else by `score_without_labels`.
-    """
-
-    order: Order
-    count: int
-    spread: bool
-
-
 class OwnsCandidates(FindsCandidates):
     """What an actor adds to a shard that scores candidates."""
 
@@ -71,20 +59,20 @@ class OwnsCandidates(FindsCandidates):
         """Return whether the candidates of this shard are stored."""
         return has_candidates(request.folder(self.spec))
 
-    def own_candidates(self, model: Model, ring: Ring, request: OwnRequest) -> Stage[bool]:
-        """Take over the candidates whose right text is here, compare and store them; False if a shard lost some.
+    def own_candidates(self, model: Model, ring: Ring, request: OwnRequest) -> Stage[tuple[()] | None]:
+        """Take over the candidates whose right text is here, compare and store them; None if a shard lost some.
 
         The stream has WORDS words.
         """
         folder = request.folder(self.spec)
         if has_candidates(folder):
             yield WORDS
-            yield True
+            yield ()
             return
         parts = wait_for(ring.ask("found_for", SERVE, self.spec.shard))
         if any(part is None for part in parts):
             yield WORDS
-            yield False
+            yield None
             return
         found = [distinct(NO_KEYS, *(part[way] for part in parts)) for way in range(len(WAYS))]
         keys = distinct(NO_KEYS, *found)
@@ -102,7 +90,7 @@ class OwnsCandidates(FindsCandidates):
             done = WORDS * (number + 1) // len(chunks)
         finish(folder, self.records.names)
         yield WORDS - done
-        yield True
+        yield ()
 
     def least_of_candidates(
         self, model: Model, ring: Ring, request: LeastRequest, own: OwnRequest, excluded: Keys
@@ -142,9 +130,13 @@ class OwnsCandidates(FindsCandidates):
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
         """As PullsFromPeers.score_pairs, by both stages if the model has a matcher."""
         for word in super().score_pairs(model, ring, pairs):
-            yield word if isinstance(word, int) or ring.own is None else (
-                word[0],
-                self._placed(model, ring.own, pairs[word[0]], word[1]),
+            yield (
+                word
+                if isinstance(word, int) or ring.own is None
+                else (
+                    word[0],
+                    self._placed(model, ring.own, pairs[word[0]], word[1]),
+                )
             )
 
     def count_pool(self, model: Model, ring: Ring, positives: Pairs, request: CountRequest) -> Stage[NegativeCounts]:

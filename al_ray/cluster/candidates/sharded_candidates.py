@@ -11,7 +11,6 @@ import ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.actors import get_results
 from al_ray.cluster.candidates.finding import WAYS, FindRequest
-from al_ray.cluster.candidates.owning import LeastRequest
 from al_ray.cluster.candidates.records import feature_names
 from al_ray.cluster.pool.ring import WORDS
 from al_ray.cluster.pool.sharded_index import train_index
@@ -21,7 +20,7 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace
 from al_ray.core.task import Split
 from al_ray.metrics.average_precision import Ints
-from al_ray.search.candidate_files import OwnRequest
+from al_ray.search.candidate_files import LeastRequest, OwnRequest
 from al_ray.search.candidate_ranks import FEW, Features
 from al_ray.search.knn_merge import KnnRequest
 from al_ray.storage.result_cache import key_of
@@ -102,13 +101,11 @@ class ShardedCandidates:
         Half are every STEP-th of the top; the others lie in the rest at ranks that grow by a factor. What ranks below
         the top is known from a sample of the candidates by hash, which is the same for any number of shards.
         """
-        own, model = self.pool.candidates[split.name], self.pool.untrained()
+        own = self.pool.candidates[split.name]
         request, best = LeastRequest(HIGHEST, TOP * count, False), BestCandidates(HIGHEST, TOP * count)
         best.add(*self._on_all(split, "least_of_candidates", request, own, ray.put(excluded)))
         top = best.result()
-        total = self.recall(split, NO_KEYS).candidates
-        below = min(2**64 - 1, int(2**64 * (SAMPLED / max(total, 1))))
-        sample = NO_CANDIDATES.joined(*self._on_all(split, "sample_of_candidates", own, below))
+        sample = self._sampled(split, own)
         rest = sample.least(HIGHEST, len(sample))
         rest = rest.without(np.sort(np.concatenate([top.keys, excluded])))
         half = top.at(np.arange(0, len(top), STEP))
@@ -120,12 +117,28 @@ class ShardedCandidates:
             np.arange(min(count, len(chosen) + len(others)))
         )
 
+    def far(self, split: Split, excluded: Keys) -> Keys:
+        """Return sorted keys of candidates in the lower half of the ranking without labels, of a sample if many."""
+        own = self.pool.candidates[split.name]
+        sample = self._sampled(split, own).without(excluded)
+        return np.sort(sample.least(HIGHEST, len(sample)).keys[len(sample) // 2 :])
+
+    def _sampled(self, split: Split, own: OwnRequest) -> Candidates:
+        """Return about SAMPLED candidates with their scores without labels, by hash."""
+        total = self.recall(split, NO_KEYS).candidates
+        below = min(2**64 - 1, int(2**64 * (SAMPLED / max(total, 1))))
+        return NO_CANDIDATES.joined(*self._on_all(split, "sample_of_candidates", own, below))
+
     def _request(self, split: Split) -> OwnRequest:
         """Return where the candidates of a split are kept: its name holds all that decides them."""
         task, parts = self.pool.task, self.pool.parts
         decides = {
             "version": VERSION,
-            "candidates": [self.config.candidates.cosine, self.config.candidates.trigrams, self.config.candidates.of_right],
+            "candidates": [
+                self.config.candidates.cosine,
+                self.config.candidates.trigrams,
+                self.config.candidates.of_right,
+            ],
             "encoder": self.pool.untrained().digest,
             "vectors": self.config.vectors,
             "index": [self.config.search.index, self.config.search.nprobe],
@@ -156,7 +169,7 @@ class ShardedCandidates:
                 method = "find_by_cosine" if by_cosine else "find_by_trigrams"
                 pool.on_all(model, split, way, method, *arguments, whole=len(rows), turned=turned)
         answers = pool.on_all(model, split, "compare", "own_candidates", own, whole=WORDS * len(pool.shards))
-        if not all(answers):
+        if any(answer is None for answer in answers):
             raise _FoundLost
         pool.on_all(model, split, "compare", "drop_found", whole=WORDS * len(pool.shards))
 

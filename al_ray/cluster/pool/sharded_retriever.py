@@ -20,6 +20,8 @@ from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, is_in
 from al_ray.core.task import Split, Task
 from al_ray.metrics.error_examples import main_split
+from al_ray.search.candidate_files import LeastRequest
+from al_ray.search.candidate_ranks import first_of_left
 from al_ray.search.faiss_index import is_plain
 from al_ray.search.join.best_of_each import BestPartners, join_partners
 from al_ray.search.join.least_pairs import JoinQuery
@@ -140,13 +142,23 @@ class PoolSearch:
 
         Cosines are float64 products from the shards on, so that ties by key mean the same whoever merges.
         """
-        return self.least_of_each(model, [Query(order, count, labelled)])[0]
+        query = Query(order, count, labelled)
+        if model.matcher is None or np.isinf(order.centre):
+            return self.least_of_each(model, [query])[0]
+        # Pairs of one left text say much the same of the boundary: one of each, until there are too few.
+        found = self._of_candidates(model, query, spread=True)
+        if len(found) < count:
+            known = np.sort(np.concatenate([labelled, found.keys]))
+            found = found.beside(self._of_candidates(model, Query(order, count - len(found), known), spread=False))
+        return found
 
     def least_of_each(self, model: Model, queries: Sequence[Query]) -> list[Candidates]:
         """For each query what `least` returns, by one search for all."""
         wanted = [query for query in queries if query.count]
         if not wanted:
             return [NO_CANDIDATES for _ in queries]
+        if model.matcher is not None:
+            return [self._of_candidates(model, query, spread=False) for query in queries]
         excluded = [ray.put(query.excluded) for query in wanted]
         search = self._of_all if self.config.kind == "exact" else self._of_nearest
         parts = zip(*search(model, wanted, excluded), strict=True)
@@ -184,6 +196,19 @@ class PoolSearch:
         arguments = model, self.right, queries, score, space, ray.put(excluded[near])
         counts = get_results([shard.count_partners.remote(*arguments) for shard in self.pool.shards])
         return np.sum(counts, axis=0)
+
+    def _of_candidates(self, model: Model, query: Query, spread: bool) -> Candidates:
+        """Return the least among the candidates that the matcher of a model ranks; with `spread` one of each left text.
+
+        A shard has its own best of each left text, and the best of all is among these.
+        """
+        own = self.pool.candidates[self.split.name]
+        request, excluded = LeastRequest(query.order, query.count, spread), ray.put(query.excluded)
+        parts = self.pool.on_all(model, self.split, "search", "least_of_candidates", request, own, excluded)
+        if spread:
+            every = NO_CANDIDATES.joined(*parts)
+            parts = [first_of_left(every, query.order, self.split.space.width)]
+        return _merged(query, parts)
 
     def _of_all(self, model: Model, queries: Sequence[Query], excluded: list[Any]) -> list[list[Candidates]]:
         """What each shard finds for each query among all pairs. excluded: references of sorted keys for each query."""
