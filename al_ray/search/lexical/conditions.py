@@ -49,13 +49,6 @@ class PairConditions:
             return np.arange(len(rows))
         return np.argsort(self.rule.same.left[rows], kind="stable")
 
-    def reachable(self, queries: Rows, others: Rows) -> Rows | None:
-        """Return the places of the (o,) others that share a group of --same with one of the queries; None for all."""
-        if self.rule is None or self.rule.same is None:
-            return None
-        places = self.rule.reachable(queries, others)
-        return None if len(places) == len(others) else places
-
     def keys(self, rows: Rows, side: int) -> list[tuple[Keys, int]]:
         """Return for each condition the key (n,) of each text, and the weight of its column.
 
@@ -77,7 +70,8 @@ class OtherTexts:
     """Others (o,) as a matrix with a row for each 3-gram and each key of a condition."""
 
     def __init__(self, texts: WeightedTexts, conditions: PairConditions) -> None:
-        self.rows, self.conditions = texts.rows, conditions
+        """Prepare the matrix, of about as many bytes as the weights."""
+        self.texts, self.rows, self.conditions = texts, texts.rows, conditions
         keyed = conditions.keys(texts.rows, 1)
         self._known = [np.unique(keys) for keys, _ in keyed]
         columns = [_column(keys, known, weight) for (keys, weight), known in zip(keyed, self._known, strict=True)]
@@ -85,6 +79,14 @@ class OtherTexts:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def reached_by(self, rows: Rows) -> "OtherTexts":
+        """Return those that share a group of --same with a query of (q,) rows, and these themselves if all do."""
+        rule = self.conditions.rule
+        if rule is None or rule.same is None:
+            return self
+        places = rule.reachable(rows, self.rows)
+        return self if len(places) == len(self) else OtherTexts(self.texts.take(places), self.conditions)
 
     def matrix_of(self, queries: WeightedTexts) -> csr_matrix:
         """Return the weights of queries, with the columns of the conditions: its product with `matrix` has all sums."""

@@ -59,7 +59,8 @@ def weighed(texts, weights, rows=None):
 
 
 def weights_for(*sides):
-    return GramWeights(DocumentFrequencies.of([Grams.of(texts) for texts in sides]))
+    frequencies = DocumentFrequencies.of([Grams.of(texts) for texts in sides])
+    return GramWeights(frequencies, frequencies.most)
 
 
 def in_chunks(texts, weights, size):
