@@ -25,7 +25,7 @@ MOST = 2**16 - 1
 """The highest count of a 3-gram in a text; further ones are not counted."""
 SPACE = 32
 DEFINITION = f"char-3-grams-{BITS}-bits-1-{unicodedata.unidata_version}"
-"""What decides the stored 3-grams of a text, for the name of their folder. Other versions of Unicode have other cases."""
+"""What decides the stored 3-grams of a text, for the name of their folder. Unicode decides what is lower case."""
 AT_ONCE = 2**22  # Characters that are hashed at a time, unless a single text has more.
 Counts = npt.NDArray[np.uint16]
 Columns = npt.NDArray[np.int32]

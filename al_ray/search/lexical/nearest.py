@@ -85,7 +85,8 @@ def lexical_scores(texts: WeightedTexts, others: WeightedTexts, pairs: Pairs) ->
     scores = np.zeros(len(pairs), dtype=np.float32)
     for start in range(0, len(pairs), PAIRS):
         left, right = pairs[start : start + PAIRS].T
-        products: Any = texts.take(left).weights.multiply(others.take(right).weights)
+        weights = texts.take(left).weights.astype(np.int64)
+        products: Any = weights.multiply(others.take(right).weights.astype(np.int64))
         scores[start : start + PAIRS] = _scores_of(np.asarray(products.sum(axis=1)).ravel())
     return scores
 
@@ -116,6 +117,6 @@ def _nearest(queries: csr_matrix, others: OtherTexts, count: int, kept: int, thr
     return scores, rows
 
 
-def _scores_of(sums: npt.NDArray[Any]) -> Scores:
-    """(n,) sums of products of weights -> (n,) scores. Sums of more than 24 bits are rounded, and keep their order."""
-    return np.minimum(sums.astype(np.float32) / np.float32(SCALE**2), np.float32(1))
+def _scores_of(sums: npt.NDArray[np.int64]) -> Scores:
+    """(n,) sums of products of weights -> (n,) scores. Sums are rounded to 24 bits, and keep their order."""
+    return np.minimum(sums / float(SCALE**2), 1).astype(np.float32)

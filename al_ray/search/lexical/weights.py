@@ -25,8 +25,8 @@ from al_ray.encoders.tokens import load_array, store_array
 from al_ray.search.lexical.grams import COLUMNS, Grams
 from al_ray.storage.uri import StoragePath
 
-SCALE = 2**14
-"""What a weight of 1 is. A score is wrong by about 3e-5 from rounding, and its sum has 28 bits."""
+SCALE = 2**29
+"""What a weight of 1 is. So the score of equal texts is 1 to the last bit of float32, unless they are very long."""
 SHARE, TEXTS = 0.2, 1_000
 """A 3-gram in more than this share of all texts, and in more than so many of them, has no weight."""
 ADDITIONS = 500_000.0
