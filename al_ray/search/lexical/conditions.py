@@ -49,13 +49,6 @@ class PairConditions:
             return np.arange(len(rows))
         return np.argsort(self.rule.same.left[rows], kind="stable")
 
-    def reachable(self, queries: Rows, others: Rows) -> Rows | None:
-        """Return the places of the (o,) others that share a group of --same with one of the queries; None for all."""
-        if self.rule is None or self.rule.same is None:
-            return None
-        places = self.rule.reachable(queries, others)
-        return None if len(places) == len(others) else places
-
     def keys(self, rows: Rows, side: int) -> list[tuple[Keys, int]]:
         """Return for each condition the key (n,) of each text, and the weight of its column.
 
@@ -77,20 +70,34 @@ class OtherTexts:
     """Others (o,) as a matrix with a row for each 3-gram and each key of a condition."""
 
     def __init__(self, texts: WeightedTexts, conditions: PairConditions) -> None:
-        self.rows, self.conditions = texts.rows, conditions
+        """Prepare the matrix: 12 bytes for a weight, besides the 8 of the texts."""
+        self.texts, self.rows, self.conditions = texts, texts.rows, conditions
         keyed = conditions.keys(texts.rows, 1)
         self._known = [np.unique(keys) for keys, _ in keyed]
         columns = [_column(keys, known, weight) for (keys, weight), known in zip(keyed, self._known, strict=True)]
-        self.matrix: csr_matrix = csr_matrix(hstack([texts.weights, *columns], format="csr").T.tocsr())
+        self.matrix = csr_matrix(_beside(texts, columns).T)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def reached_by(self, rows: Rows) -> "OtherTexts":
+        """Return those that share a group of --same with a query of (q,) rows, and these themselves if all do."""
+        rule = self.conditions.rule
+        if rule is None or rule.same is None:
+            return self
+        places = rule.reachable(rows, self.rows)
+        return self if len(places) == len(self) else OtherTexts(self.texts.take(places), self.conditions)
 
     def matrix_of(self, queries: WeightedTexts) -> csr_matrix:
         """Return the weights of queries, with the columns of the conditions: its product with `matrix` has all sums."""
         keyed = self.conditions.keys(queries.rows, 0)
         columns = [_column(keys, known, weight) for (keys, weight), known in zip(keyed, self._known, strict=True)]
-        return csr_matrix(hstack([queries.weights, *columns], format="csr"))
+        return _beside(queries, columns)
+
+
+def _beside(texts: WeightedTexts, columns: list[csr_matrix]) -> csr_matrix:
+    """Return the weights and further columns as one matrix of 64 bits, which the sums of products need."""
+    return csr_matrix(hstack([texts.weights.astype(np.int64), *columns], format="csr"))
 
 
 def _column(keys: Keys, known: Keys, weight: int) -> csr_matrix:
@@ -98,5 +105,5 @@ def _column(keys: Keys, known: Keys, weight: int) -> csr_matrix:
     at = np.searchsorted(known, keys)
     there = np.flatnonzero(at < len(known))
     there = there[known[at[there]] == keys[there]]
-    values = np.full(len(there), weight, dtype=np.int32)
-    return csr_matrix((values, (there, at[there])), shape=(len(keys), len(known)), dtype=np.int32)
+    values = np.full(len(there), weight, dtype=np.int64)
+    return csr_matrix((values, (there, at[there])), shape=(len(keys), len(known)))

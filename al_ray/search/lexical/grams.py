@@ -8,7 +8,6 @@ put in lower case, and in Unicode form NFKC. A 3-gram is a column of COLUMNS by 
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,8 @@ COLUMNS = 2**BITS
 MOST = 2**16 - 1
 """The highest count of a 3-gram in a text; further ones are not counted."""
 SPACE = 32
+DEFINITION = f"char-3-grams-{BITS}-bits-1-{unicodedata.unidata_version}"
+"""What decides the stored 3-grams of a text, for the name of their folder. Unicode decides what is lower case."""
 AT_ONCE = 2**22  # Characters that are hashed at a time, unless a single text has more.
 Counts = npt.NDArray[np.uint16]
 Columns = npt.NDArray[np.int32]
@@ -87,14 +88,17 @@ class Grams:
 class StoredGrams:
     """3-grams of many texts in chunks of a local folder, memory-mapped; each chunk has the texts of the next rows."""
 
-    def __init__(self, folder: Path) -> None:
-        """BadFile if files are missing or damaged."""
+    def __init__(self, folder: Path, texts: int) -> None:
+        """BadFile if files are missing or damaged, or are those of another number of texts."""
         self.folder = folder
         try:
             count = max(1, sum(1 for _ in folder.glob("starts-*.npy")))
             self._chunks = [self._read(number) for number in range(count)]
         except (OSError, ValueError) as error:
             raise BadFile(f"3-grams in {folder} cannot be read ({error}); {self._cure}") from error
+        self._ends = np.cumsum([len(chunk) for chunk in self._chunks])
+        if len(self) != texts:
+            raise BadFile(f"{folder} has 3-grams of {len(self):,} of {texts:,} texts; {self._cure}")
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -106,20 +110,14 @@ class StoredGrams:
             yield np.arange(end - len(chunk), end), chunk
 
     def take(self, rows: Rows) -> Grams:
-        """(r,) rows, in any order -> their 3-grams, in memory. BadFile if there are fewer texts."""
-        if len(rows) and rows.max() >= len(self):
-            raise BadFile(f"{self.folder} has 3-grams of {len(self):,} texts only; {self._cure}")
+        """(r,) rows, in any order -> their 3-grams, in memory."""
         where = np.searchsorted(self._ends, rows, side="right")
-        order = np.argsort(where, kind="stable")
         parts = list[Grams]()
         for number in np.unique(where).tolist():
             chunk = self._chunks[number]
             parts.append(chunk.take(rows[where == number] - (self._ends[number] - len(chunk))))
-        return Grams.joined(parts).take(np.argsort(order, kind="stable"))
-
-    @cached_property
-    def _ends(self) -> Rows:
-        return np.cumsum([len(chunk) for chunk in self._chunks])
+        back = np.argsort(np.argsort(where, kind="stable"), kind="stable")
+        return Grams.joined(parts).take(back)
 
     def _read(self, number: int) -> Grams:
         columns, counts, starts = (load_array(self.folder / _file(name, number)) for name in _FILES)

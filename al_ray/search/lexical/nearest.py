@@ -24,6 +24,7 @@ from al_ray.search.lexical.weights import SCALE, WeightedTexts
 from al_ray.search.merge import Neighbors, merge_neighbors
 
 QUERIES, OTHERS = 2**12, 2**16  # Texts of a product.
+NUMBERS = 2**27  # Weights of the others of a product, about: sparse_dot_topn counts in 32 bits.
 SPARE = 12  # How many more than are needed.
 ANSWERS = 2**22  # Sums that are kept of a product, at most, where equal ones make it necessary to keep many.
 NONE = -1
@@ -43,16 +44,36 @@ def nearest_lexical(
     Equal scores are ordered by row. Pairs without a common 3-gram, and those that the conditions leave out, are none:
     where there are fewer than `count`, the score is -inf and the row -1. others: in parts, such as stored chunks.
     """
+    return nearest_among(queries, prepare_others(others, conditions), count, conditions, threads)
+
+
+def prepare_others(others: Iterable[WeightedTexts], conditions: PairConditions) -> Iterator[OtherTexts]:
+    """Yield the others in parts of bounded size, ready for any number of searches."""
+    for texts in others:
+        start = 0
+        while start < len(texts):
+            full = np.searchsorted(texts.weights.indptr, int(texts.weights.indptr[start]) + NUMBERS, side="right") - 1
+            stop = max(start + 1, min(int(full), start + OTHERS))
+            yield OtherTexts(texts.take(slice(start, stop)), conditions)
+            start = stop
+
+
+def nearest_among(
+    queries: WeightedTexts,
+    others: Iterable[OtherTexts],
+    count: int,
+    conditions: PairConditions,
+    threads: int = 1,
+) -> Neighbors:
+    """Return what `nearest_lexical` does, among others that were prepared with the same conditions."""
     order = conditions.order(queries.rows)
     blocks = [queries.take(order[start : start + QUERIES]) for start in range(0, len(order), QUERIES)]
     best = [_none(len(block), count) for block in blocks]
-    for part in _parts(others):
-        whole = OtherTexts(part, conditions)
+    for part in others:
         for number, block in enumerate(blocks):
-            places = conditions.reachable(block.rows, part.rows)
-            held = whole if places is None else OtherTexts(part.take(places), conditions)
-            if len(held):
-                found = _nearest(held.matrix_of(block), held, count, count + SPARE, threads)
+            reached = part.reached_by(block.rows)
+            if len(reached):
+                found = _nearest(reached.matrix_of(block), reached, count, count + SPARE, threads)
                 best[number] = merge_neighbors([best[number], found], count, "ip")
     back = np.argsort(order, kind="stable")
     scores, rows = (np.concatenate(parts)[back] for parts in zip(_none(0, count), *best, strict=True))
@@ -64,16 +85,10 @@ def lexical_scores(texts: WeightedTexts, others: WeightedTexts, pairs: Pairs) ->
     scores = np.zeros(len(pairs), dtype=np.float32)
     for start in range(0, len(pairs), PAIRS):
         left, right = pairs[start : start + PAIRS].T
-        products: Any = texts.take(left).weights.multiply(others.take(right).weights)
+        weights = texts.take(left).weights.astype(np.int64)
+        products: Any = weights.multiply(others.take(right).weights.astype(np.int64))
         scores[start : start + PAIRS] = _scores_of(np.asarray(products.sum(axis=1)).ravel())
     return scores
-
-
-def _parts(others: Iterable[WeightedTexts]) -> Iterator[WeightedTexts]:
-    """Yield the others in parts of bounded size."""
-    for texts in others:
-        for start in range(0, len(texts), OTHERS):
-            yield texts.take(slice(start, start + OTHERS)) if len(texts) > OTHERS else texts
 
 
 def _none(queries: int, count: int) -> Neighbors:
@@ -102,6 +117,6 @@ def _nearest(queries: csr_matrix, others: OtherTexts, count: int, kept: int, thr
     return scores, rows
 
 
-def _scores_of(sums: npt.NDArray[Any]) -> Scores:
-    """(n,) sums of products of weights -> (n,) scores. Sums of more than 24 bits are rounded, and keep their order."""
-    return np.minimum(sums.astype(np.float32) / np.float32(SCALE**2), np.float32(1))
+def _scores_of(sums: npt.NDArray[np.int64]) -> Scores:
+    """(n,) sums of products of weights -> (n,) scores. Sums are rounded to 24 bits, and keep their order."""
+    return np.minimum(sums / float(SCALE**2), 1).astype(np.float32)

@@ -4,27 +4,34 @@ For a 3-gram g that is tf times in a text, and in df of the N texts of the task,
 
     w(g) = tf * (ln((1 + N) / (1 + df)) + 1),   divided by the length of the text's vector    (scikit-learn's default)
 
-and the weight is w * SCALE, rounded. 3-grams in more texts than `most_frequent` allows have none: they say little about
-a pair, and a search spends most of its time on them (docs/search.md).
+and the weight is w * SCALE, rounded. The most frequent 3-grams have none: they say little about a pair, and a search
+spends most of its time on them (docs/search.md).
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_matrix
 
+from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Rows
+from al_ray.encoders.tokens import load_array, store_array
 from al_ray.search.lexical.grams import COLUMNS, Grams
+from al_ray.storage.uri import StoragePath
 
-SCALE = 2**14
-"""What a weight of 1 is. A score is wrong by about 3e-5 from rounding, and its sum has 28 bits."""
-FREQUENT_SHARE, FREQUENT_TEXTS = 0.1, 1_000
-"""A 3-gram in more than this share of all texts, and in more than this many of them, has no weight."""
+SCALE = 2**29
+"""What a weight of 1 is. So the score of equal texts is 1 to the last bit of float32, unless they are very long."""
+SHARE, TEXTS = 0.2, 1_000
+"""A 3-gram in more than this share of all texts, and in more than so many of them, has no weight."""
+ADDITIONS = 500_000.0
+"""So many numbers a search adds for a text on average, at most: otherwise more frequent 3-grams have no weight."""
+FREQUENCIES = "frequencies.npy"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +49,32 @@ class DocumentFrequencies:
             counts += np.bincount(chunk.columns, minlength=COLUMNS)
             texts += len(chunk)
         return DocumentFrequencies(counts, texts)
+
+    @property
+    def most(self) -> int:
+        """Return in how many texts a 3-gram is at most that has a weight, by SHARE, TEXTS and ADDITIONS."""
+        known, numbers = np.unique(self.counts[self.counts > 0], return_counts=True)
+        # A text has a 3-gram with the probability df / N, and it is then compared with df texts by it.
+        additions = np.cumsum(known.astype(np.float64) ** 2 * numbers) / max(1, self.texts)
+        cheap = known[(additions <= ADDITIONS) | (known <= TEXTS)]
+        return min(int(cheap.max(initial=TEXTS)), max(TEXTS, int(SHARE * self.texts)))
+
+    def write(self, folder: StoragePath) -> None:
+        """Write a file of a folder: the counts, and after them the number of texts."""
+        store_array(folder / FREQUENCIES, np.append(self.counts, self.texts))
+
+    @staticmethod
+    def read(folder: Path) -> "DocumentFrequencies":
+        """Read what `write` wrote; BadFile if it is not there or damaged."""
+        path = folder / FREQUENCIES
+        cure = f"delete {folder} and run again"
+        try:
+            stored = load_array(path)
+        except (OSError, ValueError) as error:
+            raise BadFile(f"{path} cannot be read ({error}); {cure}") from error
+        if stored.dtype != np.int64 or stored.shape != (COLUMNS + 1,) or stored.min() < 0 or stored.max() > stored[-1]:
+            raise BadFile(f"{path} is damaged; {cure}")
+        return DocumentFrequencies(stored[:-1], int(stored[-1]))
 
     def __add__(self, other: "DocumentFrequencies") -> "DocumentFrequencies":
         return DocumentFrequencies(self.counts + other.counts, self.texts + other.texts)
@@ -67,20 +100,17 @@ class WeightedTexts:
 class GramWeights:
     """The weights that document frequencies give to 3-grams; all texts that are compared have the same.
 
-    most_frequent: 3-grams in more texts than this have none; None: those of FREQUENT_SHARE and FREQUENT_TEXTS.
+    most: a 3-gram in more texts than this has none; usually `frequencies.most`.
     """
 
     frequencies: DocumentFrequencies
-    most_frequent: int | None = None
+    most: int
 
     @cached_property
     def used(self) -> npt.NDArray[np.int64]:
         """Return the columns (u,) that have a weight, ascending."""
-        most = self.most_frequent
-        if most is None:
-            most = max(FREQUENT_TEXTS, int(FREQUENT_SHARE * self.frequencies.texts))
         counts = self.frequencies.counts
-        return np.flatnonzero((counts > 0) & (counts <= most))
+        return np.flatnonzero((counts > 0) & (counts <= self.most))
 
     def weigh(self, rows: Rows, grams: Grams) -> WeightedTexts:
         """Return the weights of the 3-grams of texts of (n,) rows; 3-grams that no text of the task has have none."""

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.core.pair_rule import GroupCodes, PairRule
+from al_ray.core.pairs import NO_PAIRS
+from al_ray.core.rng import generator
 from al_ray.search.lexical import nearest
-from al_ray.search.lexical.conditions import PairConditions
-from al_ray.search.lexical.grams import Grams
-from al_ray.search.lexical.nearest import lexical_scores, nearest_lexical
+from al_ray.search.lexical.conditions import INSIDE, PairConditions
+from al_ray.search.lexical.grams import COLUMNS, Grams
+from al_ray.search.lexical.nearest import lexical_scores, nearest_among, nearest_lexical, prepare_others
 from al_ray.search.lexical.weights import SCALE, DocumentFrequencies, GramWeights
 
 WORDS = ["a", "ab", "abc", "abd", "bcd", "xyz", "Abc", "é", "日本語", ""]
@@ -40,7 +43,7 @@ def twin(left, right, count, is_pair, corpus):
         own, scored = weights_of(text, corpus), []
         for j, other in enumerate(right):
             its = weights_of(other, corpus)
-            score = np.float32(min(1, np.float32(sum(own[gram] * its.get(gram, 0) for gram in own)) / SCALE**2))
+            score = np.float32(min(1, sum(own[gram] * its.get(gram, 0) for gram in own) / SCALE**2))
             if score > 0 and is_pair(i, j):
                 scored.append((-score, j))
         found.append([(float(-score), j) for score, j in sorted(scored)[:count]])
@@ -59,7 +62,8 @@ def weighed(texts, weights, rows=None):
 
 
 def weights_for(*sides):
-    return GramWeights(DocumentFrequencies.of([Grams.of(texts) for texts in sides]))
+    frequencies = DocumentFrequencies.of([Grams.of(texts) for texts in sides])
+    return GramWeights(frequencies, frequencies.most)
 
 
 def in_chunks(texts, weights, size):
@@ -69,17 +73,23 @@ def in_chunks(texts, weights, size):
     ]
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(nearest, "QUERIES", 3)
-    monkeypatch.setattr(nearest, "OTHERS", 4)
-    monkeypatch.setattr(nearest, "SPARE", 1)
-    monkeypatch.setattr(nearest, "ANSWERS", 5)
+@contextmanager
+def blocks_of(draw):
+    """Blocks of any small size, and few sums that are kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, most in (("QUERIES", 4), ("OTHERS", 6), ("NUMBERS", 30), ("SPARE", 3), ("ANSWERS", 9)):
+            patch.setattr(nearest, name, draw(st.integers(0 if name == "SPARE" else 1, most), label=name))
+        yield
 
 
-@given(TEXTS, TEXTS, st.integers(1, 5), st.integers(1, 12), st.integers(1, 2))
-def test_the_nearest_are_those_of_a_double_loop(left, right, count, size, threads):
+@given(TEXTS, TEXTS, st.integers(1, 5), st.integers(1, 12), st.integers(1, 2), st.data())
+def test_the_nearest_are_those_of_a_double_loop(left, right, count, size, threads, data):
     weights = weights_for(left, right)
+    with blocks_of(data.draw):
+        small = nearest_lexical(
+            weighed(left, weights), in_chunks(right, weights, size), count, PairConditions(), threads
+        )
+    assert as_lists(small) == twin(left, right, count, lambda i, j: True, left + right)
     found = nearest_lexical(weighed(left, weights), in_chunks(right, weights, size), count, PairConditions(), threads)
     assert found[0].shape == found[1].shape == (len(left), count)
     assert as_lists(found) == twin(left, right, count, lambda i, j: True, left + right)
@@ -111,5 +121,92 @@ def test_pairs_that_cannot_match_leave_room_for_others(left, right, data, count,
 
     weights = weights_for(left) if symmetric else weights_for(left, right)
     conditions = PairConditions(symmetric, rule)
-    found = nearest_lexical(weighed(left, weights), in_chunks(right, weights, 5), count, conditions)
+    with blocks_of(data.draw):
+        found = nearest_lexical(weighed(left, weights), in_chunks(right, weights, 5), count, conditions)
     assert as_lists(found) == twin(left, right, count, is_pair, left if symmetric else left + right)
+
+
+@given(TEXTS, TEXTS, st.data(), st.integers(1, 3))
+def test_right_texts_find_left_ones_by_conditions_that_are_turned(left, right, data, count):
+    codes = [
+        np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(side), max_size=len(side))), dtype=np.int32)
+        for side in (left, right, left, right)
+    ]
+    rule = PairRule(GroupCodes(("x",), codes[0], codes[1]), GroupCodes(("y",), codes[2], codes[3]))
+    weights = weights_for(left, right)
+    found = nearest_lexical(
+        weighed(right, weights), in_chunks(left, weights, 5), count, PairConditions(False, rule).turned
+    )
+
+    def is_pair(j, i):
+        return bool(rule.allows(np.array([[i, j]]))[0])
+
+    assert as_lists(found) == twin(right, left, count, is_pair, left + right)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("equal", [1, 5, 40, 300])
+def test_of_equal_texts_the_first_are_found(equal, threads):
+    # In the order in which sparse_dot_topn meets them, any of the equal ones would be kept.
+    texts = ["red shoe", *["blue shoe"] * equal, "shoe", *["blue shoe"] * equal]
+    weights = weights_for(texts)
+    scores, rows = nearest_lexical(
+        weighed(texts, weights), in_chunks(texts, weights, 70), 5, PairConditions(True), threads
+    )
+    blue = [row for row, text in enumerate(texts) if text == "blue shoe"]
+    for row in blue:
+        others = [other for other in blue if other != row][:5]
+        assert rows[row, : len(others)].tolist() == others
+        assert scores[row, : len(others)].tolist() == [1] * len(others)
+
+
+@given(TEXTS, st.permutations(range(12)), st.integers(1, 4))
+def test_queries_may_come_in_any_order_and_part_by_part(texts, order, count):
+    weights = weights_for(texts)
+    order = np.array([row for row in order if row < len(texts)])
+    whole = nearest_lexical(weighed(texts, weights), [weighed(texts, weights)], count, PairConditions(True))
+    queries = weighed(texts, weights).take(order)
+    prepared = list(prepare_others(in_chunks(texts, weights, 3), PairConditions(True)))
+    for part in (slice(0, 2), slice(2, None)):
+        scores, rows = nearest_among(queries.take(part), prepared, count, PairConditions(True))
+        assert scores.tolist() == whole[0][order][part].tolist()
+        assert rows.tolist() == whole[1][order][part].tolist()
+
+
+@given(TEXTS, st.integers(1, 4))
+def test_a_score_is_the_same_from_both_sides(texts, count):
+    weights = weights_for(texts)
+    some = weighed(texts, weights)
+    pairs = np.argwhere(np.ones((len(texts), len(texts)), dtype=np.bool_))
+    assert lexical_scores(some, some, pairs).tolist() == lexical_scores(some, some, pairs[:, ::-1]).tolist()
+
+
+def test_no_queries_and_no_others_are_no_error():
+    weights = weights_for(["ab"])
+    some, none = weighed(["ab", ""], weights), weighed([], weights)
+    for queries, others in ((none, [some]), (some, [none]), (some, []), (none, [none])):
+        scores, rows = nearest_lexical(queries, others, 3, PairConditions())
+        assert scores.tolist() == np.full((len(queries), 3), -np.inf).tolist()
+        assert rows.tolist() == np.full((len(queries), 3), -1).tolist()
+        assert (scores.dtype, rows.dtype) == (np.float32, np.int64)
+    assert len(lexical_scores(some, some, NO_PAIRS)) == 0
+
+
+def test_a_very_long_text_finds_itself_with_a_score_of_at_most_one():
+    # Rounded weights of thousands of 3-grams may be longer than 1 together.
+    rng = generator(0, "lexical-long", 0)
+    long = " ".join("".join(map(chr, word)) for word in rng.integers(0x4E00, 0x9FFF, (3_000, 3)).tolist())
+    texts = [long, long[:-1], "a"]
+    weights = weights_for(texts)
+    scores, rows = nearest_lexical(weighed(texts, weights), [weighed(texts, weights)], 2, PairConditions())
+    assert rows[0].tolist() == [0, 1]
+    assert scores.max() <= 1
+    assert scores[0, 0] == pytest.approx(1, abs=1e-6)
+
+
+def test_sums_of_the_worst_texts_and_conditions_have_63_bits():
+    # A text has at most COLUMNS 3-grams, each of which rounding can lengthen by a half.
+    longest = (SCALE + math.sqrt(COLUMNS) / 2) ** 2
+    assert longest < INSIDE
+    assert longest + INSIDE < 4 * SCALE**2
+    assert longest + INSIDE < 2**63
