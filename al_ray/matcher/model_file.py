@@ -66,7 +66,8 @@ def read_model(path: StoragePath, names: Sequence[str] | None = None, cure: str 
 def _metadata(content: bytes) -> dict[str, str]:
     """Return the metadata of safetensors, which `load` has checked and leaves out."""
     size = int.from_bytes(content[:8], "little")
-    return json.loads(content[8 : 8 + size]).get("__metadata__", {})
+    # It may be missing, or null.
+    return json.loads(content[8 : 8 + size]).get("__metadata__") or {}
 
 
 def _described(path: StoragePath, about: Any, cure: str) -> tuple[str, tuple[str, ...]]:

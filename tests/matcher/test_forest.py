@@ -1,5 +1,10 @@
 """A forest gives the same bits as ten lines of numpy, and says exactly what each comparison adds."""
 
+import re
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -10,6 +15,7 @@ from al_ray.core.rng import generator
 from al_ray.matcher import forest as forests
 from al_ray.matcher.forest import Forest
 from al_ray.matcher.model import Features
+from al_ray.matcher.model_file import write_model
 from tests.matcher.labelled import NAMES, examples, fitted
 
 
@@ -18,17 +24,15 @@ def forest() -> Forest:
     return fitted()
 
 
-def plain(forest: Forest, features: Features) -> npt.NDArray[np.float64]:
-    """The ten lines of numpy of docs/matcher.md: p, from the arrays of the file alone."""
-    rows, total = np.arange(len(features)), np.zeros(len(features))
-    for start in forest.starts[:-1]:
-        node = np.full(len(features), start)
-        while (forest.feature[node] >= 0).any():
-            left = features[rows, forest.feature[node]] <= forest.threshold[node]
-            below = np.where(left, node + 1, forest.right[node])
-            node = np.where(forest.feature[node] >= 0, below, node)
-        total += forest.value[node]
-    return total / (len(forest.starts) - 1)
+def plain(forest: Forest, features: Features, folder: Path) -> npt.NDArray[np.float64]:
+    """p by the ten lines of numpy of docs/matcher.md, from the file alone."""
+    write_model(folder / "matcher.safetensors", forest, "trees")
+    page = (Path(__file__).parents[2] / "docs/matcher.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    values: dict[str, Any] = {"np": np, "features": features}
+    with chdir(folder):
+        exec(code, values)
+    return values["p"]
 
 
 def followed(forest: Forest, row: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
@@ -65,14 +69,14 @@ def test_a_row_on_the_threshold_goes_left():
     assert tree.contributions(x).values.tolist() == [[-0.125, 0, 0], [0.5, 0, 0]]
 
 
-def test_ten_lines_of_numpy_give_the_same_bits(forest: Forest):
+def test_ten_lines_of_numpy_give_the_same_bits(forest: Forest, tmp_path: Path):
     x, _ = examples(500, 1)
     # Among them rows that are on a threshold, or one step beside it.
     cuts = forest.threshold[forest.feature == 0][:500]
     on = np.repeat(x[:1], 3 * len(cuts), axis=0)
     on[:, 0] = np.concatenate([cuts, np.nextafter(cuts, np.float32(9)), np.nextafter(cuts, np.float32(-9))])
     both = np.concatenate([x, on])
-    assert forest.probability(both).tobytes() == plain(forest, both).tobytes()
+    assert forest.probability(both).tobytes() == plain(forest, both, tmp_path).tobytes()
 
 
 def test_the_order_of_the_trees_changes_no_bit(forest: Forest):

@@ -216,6 +216,10 @@ def test_a_file_of_tensors_of_something_else_is_refused(forest: bytes, tmp_path:
     (tmp_path / NAME).write_bytes(save(load(forest)))
     with pytest.raises(BadFile, match="lacks format"):
         read_model(tmp_path / NAME)
+    header = b'{"__metadata__":null}'
+    (tmp_path / NAME).write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(BadFile, match="lacks format"):
+        read_model(tmp_path / NAME)
 
 
 @pytest.mark.parametrize(
