@@ -14,7 +14,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import BadFile, BadOption
 from al_ray.matcher.learner import LEARNERS
 from al_ray.matcher.model import Model
 from al_ray.storage.files import check_fields, in_one_step, refuse_newer, stamped
@@ -24,15 +24,20 @@ NAME = "matcher.safetensors"
 FORMAT = 1
 KEY = "matcher"
 LARGEST = 1 << 28
-"""Bytes of a file. A forest of 1,000 labels has about two million."""
+"""Bytes of a file. A forest of 1,000 labels has 1.4 million."""
 CURE = "restore it, or train the matcher again"
 
 
 def write_model(path: StoragePath, model: Model, learner: str) -> None:
-    """Write a model atomically; learner: the name in LEARNERS. The same model gives the same bytes."""
+    """Write a model atomically; learner: the name in LEARNERS. The same model gives the same bytes.
+
+    BadOption for a model that is too large to be read again.
+    """
     about = stamped({"format": FORMAT, "learner": learner, "names": list(model.names)})
     arrays = {name: np.ascontiguousarray(array) for name, array in model.arrays().items()}
     content = save(arrays, {KEY: json.dumps(about)})
+    if len(content) > LARGEST:
+        raise BadOption(f"a matcher of {len(content)} bytes is too large: at most {LARGEST}; train it on fewer labels")
     in_one_step(path, lambda aside: aside.write_bytes(content))
 
 
@@ -61,7 +66,8 @@ def read_model(path: StoragePath, names: Sequence[str] | None = None, cure: str 
 def _metadata(content: bytes) -> dict[str, str]:
     """Return the metadata of safetensors, which `load` has checked and leaves out."""
     size = int.from_bytes(content[:8], "little")
-    return json.loads(content[8 : 8 + size]).get("__metadata__", {})
+    # It may be missing, or null.
+    return json.loads(content[8 : 8 + size]).get("__metadata__") or {}
 
 
 def _described(path: StoragePath, about: Any, cure: str) -> tuple[str, tuple[str, ...]]:

@@ -37,6 +37,8 @@ from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.encoders.encoder import learn_words, untrained
 from al_ray.encoders.transformer import Encoder
+from al_ray.matcher.learner import LEARNERS
+from al_ray.matcher.model_file import write_model as write_matcher
 from al_ray.metrics.audit.drawn_pairs import BandScores, DrawnPairs
 from al_ray.metrics.average_precision import StratumSummary
 from al_ray.metrics.evaluation import Evaluation
@@ -55,6 +57,7 @@ from al_ray.storage.pair_cosines import FIT, write_cosines
 from al_ray.training.saved_model import write_model
 from tests.apps.reporting.made_runs import evaluated, examples_of
 from tests.fuzz.requests import write_requests
+from tests.matcher.labelled import NAMES, examples
 
 TEXTS = (
     "how do i swim",
@@ -99,6 +102,7 @@ def make(root: Path) -> None:
         _store(Path("fz-store"))
         _vectors(Path("fz-vectors"), one)
         _sets(Path("fz-sets"), one)
+        _matchers()
         # The servers of requests.py have folders of their own.
         _waiting_run(Path("fz-page"), two)
         _store(Path("fz-served"))
@@ -359,6 +363,14 @@ def _sets(path: Path, task: Task) -> None:
     EvaluationSets([path]).write(EvaluationSet("dev", strata, split.positive_keys, split.space.total), MADE_FROM)
     seeds = Candidates(np.arange(5, dtype=np.int64), np.linspace(0.9, 0.1, 5))
     SeedSets(path).write(SeedSet(seeds, 5, 0.99), MADE_FROM)
+
+
+def _matchers() -> None:
+    """Write a small matcher of each learner."""
+    x, y = examples(40)
+    for name, learner in LEARNERS.items():
+        fitted = learner.fit(x, y, np.ones(len(y)), NAMES, 0)
+        write_matcher(Path(f"fz-matcher-{name}.safetensors"), fitted, name)
 
 
 def _vectors(path: Path, task: Task) -> None:

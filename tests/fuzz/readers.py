@@ -39,6 +39,7 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.datasets.tsv import BadRowLog
 from al_ray.encoders.encoder import saved
 from al_ray.encoders.tokens import StoredTokens
+from al_ray.matcher.model_file import read_model as read_matcher
 from al_ray.oracles.answer_files import BATCH, answer_paths, read_answer_files
 from al_ray.oracles.llm.store import AnswerStore
 from al_ray.oracles.page_log import open_page_log
@@ -209,6 +210,15 @@ def _vectors(folder: Path) -> Any:
     return known.take(tokens), stored.lengths(), tokens.padded(np.arange(min(4, len(tokens))), 0)
 
 
+def _matcher(path: Path) -> Any:
+    model = read_matcher(path)
+    x = np.full((4, len(model.names)), 0.5, dtype=np.float32)
+    p, found = model.probability(x), model.contributions(x)
+    assert ((p >= 0) & (p <= 1)).all()
+    np.testing.assert_allclose(found.base + found.values.sum(axis=1), p, atol=1e-9)
+    return p
+
+
 def _cnn(folder: Path) -> Any:
     return saved(str(folder), EncoderConfig("cnn-4", max_length=24, encoder_batch=8, threads=1))
 
@@ -259,6 +269,8 @@ READERS = {
     "audit-of-matches": Reader("fz-matches/audit", _audit, share=1),
     "store": Reader("fz-store", _store, ("*.json", "*.jsonl", "*.log"), writes=True, share=2),
     "sets": Reader("fz-sets", _sets),
+    "matcher-trees": Reader("fz-matcher-trees.safetensors", _matcher),
+    "matcher-splines": Reader("fz-matcher-splines.safetensors", _matcher),
     "vectors": Reader("fz-vectors", _vectors),
     "page-requests": Reader("fz-requests-page", ask_page, share=2),
     "service-requests": Reader("fz-requests-service", ask_service, share=2),
