@@ -1,6 +1,6 @@
 """Comparisons of the sets of words of two texts, weighted by how rare the words are."""
 
-from collections.abc import Callable
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from al_ray.matcher.comparisons.comparison import MISSING, ColumnValues, Compari
 from al_ray.matcher.comparisons.frequencies import keys_of, words_of
 
 Floats = npt.NDArray[np.float64]
+DIGIT = re.compile(r"\d")
 WIDTH = np.iinfo(np.int64).max  # Columns of a matrix of words: their keys.
 
 
@@ -23,29 +24,31 @@ class WordSets:
     sums: Floats
 
 
-def weighted_words(column: ColumnValues) -> WordSets:
-    """Return the words of values, weighted by how few values contain them."""
-    rows, places, keys = _words(column, lambda _: True)
-    counted = column.counts.words
-    weights = np.log((1 + counted.total) / (1.0 + counted.of(keys))) + 1
-    return _sets(len(column.values), rows, keys[places], weights[places] ** 2)
+@dataclass(frozen=True)
+class Words:
+    """The words of values, weighted by how few values have them; and those with a digit, all of weight 1."""
+
+    weighted: WordSets
+    with_digits: WordSets
 
 
-def words_with_digits(column: ColumnValues) -> WordSets:
-    """Return the words of values that have a digit, such as model numbers, all of weight 1."""
-    rows, places, keys = _words(column, lambda word: any(map(str.isdigit, word)))
-    return _sets(len(column.values), rows, keys[places], np.ones(len(places)))
-
-
-def _words(column: ColumnValues, takes: Callable[[str], bool]) -> tuple[Rows, Rows, Rows]:
-    """Return the value (m,) and number (m,) of each word of a value, once, and the keys (k,) of the distinct words."""
+def as_words(column: ColumnValues) -> Words:
+    """Return the words of values."""
     numbers = dict[str, int]()
     rows, places = list[int](), list[int]()
     for row, value in enumerate(column.values):
-        words = {numbers.setdefault(word, len(numbers)) for word in set(words_of(value)) if takes(word)}
+        words = {numbers.setdefault(word, len(numbers)) for word in words_of(value)}
         places += words
         rows += [row] * len(words)
-    return np.array(rows, dtype=np.int64), np.array(places, dtype=np.int64), keys_of(list(numbers))
+    keys, counted = keys_of(list(numbers)), column.counts.words
+    weights = np.log((1 + counted.total) / (1.0 + counted.of(keys))) + 1
+    digits = np.array([DIGIT.search(word) is not None for word in numbers], dtype=np.bool_)
+    row, place, count = np.array(rows, dtype=np.int64), np.array(places, dtype=np.int64), len(column.values)
+    has = digits[place]
+    return Words(
+        _sets(count, row, keys[place], weights[place] ** 2),
+        _sets(count, row[has], keys[place[has]], np.ones(has.sum())),
+    )
 
 
 def _sets(count: int, rows: Rows, keys: Rows, weights: Floats) -> WordSets:
@@ -68,19 +71,19 @@ def _sums(rows: Rows, weights: Floats, count: int) -> Floats:
     return np.bincount(rows, weights, minlength=count).astype(np.float64)
 
 
-def _cosine(left: WordSets, left_rows: Rows, right: WordSets, right_rows: Rows) -> Scores:
-    shared = _shared(left, left_rows, right, right_rows)
-    return _ratio(shared, np.sqrt(left.sums[left_rows] * right.sums[right_rows]))
+def _cosine(left: Words, left_rows: Rows, right: Words, right_rows: Rows) -> Scores:
+    shared = _shared(left.weighted, left_rows, right.weighted, right_rows)
+    return _ratio(shared, np.sqrt(left.weighted.sums[left_rows] * right.weighted.sums[right_rows]))
 
 
-def _overlap(left: WordSets, left_rows: Rows, right: WordSets, right_rows: Rows) -> Scores:
-    shared = _shared(left, left_rows, right, right_rows)
-    return _ratio(shared, np.minimum(left.sums[left_rows], right.sums[right_rows]))
+def _overlap(left: Words, left_rows: Rows, right: Words, right_rows: Rows) -> Scores:
+    shared = _shared(left.weighted, left_rows, right.weighted, right_rows)
+    return _ratio(shared, np.minimum(left.weighted.sums[left_rows], right.weighted.sums[right_rows]))
 
 
-def _jaccard(left: WordSets, left_rows: Rows, right: WordSets, right_rows: Rows) -> Scores:
-    shared = _shared(left, left_rows, right, right_rows)
-    return _ratio(shared, left.sums[left_rows] + right.sums[right_rows] - shared)
+def _digits(left: Words, left_rows: Rows, right: Words, right_rows: Rows) -> Scores:
+    shared = _shared(left.with_digits, left_rows, right.with_digits, right_rows)
+    return _ratio(shared, left.with_digits.sums[left_rows] + right.with_digits.sums[right_rows] - shared)
 
 
 def _ratio(shared: Floats, whole: Floats) -> Scores:
@@ -96,7 +99,7 @@ TFIDF = Comparison(
     high=1,
     source="Manning et al. (2008), Introduction to Information Retrieval, 6.3.1, terms of a text counted once",
     of=("whole text", "text"),
-    prepare=weighted_words,
+    prepare=as_words,
     compute=_cosine,
 )
 OVERLAP = Comparison(
@@ -106,7 +109,7 @@ OVERLAP = Comparison(
     high=1,
     source="overlap coefficient, Szymkiewicz (1934) and Simpson (1943), with weights",
     of=("whole text", "text"),
-    prepare=weighted_words,
+    prepare=as_words,
     compute=_overlap,
 )
 DIGITS = Comparison(
@@ -116,6 +119,6 @@ DIGITS = Comparison(
     high=1,
     source="Jaccard (1912)",
     of=("whole text", "text"),
-    prepare=words_with_digits,
-    compute=_jaccard,
+    prepare=as_words,
+    compute=_digits,
 )
