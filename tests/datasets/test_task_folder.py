@@ -256,6 +256,34 @@ def test_fields_come_back_and_are_no_part_of_the_digest(tmp_path):
     assert [path.name for path in (tmp_path / "t").glob("*-fields*")] == ["left-fields.parquet"]
 
 
+def test_types_of_fields_come_back_and_are_no_part_of_the_digest(tmp_path):
+    bare = with_fields("title", "brand")
+    fields = bare.left.fields
+    assert fields is not None
+    typed = replace(bare, left=replace(bare.left, fields=replace(fields, types=("text", "name"))))
+    write_task(typed, tmp_path / "t", {})
+    assert read_task(tmp_path / "t").left.fields.types == ("text", "name")
+    other = replace(bare, left=replace(bare.left, fields=replace(fields, types=("text", "code"))))
+    assert not write_task(other, tmp_path / "t", {})
+    assert read_task(tmp_path / "t").left.fields.types == ("text", "code")
+    # An earlier version wrote none.
+    write_task(bare, tmp_path / "old", {})
+    assert read_task(tmp_path / "old").left.fields.types == ()
+
+
+@pytest.mark.parametrize("types", [{"title": b"text"}, {"title": b"text", "brand": b"money"}, {"brand": b"\xff"}])
+def test_a_type_that_does_not_exist_is_bad(tmp_path, types):
+    write_task(with_fields("title", "brand"), tmp_path / "t", {})
+    path = tmp_path / "t" / "left-fields.parquet"
+    table = pq.read_table(path)
+    columns = [field.with_metadata({b"type": types.get(field.name, b"")}) for field in table.schema]
+    pq.write_table(table.cast(pa.schema(columns)), path)
+    with pytest.raises(
+        BadFile, match="left-fields.parquet: the type of '(title|brand)' is .*, which does not exist; move"
+    ):
+        read_task(tmp_path / "t")
+
+
 def test_a_folder_of_an_earlier_version_gets_the_fields_and_keeps_all_else(tmp_path):
     write_task(two_sided(left=("a b", "c", "d")), tmp_path / "t", {"seed": 0})
     before = {path: path.read_bytes() for path in (tmp_path / "t").rglob("*.*")}

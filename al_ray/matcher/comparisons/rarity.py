@@ -9,7 +9,7 @@ from al_ray.core.pairs import Rows
 from al_ray.matcher.comparisons.comparison import ColumnValues, Comparison, Scores
 from al_ray.matcher.comparisons.frequencies import keys_of
 
-SPLINK = "term frequency adjustment of Splink; Fellegi and Sunter (1969), section 3.3.1"
+SPLINK = "term frequency adjustment of Splink; Fellegi and Sunter (1969), Method I"
 RAREST = 63.0
 FREQUENCY = "f: the share of the value among all that are not missing, of both sides"
 
