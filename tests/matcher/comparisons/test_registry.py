@@ -31,10 +31,12 @@ VALUES = st.one_of(
 ).map(normal_form).filter(bool)  # fmt: skip
 
 
-def compared(name: str, pairs: list[tuple[str, str]], kind: str = "", counted: tuple[str, ...] = ()) -> list[float]:
+def compared(
+    name: str, pairs: list[tuple[str, str]], kind: FieldType | None = None, counted: tuple[str, ...] = ()
+) -> list[float]:
     """The numbers of pairs of values; frequencies are those of `counted`, or of the values."""
     one = COMPARISONS[name]
-    kind = kind or ("text" if one.of[0] == "whole text" else one.of[0])
+    kind = kind or next(one for one in one.of if one != "whole text")
     left, right = ([normal_form(value) for value in side] for side in zip(*pairs, strict=True))
     column = list(counted or (*left, *right))
     counts = frequencies_of([Field("f", kind)], Records(column, (column,))).columns[0]
