@@ -20,6 +20,7 @@ from al_ray.storage.files import refuse_folder, write_json
 from benchmarks.adapter_runs import Simulate, format_runs
 from benchmarks.adaptivity import Adaptivity, format_map
 from benchmarks.annotating import Annotate
+from benchmarks.comparing import Compare
 from benchmarks.encoding import Encode
 from benchmarks.evaluating import Evaluate
 from benchmarks.match_quality import Matches, format_quality
@@ -35,7 +36,7 @@ from benchmarks.timing import Figure
 
 KINDS = (
     Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month
-    | Serve | Annotate
+    | Serve | Annotate | Compare
 )  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def parse_date(value: str) -> Day | None:
     if found is None:
         return None
     parts, year = found.groupdict(), int(found["year"].lstrip("'\u2019"))
-    if year < 100:
+    if len(found["year"]) < 4:
         year += 1900 if year >= LAST_CENTURY else 2000
     if "first" in parts:
         first, second = int(parts["first"]), int(parts["second"])

@@ -35,12 +35,14 @@ SMALL = {
     "--threads 1 --repeats 1",
     "evaluate": "--texts 400 --pairs 9000 --neighbours 5 --index IVF4,Flat --looped 500 --exact-texts 300 "
     "--thresholds 50 --width 16 --threads 1 --repeats 1",
+    "compare": "--pairs 50 --repeats 1",
     "memory": "--texts 200 --count 50 --kinds knn --encoder random-bert --encoder-layers 1 --threads 1",
 }
 NAMES = {
     "encode": ["ours_texts_per_second", "theirs_texts_per_second", "encode_vs_sentence_transformers", "bf16_vs_fp32"],
     "search": ["exact_vs_matmul", "exact_vs_naive", "knn_overhead", "shards_2_vs_1"],
     "evaluate": ["scoring_vs_loop", "scoring_mb", "exact_vs_matmul"],
+    "compare": ["comparisons", "texts_prepared_per_core_second", "pairs_compared_per_core_second"],
     "memory": ["driver_mb", "shard_mb_over"],
 }
 
@@ -50,7 +52,7 @@ NAMES = {
 def test_each_benchmark_says_its_figures_and_no_others(kind, tmp_path, make_task, monkeypatch, capsys):
     write_task(make_task(True), tmp_path / "task", {})
     line = [kind, *SMALL[kind].split(), "--out", str(tmp_path / "made.json")]
-    line += ["--task", str(tmp_path / "task")] * (kind == "encode")
+    line += ["--task", str(tmp_path / "task")] * (kind in ("encode", "compare"))
     monkeypatch.setattr(sys, "argv", ["bench", *line])
     bench.main()
     made = json.loads((tmp_path / "made.json").read_text())

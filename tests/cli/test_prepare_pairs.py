@@ -181,6 +181,15 @@ BAD_OPTIONS = [
     (f"{SOUND} --two-sided", "--two-sided goes with --source"),
     (f"{SOURCE} --same part", "--same and --different go with --left; leave them out with --source"),
     (f"{SOURCE} --different part", "--same and --different go with --left"),
+    (f"{SOUND} --fields t:name", "--fields goes with several --text-columns; the one column 't' is a text"),
+    (
+        "--left t.csv --text-columns t,u --fields v:name",
+        "--fields names 'v', which is no text column; these are: 't', 'u'",
+    ),
+    (
+        "--left t.csv --text-columns t,u --fields t:word",
+        "--fields has 't:word'; give NAME:TYPE, where TYPE is one of text",
+    ),
     (f"{SOUND} --same fold", "t.csv:1 has no column 'fold'; it has: 'id', 't', 'u', 'part'"),
     (f"{SOUND} --same part,part", "--same names 'part' twice"),
     (f"{SOUND} --different fold", "t.csv:1 has no column 'fold'"),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from al_ray.core.errors import BadFile, WrongFolder
 from al_ray.core.pairs import PairSpace, as_pairs
-from al_ray.core.task import SPLITS, Corpus, Fields, Split, Task
+from al_ray.core.task import SPLITS, Corpus, Fields, FieldType, Split, Task
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.datasets.task_folder import counts, read_about, read_task, read_texts, sealed, write_task
 
@@ -254,6 +254,38 @@ def test_fields_come_back_and_are_no_part_of_the_digest(tmp_path):
     assert task.left.cells(np.arange(3)) == [["a", "b"], ["c", ""], ["", "d"]]
     assert (task.right.fields, task.right.cells(np.array([0]))) == (None, [["x"]])
     assert [path.name for path in (tmp_path / "t").glob("*-fields*")] == ["left-fields.parquet"]
+
+
+def types_in(folder: Path) -> tuple[FieldType, ...]:
+    fields = read_task(folder).left.fields
+    assert fields is not None
+    return fields.types
+
+
+def test_types_of_fields_come_back_and_are_no_part_of_the_digest(tmp_path):
+    bare = with_fields("title", "brand")
+    fields = bare.left.fields
+    assert fields is not None
+    typed = replace(bare, left=replace(bare.left, fields=replace(fields, types=("text", "name"))))
+    write_task(typed, tmp_path / "t", {})
+    assert types_in(tmp_path / "t") == ("text", "name")
+    other = replace(bare, left=replace(bare.left, fields=replace(fields, types=("text", "code"))))
+    assert not write_task(other, tmp_path / "t", {})
+    assert types_in(tmp_path / "t") == ("text", "code")
+    # An earlier version wrote none.
+    write_task(bare, tmp_path / "old", {})
+    assert types_in(tmp_path / "old") == ()
+
+
+@pytest.mark.parametrize("types", [{"title": b"text"}, {"title": b"text", "brand": b"money"}, {"brand": b"\xff"}])
+def test_a_type_that_does_not_exist_is_bad(tmp_path, types):
+    write_task(with_fields("title", "brand"), tmp_path / "t", {})
+    path = tmp_path / "t" / "left-fields.parquet"
+    table = pq.read_table(path)
+    columns = [field.with_metadata({b"type": types.get(field.name, b"")}) for field in table.schema]
+    pq.write_table(table.cast(pa.schema(columns)), path)
+    with pytest.raises(BadFile, match=r"left-fields.parquet: the type of '\w+' is .*, which does not exist; move"):
+        read_task(tmp_path / "t")
 
 
 def test_a_folder_of_an_earlier_version_gets_the_fields_and_keeps_all_else(tmp_path):

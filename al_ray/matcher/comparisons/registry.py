@@ -2,10 +2,21 @@
 
 from collections.abc import Mapping
 
+from al_ray.matcher.comparisons import codes, dates, missing, names, numbers, rarity, strings, words
 from al_ray.matcher.comparisons.comparison import Compared, Comparison
-from al_ray.matcher.comparisons.strings import STRINGS
 
-COMPARISONS: Mapping[str, Comparison] = {one.name: one for one in STRINGS}
+COMPARISONS: Mapping[str, Comparison] = {
+    one.name: one
+    for one in (
+        *(words.TFIDF, words.OVERLAP, words.DIGITS),
+        *(strings.EQUALITY, strings.JARO_WINKLER, strings.TOKEN_SET, strings.TOKEN_SORT),
+        *(names.INITIALS, rarity.EQUAL, rarity.COMMONER),
+        *(codes.EQUAL_CODES, codes.EDITS, codes.PREFIX),
+        *(numbers.RELATIVE, numbers.ABSOLUTE),
+        *(dates.DAYS_APART, dates.EXCHANGED, dates.PARTS, dates.EDITS),
+        missing.MISSING_SIDES,
+    )
+}
 
 
 def comparisons_of(kind: Compared) -> tuple[Comparison, ...]:

@@ -1,6 +1,6 @@
 """Comparisons of strings by RapidFuzz, and their equality."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,25 @@ from al_ray.matcher.comparisons.comparison import ColumnValues, Comparison, Scor
 from al_ray.matcher.comparisons.frequencies import keys_of
 
 Objects = npt.NDArray[np.object_]
-RAPIDFUZZ = "RapidFuzz 3, rapidfuzz.fuzz"
+LONGEST = 1000  # Characters of a value that RapidFuzz sees: its time grows with their square.
+
+
+def string_array(strings: Iterable[str]) -> Objects:
+    """Return (n,) strings as an array of Python objects, of which many rows are taken at once, cut to LONGEST."""
+    short = [string[:LONGEST] for string in strings]
+    array = np.empty(len(short), dtype=object)
+    array[:] = short
+    return array
 
 
 def as_strings(column: ColumnValues) -> Objects:
-    """Return the values as an array of Python strings, of which many rows are taken at once."""
-    return np.array([*column.values, ""], dtype=object)[:-1]
+    """Return the values."""
+    return string_array(column.values)
 
 
 def sorted_words(column: ColumnValues) -> Objects:
     """Return the values with their words in alphabetical order."""
-    return np.array([*(" ".join(sorted(value.split())) for value in column.values), ""], dtype=object)[:-1]
+    return string_array(" ".join(sorted(value[:LONGEST].split())) for value in column.values)
 
 
 def value_keys(column: ColumnValues) -> Rows:
@@ -82,8 +90,7 @@ TOKEN_SORT = Comparison(
     low=0,
     high=1,
     source="rapidfuzz.fuzz.token_sort_ratio / 100",
-    of=("whole text", "name"),
+    of=("whole text", "text", "name"),
     prepare=sorted_words,
     compute=by_rapidfuzz(Indel.normalized_similarity),
 )
-STRINGS = (EQUALITY, JARO_WINKLER, TOKEN_SET, TOKEN_SORT)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from al_ray.api.tasks import prepare
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.task import SPLITS, Task
+from al_ray.datasets.sources import read_source
 from al_ray.datasets.synthetic import synthetic_task
 from al_ray.datasets.tables.extension import extension_of, read_extension
 from al_ray.datasets.tables.options import OwnTexts
@@ -269,6 +270,14 @@ def test_columns_and_format_are_those_of_the_task_if_the_file_is_of_the_same_kin
     assert read_extension(other)[0].digest == read_extension(source)[0].digest
     with pytest.raises(BadOption, match="a text of the task is made of title, not of title, brand; give as many"):
         read_extension(replace(source, text_columns="title,brand"))
+
+
+@pytest.mark.parametrize(("fields", "brand"), [(None, "code"), ("brand:category", "category")])
+def test_types_of_fields_are_those_of_the_earlier_task_unless_others_are_given(tmp_path, fields, brand):
+    may(tmp_path, fields="brand:code")
+    source = extension_of(tmp_path / "may", write(tmp_path / "june.csv", JUNE))
+    grown = read_source(replace(source, fields=fields))[0].left.fields
+    assert (source.fields, grown and grown.types) == (None, ("name", brand))
 
 
 def test_fields_that_the_earlier_task_lacks_are_not_made_up(tmp_path):
