@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
-from itertools import pairwise
 from logging import getLogger
 from typing import Any
 
@@ -100,8 +99,7 @@ class CoverageCount:
         unknown = np.zeros(len(tokens), dtype=np.int32)
         if self.unknown is not None:
             unknown += np.bincount(owners[text & (tokens.ids == self.unknown)], minlength=len(tokens)).astype(np.int32)
-        content, bounds = np.ascontiguousarray(tokens.ids).tobytes(), (4 * tokens.starts).tolist()
-        digests = [blake2b(content[a:b], digest_size=8).digest() for a, b in pairwise(bounds)]
+        digests = [blake2b(content, digest_size=8).digest() for content in tokens.contents()]
         keys = np.frombuffer(b"".join(digests), dtype=np.int64)
         self._parts.append((keys, own, unknown, lengths >= self.max_length))
 

@@ -21,10 +21,11 @@ from al_ray.apps.serving.known import refuse_one_set
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import KnownText, apply, read_store
 from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.id_order import id_key
 from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest
 from al_ray.core.scorer import Floats
 from al_ray.core.text import read_alike
-from al_ray.core.vectors import Vectors, round_to_halves
+from al_ray.core.vectors import NEARLY_SAME, Vectors, round_to_halves
 from al_ray.encoders.encoder import TextEncoder, embed_rows, load, saved
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
@@ -179,6 +180,7 @@ class Matcher:
 
         Known texts that read differently and have the cosine 1 are no matches: the encoder cannot tell them apart.
         """
+        near = self._exact(text, near)
         scores: Floats = near.cosines
         if weight and len(scores):
             mean = mean_of_nearest(near.cosines, np.zeros(len(near.cosines), dtype=np.int64), 1)[0]
@@ -201,6 +203,22 @@ class Matcher:
             for row, score, p in zip(rows, scores[kept].tolist(), probabilities, strict=True)
         ]
         return matches, complete
+
+    def _exact(self, text: str, near: Nearest) -> Nearest:
+        """Return the nearest known texts of one text; those with its token ids have the cosine 1 and come first.
+
+        Their vectors are the same, but for the rounding of bfloat16.
+        """
+        close = np.flatnonzero((near.cosines >= NEARLY_SAME) & (near.cosines < 1))
+        if not len(close):
+            return near
+        [asked] = self.encoder.tokenise([text], "left").contents()
+        ids = [self.catalogue.ids[row] for row in near.rows.tolist()]
+        known = self.encoder.tokenise([self.texts[ids[place]].text for place in close.tolist()], self._side)
+        cosines = near.cosines.copy()
+        cosines[close[[content == asked for content in known.contents()]]] = 1.0
+        order = sorted(range(len(ids)), key=lambda place: (-cosines[place], id_key(ids[place])))
+        return Nearest(near.rows[order], cosines[order])
 
     def _take(self, change: Change) -> None:
         fresh = {one: text for one, text in change.put if self.texts.get(one, KnownText("")).text != text}

@@ -11,8 +11,9 @@ from al_ray.apps.matching.incremental.merging import Requery
 from al_ray.apps.matching.incremental.order import task_of
 from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.options import Assignment
-from al_ray.apps.matching.search import find_candidates
+from al_ray.apps.matching.search import exact_cosines, find_candidates
 from al_ray.cluster.services import deploy_pool
+from al_ray.cluster.token_store import pool_folder
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Pairs, Rows, as_pairs
@@ -79,8 +80,10 @@ class RectangleSearch:
         with deploy_pool(config, self.cluster, inner, self.folder, watch, known=self.known) as pool:
             found = find_candidates(pool, split, self.model, cutoff, rule, asked, config.seed).candidates
         pairs = split.space.pairs(found.keys)
+        # The score is the cosine: models with other scores are refused.
+        scores = exact_cosines(pool_folder(inner, config.encoding, self.folder), False, pairs, found.cosines)
         pairs = as_pairs(left[pairs[:, 0]], right[pairs[:, 1]])
-        return ScoredPairs(np.sort(pairs, axis=1) if task.symmetric else pairs, found.cosines)
+        return ScoredPairs(np.sort(pairs, axis=1) if task.symmetric else pairs, scores)
 
 
 def _part(corpus: Corpus, rows: Rows) -> Corpus:
