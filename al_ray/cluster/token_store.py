@@ -18,7 +18,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, WriteErrors
 from al_ray.core.labels import Model
-from al_ray.core.pairs import Rows
+from al_ray.core.pairs import Mask, Pairs, Rows
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.task import Task, strings_at
 from al_ray.datasets.pair_rules import write_rule
@@ -102,6 +102,17 @@ def read_coverage(folder: StoragePath) -> Coverage | None:
         return None if content is None else Coverage.of_dict(content)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadFile(f"{path} is damaged ({error!r}); delete {folder} and run again") from error
+
+
+def same_tokens(folder: StoragePath, symmetric: bool, pairs: Pairs) -> Mask:
+    """Return (n,) which of (n, 2) pairs have the same token ids on both sides, by the files of a pool folder."""
+    numbers, columns = dict[bytes, int](), list[Rows]()
+    for side, column in zip(("left", "left" if symmetric else "right"), pairs.T, strict=True):
+        rows, places = np.unique(column, return_inverse=True)
+        contents = StoredTokens(fetched(folder) / side).take(rows).contents() if len(rows) else ()
+        own = [numbers.setdefault(content, len(numbers)) for content in contents]
+        columns.append(np.array(own, dtype=np.int64)[places])
+    return columns[0] == columns[1]
 
 
 def refuse_exchanged(folder: StoragePath, encoder: EncoderConfig, untrained: Model, out: StoragePath) -> None:

@@ -15,6 +15,9 @@ LENGTH = 2.0**-20  # How far the product of two unit vectors may be from their c
 CLOSE = 1 - 2.0**-9  # Inner products above it are taken to cosines.
 # Vectors of one text from two batches have 1 - cosine up to 7e-13 in float32 and 8e-9 in 16 bits (all-MiniLM-L6-v2).
 SAME = (1e-10, 1e-7)
+# Cosines from which equal token ids are looked for: two vectors of the same token ids from different batches have
+# 1 - cosine up to 5e-5 if they are encoded in bfloat16 (all-MiniLM-L6-v2), which depends on the padding.
+NEARLY_SAME = 0.999
 FLIPS = 64  # Numbers of a vector that may be rounded to the other side, at most.
 
 

@@ -1,7 +1,8 @@
 """Token ids of many texts as two flat arrays, in memory or on disk, and the fixed batches that are encoded."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -44,6 +45,11 @@ class Tokens:
         ids = np.full(mask.shape, pad, dtype=np.int64)
         ids[mask] = self._ids_of(rows)
         return torch.from_numpy(ids), torch.from_numpy(mask)
+
+    def contents(self) -> Iterator[bytes]:
+        """Yield the token ids of each text as bytes, which are equal where the ids are."""
+        content, bounds = np.ascontiguousarray(self.ids).tobytes(), (self.ids.itemsize * self.starts).tolist()
+        return (content[start:stop] for start, stop in pairwise(bounds))
 
     def beside(self, rows: Rows, others: "Tokens", other_rows: Rows) -> "Tokens":
         """Return the token ids of (r,) rows and then of (s,) rows of others, which have as long a prompt."""

@@ -30,7 +30,7 @@ from al_ray.apps.matching.incremental.state import (
 from al_ray.apps.matching.model import MatchingModel, model_of, refuse_one_side
 from al_ray.apps.matching.options import MatchOptions, MatchSearchConfig
 from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model_record, write_outcome
-from al_ray.apps.matching.search import CURE, cosines_of, find_candidates, refuse_search
+from al_ray.apps.matching.search import CURE, cosines_of, exact_cosines, find_candidates, refuse_search
 from al_ray.apps.matching.summary import summary_lines
 from al_ray.apps.matching.texts import (
     is_task,
@@ -43,6 +43,7 @@ from al_ray.apps.matching.texts import (
 )
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
+from al_ray.cluster.token_store import pool_folder
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, ScoringConfig
 from al_ray.core.errors import BadOption
@@ -105,9 +106,11 @@ def match_texts(
             candidates = found.candidates
             pairs = split.space.pairs(candidates.keys)
             cosines = cosines_of(pool, split, model.model, candidates)
+            exact = exact_cosines(pool_folder(task, config.encoding, out), task.symmetric, pairs, cosines)
+            scores, cosines = candidates.cosines + (exact - cosines), exact
             drift = report_drift(out, pool, split, DriftRequest(options, model, cutoff, decisions))
-        matches = matching.matches(pairs, candidates.cosines, cosines)
-        clustered, scored = cluster_texts(matching, matches), ScoredPairs(pairs, candidates.cosines)
+        matches = matching.matches(pairs, scores, cosines)
+        clustered, scored = cluster_texts(matching, matches), ScoredPairs(pairs, scores)
         about = None
         if not is_task(options) and options.search.kind != "knn":
             about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}

@@ -14,13 +14,16 @@ from al_ray.apps.matching.estimate import draw_texts, estimate_pairs
 from al_ray.apps.matching.options import Assignment, MatchSearchConfig
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import RECALL_QUERIES, PoolSearch, Query
+from al_ray.cluster.token_store import same_tokens
 from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
-from al_ray.core.pairs import PairSpace, as_pairs, is_in
+from al_ray.core.pairs import Pairs, PairSpace, as_pairs, is_in
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
+from al_ray.core.vectors import NEARLY_SAME
 from al_ray.search.kmeans import shared_cells
+from al_ray.storage.uri import StoragePath
 
 logger = logging.getLogger(__name__)
 # Also of --into, which keeps the cutoff of the matches that are there.
@@ -103,6 +106,18 @@ def _most_refused(space: PairSpace, decisions: PairDecisions) -> int:
     pairs = space.pairs(decisions.no)
     texts = pairs.ravel() if space.symmetric else pairs[:, 0]
     return int(np.unique(texts, return_counts=True)[1].max(initial=0))
+
+
+def exact_cosines(folder: StoragePath, symmetric: bool, pairs: Pairs, cosines: Floats) -> Floats:
+    """(n, 2) pairs with their cosines (n,) -> the same cosines, but 1 where both texts have the same token ids.
+
+    Such texts have one vector. In float32 their cosine is 1 anyway; vectors that were encoded in bfloat16 differ a
+    little from batch to batch. folder: the pool folder, which has the token ids.
+    """
+    near = np.flatnonzero((cosines >= NEARLY_SAME) & (cosines < 1))
+    exact = cosines.copy()
+    exact[near[same_tokens(folder, symmetric, pairs[near])]] = 1.0
+    return exact
 
 
 def cosines_of(pool: ShardedPool, split: Split, model: Model, candidates: Candidates) -> Floats:

@@ -23,6 +23,7 @@ from al_ray.apps.audit.sampling import with_stored_vectors
 from al_ray.cli import audit
 from al_ray.cli._shared import entry
 from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.encoder import Arithmetic
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.labels import Batch, State, make_answers
 from al_ray.core.pairs import as_pairs
@@ -39,13 +40,15 @@ NAMES = ("left", "right")
 SCORER = Scorer(20.0, -18.0, 0.1, "fitted")
 
 
-def run_folder(root: Path, task: Task, scorer: Scorer = SCORER) -> Path:
+def run_folder(
+    root: Path, task: Task, scorer: Scorer = SCORER, layers: int = 1, arithmetic: Arithmetic = "auto"
+) -> Path:
     """A run of one round on a task, whose model is the encoder as it is."""
     write_task(task, root / "task", {})
     task = read_task(root / "task")
     config = RunConfig(
-        task=str(root / "task"), rounds=1, first_batch=20, encoder="random-bert", encoder_layers=1, max_length=24,
-        threads=1, evaluation=EvaluationConfig(near_neighbours=3, random_pairs=200),
+        task=str(root / "task"), rounds=1, first_batch=20, encoder="random-bert", encoder_layers=layers, max_length=24,
+        threads=1, arithmetic=arithmetic, evaluation=EvaluationConfig(near_neighbours=3, random_pairs=200),
     )  # fmt: skip
     split = task.split("train")
     pairs = split.space.pairs(split.space.at(np.arange(20) * 7))
