@@ -89,11 +89,11 @@ class NegativeCounts:
 
     def __sub__(self, part: "NegativeCounts") -> "NegativeCounts":
         """Take away the counts of a part, of which nothing is resampled."""
-        both = self.reliability is not None and part.reliability is not None
+        known = None if self.reliability is None or part.reliability is None else self.reliability - part.reliability
         return replace(
             self,
             above=self.above - part.above,
-            reliability=self.reliability - part.reliability if both else self.reliability,
+            reliability=known,
             replicates=self.replicates - part.replicates,
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from al_ray.cluster.candidates.records import WAYS, TaskRecords, write_grams
 from al_ray.cluster.fatal_errors import wait_for
@@ -133,9 +134,9 @@ class FindsCandidates(OwnsStrata):
         found = Found(by_owner, np.concatenate(rows)[order], np.concatenate(summaries)[order])
         self._found[request.way, request.side] = found
 
-    def _owners(self, model: Model, ring: Ring, space: PairSpace) -> Rows:
+    def _owners(self, model: Model, ring: Ring, space: PairSpace) -> npt.NDArray[np.uint16]:
         """Return (width,) the shard that has each right text."""
-        owners = np.zeros(space.width, dtype=np.uint16)
+        owners: npt.NDArray[np.uint16] = np.zeros(space.width, dtype=np.uint16)
         for shard, rows in enumerate(ring.ask("rows_of", SERVE, model, ring.right)):
             owners[wait_for(rows)] = shard
         return owners

@@ -142,8 +142,10 @@ class OwnsCandidates(FindsCandidates):
     def count_pool(self, model: Model, ring: Ring, positives: Pairs, request: CountRequest) -> Stage[NegativeCounts]:
         """As PullsFromPeers.count_pool, by both stages if the model has a matcher."""
         for word in super().count_pool(model, ring, positives, request):
-            moved = not isinstance(word, int) and ring.own is not None
-            yield self._moved(model, ring.own, word, positives, request) if moved else word
+            if isinstance(word, int) or ring.own is None:
+                yield word
+            else:
+                yield self._moved(model, ring.own, word, positives, request)
 
     def count_sample(
         self, model: Model, ring: Ring, request: CountRequest, weights: SampleWeights, *samples: Keys

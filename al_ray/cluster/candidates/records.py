@@ -65,11 +65,11 @@ class TaskRecords:
         self.fields, self.places = fields_of(self.left, self.right)
         self.names = feature_names(self.left, self.right)
         folder = fetched(storage_path(spec.folder)) / GRAMS
-        self._left_grams = StoredGrams(folder / "left")
-        self._right_grams = self._left_grams if self.symmetric else StoredGrams(folder / "right")
+        self._left_grams = StoredGrams(folder / "left", len(self.left))
+        self._right_grams = self._left_grams if self.symmetric else StoredGrams(folder / "right", len(self.right))
         sides = (self._left_grams,) if self.symmetric else (self._left_grams, self._right_grams)
         counts = DocumentFrequencies.of(grams for side in sides for _, grams in side.chunks)
-        self._weights = GramWeights(counts)
+        self._weights = GramWeights(counts, counts.most)
         self._frequencies = self._count()
 
     def compare(self, pairs: Pairs) -> Features:
