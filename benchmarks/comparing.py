@@ -9,10 +9,9 @@ import numpy as np
 
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.rng import generator
-from al_ray.datasets.field_types import field_pairs
 from al_ray.datasets.task_folder import read_task
 from al_ray.matcher.comparisons.record_comparer import RecordComparer
-from al_ray.matcher.comparisons.records import Field, records_of
+from al_ray.matcher.comparisons.records import shared_records
 from benchmarks.timing import Figure
 
 
@@ -33,10 +32,7 @@ class Compare:
         """Return texts and pairs per second of processor time, and the number of comparisons."""
         check_bounds(self)
         task = read_task(self.task)
-        shared = field_pairs(task.left, task.right)
-        fields = [Field(one.name, one.type) for one in shared]
-        left = records_of(task.left, [one.left for one in shared])
-        right = left if task.symmetric else records_of(task.right, [one.right for one in shared])
+        fields, left, right = shared_records(task.left, task.right)
         draws = generator(0, "benchmark of comparisons")
         pairs = np.stack([draws.integers(len(side), size=self.pairs) for side in (left, right)], axis=1)
         prepared, compared, count = list[float](), list[float](), 0

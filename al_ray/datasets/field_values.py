@@ -58,7 +58,7 @@ def parse_number(value: str) -> float | None:
     try:
         number = float(value) if "_" not in value else math.nan
     except ValueError:
-        value = value.strip()
+        value = " ".join(value.split())
         found = NUMBER.fullmatch(value) if value.startswith("(") == value.endswith(")") else None
         digits = None if found is None else _plain(found["digits"].strip())
         if found is None or digits is None:
@@ -98,7 +98,7 @@ def parse_date(value: str) -> Day | None:
     Read are 2001-03-04 (also with / or .), 20010304, 4.3.2001, 04/03/01, 4 March 2001, 4th of Mar 01, Mar 4, 2001. The
     day of 04/03/2001 is the first number, unless only the second one can be; if both can, `other` is the other reading.
     """
-    value = value.strip()
+    value = " ".join(value.split())
     if not value or len(value) > 50 or not any(map(str.isdigit, value)):
         return None
     found = next((match for form in DATES if (match := form.fullmatch(value))), None)

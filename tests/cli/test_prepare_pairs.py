@@ -48,6 +48,21 @@ def put(folder, **files):
     return folder
 
 
+def test_the_types_of_columns_are_printed_and_corrected(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(put(tmp_path, p__csv="t1,n1,t2,n2,label\nhow,1,why,2,1\nwho,3,what,4,0\n"))
+    here(monkeypatch, "--left t.csv --id-column id --text-columns t,u,id --fields u:category id:code --out one")
+    here(monkeypatch, "--source p.csv --text-columns t1,n1,t2,n2 --label-column label --fields n1:code --out two")
+    here(monkeypatch, "--left t.csv --right p.csv --text-columns t,id --right-text-columns t1,n1 --out three")
+    lines = [line for line in capsys.readouterr().out.splitlines() if "TYPE" in line]
+    assert lines == [
+        f"fields: {types} (to change a type: --fields NAME:TYPE)"
+        for types in ("t is name, u is category, id is code", "t1 is name, n1 is code", "t is name, id is number")
+    ]
+    fields = read_task(tmp_path / "three").right.fields
+    assert fields is not None
+    assert (fields.names, fields.types) == (("t1", "n1"), ("name", "number"))
+
+
 def test_a_task_is_written_and_told_of(tmp_path):
     put(tmp_path)
     command = [sys.executable, "-W", "error", "-m", "jobs.prepare", "pairs", *shlex.split(LABELLED), "--out", "made/t"]

@@ -15,8 +15,8 @@ from al_ray.matcher.comparisons.records import Field, Records, normal_form
 Keys = npt.NDArray[np.int64]
 SIGNS = re.compile(r"[^\w\s]+")
 # Types whose values are counted, and whose words are. The whole text is a text.
-VALUES: tuple[FieldType, ...] = ("name", "code", "category", "text")
-WORDS: tuple[FieldType, ...] = ("text", "name")
+VALUES: tuple[FieldType, ...] = ("name", "code", "category")
+WORDS: tuple[FieldType, ...] = ("text",)
 
 
 @dataclass(frozen=True)

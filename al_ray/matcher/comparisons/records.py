@@ -8,6 +8,7 @@ import numpy as np
 
 from al_ray.core.pairs import Rows
 from al_ray.core.task import Corpus, FieldType
+from al_ray.datasets.field_types import field_pairs
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,14 @@ def records_of(corpus: Corpus, places: Sequence[int], rows: Rows | None = None) 
         return Records([text for (text,) in cells])
     texts = [" ".join(cell for cell in row if cell) for row in cells]
     return Records(texts, tuple([row[place] for row in cells] for place in places))
+
+
+def shared_records(left: Corpus, right: Corpus) -> tuple[tuple[Field, ...], Records, Records]:
+    """Return the fields that two corpora share, and their records; one object twice for one corpus."""
+    pairs = field_pairs(left, right)
+    made = records_of(left, [one.left for one in pairs])
+    other = made if right is left else records_of(right, [one.right for one in pairs])
+    return tuple(Field(one.name, one.type) for one in pairs), made, other
 
 
 def normal_form(value: str) -> str:

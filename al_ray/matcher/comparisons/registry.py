@@ -8,7 +8,7 @@ from al_ray.matcher.comparisons.comparison import Compared, Comparison
 COMPARISONS: Mapping[str, Comparison] = {
     one.name: one
     for one in (
-        *(words.TFIDF, words.OVERLAP, words.DIGITS),
+        *(words.TFIDF, words.OVERLAP, words.RAREST_COMMON, words.RAREST_OF_ONE, words.RAREST_OF_BOTH, words.DIGITS),
         *(strings.EQUALITY, strings.JARO_WINKLER, strings.TOKEN_SET, strings.TOKEN_SORT),
         *(names.INITIALS, rarity.EQUAL, rarity.COMMONER),
         *(codes.EQUAL_CODES, codes.EDITS, codes.PREFIX),

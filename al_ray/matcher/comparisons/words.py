@@ -1,6 +1,7 @@
 """Comparisons of the sets of words of two texts, weighted by how rare the words are."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,10 @@ WIDTH = np.iinfo(np.int64).max  # Columns of a matrix of words: their keys.
 
 @dataclass(frozen=True)
 class WordSets:
-    """Sets of words of (n,) values as a sparse matrix (n, WIDTH) of roots of weights, and the sums (n,) of weights."""
+    """Sets of words of (n,) values as a sparse matrix (n, WIDTH) of roots of weights, and the sums (n,) of weights.
+
+    A word has the same weight on both sides, as both have the same counts.
+    """
 
     roots: sparse.csr_array
     sums: Floats
@@ -86,12 +90,47 @@ def _digits(left: Words, left_rows: Rows, right: Words, right_rows: Rows) -> Sco
     return _ratio(shared, left.with_digits.sums[left_rows] + right.with_digits.sums[right_rows] - shared)
 
 
+def _rarest_common(left: Words, left_rows: Rows, right: Words, right_rows: Rows) -> Scores:
+    one, other = left.weighted, right.weighted
+    products = one.roots[left_rows].multiply(other.roots[right_rows]).tocsr()
+    return _known(np.sqrt(_highest(products, products.data)), one.sums[left_rows], other.sums[right_rows])
+
+
+def _rarest_alone(lesser: bool) -> Callable[[Words, Rows, Words, Rows], Scores]:
+    """Return the function that compares the rarest words of the left and of the right value that the other lacks."""
+
+    def compute(left: Words, left_rows: Rows, right: Words, right_rows: Rows) -> Scores:
+        one, other = left.weighted, right.weighted
+        # Common words leave 0, the others of the left value are above it, those of the right one below.
+        alone = (one.roots[left_rows] - other.roots[right_rows]).tocsr()
+        sides = _highest(alone, alone.data), _highest(alone, -alone.data)
+        scores = np.minimum(*sides) if lesser else np.maximum(*sides)
+        return _known(scores, one.sums[left_rows], other.sums[right_rows])
+
+    return compute
+
+
+def _highest(matrix: sparse.csr_array, weights: Floats) -> Floats:
+    """Return the highest of the weights (m,) of each row of a matrix with m entries, at least 0."""
+    starts = matrix.indptr[:-1]
+    there = np.diff(matrix.indptr) > 0
+    highest = np.zeros(len(starts))
+    if there.any():
+        highest[there] = np.maximum.reduceat(weights, starts[there])
+    return np.maximum(highest, 0)
+
+
+def _known(scores: Floats, left_sums: Floats, right_sums: Floats) -> Scores:
+    return np.where((left_sums > 0) & (right_sums > 0), scores, MISSING).astype(np.float32)
+
+
 def _ratio(shared: Floats, whole: Floats) -> Scores:
     ratio = np.divide(shared, whole, out=np.full(len(shared), MISSING), where=whole > 0)
     return np.minimum(ratio, 1).astype(np.float32)
 
 
 WEIGHT = "w = (ln((1 + N) / (1 + d)) + 1)^2, where d of N values have the word"
+HIGHEST = 45.0  # ln(2^63) + 1 is 44.7.
 TFIDF = Comparison(
     name="TF-IDF of words",
     formula=f"sum of w over the common words / sqrt(sum of w over a * sum of w over b); {WEIGHT}",
@@ -121,4 +160,34 @@ DIGITS = Comparison(
     of=("whole text", "text"),
     prepare=as_words,
     compute=_digits,
+)
+RAREST_COMMON = Comparison(
+    name="rarest common word",
+    formula="max of sqrt(w) over the common words, 0 if there are none; w as in TF-IDF of words",
+    low=0,
+    high=HIGHEST,
+    source="Sparck Jones (1972), A statistical interpretation of term specificity",
+    of=("whole text", "text"),
+    prepare=as_words,
+    compute=_rarest_common,
+)
+RAREST_OF_ONE = Comparison(
+    name="rarest word of one alone",
+    formula="max of sqrt(w) over the words that a or b alone has, 0 if there are none; w as in TF-IDF of words",
+    low=0,
+    high=HIGHEST,
+    source="Sparck Jones (1972), A statistical interpretation of term specificity",
+    of=("whole text", "text"),
+    prepare=as_words,
+    compute=_rarest_alone(lesser=False),
+)
+RAREST_OF_BOTH = Comparison(
+    name="rarest words of both alone",
+    formula="min(max of sqrt(w) over the words that a alone has, the same of b), 0 if one has none; w as in TF-IDF",
+    low=0,
+    high=HIGHEST,
+    source="Sparck Jones (1972), A statistical interpretation of term specificity",
+    of=("whole text", "text"),
+    prepare=as_words,
+    compute=_rarest_alone(lesser=True),
 )

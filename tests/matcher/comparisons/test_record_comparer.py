@@ -9,7 +9,7 @@ from al_ray.core.task import Corpus, Fields, FieldType
 from al_ray.matcher.comparisons import record_comparer
 from al_ray.matcher.comparisons.frequencies import frequencies_of
 from al_ray.matcher.comparisons.record_comparer import RecordComparer
-from al_ray.matcher.comparisons.records import Field, Records, normal_form, records_of
+from al_ray.matcher.comparisons.records import Field, Records, normal_form, records_of, shared_records
 
 TYPES: dict[str, FieldType] = {
     "title": "text",
@@ -120,6 +120,18 @@ def test_records_of_a_corpus_have_the_chosen_fields():
     made = records_of(corpus, [1], np.array([1, 0]))
     assert (list(made.texts), made.columns) == (["12", "sony 5"], (["12", "5"],))
     assert records_of(Corpus(("1",), ("sony 5",)), []).columns == ()
+
+
+def test_two_corpora_share_fields():
+    fields = Fields(("title", "price"), np.array([[4, 1], [0, 2]]), ("text", "number"))
+    left = Corpus(("1", "2"), ("sony 5", "12"), fields)
+    right = Corpus(("1",), ("7 bose",), Fields(("price", "title"), np.array([[1, 4]])))
+    shared, one, other = shared_records(left, right)
+    assert shared == (Field("title", "text"), Field("price", "number"))
+    assert (one.columns, other.columns) == ((["sony", ""], ["5", "12"]), (["bose"], ["7"]))
+    _, same, again = shared_records(left, left)
+    assert same is again
+    assert shared_records(left, Corpus(("1",), ("bose",)))[0] == ()
 
 
 def test_the_normal_form_of_a_value():

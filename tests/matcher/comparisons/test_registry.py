@@ -156,6 +156,20 @@ def test_words_weigh_by_how_few_values_have_them():
     assert compared("TF-IDF of words", [("...", "sony")]) == [MISSING]
 
 
+def test_the_rarest_word_that_is_shared_and_those_that_are_not():
+    """Of 4 values 3 have sony, 1 has radio, 1 has black, none has cd: ln(5 / 4) + 1, ln(5 / 2) + 1, ln(5) + 1."""
+    counted = ("sony radio", "sony", "sony black", "bose")
+    sony, rare, new = (math.log(5 / (1 + d)) + 1 for d in (3, 1, 0))
+    pairs = [("sony radio", "sony black cd"), ("sony radio", "sony"), ("sony", "Sony"), ("bose", "cd"), ("...", "cd")]
+    for name, numbers in {
+        "rarest common word": [sony, sony, sony, 0, MISSING],
+        "rarest word of one alone": [new, rare, 0, new, MISSING],
+        "rarest words of both alone": [rare, 0, 0, rare, MISSING],
+    }.items():
+        assert compared(name, pairs, counted=counted) == pytest.approx(numbers), name
+        assert compared(name, [pair[::-1] for pair in pairs], counted=counted) == pytest.approx(numbers)
+
+
 def test_two_smiths_say_less_than_two_zaleskis():
     """Of 8 names 4 are Smith, 1 is Zaleski: 1 and 3 bits; Brown was not counted, so it occurs once."""
     names = ("smith", "smith", "smith", "smith", "zaleski", "jones", "jones", "doe")
@@ -180,5 +194,5 @@ def table() -> list[str]:
 
 
 def test_the_page_has_the_comparisons_of_the_registry():
-    lines = PAGE.read_text(encoding="utf-8").partition("| comparison |")[2].splitlines()
-    assert [line for line in lines if line.startswith("| ")] == table()
+    lines = PAGE.read_text(encoding="utf-8").partition("| comparison |")[2].partition("\n\n")[0]
+    assert lines.splitlines()[2:] == table()
