@@ -124,7 +124,7 @@ def fit_splines(
     with threadpool_limits(1, user_api="blas"):
         fitted = LogisticRegression(C=INVERSE_PENALTY, max_iter=STEPS).fit(rows, y, sample_weight=w)
     heights = fitted.coef_.reshape(len(names), KNOTS).astype(np.float64)
-    centred = np.where((high > low)[:, None], heights - (means * heights).sum(axis=1, keepdims=True), 0)
+    centred = heights - (means * heights).sum(axis=1, keepdims=True)
     return Splines(tuple(names), knots, centred, fitted.intercept_.astype(np.float64))
 
 

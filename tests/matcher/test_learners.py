@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 from al_ray.core.errors import BadOption
 from al_ray.matcher import model as models
@@ -50,12 +49,20 @@ def test_other_rows_of_the_same_call_change_no_bit(model: Model):
     assert model.probability(np.asfortranarray(x)).tobytes() == model.probability(x).tobytes()
 
 
-def test_the_threads_of_the_machine_do_not_change_what_is_learnt(learner: str):
-    with threadpool_limits(1):
-        one = fit(learner, 6000).arrays()
-    with threadpool_limits(2):
-        two = fit(learner, 6000).arrays()
-    assert {name: array.tobytes() for name, array in one.items()} == {name: a.tobytes() for name, a in two.items()}
+def bits(model: Model) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in model.arrays().items()}
+
+
+def test_a_row_of_weight_0_is_as_if_it_was_not_there(learner: str):
+    x, y = examples()
+    weights = np.where(np.arange(len(y)) % 3 > 0, 0.5, 0)
+    # Outside of all others, so that splines would have other knots.
+    x[0] = 9
+    some = weights > 0
+    without = LEARNERS[learner].fit(x[some], y[some], weights[some], NAMES, 0)
+    assert bits(LEARNERS[learner].fit(x, y, weights, NAMES, 0)) == bits(without)
+    none = np.zeros(len(y))
+    assert LEARNERS[learner].fit(x, y, none, NAMES, 0).probability(x).tolist() == [0.5] * len(y)
 
 
 def test_p_tells_matches_from_others(model: Model):

@@ -5,7 +5,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
+from threadpoolctl import threadpool_limits
 
+from al_ray.core.rng import generator
 from al_ray.matcher.splines import Splines, fit_splines
 from tests.matcher.labelled import NAMES, examples
 
@@ -62,3 +64,20 @@ def test_a_constant_comparison_adds_nothing():
     model = fit_splines(x, y, np.ones(len(y)), NAMES, 0)
     other, _ = examples(50, 1)
     assert not model.contributions(other).values[:, 1].any()
+
+
+def test_threads_of_blas_do_not_change_what_is_learnt():
+    """So many rows and columns that BLAS divides its sums among threads, and their bits differ without the limit."""
+    x, y = examples(3001)
+    wide = generator(0, "columns").random((3001, 39)).astype(np.float32)
+    wide[:, :3] = x
+    names = [str(column) for column in range(39)]
+    found: list[Splines] = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append(fit_splines(wide, y, np.ones(3001), names, 0))
+    assert found[0].heights.tobytes() == found[1].heights.tobytes()
+    # So many columns that NumPy adds some of them in another order if a block has one row.
+    model, few = found[0], wide[:40]
+    each = np.concatenate([model.probability(few[row : row + 1]) for row in range(40)])
+    assert each.tobytes() == model.probability(few).tobytes()
