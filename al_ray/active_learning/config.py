@@ -51,8 +51,8 @@ class RunConfig(EncoderConfig):
     """For stratified-match: the numbers of positives and negatives to draw; --match RUN takes them from a run."""
     train_every_budget: Annotated[bool, PAPER] = field(default=False, metadata={"help": budgets_help()})
     matcher: Literal["on", "off"] = "off"
-    """on: the encoder stays as it is, and every round a matcher learns from the labels to rank candidates by comparisons
-    of their fields (docs/matcher.md). off: every round trains the encoder, and pairs are ranked by its cosine."""
+    """on: the encoder stays as it is, and every round a matcher learns from the labels to rank candidates, by
+    comparisons of their fields (docs/matcher.md). off: every round trains the encoder, whose cosine ranks pairs."""
     candidates: CandidatesConfig = field(default_factory=CandidatesConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     scoring: ScoringConfig = field(default_factory=ScoringConfig)

@@ -18,7 +18,8 @@ TAKEN_BACK = 4
 class Model:
     """A model: path and digest of its weights, and the scorer fitted to them; None for the untrained encoder.
 
-    matcher: what ranks the candidates above all other pairs; None for a model without one.
+    path: "" for the weights of the untrained encoder. digest: of all that decides its scores: the weights, and the
+    matcher. matcher: what ranks the candidates above all other pairs; None for a model without one.
     """
 
     path: str
@@ -26,13 +27,23 @@ class Model:
     scorer: Scorer | None = None
     matcher: "SavedMatcher | None" = None
 
+    @property
+    def weights(self) -> str:
+        """The digest of the weights, which decide the vectors."""
+        return self.digest if self.matcher is None else self.matcher.encoder
+
+    @property
+    def by_cosine(self) -> "Model":
+        """The same weights without a scorer and without a matcher: its scores are the cosines."""
+        return Model(self.path, self.weights)
+
 
 @dataclass(frozen=True)
 class SavedMatcher:
-    """A matcher (al_ray/matcher): the path of its file, and the digest of its contents."""
+    """A matcher (al_ray/matcher): the path of its file, and the digest of the encoder that it was trained with."""
 
     path: str
-    digest: str
+    encoder: str
 
 
 @dataclass(frozen=True)

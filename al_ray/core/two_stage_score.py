@@ -29,7 +29,7 @@ def probabilities_of(scores: Floats) -> Floats:
 
 
 def placed_scores(keys: Keys, cosines: Cosines, candidates: Keys, scores: Floats) -> Floats:
-    """(n,) keys with cosines, (k,) sorted keys of candidates with scores -> (n,) the score if it is one, else cosine."""
+    """(n,) keys with cosines, (k,) sorted keys of candidates with scores -> (n,) scores, else cosines."""
     placed = np.array(cosines, dtype=np.float64)
     among = is_in(keys, candidates)
     placed[among] = scores[np.searchsorted(candidates, keys[among])]

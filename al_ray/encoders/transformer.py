@@ -247,7 +247,7 @@ def save_transformer(transformer: Any, tokenizer: Any, max_length: int, folder: 
 
 def refuse_other_weights(model: Model, digest: str, name: str = "") -> None:
     """Raise BadFile unless loaded weights have the digest of the model. name: encoder of a model without path."""
-    if digest != model.digest:
+    if digest != model.weights:
         raise BadFile(f"weights in {model.path or name} are not those the run made; restore the folder")
 
 

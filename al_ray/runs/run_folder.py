@@ -13,7 +13,8 @@ round-NNN/examples.parquet         error examples, see runs/error_examples.py
 dev-labels/                        labels of drawn dev pairs (--dev-labels), see runs/dev_labels.py
 round-NNN/fit, scores.parquet      cosines of the labelled pairs under the round's model, see storage/pair_cosines.py
 round-NNN/neighbourhood.json       what auto chose from, see cluster/pool/score_fit.py
-round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here)
+round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here);
+                                   with a matcher, matcher.safetensors instead of weights
 llm/, check/                       raw answers of --oracle llm and its check by people, see oracles/llm
 page.json, page-options.json       address of the page on which people label, while it is served; its question, overlap
 mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
@@ -33,8 +34,7 @@ from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.oracle import people_label
 from al_ray.core.config.serialization import as_dict, differences, from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
-from al_ray.core.labels import OPEN, Model, SavedMatcher, State
-from al_ray.core.scorer import Scorer
+from al_ray.core.labels import OPEN, Model, State
 from al_ray.core.task import Task
 from al_ray.metrics.error_examples import Examples
 from al_ray.metrics.evaluation import Evaluation
@@ -51,6 +51,7 @@ from al_ray.runs.round_metrics import (
     headline,
     read_lines,
 )
+from al_ray.runs.round_models import model_content, read_model_of
 from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.trackers.tensorboard import add_events
@@ -59,11 +60,9 @@ from al_ray.storage.files import read_json, remove_unfinished, write_json, write
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import StoragePath
 
-# Fields of the model in record.json, with their types.
-MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
 logger = logging.getLogger(__name__)
 BATCH_SIZES = ("rounds", "first_batch", "growth")  # They may change while a run is under way.
-RECALL, ENDED, MATCHER = "search.json", "ended.json", "matcher.safetensors"
+RECALL, ENDED = "search.json", "ended.json"
 
 
 class RunFolder:
@@ -157,16 +156,7 @@ class RunFolder:
 
     def model(self, number: int) -> Model:
         """Return the model of a complete round."""
-        path, folder = self.round(number) / "record.json", self.round(number) / "model"
-        model = read_json(path, ["model"])["model"]
-        if not isinstance(model, dict) or not all(isinstance(model.get(name), MODEL[name]) for name in MODEL):
-            raise BadFile(f"{path} does not describe the model of the round; restore it")
-        # An absolute path, because an actor may have another working directory.
-        scorer = Scorer(**{name: model[name] for name in Scorer.__dataclass_fields__ if name in model})
-        if scorer.matcher:
-            matcher = SavedMatcher(str((folder / MATCHER).resolve()), str(model.get("matcher_digest")))
-            return Model("", model["digest"], scorer, matcher)
-        return Model(str(folder.resolve()), model["digest"], scorer)
+        return read_model_of(self.round(number))
 
     def refuse_lost(self, number: int) -> None:
         """BadFile if the weights of a complete round are missing."""
@@ -201,9 +191,7 @@ class RunFolder:
         lines = [line for line in self.metrics() if line["round"] < state.round]
         for last in lines[state.round - 2 :]:
             figures["warnings"] += drop_warnings(last, figures)
-        model = {"digest": state.model.digest, **{name: getattr(scorer, name) for name in Scorer.__dataclass_fields__}}
-        if state.model.matcher is not None:
-            model["matcher_digest"] = state.model.matcher.digest
+        model = model_content(state.model)
         splits = {name: content_of(one) for name, one in evaluations.items()}
         if examples is not None:
             write_examples(self.round(state.round), examples, self.task)

@@ -1,6 +1,6 @@
 """How a pair stands among the pairs of its two texts, by cosine or by 3-grams: what a matcher knows of the ranking.
 
-Of a score s of a pair, five numbers: s; s less the mean of the FEW highest of either text; s less the highest of either.
+Of a score s of a pair, five numbers: s; s less the mean of the FEW highest of either text; s less the highest of each.
 In a task of one set of texts, where a pair has no first text, the greater difference comes before the smaller.
 """
 

@@ -230,7 +230,7 @@ class PoolShard:
         return read_rule(folder, symmetric=not (folder / "right").exists())
 
     def _index(self, part: str, held: Block, trained: Bytes | None) -> PairIndex:
-        """The index of a part, made when it is first needed. In a task of two sides, right texts ask that of a left one."""
+        """The index of a part, made when it is first needed. That of left texts is asked about right ones."""
         if part not in self._indexes:
             rule = self._rule.turned if self._rule is not None and part.startswith("left") else self._rule
             self._indexes[part] = index_of(held, self.spec.search, self.spec.device, rule, trained)
@@ -245,19 +245,19 @@ class PoolShard:
 
     def _use(self, model: Model) -> None:
         """Drop cached vectors and indexes if the model changed."""
-        if self._digest != model.digest:
-            self._digest, self._encoder = model.digest, None
+        if self._digest != model.weights:
+            self._digest, self._encoder = model.weights, None
             self._vectors.clear()
             self._indexes.clear()
             self._known = KnownVectors(self.spec.known_folder(model), self._store.dtype)
-            self._store.select(TRAINED if model.path else UNTRAINED, model.digest[:DIGITS])
+            self._store.select(TRAINED if model.path else UNTRAINED, model.weights[:DIGITS])
 
     def _key(self, model: Model, part: str, batches: list[Rows]) -> str:
         """All that decides the vectors of a chunk. The model's digest is of weights and encoder options."""
         spec = self.spec
         rows = hashlib.sha256(np.concatenate(batches).astype("<i8").tobytes()).hexdigest()
         texts = storage_path(spec.folder).name, part, rows, spec.encoder.encoder_batch
-        return json.dumps([model.digest, spec.encoder.vectors, *texts, self.hardware()])
+        return json.dumps([model.weights, spec.encoder.vectors, *texts, self.hardware()])
 
     def encoder_of(self, model: Model) -> TextEncoder:
         """Return the encoder of a model, loaded when it is first needed."""

@@ -48,5 +48,5 @@ class ShardSpec:
 
     def known_folder(self, model: Model) -> StoragePath | None:
         """Return the folder of the vectors of known texts under a model, if there is one."""
-        folder = f"{model.digest[:DIGITS]}-{self.encoder.vectors}"
+        folder = f"{model.weights[:DIGITS]}-{self.encoder.vectors}"
         return storage_path(self.known) / folder if self.known else None

@@ -78,13 +78,12 @@ def write_scorer(folder: StoragePath, model: Model, scorer: Scorer) -> Model:
     return replace(model, scorer=scorer)
 
 
-def write_matched(folder: StoragePath, model: Model) -> Model:
-    """Write scorer.json of a model whose folder has a matcher and no weights, and return the model."""
+def write_matched(folder: StoragePath, model: Model) -> None:
+    """Write scorer.json of a model whose folder has a matcher and no weights."""
     assert model.scorer is not None
     assert model.matcher is not None
-    content = {**_fields(model.scorer), "digest": model.digest, "made_from": model.matcher.digest}
+    content = {**_fields(model.scorer), "digest": model.digest, "encoder": model.matcher.encoder}
     write_root(folder / SCORER, content)
-    return model
 
 
 def _fields(scorer: Scorer) -> dict[str, Any]:

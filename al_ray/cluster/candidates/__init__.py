@@ -1,1 +1,1 @@
-"""The second stage on Ray: shards find and compare candidates, a matcher ranks them, and all else is as with cosines."""
+"""Two stages on Ray: shards find and compare candidates, a matcher ranks them, and all else is as with cosines."""

@@ -42,7 +42,7 @@ class FindRequest:
 
 @dataclass(frozen=True)
 class Found:
-    """What a shard found for its texts of a side: sorted keys by owner, and the summaries (b, 2) of sorted rows (b,)."""
+    """What a shard found for its texts of a side: sorted keys by owner, and summaries (b, 2) of sorted rows (b,)."""
 
     by_owner: list[Keys]
     rows: Rows

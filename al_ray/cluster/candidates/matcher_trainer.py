@@ -1,5 +1,6 @@
 """The Trainer of a run with --matcher on: the encoder stays as it is, and a matcher learns from all labels."""
 
+import json
 import logging
 
 import numpy as np
@@ -44,7 +45,7 @@ class MatcherTrainer:
         return self.pool.untrained()
 
     def prepare(self, evaluator: PoolEvaluator) -> None:
-        """Find the candidates of train and of the splits that are measured; measure their recall, and the cosine alone."""
+        """Find the candidates of train and of measured splits; measure their recall, and the cosine alone."""
         task = self.pool.task
         names = dict.fromkeys(("train", *self.config.evaluation.splits))
         self.candidates.prepare(task.split(name) for name in names)
@@ -67,8 +68,8 @@ class MatcherTrainer:
         both = recall.by_way["both"]
         if both is not None and both < self.config.candidates.least_recall:
             logger.warning(
-                "the candidates of %s have %.3f of the known matches, less than %g (jobs.run --candidates.least-recall): "
-                "raise --candidates.cosine and --candidates.trigrams",
+                "the candidates of %s have %.3f of the known matches, less than %g (jobs.run "
+                "--candidates.least-recall): raise --candidates.cosine and --candidates.trigrams",
                 name,
                 both,
                 self.config.candidates.least_recall,
@@ -87,8 +88,9 @@ class MatcherTrainer:
         path = (folder / "model" / NAME).resolve()
         write_model(path, learned, DEFAULT)
         content = b"".join(array.tobytes() for array in learned.arrays().values())
-        matcher = SavedMatcher(str(path), bytes_digest(" ".join(learned.names).encode() + content))
-        model = write_matched(folder / "model", Model("", start.digest, MATCHED, matcher))
+        digest = bytes_digest(json.dumps([start.digest, *learned.names]).encode() + content)
+        model = Model("", digest, MATCHED, SavedMatcher(str(path), start.digest))
+        write_matched(folder / "model", model)
         write_cosines(folder / SCORES, labelled.pairs, self.pool.scores(model, split, labelled.pairs))
         self.watch("train", 1, 1)
         return model

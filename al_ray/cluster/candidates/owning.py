@@ -120,7 +120,7 @@ class OwnsCandidates(FindsCandidates):
         yield places, self._compare(keys[places], cosines, owned.left, owned.right, own)
 
     def ways_of(self, model: Model, ring: Ring, own: OwnRequest, keys: Keys) -> Stage[tuple[int, Ints]]:
-        """(n,) keys -> how many candidates are here, and (n,) the ways by which each was found, 0 for none or elsewhere."""
+        """(n,) keys -> number of candidates here, and (n,) the ways by which each was found; 0 if not here."""
         owned, ways = self._candidates(own), np.zeros(len(keys), dtype=np.int64)
         here = np.flatnonzero(is_in(keys, owned.keys))
         ways[here] = owned.ways[np.searchsorted(owned.keys, keys[here])]
@@ -188,8 +188,8 @@ class OwnsCandidates(FindsCandidates):
         """Return the scores (n,) of this shard's candidates under a matcher, computed once for each matcher."""
         matcher, owned = model.matcher, self._candidates(own)
         assert matcher is not None
-        if self._ranked_by != matcher.digest:
-            self._ranked_by = matcher.digest
+        if self._ranked_by != model.digest:
+            self._ranked_by = model.digest
             self._ranked.clear()
             self._matcher = read_model(storage_path(matcher.path), owned.names)
         if own.place not in self._ranked:
@@ -204,7 +204,7 @@ class OwnsCandidates(FindsCandidates):
     def _cosines_of(self, model: Model, ring: Ring, keys: Keys, own: OwnRequest) -> Floats:
         """(n,) keys of pairs whose right text is here -> (n,) cosines in float64."""
         plain = replace(ring, own=None, offsets=None)
-        *_, answer = self.score_pairs(replace(model, matcher=None, scorer=None), plain, own.pairs(keys))
+        *_, answer = self.score_pairs(model.by_cosine, plain, own.pairs(keys))
         assert not isinstance(answer, int)
         return answer[1]
 

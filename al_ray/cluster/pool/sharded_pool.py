@@ -64,8 +64,8 @@ class ShardedPool:
         """parts: (split, side) -> the name of its rows in the pool folder (cluster/token_store.py).
 
         embedding_seconds: the time spent in `embed` so far; a stage that queries the pool subtracts its share.
-        preparing_seconds: the time in which the pool folder was written. candidates: by split, where they are kept, if a
-        matcher ranks them.
+        preparing_seconds: the time in which the pool folder was written. candidates: by split, where they are kept, if
+        a matcher ranks them.
         """
         self.shards, self.parts, self.task, self.search, self.watch = list(shards), parts, task, search, watch
         self._sizes: dict[str, tuple[int, ...]] = {}
@@ -89,9 +89,9 @@ class ShardedPool:
         Every query does this first, so callers need not. A shard that restarted embeds again by itself.
         """
         started = time.monotonic()
-        if self._embedded_by != model.digest:
+        if self._embedded_by != model.weights:
             # Shards hold vectors of one model at a time.
-            self._embedded_by, self._embedded = model.digest, frozenset()
+            self._embedded_by, self._embedded = model.weights, frozenset()
             self._means.clear()
             self._offsets.clear()
         try:
@@ -145,7 +145,7 @@ class ShardedPool:
         return self._offsets[key]
 
     def _key(self, model: Model, split: Split) -> tuple[str, str, str]:
-        return model.digest, self.parts[split.name, "left"], self.parts[split.name, "right"]
+        return model.weights, self.parts[split.name, "left"], self.parts[split.name, "right"]
 
     def left_block(self, model: Model, split: Split, rows: Rows) -> Block:
         """Return left texts of a split with their vectors, and what is subtracted from their cosines. rows: sorted."""

@@ -109,7 +109,7 @@ class OwnsStrata(PullsFromPeers):
         return np.sort(np.concatenate(wait_for(ring.ask("rows_of", SERVE, model, part))))
 
     def _use(self, model: Model) -> None:
-        if self._digest != model.digest:
+        if self._digest != model.weights:
             self._near_by_owner = self._strata = None
         super()._use(model)
 

@@ -120,7 +120,7 @@ def both(local_ray, folder, tmp_path_factory):
             said["examples"] = search.least_of_each(model, [Query(Order(2.5), 9, NO_KEYS)])[0]
             said["spread"] = trainer.spread(16, labelled)
             said["presumed"] = trainer.candidates.far(split, labelled)
-            said["matcher"] = model.matcher.digest
+            said["matcher"] = model.digest
         answers.append(said)
     return task, answers[0], answers[1]
 

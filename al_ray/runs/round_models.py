@@ -1,0 +1,34 @@
+"""What record.json of a round says of its model."""
+
+from typing import Any
+
+from al_ray.core.errors import BadFile
+from al_ray.core.labels import Model, SavedMatcher
+from al_ray.core.scorer import Scorer
+from al_ray.storage.files import read_json
+from al_ray.storage.uri import StoragePath
+
+# Fields of the model in record.json, with their types.
+MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
+MATCHER = "matcher.safetensors"
+"""The file of a matcher in the model folder of a round."""
+
+
+def model_content(model: Model) -> dict[str, Any]:
+    """Return what record.json has of a model: its digest, its scorer, and the digest of a matcher's encoder."""
+    content = {"digest": model.digest, **{name: getattr(model.scorer, name) for name in Scorer.__dataclass_fields__}}
+    return content if model.matcher is None else {**content, "encoder_digest": model.matcher.encoder}
+
+
+def read_model_of(folder: StoragePath) -> Model:
+    """Return the model of the folder of a complete round."""
+    path = folder / "record.json"
+    model = read_json(path, ["model"])["model"]
+    if not isinstance(model, dict) or not all(isinstance(model.get(name), MODEL[name]) for name in MODEL):
+        raise BadFile(f"{path} does not describe the model of the round; restore it")
+    # An absolute path, because an actor may have another working directory.
+    weights = (folder / "model").resolve()
+    scorer = Scorer(**{name: model[name] for name in Scorer.__dataclass_fields__ if name in model})
+    if not scorer.matcher:
+        return Model(str(weights), model["digest"], scorer)
+    return Model("", model["digest"], scorer, SavedMatcher(str(weights / MATCHER), str(model.get("encoder_digest"))))
