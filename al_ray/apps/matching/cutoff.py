@@ -55,10 +55,11 @@ def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignmen
     cutoff = _given(options, model, assign)
     scorer = model.model.scorer
     assert scorer is not None
-    if cutoff.score > scorer.highest:
+    highest = scorer.highest - model.lowest_p
+    if cutoff.score > highest:
         raise BadOption(
             f"{cutoff.source} is a score of {cutoff.score:.4f}, and no pair can reach it: scores of {model.path} are "
-            f"at most {scorer.highest:g}; give a lower --at-score, or --best N for the N best pairs"
+            f"at most {highest:g}; give a lower --at-score, or --best N for the N best pairs"
         )
     return cutoff
 
@@ -97,6 +98,11 @@ def _cosine(cosine: float, model: MatchingModel) -> float:
     """Return a cosine as the score that it is; BadOption if scores are no cosines."""
     scorer = model.model.scorer
     assert scorer is not None
+    if model.model.matcher is not None:
+        raise BadOption(
+            f"--at-cosine: scores of {model.path} are p of its matcher (docs/matcher.md); give --at-score P, or "
+            "another cutoff"
+        )
     if scorer.neighbourhood:
         raise BadOption(
             f"--at-cosine: scores of {model.path} are no cosines, as neighbours are part of them "
@@ -107,6 +113,8 @@ def _cosine(cosine: float, model: MatchingModel) -> float:
 
 def _score_of(p: float, model: MatchingModel) -> float:
     """Return the score at which a calibrated model gives a probability."""
+    if model.model.matcher is not None:
+        return p
     if model.calibrated is None:
         raise BadOption(
             f"--at-p needs probabilities, and those of {model.path} are not calibrated: label a sample of pairs "
@@ -128,7 +136,7 @@ def _boundary_of(model: MatchingModel) -> float:
     if not replace(scorer, neighbourhood=model.model.scorer.neighbourhood).has_boundary:
         why, cure = WHY.get(scorer.outcome, scorer.outcome), f"else {CURE}" if scorer.outcome == "no-variance" else CURE
         raise BadOption(f"--at-boundary: {model.path} has no boundary among the scores, because {why}; {cure}")
-    return scorer.boundary
+    return scorer.boundary - model.lowest_p
 
 
 def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
@@ -145,4 +153,5 @@ def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
     if stored.get("cosine") is None:
         raise BadOption(f"no threshold of {model.path} satisfies {rule}; give another, or --at-score")
     source = f"{rule}, chosen on {stored.get('split')}"
-    return Cutoff(float(stored["cosine"]), options.most, source, stored.get("precision"), stored.get("recall"))
+    score = float(stored["cosine"]) - model.lowest_p
+    return Cutoff(score, options.most, source, stored.get("precision"), stored.get("recall"))

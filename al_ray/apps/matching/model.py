@@ -10,7 +10,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.labels import Model
-from al_ray.core.scorer import Scorer
+from al_ray.core.scorer import CANDIDATE, Scorer
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_about
 from al_ray.encoders.cnn import is_cnn
@@ -45,6 +45,11 @@ class MatchingModel:
     def allowing(self, most_unknown: float) -> "MatchingModel":
         """Return the same model for texts with up to this share of unknown tokens."""
         return replace(self, config=replace(self.config, most_unknown=most_unknown))
+
+    @property
+    def lowest_p(self) -> float:
+        """What is subtracted from a score for what users see: with a matcher, whose p is shown, the score of p = 0."""
+        return CANDIDATE if self.model.matcher is not None else 0.0
 
     @property
     def task(self) -> Task:

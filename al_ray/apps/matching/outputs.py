@@ -95,6 +95,9 @@ class Matching:
         Those that people or a rule decided are clear.
         """
         unclear = (cosines == 1) & ~is_in(keys, self.decisions.certain)
+        if self.model.model.matcher is not None:
+            # It compares the texts themselves, too.
+            unclear[:] = False
         places = np.flatnonzero(unclear)
         # In parts, so that few texts are in memory at a time.
         for start in range(0, len(places), TEXTS_AT_ONCE):

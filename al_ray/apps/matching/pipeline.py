@@ -41,6 +41,7 @@ from al_ray.apps.matching.texts import (
     table_record,
     task_folder,
 )
+from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
 from al_ray.cluster.token_store import pool_folder
@@ -96,23 +97,30 @@ def match_texts(
     refuse_added(out, made_from, task)
     matching = _matching(options, model, task)
     rule, cutoff, decisions = matching.rule, matching.cutoff, matching.decisions
+    shift = model.lowest_p
     with locked(out) as out, session(cluster_config, trainers=0):
         refuse_other(out, made_from)
         number = refuse_added(out, made_from, task)
         place = task_folder(options, task, out)
         config = replace(_searched(model.config, options.search), task=str(place))
+        pool_of = pool_folder(task, config.encoding, out)
         with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
-            found = find_candidates(pool, split, model.model, cutoff, rule, decisions, model.config.seed)
+            if model.model.matcher is not None:
+                ShardedCandidates(pool, config, pool_of).prepare([split])
+            searched = replace(cutoff, score=cutoff.score + shift)
+            found = find_candidates(pool, split, model.model, searched, rule, decisions, model.config.seed)
             candidates = found.candidates
             pairs = split.space.pairs(candidates.keys)
             cosines = cosines_of(pool, split, model.model, candidates)
-            exact = exact_cosines(pool_folder(task, config.encoding, out), task.symmetric, pairs, cosines)
-            scores, cosines = candidates.cosines + (exact - cosines), exact
+            exact = exact_cosines(pool_of, task.symmetric, pairs, cosines)
+            # p of a matcher does not change where the cosine of equal texts is made exact.
+            scores = candidates.cosines - shift if shift else candidates.cosines + (exact - cosines)
+            cosines = exact
             drift = report_drift(out, pool, split, DriftRequest(options, model, cutoff, decisions))
         matches = matching.matches(pairs, scores, cosines)
         clustered, scored = cluster_texts(matching, matches), ScoredPairs(pairs, scores)
         about = None
-        if not is_task(options) and options.search.kind != "knn":
+        if not is_task(options) and options.search.kind != "knn" and model.model.matcher is None:
             about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
         write_first(out, number, matching, scored, clustered, about)
         added = {"made_from": made_from, "search": found.search} | drift

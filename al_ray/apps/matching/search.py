@@ -84,6 +84,9 @@ def find_candidates(
     texts count.
     """
     recalls, config = list[float](), replace(pool.search, ordered_pairs=False)
+    if model.matcher is not None:
+        # The candidates are all that is looked at, however the pool would be searched.
+        config = replace(config, kind="exact")
     of_each = assign in ("best", "mutual")
     if of_each:
         config = replace(config, neighbours=min(config.neighbours, 1 + _most_refused(split.space, decisions)))
@@ -94,7 +97,7 @@ def find_candidates(
         found = _above(search, model, cutoff, decisions, seed)
     by_people = decisions.certain[~is_in(decisions.certain, np.sort(found.keys))]
     scores = pool.scores(model, split, split.space.pairs(by_people))
-    record: dict[str, Any] = {"kind": config.kind}
+    record: dict[str, Any] = {"kind": "candidates" if model.matcher is not None else config.kind}
     if config.kind == "knn":
         record |= {"neighbours": config.neighbours, "index": config.index, "nprobe": config.nprobe}
         record |= {"recall": recalls[-1], "recall_texts": min(RECALL_QUERIES, len(split.space.left))}
@@ -122,14 +125,14 @@ def exact_cosines(folder: StoragePath, symmetric: bool, pairs: Pairs, cosines: F
 
 def cosines_of(pool: ShardedPool, split: Split, model: Model, candidates: Candidates) -> Floats:
     """Return the cosines (n,) of candidates, whose scores are these unless the model ranks by other scores."""
-    if model.scorer is None or not model.scorer.neighbourhood:
+    if model.matcher is None and (model.scorer is None or not model.scorer.neighbourhood):
         return candidates.cosines
-    return pool.scores(replace(model, scorer=None), split, split.space.pairs(candidates.keys))
+    return pool.scores(model.by_cosine, split, split.space.pairs(candidates.keys))
 
 
 def _above(search: PoolSearch, model: Model, cutoff: Cutoff, decisions: PairDecisions, seed: int) -> Candidates:
     """Return all pairs with at least the score of the cutoff."""
-    if cutoff.score > -inf and search.config.kind == "exact":
+    if cutoff.score > -inf and search.config.kind == "exact" and model.matcher is None:
         _refuse_too_many(search, model, cutoff, decisions, seed)
     # One more than allowed tells that there are too many; --best N asks for N.
     count = cutoff.count + (cutoff.score > -inf)

@@ -40,6 +40,7 @@ from al_ray.search.candidate_ranks import (
     rank_features,
     score_without_labels,
 )
+from al_ray.search.join.best_of_each import BestPartners, PartnerTable
 from al_ray.search.shard_spec import ShardSpec
 from al_ray.storage.uri import storage_path
 
@@ -103,6 +104,18 @@ class OwnsCandidates(FindsCandidates):
         yield len(owned.keys)
         found = first_of_left(found, request.order, own.texts[1]) if request.spread else found
         yield found.least(request.order, request.count)
+
+    def best_of_candidates(
+        self, model: Model, ring: Ring, own: OwnRequest, excluded: Keys
+    ) -> Stage[tuple[BestPartners, BestPartners]]:
+        """Return the best partners of left and of right texts among this shard's candidates; of one side, twice."""
+        owned, tables = self._candidates(own), [PartnerTable(texts) for texts in own.texts]
+        free = ~is_in(owned.keys, excluded)
+        (left, right), scores = own.pairs(owned.keys[free]).T, self._scores(model, own)[free]
+        tables[0].add(left, right, scores)
+        tables[0 if own.symmetric else 1].add(right, left, scores)
+        yield len(owned.keys)
+        yield tables[0].result(), tables[0 if own.symmetric else 1].result()
 
     def sample_of_candidates(self, model: Model, ring: Ring, own: OwnRequest, below: int) -> Stage[Candidates]:
         """Return the candidates whose key hashes below a bound, with their scores without labels."""

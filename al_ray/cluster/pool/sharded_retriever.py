@@ -174,11 +174,16 @@ class PoolSearch:
     def best_of_each(self, model: Model, excluded: Keys) -> tuple[BestPartners, BestPartners]:
         """The best right text of every left text and the best left text of every right one, among all pairs.
 
+        With a matcher, among the candidates.
+
         excluded: sorted keys of pairs that are no partners. In a symmetric task both results are the same.
         """
         task = self.pool.task
-        arguments = _keys_of(self.split.space), len(task.left), ray.put(excluded)
-        parts = self.pool.on_all(model, self.split, "search", "best_of_each", *arguments)
+        where = _keys_of(self.split.space), len(task.left)
+        method, arguments = "best_of_each", (*where, ray.put(excluded))
+        if model.matcher is not None:
+            method, arguments = "best_of_candidates", (self.pool.candidates[self.split.name], ray.put(excluded))
+        parts = self.pool.on_all(model, self.split, "search", method, *arguments)
         left = join_partners([part[0] for part in parts], len(task.left))
         if task.symmetric:
             return left, left

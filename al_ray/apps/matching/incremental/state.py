@@ -106,7 +106,7 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     if not (folder / STATE).exists():
         raise BadOption(
             f"--into {folder} holds no matches of tables to which new texts can be added; match the known ones first, "
-            "with --out and without --search.kind knn"
+            "with --out and without --search.kind knn; a run with a matcher (jobs.run --matcher on) matches all at once"
         )
     about = read_json(folder / STATE, FIELDS, CURE)
     for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):
