@@ -56,7 +56,7 @@ class DocumentFrequencies:
         known, numbers = np.unique(self.counts[self.counts > 0], return_counts=True)
         # A text has a 3-gram with the probability df / N, and it is then compared with df texts by it.
         additions = np.cumsum(known.astype(np.float64) ** 2 * numbers) / max(1, self.texts)
-        cheap = known[(additions <= ADDITIONS) | (known <= TEXTS)]
+        cheap = known[additions <= ADDITIONS]
         return min(int(cheap.max(initial=TEXTS)), max(TEXTS, int(SHARE * self.texts)))
 
     def write(self, folder: StoragePath) -> None:
