@@ -36,6 +36,7 @@ DATES = tuple(
         rf"{NAMES}[\s-]*(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?:,\s*|\s+|-){YEAR}",
     )
 )
+LONGEST = 400  # Characters of a number; the largest float64 has 309 digits.
 # Years of two digits from here on are of the last century, as in POSIX: 69 is 1969, 68 is 2068.
 LAST_CENTURY = 69
 
@@ -53,8 +54,10 @@ def parse_number(value: str) -> float | None:
 
     Signs and codes of currencies and % are left out, (5) is -5. Of . and , the last one is the decimal sign if both
     occur; one that occurs more than once separates thousands, and so does a single comma before three digits: 1,299 is
-    1299, but 1.299, 0,299 and 12,5 have decimals.
+    1299, but 1.299, 0,299 and 12,5 have decimals. A cell of more than LONGEST characters holds none.
     """
+    if len(value) > LONGEST:
+        return None
     try:
         number = float(value) if "_" not in value else math.nan
     except ValueError:

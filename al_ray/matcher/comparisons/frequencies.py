@@ -16,7 +16,7 @@ Keys = npt.NDArray[np.int64]
 SIGNS = re.compile(r"[^\w\s]+")
 # Types whose values are counted, and whose words are. The whole text is a text.
 VALUES: tuple[FieldType, ...] = ("name", "code", "category")
-WORDS: tuple[FieldType, ...] = ("text",)
+WORDS: tuple[FieldType, ...] = ("text", "name")
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""All comparisons by their names. To add one, write it in a file of its kind, or in its own, and name it here."""
+"""All comparisons by their names. To add one, write it in a file of kinds/, and name it here."""
 
 from collections.abc import Mapping
 
-from al_ray.matcher.comparisons import codes, dates, missing, names, numbers, rarity, strings, words
 from al_ray.matcher.comparisons.comparison import Compared, Comparison
+from al_ray.matcher.comparisons.kinds import codes, dates, missing, names, numbers, rarity, strings, words
 
 COMPARISONS: Mapping[str, Comparison] = {
     one.name: one

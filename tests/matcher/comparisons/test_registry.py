@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from al_ray.core.task import FieldType
 from al_ray.matcher.comparisons.comparison import MISSING, ColumnValues, Comparison
-from al_ray.matcher.comparisons.frequencies import frequencies_of
+from al_ray.matcher.comparisons.frequencies import VALUES, WORDS, frequencies_of
 from al_ray.matcher.comparisons.records import Field, Records, normal_form
 from al_ray.matcher.comparisons.registry import COMPARISONS, comparisons_of
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "comparisons.md"
 TYPES = get_args(FieldType)
 # What a cell may hold, of every type, so that each comparison meets what it cannot read.
-VALUES = st.one_of(
+CELLS = st.one_of(
     st.sampled_from(
         (
             *("john smith", "smith, john", "j smith", "zaleski", "$1,299.00", "-5", "0", "1e308", "-1e308", "..."),
@@ -62,7 +62,7 @@ def test_every_type_is_compared(kind):
 
 
 @pytest.mark.parametrize("one", COMPARISONS.values(), ids=list(COMPARISONS))
-@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6))
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=6))
 @example([("1e308", "-1e308"), ("0", "-0"), ("0001-01-01", "9999-12-31")])
 def test_a_number_is_in_its_range_and_depends_on_its_own_pair(one, pairs):
     kinds = [kind for kind in one.of if kind != "whole text"]
@@ -167,7 +167,7 @@ def test_the_rarest_word_that_is_shared_and_those_that_are_not():
         "rarest words of both alone": [rare, 0, 0, rare, MISSING],
     }.items():
         assert compared(name, pairs, counted=counted) == pytest.approx(numbers), name
-        assert compared(name, [pair[::-1] for pair in pairs], counted=counted) == pytest.approx(numbers)
+        assert compared(name, [(b, a) for a, b in pairs], counted=counted) == pytest.approx(numbers)
 
 
 def test_two_smiths_say_less_than_two_zaleskis():
@@ -176,6 +176,15 @@ def test_two_smiths_say_less_than_two_zaleskis():
     pairs = [("Smith", "smith"), ("zaleski", "zaleski"), ("smith", "zaleski"), ("brown", "brown"), ("doe", "zaleski")]
     assert compared("rarity of the equal value", pairs, "name", names) == [1, 3, 0, 3, 0]
     assert compared("rarity of the commoner value", pairs, "name", names) == [1, 3, 1, 3, 3]
+
+
+def test_what_a_comparison_weighs_by_is_counted():
+    """Else all weights would be those of a word, or a value, that was never seen."""
+    weighing = {"words": ("TF-IDF", "overlap", "rarest"), "values": ("rarity",)}
+    counted: dict[str, tuple[FieldType, ...]] = {"words": WORDS, "values": VALUES}
+    for what, names in weighing.items():
+        kinds = {kind for name, one in COMPARISONS.items() if name.startswith(names) for kind in one.of}
+        assert kinds - {"whole text"} == set(counted[what])
 
 
 def test_long_values_are_cut_for_rapidfuzz():

@@ -137,7 +137,7 @@ TFIDF = Comparison(
     low=0,
     high=1,
     source="Manning et al. (2008), Introduction to Information Retrieval, 6.3.1, terms of a text counted once",
-    of=("whole text", "text"),
+    of=("whole text", "text", "name"),
     prepare=as_words,
     compute=_cosine,
 )

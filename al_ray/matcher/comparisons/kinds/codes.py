@@ -5,7 +5,7 @@ from rapidfuzz.distance import OSA, Prefix
 
 from al_ray.core.pairs import Rows
 from al_ray.matcher.comparisons.comparison import ColumnValues, Comparison, Scores
-from al_ray.matcher.comparisons.strings import Objects, by_rapidfuzz, string_array
+from al_ray.matcher.comparisons.kinds.strings import Objects, by_rapidfuzz, string_array
 
 
 def as_codes(column: ColumnValues) -> Objects:

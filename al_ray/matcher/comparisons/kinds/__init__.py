@@ -1,0 +1,1 @@
+"""The comparisons, one file for each kind of value."""
