@@ -28,6 +28,9 @@ from al_ray.datasets.field_types import (
         (["1999", "2001", "2001", "1998"], "number"),
         (["5304218", "4066625", "4365168", "9239102"], "code"),
         (["4223", "0800", "4560", "4560"], "code"),
+        # One zero in front of numbers of other lengths, and amounts that repeat.
+        (["08", "12", "3", "104", "12"], "number"),
+        (["10000", "25000", "10000", "25000", "10000"], "number"),
         (["psl-x350h", "AM53BK", "2204 xl"], "code"),
         (["SW1A 1AA", "EC1A 1BB", "W1A 0AX"], "code"),
         (["+61 2 9555 1234", "(02) 9555 1234"], "code"),
