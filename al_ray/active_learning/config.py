@@ -104,7 +104,7 @@ class RunConfig(EncoderConfig):
         """Raise BadOption for options that a matcher cannot use."""
         if self.search.ordered_pairs:
             raise BadOption("--matcher on ranks each pair once; leave out --search.ordered-pairs")
-        if self.scoring != ScoringConfig():
+        if self.scoring.weight != 0:
             raise BadOption(
                 "--matcher on has the neighbourhood among its comparisons; leave out --scoring.neighbourhood"
             )

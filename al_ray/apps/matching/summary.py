@@ -57,6 +57,8 @@ def compared(record: Mapping[str, Any]) -> str:
     search = record.get("search", {"kind": "exact"})
     if search["kind"] == "exact":
         return "all pairs were compared"
+    if search["kind"] == "candidates":
+        return "a matcher compared the nearest of each text, by cosine and by 3-grams, and all other pairs rank below"
     nearest = "nearest" if search["neighbours"] == 1 else f"{search['neighbours']:,} nearest"
     compared_with = f"each text was compared with its {nearest} alone"
     if search["index"] == "Flat":

@@ -12,6 +12,7 @@ from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Corpus, Task
+from al_ray.datasets.field_types import types_of
 from al_ray.datasets.tables.columns import name_files
 from al_ray.datasets.tables.format_options import FORMAT, TableOptions, TablePaths, inherited_format, paths_of
 from al_ray.datasets.tables.options import OwnTexts
@@ -52,6 +53,29 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
         table_source(options, model.table_options, model.config.max_length), (1.0, 0.0, 0.0), columns
     )
     return sorted_by_id(task), report
+
+
+def typed_as(task: Task, of: Task) -> Task:
+    """Return a task whose fields have the types of another one's: by name, or by place if the names are others.
+
+    BadOption if it has other fields, for a matcher compares those that it was trained on.
+    """
+    sides = list[Corpus]()
+    for mine, theirs in ((task.left, of.left), (task.right, of.right)):
+        names, known = (() if one.fields is None else one.fields.names for one in (mine, theirs))
+        if len(names) != len(known):
+            raise BadOption(
+                f"the matcher compares the fields {', '.join(known) or 'of one text'}, and the texts have "
+                f"{', '.join(names) or 'one text'}; name as many --text-columns, in the same order"
+            )
+        if mine.fields is None or theirs.fields is None:
+            sides.append(mine)
+            continue
+        types = theirs.fields.types or types_of(theirs, of.right if theirs is of.left else of.left)
+        by_name = dict(zip(known, types, strict=True))
+        chosen = tuple(by_name.get(name, kind) for name, kind in zip(names, types, strict=True))
+        sides.append(replace(mine, fields=replace(mine.fields, types=chosen)))
+    return replace(task, left=sides[0], right=sides[0] if task.symmetric else sides[1])
 
 
 def read_arrived(
