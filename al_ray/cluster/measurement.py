@@ -1,6 +1,8 @@
 """Evaluate rounds of finished runs, make evaluation sets, and score and evaluate labelled pairs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import numpy as np
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.pool.score_fit import fit_to_scores
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator, make_evaluator
+from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.services import deploy_pool
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.pairs import Pairs
@@ -20,10 +23,19 @@ from al_ray.metrics.labelled_pairs import evaluate_labelled_pairs as metrics_of_
 from al_ray.metrics.strata import EvaluationSet
 from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.run_folder import RunFolder
-from al_ray.storage.uri import storage_path
+from al_ray.storage.uri import StoragePath, storage_path
 
 # The split on which best thresholds are chosen.
 CHOSEN_ON = "dev"
+
+
+@contextmanager
+def deploy_measured(
+    config: RunConfig, cluster: ClusterConfig, task: Task, out: StoragePath, watch: OnProgress
+) -> Iterator[ShardedPool]:
+    """Start the shards of a run to measure it; what its encoder does not know of the texts is said, never refused."""
+    with deploy_pool(replace(config, most_unknown=1.0), cluster, task, out, watch) as pool:
+        yield pool
 
 
 def evaluate_round(
@@ -46,7 +58,7 @@ def evaluate_rounds(
     for config, folder, number in rounds:
         task = folder.task
         task.measurable(split)
-        with deploy_pool(config, cluster, task, folder.path, watch) as pool:
+        with deploy_measured(config, cluster, task, folder.path, watch) as pool:
             model = folder.model(number) if number else pool.untrained()
             weight = config.scoring.weight
             if model.scorer is not None and weight not in (None, model.scorer.neighbourhood):
@@ -65,7 +77,7 @@ def make_evaluation_sets(
 ) -> Iterator[EvaluationSet]:
     """Make the evaluation sets of a task's splits that are missing, keep them in the task's folder, and yield all."""
     folder = storage_path(config.task)
-    with deploy_pool(config, cluster, task, folder / "evaluation", watch) as pool:
+    with deploy_measured(config, cluster, task, folder / "evaluation", watch) as pool:
         evaluator = PoolEvaluator(pool, task, config, EvaluationSets([folder]))
         for split in splits:
             yield evaluator.evaluation_set(task.measurable(split))
@@ -78,7 +90,7 @@ def score_stated_pairs(
 
     The query of a pair is its left text. In a two-sided task, the candidates of a question are those stated with it.
     """
-    with deploy_pool(config, cluster, folder.task, folder.path, watch) as pool:
+    with deploy_measured(config, cluster, folder.task, folder.path, watch) as pool:
         model = folder.model(number) if number else pool.untrained()
 
         def score(split: Split, pairs: Pairs) -> Floats:

@@ -94,7 +94,7 @@ class RunFolder:
         stored = {**as_dict(bound_config(self.path)), "task_digest": read_json(path, ["task_digest"])["task_digest"]}
         # The last round of such a strategy took all pairs that were left.
         last, options = config.once or STRATEGIES[config.strategy].takes_all_stated, self._options(config)
-        new = ["dev_labels", *(() if last or stored["rounds"] > config.rounds else BATCH_SIZES)]
+        new = ["dev_labels", "most_unknown", *(() if last or stored["rounds"] > config.rounds else BATCH_SIZES)]
         new += ["oracle"] if people_label(stored["oracle"], config.oracle) else []
         same = stored["task_digest"] == self.task.digest
         new += ["task"] if same else []

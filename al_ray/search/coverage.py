@@ -16,6 +16,7 @@ import numpy as np
 
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption
+from al_ray.core.pairs import Mask
 from al_ray.core.text import without_accents
 from al_ray.encoders.encoder import TextEncoder
 from al_ray.encoders.prompts import Side
@@ -34,7 +35,8 @@ class Coverage:
 
     unknown: tokens that stand for what the vocabulary lacks. empty: texts without any token. alike: texts with the
     token ids of another text that reads differently (core/text.py), of which truncated: that are cut at the maximum
-    length. examples: texts of the same token ids.
+    length. examples: texts of the same token ids. sides: (tokens, unknown) of each set of texts by itself; () in files
+    of earlier versions.
     """
 
     texts: int = 0
@@ -44,15 +46,20 @@ class Coverage:
     alike: int = 0
     truncated: int = 0
     examples: tuple[tuple[str, ...], ...] = field(default=())
-
-    def __add__(self, other: "Coverage") -> "Coverage":
-        numbers = {name: getattr(self, name) + getattr(other, name) for name in NUMBERS}
-        return Coverage(**numbers, examples=(self.examples + other.examples)[:EXAMPLES])
+    sides: tuple[tuple[int, int], ...] = ()
 
     @property
     def share(self) -> float:
         """Share of unknown tokens, in [0, 1]."""
         return self.unknown / max(1, self.tokens)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Which texts -> their share of unknown tokens: of left and right texts, or of all if there is one set."""
+        if len(self.sides) < 2:
+            return {"texts": self.share}
+        names = ("left texts", "right texts")
+        return {name: unknown / max(1, tokens) for name, (tokens, unknown) in zip(names, self.sides, strict=True)}
 
     @property
     def as_dict(self) -> dict[str, Any]:
@@ -63,7 +70,8 @@ class Coverage:
     def of_dict(content: Mapping[str, Any]) -> "Coverage":
         """Return what `as_dict` gave."""
         examples = tuple(map(tuple, content["examples"]))
-        return Coverage(**{name: int(content[name]) for name in NUMBERS}, examples=examples)
+        sides = tuple((int(tokens), int(unknown)) for tokens, unknown in content.get("sides", ()))
+        return Coverage(**{name: int(content[name]) for name in NUMBERS}, examples=examples, sides=sides)
 
 
 NUMBERS = ("texts", "tokens", "unknown", "empty", "alike", "truncated")
@@ -108,32 +116,55 @@ class CoverageCount:
         if not self._parts:
             return Coverage()
         keys, own, unknown, cut = (np.concatenate(columns) for columns in zip(*self._parts, strict=True))
-        _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
-        texts, first = _Joined(parts), np.ones(len(keys), dtype=np.bool_)
-        groups = defaultdict[int, dict[str, int]](dict)
-        for row in np.flatnonzero(counts[inverse] > 1).tolist():
-            first[row] = groups[int(inverse[row])].setdefault(texts[row], row) == row
-        found = Coverage(
-            int(first.sum()), int(own[first].sum()), int(unknown[first].sum()), int((own[first] == 0).sum())
-        )
-        for group in groups.values():
-            readings = defaultdict[str, list[int]](list)
-            for text, row in group.items():
-                readings[without_accents(text)].append(row)
+        first, groups = _distinct(keys, _Joined(parts))
+        sides, start = list[tuple[int, int]](), 0
+        for part in parts:
+            here = np.arange(start, start + len(part))[_distinct(keys[start : start + len(part)], part)[0]]
+            sides.append((int(own[here].sum()), int(unknown[here].sum())))
+            start += len(part)
+        alike, truncated, examples = 0, 0, list[tuple[str, ...]]()
+        for group in groups:
+            readings = defaultdict[str, list[str]](list)
+            for text in group:
+                readings[without_accents(text)].append(text)
             if len(readings) > 1:
-                rows = list(group.values())
-                shown = tuple(texts[same[0]][:100] for same in list(readings.values())[:EXAMPLES])
-                found += Coverage(alike=len(rows), truncated=int(cut[rows].sum()), examples=(shown,))
-        return found
+                alike, truncated = alike + len(group), truncated + int(cut[list(group.values())].sum())
+                examples.append(tuple(same[0][:100] for same in list(readings.values())[:EXAMPLES]))
+        return Coverage(
+            int(first.sum()), int(own[first].sum()), int(unknown[first].sum()), int((own[first] == 0).sum()),
+            alike, truncated, tuple(examples[:EXAMPLES]), tuple(sides),
+        )  # fmt: skip
+
+
+def _distinct(keys: np.ndarray, texts: Sequence[str] | _Joined) -> tuple[Mask, list[dict[str, int]]]:
+    """(n,) keys of token ids and the texts -> (n,) which texts are the first of equal ones, and texts of one key.
+
+    The latter are the different texts, with their rows, of each key that several rows have.
+    """
+    _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    first, groups = np.ones(len(keys), dtype=np.bool_), defaultdict[int, dict[str, int]](dict)
+    for row in np.flatnonzero(counts[inverse] > 1).tolist():
+        text = texts[row]
+        first[row] = groups[int(inverse[row])].setdefault(text, row) == row
+    return first, list(groups.values())
 
 
 def check_coverage(coverage: Coverage, encoder: EncoderConfig) -> None:
     """Log what an encoder does not see of texts; BadOption if it knows too few of their tokens (--most-unknown)."""
     for line in coverage_lines(coverage):
         logger.warning("%s", line)
-    if coverage.share > encoder.most_unknown:
+    refuse_unknown(coverage, encoder)
+
+
+def refuse_unknown(coverage: Coverage | None, encoder: EncoderConfig, sides: bool = True) -> None:
+    """Raise BadOption if an encoder knows too few of the tokens of texts (--most-unknown), of each side or of both."""
+    if coverage is None:
+        return
+    shares = coverage.shares if sides else {"texts": coverage.share}
+    texts, share = max(shares.items(), key=lambda one: one[1])
+    if share > encoder.most_unknown:
         raise BadOption(
-            f"encoder {encoder.encoder} does not know {coverage.share:.0%} of the tokens of the texts"
+            f"encoder {encoder.encoder} does not know {share:.0%} of the tokens of the {texts}"
             f"{_example(coverage)}; jobs.run --most-unknown (of jobs.match and jobs.serve, too) allows "
             f"{encoder.most_unknown:g}. Its vocabulary lacks their script: start a run with jobs.run --encoder FOLDER "
             "and a model for the language, such as sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2 or "
@@ -143,8 +174,9 @@ def check_coverage(coverage: Coverage, encoder: EncoderConfig) -> None:
 
 def coverage_lines(coverage: Coverage) -> Iterator[str]:
     """Yield what people should know of texts before they label or match them; nothing if all is seen."""
-    if coverage.share >= FEW:
-        yield f"the encoder does not know {coverage.share:.1%} of the tokens of the texts (docs/languages.md)"
+    if max(coverage.shares.values()) >= FEW:
+        shares = ", ".join(f"{share:.1%} of the tokens of the {texts}" for texts, share in coverage.shares.items())
+        yield f"the encoder does not know {shares} (docs/languages.md)"
     if coverage.empty:
         yield f"texts without a token, which all look the same to the encoder: {coverage.empty:,}"
     if coverage.alike:

@@ -1,5 +1,6 @@
 """What an encoder does not see of texts, counted by hand; `random-bert` knows the letters of ASCII alone."""
 
+import json
 from contextlib import suppress
 from dataclasses import replace
 
@@ -8,9 +9,12 @@ import pytest
 import al_ray
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.errors import BadOption, LabelsAwaited
+from al_ray.core.task import Corpus
 from al_ray.core.text import read_alike
+from al_ray.datasets.task_folder import sealed
 from al_ray.encoders.transformer import Encoder
 from al_ray.search.coverage import Coverage, CoverageCount, check_coverage, coverage_lines, prompt_length
+from tests.apps.audit.test_audit_job import run_folder
 
 CONFIG = EncoderConfig(encoder="random-bert", encoder_layers=1, max_length=8)
 
@@ -62,6 +66,30 @@ def test_a_text_of_both_sides_is_counted_once(encoder):
     count.add(encoder.tokenise(["ቀይ", "r"]))
     found = count.result(["ቀይ"], ["ቀይ", "r"])
     assert (found.texts, found.tokens, found.unknown, found.alike) == (2, 2, 1, 0)
+
+
+def test_a_small_table_of_an_unknown_script_beside_a_large_one_is_refused(encoder, caplog):
+    known = [f"text {number:03}" for number in range(100)]
+    for sides, name in (((known, ["ቀይ", "ጫማ", "r"]), "right"), ((["ቀይ", "ጫማ", "r"], known), "left")):
+        count = CoverageCount(encoder.unknown, encoder.special, CONFIG.max_length)
+        for texts in sides:
+            count.add(encoder.tokenise(texts))
+        found = count.result(*sides)
+        # "text 001" is cut after six of its letters: 2 of 603 tokens, but 2 of the 3 of the small table.
+        assert found.share == 2 / 603
+        assert found.shares == {"left texts": 0.0, "right texts": 0.0} | {f"{name} texts": 2 / 3}
+        with pytest.raises(BadOption, match=rf"does not know 67% of the tokens of the {name} texts, such as"):
+            check_coverage(found, CONFIG)
+        assert f"66.7% of the tokens of the {name} texts" in caplog.text
+        caplog.clear()
+        check_coverage(found, replace(CONFIG, most_unknown=0.67))
+        assert Coverage.of_dict(json.loads(json.dumps(found.as_dict))) == found
+
+
+def test_a_folder_of_an_earlier_version_is_read_and_has_one_share(encoder):
+    content = covered(encoder, ["ቀይ ጫማ", "red"]).as_dict
+    del content["sides"]
+    assert Coverage.of_dict(content).shares == {"texts": 2 / 5}
 
 
 def test_texts_that_differ_beyond_the_maximum_length_are_alike(encoder):
@@ -119,3 +147,16 @@ def test_a_run_is_refused_before_a_label_is_bought_and_goes_on_if_that_is_allowe
     with suppress(LabelsAwaited):
         al_ray.run(replace(config, most_unknown=0.5), tmp_path / "run")
     assert (tmp_path / "run/round-001/batch.csv").exists()
+    # The share that is allowed can be changed for a run that has begun.
+    with suppress(LabelsAwaited):
+        al_ray.run(replace(config, most_unknown=0.6), tmp_path / "run")
+
+
+def test_a_run_that_is_there_is_measured_whatever_its_encoder_knows(local_ray, make_task, tmp_path, caplog):
+    plain = make_task(True)
+    texts = Corpus(plain.left.ids, tuple("ቀ" * len(text) for text in plain.left.texts))
+    run = al_ray.load_run(run_folder(tmp_path, sealed(plain.name, True, texts, texts, plain.splits)))
+    assert al_ray.evaluate(run, "dev").total_pairs > 0
+    assert "does not know 100.0% of the tokens of the texts" in caplog.text
+    config = al_ray.AuditConfig(split="dev", by_score=True, budget=5, top=20)
+    assert al_ray.sample_audit(run, config, tmp_path / "audit").pairs == 5

@@ -9,10 +9,10 @@ import numpy as np
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.audit.folder import AuditOptions, Record, StratumCounts
+from al_ray.cluster.measurement import deploy_measured
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.score_sample import BandDraw, draw_by_score
-from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.token_store import pool_folder
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Model
@@ -85,7 +85,7 @@ def _deploy_pool(
 ) -> Iterator[tuple[ShardedPool, Model]]:
     """Start the shards of a run's pool, with the vectors that the run stored; also give the model that is audited."""
     cluster = with_stored_vectors(config, cluster, folder, options)
-    with deploy_pool(config, cluster, folder.task, folder.path, watch) as pool:
+    with deploy_measured(config, cluster, folder.task, folder.path, watch) as pool:
         yield pool, folder.model(options.round) if options.round else pool.untrained()
 
 

@@ -7,9 +7,8 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.apps.cross_encoder import sharded_scorer
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, deploy_scorer
-from al_ray.cluster.measurement import labelled_pair_metrics, score_stated, splits_to_score
+from al_ray.cluster.measurement import deploy_measured, labelled_pair_metrics, score_stated, splits_to_score
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
-from al_ray.cluster.services import deploy_pool
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
@@ -64,7 +63,7 @@ def compare_with_run(job: CrossEncoderJob, run: RunConfig, folder: RunFolder, nu
     with deploy_scorer(job) as scorer:
         cross_encoder = sharded_scorer.evaluate_model(job, scorer, evalset, compared=True)
     config = replace(run, evaluation=replace(run.evaluation, mode="estimate"))
-    with deploy_pool(config, job.cluster, job.task, folder.path, job.watch) as pool:
+    with deploy_measured(config, job.cluster, job.task, folder.path, job.watch) as pool:
         model = folder.model(number) if number else pool.untrained()
         evaluator = PoolEvaluator(pool, job.task, config, EvaluationSets([folder.path]), {split: evalset})
         return compare(cross_encoder, evaluator.evaluate(model, split, compared=True))

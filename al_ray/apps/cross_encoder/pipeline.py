@@ -119,7 +119,8 @@ def evaluate_two_stages(
     places: with those of the pool's shards. The bi-encoder searches exactly, whatever kind of search its run used, so
     that the rank of every pair is known.
     """
-    run, split = retriever.config, job.task.measurable(name)
+    # A finished run is measured: texts that its encoder does not know are not refused any more.
+    run, split = replace(retriever.config, most_unknown=1.0), job.task.measurable(name)
     with start_pool(run, places, job.task, retriever.folder.path, job.watch) as pool:
         first = retriever.folder.model(retriever.folder.last)
         search = PoolSearch(pool, split, config=replace(pool.search, kind="exact", ordered_pairs=False))

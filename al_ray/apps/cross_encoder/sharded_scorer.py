@@ -13,8 +13,8 @@ import numpy as np
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.cluster.actors import BundleSlots, deploy, get_results
+from al_ray.cluster.measurement import deploy_measured
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
-from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.training_group import model_of, training_events
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile
@@ -128,7 +128,7 @@ def make_evaluation_sets(job: CrossEncoderJob, splits: Sequence[str]) -> dict[st
     like = job.config.run(1) if job.config.like is None else bound_config(storage_path(job.config.like))
     config = replace(like, task=job.config.task, evaluation=job.config.evaluation)
     stored = EvaluationSets([storage_path(config.task), job.folder.path])
-    with deploy_pool(config, job.cluster, job.task, job.folder.path, job.watch) as pool:
+    with deploy_measured(config, job.cluster, job.task, job.folder.path, job.watch) as pool:
         evaluator = PoolEvaluator(pool, job.task, config, stored)
         return {split: evaluator.evaluation_set(job.task.measurable(split)) for split in splits}
 

@@ -57,6 +57,9 @@ def test_they_are_no_matches_in_match_into_and_serve(local_ray, make_task, monke
     do(monkeypatch, f"--into {tmp_path}/out --left {write(tmp_path / 'new.csv', NEW)}")
     assert pairs(tmp_path / "out/matches.csv") == alike | {("c", "g"), ("d", "g"), ("e", "g")}
     assert pairs(tmp_path / "out/undecided.csv") == APART
+    # 1 of 1 new tokens is unknown, but as few of all as when all texts are matched at once.
+    do(monkeypatch, f"--into {tmp_path}/out --left {write(tmp_path / 'one.csv', [('h', 'ቀይ')])}")
+    assert pairs(tmp_path / "out/undecided.csv") == APART
     options = ServeOptions(
         model=run, known=tmp_path / "known.csv", store=tmp_path / "store", text_columns="words", id_column="key",
         at_score=1.0,

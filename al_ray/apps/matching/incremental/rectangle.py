@@ -13,7 +13,7 @@ from al_ray.apps.matching.incremental.state import ScoredPairs
 from al_ray.apps.matching.options import Assignment
 from al_ray.apps.matching.search import exact_cosines, find_candidates
 from al_ray.cluster.services import deploy_pool
-from al_ray.cluster.token_store import pool_folder
+from al_ray.cluster.token_store import pool_folder, read_coverage
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Pairs, Rows, as_pairs
@@ -21,6 +21,7 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.task import Corpus, Task, strings_at
 from al_ray.datasets.task_folder import write_task
 from al_ray.encoders.encoder import with_left_prompt
+from al_ray.search.coverage import refuse_unknown
 from al_ray.storage.uri import StoragePath
 
 
@@ -77,11 +78,14 @@ class RectangleSearch:
             source = f"{cutoff.source}; a pair of two new texts counts twice here, so --most counts twice, too"
             cutoff = replace(cutoff, count=2 * cutoff.count, source=source)
         asked = PairDecisions(keys(space.pairs(decisions.certain)), keys(no))
-        with deploy_pool(config, self.cluster, inner, self.folder, watch, known=self.known) as pool:
+        every, tokens = replace(config, most_unknown=1.0), pool_folder(inner, config.encoding, self.folder)
+        with deploy_pool(every, self.cluster, inner, self.folder, watch, known=self.known) as pool:
+            # Of both sides together, as when all texts are matched at once: the new ones by themselves may be few.
+            refuse_unknown(read_coverage(tokens), config.encoding, sides=False)
             found = find_candidates(pool, split, self.model, cutoff, rule, asked, config.seed).candidates
         pairs = split.space.pairs(found.keys)
         # The score is the cosine: models with other scores are refused.
-        scores = exact_cosines(pool_folder(inner, config.encoding, self.folder), False, pairs, found.cosines)
+        scores = exact_cosines(tokens, False, pairs, found.cosines)
         pairs = as_pairs(left[pairs[:, 0]], right[pairs[:, 1]])
         return ScoredPairs(np.sort(pairs, axis=1) if task.symmetric else pairs, scores)
 
