@@ -5,8 +5,8 @@ happens where the vocabulary lacks the script of the texts (each word is then on
 texts are truncated, and where the tokenizer drops case, accents or spaces, which is what it is for.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from logging import getLogger
@@ -147,6 +147,42 @@ def _distinct(keys: np.ndarray, texts: Sequence[str] | _Joined) -> tuple[Mask, l
         text = texts[row]
         first[row] = groups[int(inverse[row])].setdefault(text, row) == row
     return first, list(groups.values())
+
+
+class ChangingTexts:
+    """The share of unknown tokens of the different texts of a set, from which texts go and into which texts come."""
+
+    def __init__(self, texts: Iterable[str], of: Callable[[Sequence[str]], Coverage], first: Coverage) -> None:
+        """texts: that are there now. of: counts different texts. first: its figures of the texts that are there."""
+        self._number, self._of = Counter(texts), of
+        self._tokens, self._unknown = first.tokens, first.unknown
+
+    @property
+    def share(self) -> float:
+        """Share of unknown tokens now, in [0, 1]."""
+        return self._unknown / max(1, self._tokens)
+
+    def share_after(self, come: Sequence[str], go: Sequence[str]) -> float:
+        """Return what the share would be after a change."""
+        tokens, unknown = self._after(come, go)
+        return unknown / max(1, tokens)
+
+    def change(self, come: Sequence[str], go: Sequence[str]) -> None:
+        """Add texts, and take others away."""
+        self._tokens, self._unknown = self._after(come, go)
+        self._number.update(come)
+        self._number.subtract(go)
+        for text in go:
+            if not self._number[text]:
+                del self._number[text]
+
+    def _after(self, come: Sequence[str], go: Sequence[str]) -> tuple[int, int]:
+        changes = Counter(come)
+        changes.subtract(go)
+        new = [text for text, number in changes.items() if number > 0 and not self._number[text]]
+        gone = [text for text, number in changes.items() if number < 0 and self._number[text] + number == 0]
+        more, less = (self._of(texts) for texts in (new, gone))
+        return self._tokens + more.tokens - less.tokens, self._unknown + more.unknown - less.unknown
 
 
 def check_coverage(coverage: Coverage, encoder: EncoderConfig) -> None:

@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import al_ray
 from al_ray.core.config.encoder import EncoderConfig
@@ -13,7 +15,7 @@ from al_ray.core.task import Corpus
 from al_ray.core.text import read_alike
 from al_ray.datasets.task_folder import sealed
 from al_ray.encoders.transformer import Encoder
-from al_ray.search.coverage import Coverage, CoverageCount, check_coverage, coverage_lines, prompt_length
+from al_ray.search.coverage import ChangingTexts, Coverage, CoverageCount, check_coverage, coverage_lines, prompt_length
 from tests.apps.audit.test_audit_job import run_folder
 
 CONFIG = EncoderConfig(encoder="random-bert", encoder_layers=1, max_length=8)
@@ -84,6 +86,21 @@ def test_a_small_table_of_an_unknown_script_beside_a_large_one_is_refused(encode
         caplog.clear()
         check_coverage(found, replace(CONFIG, most_unknown=0.67))
         assert Coverage.of_dict(json.loads(json.dumps(found.as_dict))) == found
+
+
+WORDS = st.lists(st.sampled_from(["ቀይ", "ጫማ", "red", "red ቀይ", "blue"]), max_size=5)
+
+
+@given(WORDS, st.lists(st.tuples(WORDS, st.integers(0, 5)), max_size=4))
+def test_texts_that_come_and_go_have_the_share_of_those_that_are_there(encoder, texts, changes):
+    there = ChangingTexts(texts, lambda some: covered(encoder, list(some)), covered(encoder, texts))
+    for come, number in changes:
+        go = texts[:number]
+        texts = texts[number:] + come
+        expected = covered(encoder, texts).share
+        assert there.share_after(come, go) == expected
+        there.change(come, go)
+        assert there.share == expected
 
 
 def test_a_folder_of_an_earlier_version_is_read_and_has_one_share(encoder):

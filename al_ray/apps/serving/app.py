@@ -24,10 +24,10 @@ from ray.serve.handle import DeploymentHandle
 from al_ray.apps.http.token import VARIABLE, read_token, token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.arguments import options_of
-from al_ray.apps.serving.http_api import NotReady, NotStored, make_api
+from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api
 from al_ray.apps.serving.known import read_known, refuse_one_set
-from al_ray.apps.serving.matcher import Batches, Matcher, Question, cutoff_of
-from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.matcher import Batches, Matcher, Question
+from al_ray.apps.serving.options import ServeOptions, cutoff_of
 from al_ray.apps.serving.store import ModelName, StoreWriter, make_store, read_model_name, read_source
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.uri import storage_path
@@ -99,6 +99,8 @@ class MatcherReplica:
         self._name: ModelName | None = None
         self._loading: asyncio.Task[Matcher] | None = None
         self._problem, self._failed = "", 0.0
+        # A matcher is not for two threads at a time.
+        self._turn = asyncio.Lock()
         self._batches = Batches(self._answer, options.batch, options.batch_wait)
 
     async def reconfigure(self, config: Mapping[str, Any]) -> None:
@@ -122,8 +124,15 @@ class MatcherReplica:
     async def _answer(self, questions: list[Question]) -> list[dict[str, Any]]:
         """Answer the questions of a batch, all by the same model."""
         self._follow_model()
-        assert self._matcher is not None
-        return await asyncio.to_thread(self._matcher.answer, questions)
+        async with self._turn:
+            assert self._matcher is not None
+            return await asyncio.to_thread(self._matcher.answer, questions)
+
+    async def refusal(self, texts: Sequence[tuple[str, str]]) -> str:
+        """Return why texts must not be put, "" if they may."""
+        async with self._turn:
+            assert self._matcher is not None
+            return await asyncio.to_thread(self._matcher.refusal, texts)
 
     async def about(self) -> dict[str, Any]:
         """Return the model and the known texts. problem: why the last new model was not loaded, or null."""
@@ -184,7 +193,11 @@ class ServeService:
         return await _called(self._matcher.match.remote, question)
 
     async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
-        """Have the writer put texts."""
+        """Have the writer put texts, unless a replica refuses them."""
+        await self._refuse_early()
+        refusal = await _called(self._matcher.refusal.remote, texts)
+        if refusal:
+            raise Refused(refusal)
         return await self._stored(self._writer.put.remote, texts)
 
     async def remove(self, ids: Sequence[str]) -> dict[str, int]:

@@ -33,6 +33,7 @@ CODES: dict[int | str, dict[str, Any]] = {
     429: {"model": Problem, "description": "Too many requests wait. Header Retry-After."},
     503: {"model": Problem, "description": "A model is being loaded, or a change has not arrived. Header Retry-After."},
 }
+TOO_MANY_UNKNOWN = {"model": Problem, "description": "The encoder would know too little of the known texts."}
 STORED: dict[int | str, dict[str, Any]] = {
     **CODES, 507: {"model": Problem, "description": "The change could not be written to disk, and was not made."}
 }  # fmt: skip
@@ -44,6 +45,10 @@ class NotReady(Exception):
 
 class NotStored(Exception):
     """Raised by a service that could not write a change to disk, and has not made it; the message says why."""
+
+
+class Refused(Exception):
+    """Raised by a service for texts that it must not take; the message says why."""
 
 
 class Service(Protocol):
@@ -58,7 +63,10 @@ class Service(Protocol):
         ...
 
     async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
-        """Put texts by id; they are on disk when this returns. NotStored if they cannot be written."""
+        """Put texts by id; they are on disk when this returns. NotStored if they cannot be written.
+
+        Refused if the encoder would know too little of the known texts, NotReady while the first model is loaded.
+        """
         ...
 
     async def remove(self, ids: Sequence[str]) -> dict[str, int]:
@@ -98,7 +106,7 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
             raise NotReady(f"at_least: change {body.at_least:,} is not here yet; the last one here is {seen:,}")
         return Answer(**answer)
 
-    @api.put("/texts", responses=STORED, dependencies=bearer)
+    @api.put("/texts", responses={**STORED, 422: TOO_MANY_UNKNOWN}, dependencies=bearer)
     async def put(body: PutBody) -> PutAnswer:
         """Add known texts, or replace those with the same ids. They are on disk before this is answered."""
         _limit(options, "texts", [one.text for one in body.texts], ".text")
@@ -173,6 +181,10 @@ def _add_errors(api: FastAPI) -> None:
     @api.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
         return refuse(error.status_code, str(error.detail))
+
+    @api.exception_handler(Refused)
+    async def not_taken(request: Request, error: Refused) -> Response:
+        return refuse(422, str(error))
 
     @api.exception_handler(NotReady)
     async def not_ready(request: Request, error: NotReady) -> Response:

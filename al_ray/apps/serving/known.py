@@ -1,6 +1,8 @@
-"""Read --known: a table, a task folder, or a folder of matches with its clusters."""
+"""Read --known (a table, a task folder, or matches with clusters), and count what the encoder knows of its texts."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import RECORD
@@ -8,11 +10,16 @@ from al_ray.apps.matching.incremental.state import STATE, read_state
 from al_ray.apps.matching.model import MatchingModel, needs_two_sides
 from al_ray.apps.matching.texts import table_source
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.store import KnownText, Source, Texts, texts_digest
+from al_ray.apps.serving.store import CURE, KnownText, Source, Texts, texts_digest
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.tables.to_task import read_corpus
 from al_ray.datasets.task_folder import read_task
+from al_ray.encoders.encoder import TextEncoder
+from al_ray.encoders.prompts import Side
+from al_ray.encoders.tokens import Tokens
+from al_ray.search.coverage import ChangingTexts, Coverage, CoverageCount, check_coverage, prompt_length
+from al_ray.storage.files import read_json, write_json
 
 
 def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Texts]:
@@ -90,3 +97,55 @@ def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corp
 def _texts(corpus: Corpus, clusters: list[int] | None) -> Texts:
     rows = zip(corpus.ids, corpus.texts, clusters or [None] * len(corpus), strict=True)
     return {one: KnownText(text, cluster) for one, text, cluster in rows}
+
+
+class KnownCoverage:
+    """What the encoder sees of the known texts of a store, from which texts go and into which texts come."""
+
+    def __init__(self, encoder: TextEncoder, side: Side, most_unknown: float) -> None:
+        """side: of the known texts. most_unknown: the highest share of unknown tokens, in [0, 1]."""
+        self._encoder, self._most = encoder, most_unknown
+        self._side: Side = side
+        self._prompt, self._first = prompt_length(encoder, side), self._count()
+        self._texts: ChangingTexts | None = None
+
+    def add(self, tokens: Tokens) -> None:
+        """Count the next of the texts that are there at the start."""
+        self._first.add(tokens, self._prompt)
+
+    def check(self, texts: Sequence[str], path: Path) -> None:
+        """Raise BadOption if the encoder knows too little of the texts, all of which were added.
+
+        But not if it served this store before under the same limit (path): a replica that is started again must not be
+        refused, because removing texts can raise the share.
+        """
+        found = self._first.result(texts)
+        self._texts = ChangingTexts(texts, self._coverage, found)
+        is_served = path.exists() and self._most >= read_json(path, {"most_unknown": float}, CURE)["most_unknown"]
+        check_coverage(found, replace(self._encoder.config, most_unknown=1.0 if is_served else self._most))
+        write_json(path, {"most_unknown": float(self._most)})
+
+    def refusal(self, come: Sequence[str], go: Sequence[str]) -> str:
+        """Return why texts must not come in place of others, "" if they may; a lower share is never refused."""
+        assert self._texts is not None
+        share = self._texts.share_after(come, go)
+        if share <= max(self._most, self._texts.share):
+            return ""
+        return (
+            f"with these texts the encoder {self._encoder.config.encoder} would not know {share:.0%} of the tokens of "
+            f"the known texts, and jobs.serve --most-unknown allows {self._most:g}; nothing was stored. Leave out the "
+            "texts in scripts that it does not know, or serve a model for their language (docs/languages.md)"
+        )
+
+    def change(self, come: Sequence[str], go: Sequence[str]) -> None:
+        """Take over a change."""
+        assert self._texts is not None
+        self._texts.change(come, go)
+
+    def _count(self) -> CoverageCount:
+        return CoverageCount(self._encoder.unknown, self._encoder.special, self._encoder.config.max_length)
+
+    def _coverage(self, texts: Sequence[str]) -> Coverage:
+        count = self._count()
+        count.add(self._encoder.tokenise(texts, self._side), self._prompt)
+        return count.result(texts)

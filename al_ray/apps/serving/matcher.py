@@ -2,8 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from al_ray.apps.matching.cutoff import Cutoff, choose_cutoff
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.serving.catalogue import Catalogue, Nearest
 from al_ray.apps.serving.index import open_index
 from al_ray.apps.serving.journal import Change, read_changes
-from al_ray.apps.serving.known import refuse_one_set
-from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.store import KnownText, apply, read_store
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.apps.serving.known import KnownCoverage, refuse_one_set
+from al_ray.apps.serving.options import ServeOptions, cutoff_of
+from al_ray.apps.serving.store import apply, read_store
+from al_ray.core.errors import BadFile
 from al_ray.core.id_order import id_key
 from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest
 from al_ray.core.scorer import Floats
@@ -29,7 +28,6 @@ from al_ray.core.vectors import NEARLY_SAME, Vectors, round_to_halves
 from al_ray.encoders.encoder import TextEncoder, embed_rows, load, saved
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
-from al_ray.search.coverage import CoverageCount, check_coverage, prompt_length
 from al_ray.search.faiss_index import set_threads
 from al_ray.search.known_vectors import KnownVectors, embed_unknown
 from al_ray.search.vector_files import NUMBERS
@@ -98,6 +96,7 @@ class Matcher:
         self.symmetric = content.source.symmetric
         refuse_one_set(model, self.symmetric)
         self.encoder = _encoder(model, self.symmetric, device)
+        self._coverage = KnownCoverage(self.encoder, self._side, options.most_unknown)
         self._dtype = NUMBERS[model.config.vectors]
         self.texts, self._reader = content.texts, content.reader
         self.catalogue = self._catalogue(options.store)
@@ -220,8 +219,21 @@ class Matcher:
         order = sorted(range(len(ids)), key=lambda place: (-cosines[place], id_key(ids[place])))
         return Nearest(near.rows[order], cosines[order])
 
+    def refusal(self, texts: Sequence[tuple[str, str]]) -> str:
+        """Return why texts by id must not be put, "" if they may: the encoder would know too little of all texts."""
+        self.follow()
+        fresh = self._fresh(texts)
+        return self._coverage.refusal(list(fresh.values()), self._texts_of(fresh))
+
+    def _fresh(self, put: Sequence[tuple[str, str]]) -> dict[str, str]:
+        return {one: text for one, text in put if one not in self.texts or self.texts[one].text != text}
+
+    def _texts_of(self, ids: Iterable[str]) -> list[str]:
+        return [self.texts[one].text for one in ids if one in self.texts]
+
     def _take(self, change: Change) -> None:
-        fresh = {one: text for one, text in change.put if self.texts.get(one, KnownText("")).text != text}
+        fresh = self._fresh(change.put)
+        self._coverage.change(list(fresh.values()), self._texts_of([*fresh, *change.removed]))
         if fresh:
             self.catalogue.put(list(fresh), self._embed(list(fresh.values()), self._side))
         self.catalogue.remove(change.removed)
@@ -243,18 +255,16 @@ class Matcher:
         folder = store / "vectors" / f"{self.model.model.digest[:16]}-{self._side}"
         # One replica encodes, and the others wait for what it writes.
         with locked(folder, FOREVER):
-            known, config = KnownVectors(folder, self._dtype), self.encoder.config
-            coverage = CoverageCount(self.encoder.unknown, self.encoder.special, config.max_length)
-            prompt = prompt_length(self.encoder, self._side)
+            known = KnownVectors(folder, self._dtype)
             for start in range(0, len(texts), CHUNK):
                 known.refresh()
                 part = self.encoder.tokenise(texts[start : start + CHUNK], self._side)
-                coverage.add(part, prompt)
+                self._coverage.add(part)
                 own = batches(part, np.arange(len(part)), self.encoder.config.encoder_batch)
                 for _ in embed_unknown(known, self.encoder, part, own, vectors[start : start + CHUNK]):
                     pass
                 known.add(uuid.uuid4().hex, part, vectors[start : start + CHUNK])
-            check_coverage(coverage.result(texts), replace(config, most_unknown=self.options.most_unknown))
+            self._coverage.check(texts, store / "checked" / f"{folder.name}.json")
             index = None
             if len(texts) > self.options.exact_texts:
                 search = self.options.index, self.options.nprobe
@@ -263,19 +273,6 @@ class Matcher:
         catalogue = Catalogue(vectors, index)
         catalogue.add_first(ids, [known.cluster for known in self.texts.values()])
         return catalogue
-
-
-def cutoff_of(options: ServeOptions, model: MatchingModel) -> Cutoff:
-    """Return the cutoff that the options give; without one the one threshold that is stored with the model, or none."""
-    given = any(value is not None and value is not False for value in options.cutoffs.values())
-    if not given and not model.thresholds:
-        return Cutoff(-inf, 0, "none")
-    if not given and len(model.thresholds) > 1:
-        raise BadOption(
-            f"{model.path} has several thresholds ({', '.join(model.thresholds)}); give --precision P, --recall R "
-            "or --costs M A, or --at-score -2 for no cutoff"
-        )
-    return choose_cutoff(options.for_matching(), model, "all")
 
 
 def _encoder(model: MatchingModel, symmetric: bool, device: str) -> TextEncoder:

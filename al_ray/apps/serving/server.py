@@ -19,8 +19,7 @@ from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.serving.app import NAME, PATIENCE, make_application
 from al_ray.apps.serving.known import read_known, refuse_one_set
-from al_ray.apps.serving.matcher import cutoff_of
-from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.options import ServeOptions, cutoff_of
 from al_ray.apps.serving.store import (
     ModelName,
     Source,

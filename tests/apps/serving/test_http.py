@@ -13,12 +13,12 @@ from starlette.testclient import TestClient
 
 from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.model import open_model
-from al_ray.apps.serving.http_api import NotReady, NotStored, make_api
+from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.matcher import Matcher, Question
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import StoreWriter, make_store
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import BadFile, BadOption
 from tests.apps.audit.test_audit_job import run_folder
 
 TOKEN = "a token of sixteen".replace(" ", "-")
@@ -45,6 +45,8 @@ class PlainService:
         return self.matcher.answer([question])[0]
 
     async def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
+        if refusal := self.matcher.refusal(texts):
+            raise Refused(refusal)
         try:
             return {**self.writer.put(texts), "sequence": self.writer.number}
         except BadFile as error:
@@ -269,6 +271,30 @@ def test_507_if_a_change_cannot_be_written(client, service, monkeypatch):
     assert answer.status_code == 507
     assert "changes.log cannot be written (No space left on device)" in answer.json()["error"]
     assert "z" not in service.writer.texts
+
+
+def test_422_for_texts_that_would_make_too_many_tokens_unknown_and_no_start_is_refused(client, service, run):
+    def put(**texts: str) -> Any:
+        return client.put("/texts", json={"texts": [{"id": one, "text": text} for one, text in texts.items()]})
+
+    # The known texts have 10 + 3 + 3 letters, each a token; then 6 of 22 are unknown, and 8 of 24 would be.
+    assert put(z=" ".join("ቀጫማሰጃኬ")).status_code == 200
+    answer = put(y="ድ ቀ", x="why")
+    assert answer.status_code == 422
+    assert "would not know 33% of the tokens of the known texts" in answer.json()["error"]
+    assert "--most-unknown allows 0.3; nothing was stored" in answer.json()["error"]
+    assert set(service.writer.texts) == {*KNOWN, "z"}
+    # In place of the other, and by more letters that it knows.
+    assert put(z="ድ").status_code == 200
+    assert put(y="ቀ ጫ ማ", x="abcdef").status_code == 200
+    # Removing texts is never refused: 4 of 10 tokens are unknown then. Nor is a put that makes them fewer, 4 of 11.
+    assert client.request("DELETE", "/texts", json={"ids": ["a", "b", "c"]}).status_code == 200
+    assert put(w="e").status_code == 200
+    # The store is served again, unless less is allowed than before.
+    options = service.matcher.options
+    assert len(Matcher(options, open_model(run)).catalogue) == 4
+    with pytest.raises(BadOption, match="does not know 36% of the tokens of the texts"):
+        Matcher(replace(options, most_unknown=0.2), open_model(run))
 
 
 def test_404_and_405(client):
