@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from al_ray.cli import prepare
+from al_ray.cli import plan, prepare
 from al_ray.cli._prepare.pipeline import table
 from al_ray.cli._shared import entry
+from al_ray.cli._shared.scripts import script_lines
 from al_ray.core.errors import BadOption
+from al_ray.core.task import Corpus, Task
 from al_ray.datasets.task_folder import read_task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -134,3 +136,36 @@ def test_help_is_no_error(monkeypatch, capsys):
         here(monkeypatch, "synthetic", "--help")
     assert stop.value.code == 0
     assert "--texts" in capsys.readouterr().out
+
+
+def test_prepare_and_plan_name_the_scripts_that_the_default_encoder_does_not_know(tmp_path, monkeypatch, capsys):
+    for name, texts in {"ours": ["red shoe"] * 9 + ["красный"], "theirs": ["ቀይ ጫማ", "hat", "ሰማያዊ"]}.items():
+        rows = "\n".join(f"{number},{text} {number}" for number, text in enumerate(texts))
+        (tmp_path / f"{name}.csv").write_text(f"id,text\n{rows}\n", encoding="utf-8")
+    tables = "--left", tmp_path / "ours.csv", "--right", tmp_path / "theirs.csv", "--text-columns", "text"
+    here(monkeypatch, "pairs", *tables, "--id-column", "id", "--split", "1,0,0", "--out", tmp_path / "t")
+    # 63 Latin and 7 Cyrillic letters; 3 Latin and 4 + 4 Ethiopic ones.
+    lines = [
+        "scripts of the letters of the left texts: Latin 90%, Cyrillic 10%",
+        "scripts of the letters of the right texts: Ethiopic 73%, Latin 27%",
+        "the default encoder does not know Ethiopic, 73% of the letters of the right texts: give jobs.run --encoder "
+        "FOLDER with a model for the language (docs/languages.md)",
+    ]
+    assert capsys.readouterr().out.splitlines()[-3:] == lines
+    small = "--evaluation.splits", "--rounds", "1", "--first-batch", "3"
+    for encoder, expected in ((), lines), (("--encoder", "random-bert"), []):
+        monkeypatch.setattr(sys, "argv", ["plan", "--task", str(tmp_path / "t"), *small, *encoder])
+        entry.job(plan.main)
+        said = capsys.readouterr().out.splitlines()
+        assert [line for line in said if line.startswith(("scripts of", "the default encoder"))] == expected
+    here(monkeypatch, "synthetic", "--texts", 200, "--out", tmp_path / "english")
+    assert "script" not in capsys.readouterr().out
+
+
+def test_of_many_texts_some_are_read_for_their_scripts(monkeypatch, make_task):
+    monkeypatch.setattr("al_ray.cli._shared.scripts.MOST_TEXTS", 3)
+    task = make_task(True)
+    # Rows 0, 2 and 4 of five are read.
+    corpus = Corpus(task.left.ids[:5], ("ab", "ቀይ", "ab", "ቀይ", "жж"))
+    [line] = script_lines(Task(task.name, True, corpus, corpus, {}, ""))
+    assert line == "scripts of the letters of the texts: Latin 67%, Cyrillic 33% (3 of 5 texts)"

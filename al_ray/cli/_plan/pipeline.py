@@ -8,11 +8,15 @@ from dataclasses import replace
 from al_ray.apps.planning import plan as planning
 from al_ray.apps.planning.hardware import BUILT_IN, CPU, CUDA, Constants, Speed, as_content, read_constants
 from al_ray.apps.planning.measure_hardware import MachineProbe, measure_constants
-from al_ray.apps.planning.options import Options
+from al_ray.apps.planning.options import NO_TASK, Options
+from al_ray.cli._shared.scripts import script_lines
+from al_ray.core.config.encoder import EncoderOptions
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.synthetic import synthetic_task
+from al_ray.datasets.task_folder import read_task
 from al_ray.storage.files import refuse_folder, write_json
+from al_ray.storage.uri import storage_path
 
 TEXTS, VECTORS = 512, 16384
 NOT_COUNTED = "computed from sizes; Ray's object store takes another third of a machine's memory"
@@ -26,6 +30,9 @@ def run_command(options: Options) -> None:
     device, built_in = (CUDA, options.gpu) if options.gpus else (CPU, CPU)
     constants = measure(options) if options.measure else read_constants(options.constants, device, built_in)
     print(format_plan(options, planning.plan(planning.setting_of(options, sizes, cluster, constants))))
+    if options.task != NO_TASK and options.encoder == EncoderOptions.encoder:
+        for line in script_lines(read_task(storage_path(options.task))):
+            print(line)
 
 
 def format_plan(options: Options, plan: planning.Plan) -> str:

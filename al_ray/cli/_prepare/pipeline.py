@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from al_ray.api.tasks import prepare
 from al_ray.cli._prepare.options import Source
+from al_ray.cli._shared.scripts import script_lines
 from al_ray.core.task import Task
 from al_ray.core.text_table import format_columns
 from al_ray.datasets.task_folder import counts
@@ -18,7 +19,7 @@ def prepare_task(options: Source) -> None:
     print(f"{task.name}: {len(task.left):,} texts" + ("" if task.symmetric else f" x {len(task.right):,} texts"))
     print(table({name: counts(split) for name, split in task.splits.items()}))
     print(f"{'wrote' if prepared.written else 'already there, unchanged:'} {options.out} (digest {task.digest[:12]})")
-    for line in advice(task):
+    for line in (*advice(task), *script_lines(task)):
         print(line)
 
 
