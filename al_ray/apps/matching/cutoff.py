@@ -12,10 +12,15 @@ from al_ray.metrics.thresholds import Rule
 CURE = (
     "label more pairs, both matches and others, and train again; or give --at-score S, or --best N for the N best pairs"
 )
+NO_VARIANCE = (
+    "all its labelled pairs have the same score, so that no score separates matches from others. If it is the cosine "
+    "1, the encoder gives their texts the same token ids, and more labels do not help: take them along to a run with "
+    "an encoder that knows the language (jobs.run --encoder, jobs.labels import, docs/languages.md)"
+)
 # Of each outcome of core/scorer.py that can leave a scorer without a boundary.
 WHY = {
     "one-class": "all its labels are the same: there are only matches, or none",
-    "no-variance": "all its labelled pairs have the same score, so that no score separates matches from others",
+    "no-variance": NO_VARIANCE,
     "falling": "among its labelled pairs matches do not have the higher scores",
     "diverged": "scores of its labelled pairs are not numbers",
     "fitted": "so few of its labelled pairs match, or so few do not, that p is 1/2 at no score",
@@ -121,8 +126,8 @@ def _boundary_of(model: MatchingModel) -> float:
     assert scorer is not None
     assert model.model.scorer is not None
     if not replace(scorer, neighbourhood=model.model.scorer.neighbourhood).has_boundary:
-        why = WHY.get(scorer.outcome, scorer.outcome)
-        raise BadOption(f"--at-boundary: {model.path} has no boundary among the scores, because {why}; {CURE}")
+        why, cure = WHY.get(scorer.outcome, scorer.outcome), f"else {CURE}" if scorer.outcome == "no-variance" else CURE
+        raise BadOption(f"--at-boundary: {model.path} has no boundary among the scores, because {why}; {cure}")
     return scorer.boundary
 
 

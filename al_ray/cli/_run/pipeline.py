@@ -9,6 +9,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.api.runs import ORACLE
 from al_ray.apps.annotating.options import PageOptions
+from al_ray.apps.matching.cutoff import NO_VARIANCE
 from al_ray.apps.matching.model import match_command
 from al_ray.apps.planning.hardware import CPU, CUDA, read_constants
 from al_ray.apps.planning.planned_and_used import compare_with_plan
@@ -59,6 +60,9 @@ def run_command(options: Options) -> None:
 def print_results(folder: RunFolder) -> None:
     """Print where the results of a run are, and the command that matches with its model."""
     print(f"results: {folder.path}")
+    scorer = folder.model(folder.last).scorer if folder.last else None
+    if scorer is not None and scorer.outcome == "no-variance":
+        print(f"no boundary: {NO_VARIANCE}")
     command = match_command(folder)
     if command is not None:
         print(f"match with it: {as_called(command)}")

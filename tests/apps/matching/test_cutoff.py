@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import al_ray
 from al_ray.apps.matching.cutoff import choose_cutoff
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.matching.options import MatchOptions
+from al_ray.cli._run.pipeline import print_results
 from al_ray.core.errors import BadOption
 from al_ray.core.scorer import Scorer, refit
 from al_ray.storage.files import read_json, write_json
@@ -74,8 +76,11 @@ def test_labels_that_are_all_the_same_give_no_boundary_to_match_at(make_task, tm
         choose_cutoff(MatchOptions(left=Path("t.csv"), at_boundary=True), matching, "all")
 
 
-def test_labels_of_one_cosine_have_no_boundary_and_the_error_says_why(make_task, tmp_path):
+def test_labels_of_one_cosine_have_no_boundary_and_the_run_and_the_error_say_why(make_task, tmp_path, capsys):
     scorer = refit(np.ones(4), np.array([0, 1, 0, 1], dtype=np.uint8))
-    matching = open_model(run_folder(tmp_path, make_task(False), scorer))
-    with pytest.raises(BadOption, match="all its labelled pairs have the same score"):
+    run = run_folder(tmp_path, make_task(False), scorer)
+    matching = open_model(run)
+    with pytest.raises(BadOption, match=r"have the same score.* the same token ids.*jobs\.run --encoder.*; else label"):
         choose_cutoff(MatchOptions(left=Path("t.csv"), at_boundary=True), matching, "all")
+    print_results(al_ray.load_run(run).folder)
+    assert "no boundary: all its labelled pairs have the same score" in capsys.readouterr().out
