@@ -1,6 +1,7 @@
 """From the options of a cutoff to the lowest score of a match."""
 
 from dataclasses import dataclass, replace
+from logging import getLogger
 from math import inf, log
 from typing import Any
 
@@ -9,6 +10,7 @@ from al_ray.apps.matching.options import Assignment, MatchOptions
 from al_ray.core.errors import BadOption
 from al_ray.metrics.thresholds import Rule
 
+logger = getLogger(__name__)
 CURE = (
     "label more pairs, both matches and others, and train again; or give --at-score S, or --best N for the N best pairs"
 )
@@ -146,3 +148,23 @@ def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
         raise BadOption(f"no threshold of {model.path} satisfies {rule}; give another, or --at-score")
     source = f"{rule}, chosen on {stored.get('split')}"
     return Cutoff(float(stored["cosine"]), options.most, source, stored.get("precision"), stored.get("recall"))
+
+
+def refuse_split(score: float | None, cutoff: Cutoff) -> None:
+    """Raise BadOption for a --split-bridges below which there is no match."""
+    if score is not None and score <= cutoff.score:
+        raise BadOption(
+            f"--split-bridges {score:g} is not above the cutoff {cutoff.score:.4g} ({cutoff.source}), so it takes no "
+            "match out; give a higher score, or leave it out"
+        )
+
+
+def warn_of_no_cutoff(cutoff: Cutoff, model: MatchingModel) -> None:
+    """Log that best partners are matches without a cutoff although the model cannot tell matches from others."""
+    scorer = model.model.scorer
+    if cutoff.source.startswith("--assign") and scorer is not None and not scorer.has_boundary:
+        why = WHY.get(scorer.outcome, scorer.outcome)
+        logger.warning(
+            "%s: the best partner of a text is a match at any score, and the model %s has no boundary among the "
+            "scores, because %s; %s", cutoff.source, model.path, why, CURE,
+        )  # fmt: skip

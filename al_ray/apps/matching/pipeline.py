@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.clusters.rules import ClusterRules
-from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff
+from al_ray.apps.matching.cutoff import Cutoff, choose_assignment, choose_cutoff, refuse_split, warn_of_no_cutoff
 from al_ray.apps.matching.decisions import PairDecisions, always_pairs, known_decisions
 from al_ray.apps.matching.drift.measure import drift_lines
 from al_ray.apps.matching.drift.report import DriftRequest, report_drift
@@ -26,6 +27,7 @@ from al_ray.apps.matching.incremental.state import (
     ScoredPairs,
     read_state,
     refuse_added,
+    removed_if_refused,
 )
 from al_ray.apps.matching.model import MatchingModel, model_of, refuse_one_side
 from al_ray.apps.matching.options import MatchOptions, MatchSearchConfig
@@ -96,7 +98,7 @@ def match_texts(
     refuse_added(out, made_from, task)
     matching = _matching(options, model, task)
     rule, cutoff, decisions = matching.rule, matching.cutoff, matching.decisions
-    with locked(out) as out, session(cluster_config, trainers=0):
+    with locked(out) as out, removed_if_refused(out), session(cluster_config, trainers=0):
         refuse_other(out, made_from)
         number = refuse_added(out, made_from, task)
         place = task_folder(options, task, out)
@@ -130,6 +132,8 @@ def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matchi
     if task.symmetric:
         refuse_one_side(model)
     rules = ClusterRules.given(options)
+    refuse_split(rules.split_bridges, cutoff)
+    warn_of_no_cutoff(cutoff, model)
     decisions = _decisions(model, task, split.name, rules, options.most)
     written = options.texts, options.escape_formulas
     return Matching(model, task, split, rule, cutoff, rules, decisions, *written)
@@ -144,7 +148,7 @@ def match_into(
     the known ones; `complete`: known texts that are not in the tables are removed. Known texts are not encoded again,
     and pairs of known texts are not compared again. Rerun the same command after a stop.
     """
-    with locked(out) as out:
+    with locked(out) as out, removed_if_refused(out):
         state, known = read_state(out)
         model = model_of(state.about["model"], out).allowing(options.most_unknown)
         refuse_unlike(options, state.about)
@@ -202,7 +206,8 @@ def _search_again(
 
 
 def _decisions(model: MatchingModel, task: Task, split: str, rules: ClusterRules, most: int) -> PairDecisions:
-    """Return what labels and rules decide."""
+    """Return what labels and rules decide; BadOption for a rule that does not fit to the values of its column."""
+    rules.canonical_rule.refuse_mixed(Nodes(task))
     space = task.split(split).space
     decisions = known_decisions(model, task, space)
     return decisions.with_rule(always_pairs(task, rules.always, space, most)) if rules.always else decisions

@@ -72,7 +72,9 @@ def _counts(ledger: Ledger) -> Iterator[tuple[str, ...]]:
     """Yield a row for each round of a ledger: pairs, labels, labellers and cost."""
     for number, (batch, labels) in enumerate(ledger.read_rounds(range(1, ledger.rounds + 1)), start=1):
         pieces = list(ledger.answers(number))
-        counts = [f"{int((labels == label).sum()):,}" for label in (YES, NO, UNSURE, OPEN)]
+        # Pairs without a label have left a round that was closed early.
+        waits = 0 if ledger.sealed(number) else int((labels == OPEN).sum())
+        counts = [*(f"{int((labels == label).sum()):,}" for label in (YES, NO, UNSURE)), f"{waits:,}"]
         labellers = ", ".join(sorted({name for piece in pieces for name in piece.by.split(", ")})) or "-"
         cost = sum(piece.cost for piece in pieces)
         yield (str(number), batch.source, f"{len(labels):,}", *counts, labellers, f"{cost:,.6g}")

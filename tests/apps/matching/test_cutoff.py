@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import al_ray
-from al_ray.apps.matching.cutoff import choose_cutoff
+from al_ray.apps.matching.cutoff import choose_cutoff, warn_of_no_cutoff
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.cli._run.pipeline import print_results
@@ -84,3 +84,17 @@ def test_labels_of_one_cosine_have_no_boundary_and_the_run_and_the_error_say_why
         choose_cutoff(MatchOptions(left=Path("t.csv"), at_boundary=True), matching, "all")
     print_results(al_ray.load_run(run).folder)
     assert "no boundary: all its labelled pairs have the same score" in capsys.readouterr().out
+
+
+def test_best_partners_without_a_cutoff_by_a_model_whose_labels_are_all_no_are_warned_of(make_task, tmp_path, caplog):
+    scorer = refit(np.linspace(0.5, 0.9, 10), np.zeros(10, dtype=np.uint8))
+    one_class = open_model(run_folder(tmp_path, make_task(False), scorer))
+    for assign in ("mutual", "best"):
+        cutoff = choose_cutoff(MatchOptions(left=Path("t.csv"), assign=assign), one_class, assign)
+        warn_of_no_cutoff(cutoff, one_class)
+        assert f"--assign {assign} without a cutoff: the best partner of a text is a match at any score" in caplog.text
+        assert "because all its labels are the same" in caplog.text
+        caplog.clear()
+    warn_of_no_cutoff(replace(cutoff, score=0.8, source="--at-score 0.8"), one_class)
+    warn_of_no_cutoff(cutoff, model(make_task, tmp_path / "fitted", 0.0))
+    assert not caplog.text

@@ -38,6 +38,20 @@ class CanonicalRule:
                 return cls(kind, column, order)
         raise BadOption(f"--canonical {words}: give {FORMS}")
 
+    def refuse_mixed(self, nodes: Nodes) -> None:
+        """Raise BadOption if a column whose highest or lowest value decides has both numbers and other values."""
+        if self.kind not in ("highest", "lowest"):
+            return
+        values = nodes.column(self.column)
+        others = [node for node, value in enumerate(values) if value and _number(value) is None]
+        numbers = sum(value != "" for value in values) - len(others)
+        if others and numbers:
+            one, where = values[others[0]][:100], nodes.ids(np.array(others[:1]))[0]
+            raise BadOption(
+                f"--canonical {self.kind}:{self.column}: {numbers:,} values are numbers, and {len(others):,} are none, "
+                f"such as {one!r} of id {where!r}; correct these cells or empty them"
+            )
+
     def choose(self, nodes: Nodes, labels: Rows, clusters: Rows) -> Rows:
         """Return the canonical node of each of (k,) clusters; ties: the lowest node. labels: (nodes,) of clusters.
 

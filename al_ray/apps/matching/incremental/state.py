@@ -11,7 +11,8 @@ leaves the old state or the new one.
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,28 @@ def remove_older(folder: StoragePath, state: MatchState) -> None:
     for path in [*folder.glob("state-*"), *folder.glob("task-*"), *folder.glob("work"), *folder.glob("pool")]:
         if path.is_dir() and path.name not in (_name(state.number), state.task):
             shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def removed_if_refused(folder: StoragePath) -> Iterator[None]:
+    """Remove the tasks and token ids that a command writes if it is refused; objects of an object store stay.
+
+    Vectors stay, too: they are found by the digests of model and texts, and take long to make.
+    """
+    before = _work(folder)
+    try:
+        yield
+    except BadOption:
+        for path in _work(folder) - before:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+
+
+def _work(folder: StoragePath) -> set[Path]:
+    if not isinstance(folder, Path):
+        return set()
+    patterns = "task-*", "work", "pool/*", "pool"
+    return {path for pattern in patterns for path in folder.glob(pattern) if path.is_dir()}
 
 
 def _name(number: int) -> str:

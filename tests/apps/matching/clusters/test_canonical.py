@@ -66,3 +66,15 @@ def test_the_most_complete_text_has_the_most_text_columns(matcher):
 def test_other_words_are_refused(words):
     with pytest.raises(BadOption, match="give score, least-id, complete"):
         CanonicalRule.parse(words)
+
+
+def test_numbers_and_other_values_in_one_column_are_refused_with_the_cell(matcher, tmp_path):
+    matcher.match("out", TEXTS, at_score=0.5, canonical="highest:tax")
+    matcher.cells["left"] = CELLS | {"2": ("n/a", "")}
+    # The others are 9 and 7; the empty cell of 3 is neither.
+    expected = r"--canonical lowest:tax: 2 values are numbers, and 1 are none, such as 'n/a' of id '2'; correct"
+    with pytest.raises(BadOption, match=expected):
+        matcher.match("refused", TEXTS, at_score=0.5, canonical="lowest:tax")
+    assert not (tmp_path / "refused").exists()
+    with pytest.raises(BadOption, match="'n/a' of id '2'"):
+        matcher.into("out", left=TEXTS)
