@@ -14,9 +14,9 @@ from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.format_options import ColumnNames
 from al_ray.datasets.tables.reader import Format
 from al_ray.storage.uri import StoragePath
+from al_ray.training.saved_model import refuse_matcher
 
 LIMITS, RESOURCES = Group("limits"), Group("replicas")
-from al_ray.training.saved_model import refuse_matcher
 
 
 @dataclass(frozen=True, kw_only=True)
