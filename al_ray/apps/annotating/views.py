@@ -14,6 +14,7 @@ from al_ray.apps.annotating.annotator import Annotator, RunStatus
 from al_ray.apps.annotating.labelling import Labelling
 from al_ray.apps.annotating.sheets import Fields, SheetPair
 from al_ray.core.labels import WORDS
+from al_ray.core.scorer import CANDIDATE
 from al_ray.core.text import Part, differences, share_words
 
 FOLDER = Path(__file__).parent / "templates"
@@ -75,13 +76,20 @@ def pair_page(labelling: Labelling, code: str, person: str, **values: Any) -> st
         code=code,
         sides=show_sides(sheet.pairs[code]),
         own=own,
-        cosine=None if own is None else sheet.cosines.get(code),
+        score=None if own is None else score_words(sheet.cosines.get(code)),
         title=sheet.title,
         progress=labelling.progress,
         pace=labelling.pace(person),
         person=person,
         **values,
     )
+
+
+def score_words(score: float | None) -> str | None:
+    """Return what is shown of the score of a pair; of a candidate that a matcher scored it is p."""
+    if score is None:
+        return None
+    return f"p {score - CANDIDATE:.3f}" if score >= CANDIDATE else f"Cosine {score:.3f}"
 
 
 def waiting_page(annotator: Annotator, person: str, **values: Any) -> str:

@@ -44,7 +44,6 @@ from al_ray.apps.matching.texts import (
     task_folder,
     typed_as,
 )
-from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
 from al_ray.cluster.token_store import pool_folder
@@ -110,8 +109,6 @@ def match_texts(
         config = replace(_searched(model.config, options.search), task=str(place))
         pool_of = pool_folder(task, config.encoding, out)
         with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
-            if model.model.matcher is not None:
-                ShardedCandidates(pool, config, pool_of).prepare([split])
             searched = replace(cutoff, score=cutoff.score + shift)
             found = find_candidates(pool, split, model.model, searched, rule, decisions, model.config.seed)
             candidates = found.candidates

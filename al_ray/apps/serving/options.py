@@ -14,6 +14,7 @@ from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.format_options import ColumnNames
 from al_ray.datasets.tables.reader import Format
 from al_ray.storage.uri import StoragePath
+from al_ray.training.saved_model import refuse_matcher
 
 LIMITS, RESOURCES = Group("limits"), Group("replicas")
 
@@ -88,7 +89,12 @@ class ServeOptions(CutoffOptions):
 
 
 def cutoff_of(options: ServeOptions, model: MatchingModel) -> Cutoff:
-    """Return the cutoff that the options give; without one the one threshold that is stored with the model, or none."""
+    """Return the cutoff that the options give; without one the one threshold that is stored with the model, or none.
+
+    BadOption for a model with a matcher, which needs more of a text than its vector.
+    """
+    if model.model.matcher is not None:
+        refuse_matcher(model.path)
     given = any(value is not None and value is not False for value in options.cutoffs.values())
     if not given and not model.thresholds:
         return Cutoff(-inf, 0, "none")

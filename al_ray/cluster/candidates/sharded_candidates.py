@@ -80,14 +80,14 @@ class ShardedCandidates:
         """(n, 2) pairs of a split -> (n, F) features, whether they are candidates or not."""
         features = np.full((len(pairs), len(self.names)), np.nan, dtype=np.float32)
         if len(pairs):
-            own = self.pool.candidates[split.name]
+            own = self.pool.candidates_of(split)
             for places, of_shard in self._on_all(split, "features_of", own, ray.put(pairs)):
                 features[places] = of_shard
         return features
 
     def recall(self, split: Split, keys: Keys) -> CandidateRecall:
         """Measure what the candidates of a split have of (n,) keys of known matches."""
-        own, ways = self.pool.candidates[split.name], np.zeros(len(keys), dtype=np.int64)
+        own, ways = self.pool.candidates_of(split), np.zeros(len(keys), dtype=np.int64)
         total = 0
         for count, of_shard in self._on_all(split, "ways_of", own, ray.put(keys)):
             total, ways = total + count, ways | of_shard
@@ -101,7 +101,7 @@ class ShardedCandidates:
         Half are every STEP-th of the top; the others lie in the rest at ranks that grow by a factor. What ranks below
         the top is known from a sample of the candidates by hash, which is the same for any number of shards.
         """
-        own = self.pool.candidates[split.name]
+        own = self.pool.candidates_of(split)
         request, best = LeastRequest(HIGHEST, TOP * count, False), BestCandidates(HIGHEST, TOP * count)
         best.add(*self._on_all(split, "least_of_candidates", request, own, ray.put(excluded)))
         top = best.result()
@@ -119,7 +119,7 @@ class ShardedCandidates:
 
     def far(self, split: Split, excluded: Keys) -> Keys:
         """Return sorted keys of candidates in the lower half of the ranking without labels, of a sample if many."""
-        own = self.pool.candidates[split.name]
+        own = self.pool.candidates_of(split)
         sample = self._sampled(split, own).without(excluded)
         return np.sort(sample.least(HIGHEST, len(sample)).keys[len(sample) // 2 :])
 

@@ -182,7 +182,7 @@ class PoolSearch:
         where = _keys_of(self.split.space), len(task.left)
         method, arguments = "best_of_each", (*where, ray.put(excluded))
         if model.matcher is not None:
-            method, arguments = "best_of_candidates", (self.pool.candidates[self.split.name], ray.put(excluded))
+            method, arguments = "best_of_candidates", (self.pool.candidates_of(self.split), ray.put(excluded))
         parts = self.pool.on_all(model, self.split, "search", method, *arguments)
         left = join_partners([part[0] for part in parts], len(task.left))
         if task.symmetric:
@@ -207,7 +207,7 @@ class PoolSearch:
 
         A shard has its own best of each left text, and the best of all is among these.
         """
-        own = self.pool.candidates[self.split.name]
+        own = self.pool.candidates_of(self.split)
         request, excluded = LeastRequest(query.order, query.count, spread), ray.put(query.excluded)
         parts = self.pool.on_all(model, self.split, "search", "least_of_candidates", request, own, excluded)
         if spread:
