@@ -44,6 +44,7 @@ from al_ray.apps.matching.texts import (
     task_folder,
     typed_as,
 )
+from al_ray.apps.matching.why.reasons import reasons_of, refuse_why
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
@@ -92,6 +93,7 @@ def match_texts(
             f"--suggest prefers texts unlike training, and {model.path} is a copy of a model, whose training texts are "
             "not known; give --model RUN, or leave out --suggest"
         )
+    refuse_why(options.why, model)
     model = model.allowing(options.most_unknown)
     task, report = read_texts(options, model)
     if model.model.matcher is not None and not is_task(options):
@@ -110,8 +112,9 @@ def match_texts(
         config = replace(_searched(model.config, options.search), task=str(place))
         pool_of = pool_folder(task, config.encoding, out)
         with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
-            if model.model.matcher is not None:
-                ShardedCandidates(pool, config, pool_of).prepare([split])
+            compared = ShardedCandidates(pool, config, pool_of) if model.model.matcher is not None else None
+            if compared is not None:
+                compared.prepare([split])
             searched = replace(cutoff, score=cutoff.score + shift)
             found = find_candidates(pool, split, model.model, searched, rule, decisions, model.config.seed)
             candidates = found.candidates
@@ -122,13 +125,17 @@ def match_texts(
             scores = candidates.cosines - shift if shift else candidates.cosines + (exact - cosines)
             cosines = exact
             drift = report_drift(out, pool, split, DriftRequest(options, model, cutoff, decisions))
-        matches = matching.matches(pairs, scores, cosines)
+            matches = matching.matches(pairs, scores, cosines)
+            if options.why and compared is not None:
+                reasons = reasons_of(compared, split, model, matches.pairs, matches.scores)
+                matches = replace(matches, reasons=reasons)
         clustered, scored = cluster_texts(matching, matches), ScoredPairs(pairs, scores)
         about = None
         if not is_task(options) and options.search.kind != "knn" and model.model.matcher is None:
             about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
         write_first(out, number, matching, scored, clustered, about)
         added = {"made_from": made_from, "search": found.search} | drift
+        added |= {} if matches.reasons is None else {"why": matches.reasons.record}
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
     return MatchResult(task, matches, record, report)
 
@@ -162,6 +169,7 @@ def match_into(
     with locked(out) as out, removed_if_refused(out):
         state, known = read_state(out)
         model = model_of(state.about["model"], out).allowing(options.most_unknown)
+        refuse_why(options.why, model)
         refuse_unlike(options, state.about)
         rules, cluster_rules = state.about["rules"], ClusterRules.kept(state.about["rules"])
         table = state.about["table"], model.config.max_length, known.symmetric
