@@ -26,7 +26,7 @@ WORDS = {
     "edits of dates": "similarity of the dates as digits",
 }
 """What a comparison is called for people; one that is not here keeps its name."""
-WAYS = {"cosine": "similarity of meaning (cosine)", "3-grams": "similarity of letters (3-grams)"}
+WAYS = {"cosine": "similarity of meaning", "3-grams": "similarity of letters"}
 SIDES = {
     "left": "of the left text",
     "right": "of the right text",
@@ -42,7 +42,8 @@ def _yes_or_no(value: float) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.2f}" if abs(value) < 100 else f"{value:,.0f}"
+    # Adding 0 makes -0.00 of a small number 0.00.
+    return f"{round(value, 2) + 0.0:.2f}" if abs(value) < 100 else f"{value:,.0f}"
 
 
 def _of_logarithm(value: float) -> str:
@@ -63,9 +64,9 @@ def name_in_words(name: str) -> str:
     if rank := RANK.fullmatch(name):
         way, kind, count, side = rank.groups()
         if kind is None:
-            return WAYS[way]
-        others = "the best" if kind == "best" else f"the {count} nearest"
-        return f"{WAYS[way]}, less that of {others} {SIDES[side]}"
+            return f"{WAYS[way]} ({way})"
+        others = "the best" if kind == "best" else f"the mean of the {count} nearest"
+        return f"{WAYS[way]}, less {others} {SIDES[side]}"
     field, colon, comparison = name.rpartition(": ")
     return f"{field}{colon}{WORDS.get(comparison, comparison)}"
 

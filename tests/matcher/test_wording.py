@@ -19,8 +19,11 @@ def test_ranks_have_words_of_their_own(way, symmetric):
     names = rank_names(way, symmetric)
     words = [name_in_words(name) for name in names]
     assert len(set(words)) == len(words)
-    assert all(way in one and "text" in one for one in words[1:])
-    assert words[0] in ("similarity of meaning (cosine)", "similarity of letters (3-grams)")
+    what = {"cosine": "similarity of meaning", "3-grams": "similarity of letters"}[way]
+    assert words[0] == f"{what} ({way})"
+    one = "the text where it stands out more" if symmetric else "the left text"
+    assert words[1] == f"{what}, less the mean of the 5 nearest of {one}"
+    assert words[3] == f"{what}, less the best of {one}"
     # A cosine of -1 is no missing value.
     assert not any(is_missing(name, -1.0) for name in names)
     assert value_in_words(names[0], -1.0) == "-1.00"
@@ -38,6 +41,7 @@ def test_ranks_have_words_of_their_own(way, symmetric):
         ("maker: equal", 0, "maker: equal no"),
         ("maker: missing values", 2, "maker: missing values 2"),
         ("note: no. 1: token sort ratio", 0.5, "note: no. 1: similarity of the words in any order 0.50"),
+        ("a: initials", -0.001, "a: common initials 0.00"),
         ("a: rarity of the equal value", 1234.5, "a: rarity of the equal value 1,234"),
         ("a: one of next year", 0.25, "a: one of next year 0.25"),
         ("cosine: equal", -1, "cosine: equal missing"),
