@@ -92,6 +92,7 @@ HOMES = {
         *("al_ray.apps.augmentation.folder", "al_ray.apps.cross_encoder.folder", "al_ray.apps.paraphrase.folder"),
         *("al_ray.apps.matching.folder", "al_ray.apps.matching.drift.folder", "al_ray.apps.matching.written"),
         "al_ray.apps.matching.incremental.state",
+        "al_ray.apps.matching.why.column",
         *("al_ray.apps.mining.task_pool", "al_ray.apps.reporting.export"),
         # Its results are tables.
         "al_ray.api",

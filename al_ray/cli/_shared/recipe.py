@@ -9,8 +9,10 @@ from al_ray.core.config.losses import WITHOUT_HEAD
 from al_ray.core.config.recipes import RECIPES, RecipeName
 from al_ray.core.config.sections import TrainingConfig
 
+SECTIONS = ("training", "scoring", "matcher")
 
-def recipe_defaults(arguments: Sequence[str], sections: Sequence[str] = ("training", "scoring", "matcher")) -> dict[str, Any]:
+
+def recipe_defaults(arguments: Sequence[str], sections: Sequence[str] = SECTIONS) -> dict[str, Any]:
     """Return the sections of the recipe that a command line names, as defaults for `parse_options`; {} without one.
 
     sections: those that the command has. An unknown name is left to tyro, which reports it.
