@@ -95,7 +95,7 @@ def read_all_pairs(task: Task, name: str, config: RunConfig, shared: Path) -> Al
 
 
 def _counted(split: Split) -> Mask:
-    """Return (l, r) which pairs belong to the pool: of one set of texts each pair once, and only what the rule allows."""
+    """Return (l, r) which pairs belong to the pool: of one set of texts each once, and only what the rule allows."""
     space = split.space
     counted = np.ones((len(space.left), len(space.right)), dtype=np.bool_)
     if space.symmetric:
