@@ -69,10 +69,7 @@ def read_all_pairs(task: Task, name: str, config: RunConfig, shared: Path) -> Al
 
     BadOption for a split of too many pairs; BadFile if the candidates are not there.
     """
-    split = task.measurable(name)
-    space = split.space
-    if len(space.left) * len(space.right) > MOST:
-        raise BadOption(f"{name} has {space.total:,} pairs; this benchmark holds the scores of {MOST:,} at most")
+    truth, space = read_truth(task, name), task.split(name).space
     pool = Path(str(pool_folder(task, config.encoding, storage_path(str(shared)))))
     parts = parts_of(task)
     left, right = parts[name, "left"], parts[name, "right"]
@@ -80,18 +77,26 @@ def read_all_pairs(task: Task, name: str, config: RunConfig, shared: Path) -> Al
     candidates = _candidates(pool / "candidates", f"{left}-{right}")
     cosines = vectors[left] @ vectors[right].T
     halves = candidates[0].left[space.left, 0] / 2, candidates[0].right[space.right, 0] / 2
-    matches = np.zeros(cosines.shape, dtype=np.bool_)
-    pairs = split.positives
-    matches[np.searchsorted(space.left, pairs[:, 0]), np.searchsorted(space.right, pairs[:, 1])] = True
     return AllPairs(
         space.left,
         space.right,
-        Truth(matches, _counted(split), task.symmetric),
+        truth,
         cosines,
         halves[0][:, None] + halves[1],
         candidates,
         space.width,
     )
+
+
+def read_truth(task: Task, name: str) -> Truth:
+    """Return which of all pairs of a split match; BadOption for a split of too many pairs."""
+    split = task.measurable(name)
+    space, pairs = split.space, split.positives
+    if len(space.left) * len(space.right) > MOST:
+        raise BadOption(f"{name} has {space.total:,} pairs; this benchmark holds the scores of {MOST:,} at most")
+    matches = np.zeros((len(space.left), len(space.right)), dtype=np.bool_)
+    matches[np.searchsorted(space.left, pairs[:, 0]), np.searchsorted(space.right, pairs[:, 1])] = True
+    return Truth(matches, _counted(split), task.symmetric)
 
 
 def _counted(split: Split) -> Mask:
