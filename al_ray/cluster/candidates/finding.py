@@ -100,7 +100,7 @@ class FindsCandidates(OwnsStrata):
         return self._records
 
     def found_for(self, owner: int, symmetric: bool) -> tuple[list[Keys], Summaries] | None:
-        """Return sorted keys of the pairs that this shard found for an owner by each of WAYS, and summaries of its texts.
+        """Return sorted keys of the pairs that this shard found for an owner by each of WAYS, and all summaries.
 
         None if any of them is lost: a shard that restarted between two ways has only what it found since.
         """

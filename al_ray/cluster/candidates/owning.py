@@ -47,7 +47,7 @@ from al_ray.storage.uri import storage_path
 
 
 class OwnsCandidates(FindsCandidates):
-    """What an actor adds to a shard that scores candidates."""
+    """What an actor adds to a shard that scores candidates. The stream of a stage of its own has WORDS words."""
 
     def __init__(self, spec: ShardSpec) -> None:
         """Own nothing yet."""
@@ -102,7 +102,7 @@ class OwnsCandidates(FindsCandidates):
         scores = self._scores(model, own) if model.matcher is not None else self._without_labels(own)
         free = np.flatnonzero(~is_in(owned.keys, excluded))
         found = Candidates(owned.keys[free], scores[free])
-        yield len(owned.keys)
+        yield WORDS
         found = first_of_left(found, request.order, own.texts[1]) if request.spread else found
         yield found.least(request.order, request.count)
 
@@ -115,14 +115,14 @@ class OwnsCandidates(FindsCandidates):
         (left, right), scores = own.pairs(owned.keys[free]).T, self._scores(model, own)[free]
         tables[0].add(left, right, scores)
         tables[0 if own.symmetric else 1].add(right, left, scores)
-        yield len(owned.keys)
+        yield WORDS
         yield tables[0].result(), tables[0 if own.symmetric else 1].result()
 
     def sample_of_candidates(self, model: Model, ring: Ring, own: OwnRequest, below: int) -> Stage[Candidates]:
         """Return the candidates whose key hashes below a bound, with their scores without labels."""
         owned = self._candidates(own)
         taken = np.flatnonzero(hash_keys(owned.keys, 0, "candidates") < np.uint64(below))
-        yield len(owned.keys)
+        yield WORDS
         yield Candidates(owned.keys[taken], self._without_labels(own)[taken])
 
     def features_of(self, model: Model, ring: Ring, own: OwnRequest, pairs: Pairs) -> Stage[tuple[Rows, Features]]:
@@ -130,7 +130,7 @@ class OwnsCandidates(FindsCandidates):
         owned, keys = self._candidates(own), own.keys(pairs)
         places = np.flatnonzero(is_in(pairs[:, 1], self._part(model, ring.right).rows))
         cosines = self._cosines_of(model, ring, keys[places], own)
-        yield len(pairs)
+        yield WORDS
         yield places, self._compare(keys[places], cosines, owned.left, owned.right, own)
 
     def ways_of(self, model: Model, ring: Ring, own: OwnRequest, keys: Keys) -> Stage[tuple[int, Ints]]:
@@ -138,7 +138,7 @@ class OwnsCandidates(FindsCandidates):
         owned, ways = self._candidates(own), np.zeros(len(keys), dtype=np.int64)
         here = np.flatnonzero(is_in(keys, owned.keys))
         ways[here] = owned.ways[np.searchsorted(owned.keys, keys[here])]
-        yield len(keys)
+        yield WORDS
         yield len(owned.keys), ways
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:

@@ -174,4 +174,5 @@ class ShardedCandidates:
         pool.on_all(model, split, "compare", "drop_found", whole=WORDS * len(pool.shards))
 
     def _on_all(self, split: Split, method: str, *arguments: Any) -> list[Any]:
-        return self.pool.on_all(self.pool.untrained(), split, "score", method, *arguments)
+        whole = WORDS * len(self.pool.shards)
+        return self.pool.on_all(self.pool.untrained(), split, "score", method, *arguments, whole=whole)
