@@ -10,8 +10,8 @@ import ray
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.actors import get_results
-from al_ray.cluster.pool.score_fit import uses_neighbours
 from al_ray.cluster.pool.ring import WORDS
+from al_ray.cluster.pool.score_fit import uses_neighbours
 from al_ray.cluster.pool.sharded_index import train_index
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.core.candidates import HIGHEST, MARGIN, NO_CANDIDATES, BestCandidates, Candidates, Order
