@@ -152,7 +152,8 @@ class ShardedCandidates:
         """Find the candidates of a split by each way and from each side, and have their owners compare them."""
         space, options, pool = split.space, self.config.candidates, self.pool
         keys = PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
-        pool.on_all(model, split, "3-grams", "write_grams")
+        texts = sum(pool.sizes(pool.parts[split.name, "left"]))
+        pool.on_all(model, split, "3-grams", "write_grams", whole=texts)
         for side, rows, others in (("left", space.left, space.right), ("right", space.right, space.left)):
             turned = side == "right"
             if turned and pool.task.symmetric:
@@ -174,4 +175,5 @@ class ShardedCandidates:
         pool.on_all(model, split, "compare", "drop_found", whole=WORDS * len(pool.shards))
 
     def _on_all(self, split: Split, method: str, *arguments: Any) -> list[Any]:
-        return self.pool.on_all(self.pool.untrained(), split, "score", method, *arguments)
+        whole = WORDS * len(self.pool.shards)
+        return self.pool.on_all(self.pool.untrained(), split, "score", method, *arguments, whole=whole)
