@@ -14,22 +14,19 @@ from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.mixed_hardware import refuse_mixed
 from al_ray.cluster.peak_memory import peak_memory, peak_of_actors
 from al_ray.cluster.pool.ring import GROUPS
-from al_ray.cluster.pool.score_fit import choose_weight, fit_to_scores, refuse_scores, uses_neighbours
+from al_ray.cluster.pool.score_fit import refuse_scores, uses_neighbours
 from al_ray.cluster.pool.shard_actor import pool_actor
-from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator, make_evaluator
+from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch, refuse_cells, refuse_index, warn_of_index
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool, refuse_exchanged
-from al_ray.cluster.training_group import Training, deploy_training, model_of
+from al_ray.cluster.trainer_actor import TrainerActor
+from al_ray.cluster.training_group import deploy_training
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
-from al_ray.core.candidates import Candidates
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.sections import ScoringConfig
 from al_ray.core.errors import BadOption
-from al_ray.core.labels import Labelled, Model
-from al_ray.core.pairs import Keys
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.runs.run_folder import RunFolder
@@ -39,59 +36,11 @@ from al_ray.search.flat_index import is_flat_on_gpu
 from al_ray.search.knn_merge import SPARE
 from al_ray.search.shard import PoolShard
 from al_ray.search.shard_spec import ShardSpec
-from al_ray.storage.pair_cosines import SCORES, write_cosines
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import write_scorer
 from al_ray.training.trainer import Trainer, TrainerSpec
 
 # Stages that query the pool; the pool embeds before it answers.
 QUERYING = ("search", "train", "evaluate", "examples")
-
-
-class TrainerActor:
-    """The Trainer of the loop: actors that write models into the run folder."""
-
-    def __init__(
-        self,
-        training: Training,
-        pool: ShardedPool,
-        journal: RunFolder,
-        watch: OnProgress,
-        scores: tuple[ScoringConfig, int] | None = None,
-    ) -> None:
-        """training: runs a training on one actor or several.
-
-        scores: the run's options of scores, and its seed; None where the score is the cosine.
-        """
-        self.training, self.pool, self.journal, self.watch = training, pool, journal, watch
-        self.actors, self.scores = training.actors, scores
-
-    def prepare(self, evaluator: PoolEvaluator) -> None:
-        """Nothing is prepared before the first round."""
-
-    def spread(self, count: int, excluded: Keys) -> Candidates:
-        """Only a run with a matcher spreads its first batch."""
-        raise NotImplementedError
-
-    def untrained(self) -> Model:
-        """The pre-trained encoder."""
-        return self.pool.untrained()
-
-    def train(self, labelled: Labelled, number: int, start: Model) -> Model:
-        """Train the model of round `number`, and fit its scorer to scores if the run ranks by them."""
-        # Before the training, while the shards hold the vectors of the model before.
-        weight = 0.0 if self.scores is None else choose_weight(self.pool, self.journal, number, *self.scores)
-        folder = (self.journal.round(number) / "model").resolve()
-        events = self.training(labelled, number, start, str(folder))
-        model = model_of(events, lambda step: self.watch("train", step.step, step.steps))
-        round_folder = self.journal.round(number)
-        # What an interrupted session left may be of another number: labels may have been corrected since.
-        if not weight and not (round_folder / SCORES).exists():
-            return model
-        model, pairs, scores = fit_to_scores(self.pool, round_folder, model, labelled, weight)
-        assert model.scorer is not None
-        write_cosines(round_folder / SCORES, pairs, scores)
-        return write_scorer(round_folder / "model", model, model.scorer)
 
 
 class RayRunServices:
