@@ -14,6 +14,7 @@ from al_ray.apps.annotating.annotator import Annotator, RunStatus
 from al_ray.apps.annotating.labelling import Labelling
 from al_ray.apps.annotating.sheets import Fields, SheetPair
 from al_ray.core.labels import WORDS
+from al_ray.core.scorer import CANDIDATE
 from al_ray.core.text import Part, differences, share_words
 
 FOLDER = Path(__file__).parent / "templates"
@@ -70,12 +71,16 @@ def _shown(fields: Fields, other: str, sharing: bool) -> tuple[ShownField, ...]:
 def pair_page(labelling: Labelling, code: str, person: str, **values: Any) -> str:
     """Return the page of a pair; after the person's answer with the score of the pair on demand."""
     own, sheet = labelling.page.of(code).get(person), labelling.sheet
+    score = None if own is None else sheet.cosines.get(code)
+    # The score of a candidate of a matcher is 2 and p, and no cosine is above 1.
+    by_matcher = score is not None and score >= CANDIDATE
     return render(
         "pair",
         code=code,
         sides=show_sides(sheet.pairs[code]),
         own=own,
-        cosine=None if own is None else sheet.cosines.get(code),
+        cosine=None if by_matcher else score,
+        p=score - CANDIDATE if by_matcher else None,
         title=sheet.title,
         progress=labelling.progress,
         pace=labelling.pace(person),

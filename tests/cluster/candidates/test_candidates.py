@@ -23,8 +23,8 @@ from al_ray.core.progress import no_progress
 from al_ray.core.task import Split
 from al_ray.core.two_stage_score import TIE
 from al_ray.datasets.task_folder import read_task, write_task
-from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.matcher.model_file import NAME, read_model
+from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.importance import read_importance
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import FEW
@@ -125,7 +125,8 @@ def both(local_ray, folder, tmp_path_factory):
             said["presumed"] = trainer.candidates.far(split, labelled)
             said["matcher"] = model.digest
             said["importance"] = read_importance(trainer.journal.round(1))
-            added = read_model(trainer.journal.round(1) / "model" / NAME).contributions(said["features train"])
+            features = trainer.candidates.features_of(task.split("train"), all_pairs(task.split("train")))
+            added = read_model(trainer.journal.round(1) / "model" / NAME).contributions(features)
             said["base"], said["added"] = added.base, added.values
         answers.append(said)
     return task, answers[0], answers[1]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from al_ray.matcher.explanation import Explanation
 from al_ray.matcher.wording import name_in_words, value_in_words
@@ -51,7 +52,7 @@ def waterfall(explanation: Explanation) -> Waterfall:
 
     bars = (
         Bar(name, value, adds, place(min(ends)), place(max(ends)) - place(min(ends)))
-        for (name, value, adds), ends in zip(steps, zip(edges, edges[1:], strict=False), strict=True)
+        for (name, value, adds), ends in zip(steps, pairwise(edges), strict=True)
     )
     return Waterfall(explanation.base, explanation.p, place(explanation.base), place(edges[-1]), tuple(bars))
 

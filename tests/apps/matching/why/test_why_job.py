@@ -1,4 +1,4 @@
-"""jobs.match --why on a real Ray: p of each match is the base and what the comparisons add, and values are of tables."""
+"""jobs.match --why on a real Ray: p is the base and what the comparisons add, and values are those of the tables."""
 
 import csv
 import json
@@ -45,10 +45,9 @@ def ran(local_ray, tmp_path_factory) -> SimpleNamespace:
     """A run with a matcher on two tables, and the matches of the same tables with --why."""
     root = tmp_path_factory.mktemp("why")
     write_tables(root)
-    columns = {"id_column": "id", "text_columns": "name,price"}
     texts = al_ray.OwnTexts(
         left=root / "left.csv", right=root / "right.csv", labels=root / "labels.csv", label_columns="l,r,same",
-        labels_are="complete", split="1,0,0", **columns,
+        labels_are="complete", split="1,0,0", id_column="id", text_columns="name,price",
     )  # fmt: skip
     al_ray.prepare(texts, root / "task")
     config = al_ray.RunConfig(
