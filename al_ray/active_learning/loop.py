@@ -74,7 +74,9 @@ def choose_batch(config: RunConfig, split: Split, services: RunServices, state: 
         chosen, source = stated_seed(request), "stated-seed"
     elif request.spread is not None:
         # A matcher learns from both kinds, which the top alone may lack.
-        chosen, source = request.spread(request.size, request.labelled), "spread-seed"
+        found, source = request.spread(request.size, request.labelled), "spread-seed"
+        # They are spread over a ranking whose scores are no cosines.
+        chosen = Candidates(found.keys, np.full(len(found), np.nan))
     else:
         # Without a trained model there is no decision boundary: take the untrained encoder's highest cosines.
         chosen, source = static(request), "seed"

@@ -30,7 +30,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
-from al_ray.core.scorer import Labels, Scorer
+from al_ray.core.scorer import CANDIDATE, Labels, Scorer
 from al_ray.metrics.audit.drawn_pairs import DrawnPairs
 from al_ray.metrics.audit.recalibration import recalibration, reliability_bins
 from al_ray.metrics.audit.score_bands import BandAudit
@@ -248,7 +248,7 @@ def _calibrate(
     run.folder.keep_calibration(record.asked.round, evidence, chosen)
     content = {**evidence, "chosen_thresholds": chosen}
     path = run.folder.round(record.asked.round) / "model" / "scorer.json"
-    return [*lines, *map(format_threshold, chosen)], content, path
+    return [*lines, *(format_threshold(one, record.scorer) for one in chosen)], content, path
 
 
 def _audited_run(run: Run | None, record: Record, path: Path) -> Run:
@@ -269,19 +269,21 @@ def _audited_run(run: Run | None, record: Record, path: Path) -> Run:
 
 def _thresholds(at_cosine: Sequence[float], at_p: Sequence[float], record: Record, bands: BandAudit) -> Iterator[float]:
     """Yield the cosines to measure at: those given, or else the ends of bands and the model's boundary."""
+    scorer = record.scorer
+    if at_cosine and scorer is not None and scorer.matcher:
+        raise BadOption("--at-cosine: the scores of this audit are p of a matcher (docs/matcher.md); give --at-p")
     for cosine in at_cosine:
         if not isfinite(cosine):
             raise BadOption(f"--at-cosine is {cosine}; give cosines, as estimate prints them without this option")
         bands.refuse_unranked(cosine)
         yield cosine
-    scorer = record.scorer
     if at_p and (scorer is None or not scorer.weight):
         raise BadOption("--at-p: this model gives no score that rises with the cosine; give --at-cosine")
     for p in at_p:
         if not 0 < p < 1:
             raise BadOption(f"--at-p is {p}; give scores between 0 and 1")
         assert scorer is not None
-        cosine = (log(p / (1 - p)) - scorer.bias) / scorer.weight
+        cosine = CANDIDATE + p if scorer.matcher else (log(p / (1 - p)) - scorer.bias) / scorer.weight
         if not bands.reaches(cosine):
             lowest, highest = (float(scorer.probability(np.array(end))) for end in (bands.floor, bands.cosines[0]))
             raise BadOption(

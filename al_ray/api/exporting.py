@@ -12,6 +12,7 @@ from al_ray.apps.matching.model import open_model
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.runs.place import refuse_lost
 from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.training.saved_model import refuse_matcher
 
 
 @dataclass(frozen=True)
@@ -53,5 +54,7 @@ def export_model(
     folder = storage_path(str(out))
     refuse_lost(folder)
     opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)))
+    if opened.model.matcher is not None:
+        refuse_matcher(opened.path)
     result = pipeline.export(options, opened, folder, on_progress)
     return ExportFolder(result.path, result.record, tuple(result.summary))

@@ -90,8 +90,13 @@ class Run:
         neighbourhood: a, from 0 to 1; 0 for the cosine. w and b are fitted again to these scores; nothing is written.
 
         Raises:
-            BadOption: if it is beyond these bounds.
+            BadOption: if it is beyond these bounds, or if a matcher ranks the pairs.
         """
+        if self.config.matcher == "on":
+            raise BadOption(
+                f"--neighbourhood: {self.path} has a matcher, whose p ranks the candidates (docs/matcher.md); leave it "
+                "out, or give --round 0 for the cosine"
+            )
         config = replace(self.config, scoring=ScoringConfig(neighbourhood))
         return Run(self.path, config, self.stopped)
 

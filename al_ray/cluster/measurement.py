@@ -17,6 +17,7 @@ from al_ray.core.pairs import Pairs
 from al_ray.core.progress import OnProgress
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Split, Task
+from al_ray.core.two_stage_score import ranking_logit
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.labelled_pairs import ScoredPairs
 from al_ray.metrics.labelled_pairs import evaluate_labelled_pairs as metrics_of_pairs
@@ -95,7 +96,7 @@ def score_stated_pairs(
 
         def score(split: Split, pairs: Pairs) -> Floats:
             cosines = pool.scores(model, split, pairs)
-            return cosines if model.scorer is None else model.scorer.logit(cosines)
+            return cosines if model.scorer is None else ranking_logit(model.scorer, cosines)
 
         return score_stated(map(folder.task.stating, splits), score)
 

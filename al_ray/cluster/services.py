@@ -10,6 +10,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
 from al_ray.cluster.actors import LABELS, SECONDS, Placement, deploy, get_results, placement
 from al_ray.cluster.candidates.matcher_trainer import MatcherTrainer
+from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.mixed_hardware import refuse_mixed
 from al_ray.cluster.peak_memory import peak_memory, peak_of_actors
 from al_ray.cluster.pool.ring import GROUPS
@@ -260,6 +261,8 @@ def start_pool(
             get_results([shard.__ray_call__.remote(check) for shard in shards])
         pool = ShardedPool(shards, parts_of(task), task, config.search, watch)
         pool.preparing_seconds = seconds
+        # Whatever scores with a model that has a matcher: the pool finds candidates when they are first needed.
+        pool.find_candidates = lambda splits: ShardedCandidates(pool, config, folder).prepare(splits)
         yield pool
 
 

@@ -23,6 +23,11 @@ from al_ray.storage.uri import StoragePath
 from al_ray.training.trainer import Trainer
 
 
+def trainers_of(config: RunConfig) -> int:
+    """How many actors train the encoder of a run: none if a matcher learns in its place, on the driver."""
+    return 0 if config.matcher == "on" else config.training.workers
+
+
 def bundles_of(config: ClusterConfig, trainers: int) -> list[dict[str, float]]:
     """What the actors of a run ask of Ray, a bundle each: those of its trainers, then those of its shards."""
     return [bundle_of(config)] * (trainers + config.shards)
@@ -72,8 +77,8 @@ def run_places(config: RunConfig, cluster: ClusterConfig, trial: Trial | None) -
 
     Ray places a group all at once or not at all, so a run that waits for room keeps none of it from another run.
     """
-    trainers = {} if config.matcher == "on" else {Trainer.__name__: config.training.workers}
-    kinds = {**trainers, PoolShard.__name__: cluster.shards}
+    trainers = trainers_of(config)
+    kinds = {**({Trainer.__name__: trainers} if trainers else {}), PoolShard.__name__: cluster.shards}
     room = None
     if trial is not None and trial.group is not None:
         room = BundleSlots(trial.group, tuple(range(sum(kinds.values()))))

@@ -58,6 +58,21 @@ class Scorer:
         """Whether the boundary lies among the scores, so that pairs may be on either side of it."""
         return -self.highest < self.boundary <= self.highest
 
+    @property
+    def name(self) -> str:
+        """What the score is called where people read it; with a matcher that of a candidate is shown as its p."""
+        return "p" if self.matcher else "score" if self.neighbourhood else "cosine"
+
+    def shown(self, score: float) -> float:
+        """Return a score as people read it: with a matcher p of a candidate."""
+        return score - CANDIDATE if self.matcher else score
+
+    def threshold_words(self, score: float) -> str:
+        """Say which pairs have at least a score, such as "cosine >= 0.812345"."""
+        if self.matcher and score < CANDIDATE:
+            return f"every candidate, and of the other pairs cosine >= {score:.6f}"
+        return f"{self.name} >= {self.shown(score):.6f}"
+
     def logit(self, cosines: Cosines) -> Floats:
         """(n,) cosines -> (n,) log-odds of a match."""
         if self.matcher:

@@ -28,6 +28,18 @@ def probabilities_of(scores: Floats) -> Floats:
     return np.clip(scores - CANDIDATE, 0.0, 1.0)
 
 
+def ranking_logit(scorer: Scorer, scores: Floats) -> Floats:
+    """(n,) scores -> (n,) log-odds that rank as the scores do.
+
+    With a matcher the log-odds of pairs that are no candidates are all the same; here these are below all candidates,
+    by their cosine.
+    """
+    logits = scorer.logit(scores)
+    if not scorer.matcher:
+        return logits
+    return np.where(scores < CANDIDATE, logits - 2 + scores, logits)
+
+
 def placed_scores(keys: Keys, cosines: Cosines, candidates: Keys, scores: Floats) -> Floats:
     """(n,) keys with cosines, (k,) sorted keys of candidates with scores -> (n,) scores, else cosines."""
     placed = np.array(cosines, dtype=np.float64)

@@ -51,6 +51,7 @@ class ChosenThreshold:
         return {
             "rule": str(self.rule),
             "cosine": self.cosine,
+            **({} if self.cosine is None or not scorer.matcher else {"p": scorer.shown(self.cosine)}),
             "logit": None if self.cosine is None else float(scorer.logit(np.array([self.cosine]))[0]),
             "precision": None if self.precision is None else self.precision.as_dict(),
             "recall": self.recall,

@@ -145,7 +145,7 @@ class DevLabels:
             "average_precision_of_ranked": _as_dict(reach),
             # Where no match of the rest was drawn, only an interval is known.
             "average_precision": _as_dict(over_all, rest is None or rest.matches > 0),
-            "boundary": scorer.boundary if at is not None else None,
+            "boundary": scorer.shown(scorer.boundary) if at is not None else None,
             "precision_at_boundary": _as_dict(at and at.precision),
             "recall_of_ranked_at_boundary": _as_dict(at and at.recall_of_reach),
             "recall_at_boundary": _as_dict(at and at.recall),

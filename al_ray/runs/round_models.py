@@ -1,5 +1,6 @@
 """What record.json of a round says of its model."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from al_ray.core.errors import BadFile
@@ -20,6 +21,12 @@ def model_content(model: Model) -> dict[str, Any]:
     return content if model.matcher is None else {**content, "encoder_digest": model.matcher.encoder}
 
 
+def scorer_of(content: Mapping[str, Any]) -> Scorer:
+    """Return the scorer of what record.json has of a model; KeyError or TypeError if it is none."""
+    fields = {name: content[name] for name in Scorer.__dataclass_fields__ if name in content}
+    return Scorer(**{"weight": content["weight"], "bias": content["bias"], **fields})
+
+
 def read_model_of(folder: StoragePath) -> Model:
     """Return the model of the folder of a complete round."""
     path = folder / "record.json"
@@ -28,7 +35,7 @@ def read_model_of(folder: StoragePath) -> Model:
         raise BadFile(f"{path} does not describe the model of the round; restore it")
     # An absolute path, because an actor may have another working directory.
     weights = (folder / "model").resolve()
-    scorer = Scorer(**{name: model[name] for name in Scorer.__dataclass_fields__ if name in model})
+    scorer = scorer_of(model)
     if not scorer.matcher:
         return Model(str(weights), model["digest"], scorer)
     return Model("", model["digest"], scorer, SavedMatcher(str(weights / MATCHER), str(model.get("encoder_digest"))))

@@ -180,7 +180,7 @@ class RunFolder:
             **headline(evaluations),
             **compare_with_round_before(self.ledger, state, before),
             **gain_over(evaluated, evaluations),
-            "boundary": scorer.boundary if np.isfinite(scorer.boundary) else None,
+            "boundary": scorer.shown(scorer.boundary) if np.isfinite(scorer.boundary) else None,
             "neighbourhood": scorer.neighbourhood,
             **({"stages": self.stages} if scorer.matcher else {}),
             "index_recall": read_json(recall, ["index_recall"])["index_recall"] if recall.exists() else None,

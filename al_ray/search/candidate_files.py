@@ -27,6 +27,8 @@ from al_ray.storage.uri import StoragePath, storage_path
 CHUNK = 2**17
 NAMES = "names.json"
 Ways = npt.NDArray[np.uint8]
+# Of keys, cosines, ways, left and right: types and dimensions.
+KINDS = [(np.int64, 1), (np.float64, 1), (np.uint8, 1), (np.float64, 2), (np.float64, 2)]
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,11 @@ def finish(folder: StoragePath, names: tuple[str, ...]) -> None:
 
 def read_candidates(folder: StoragePath) -> OwnedCandidates:
     """Read a complete folder; BadFile if its files do not fit together."""
-    names = tuple(read_json(folder / NAMES, ["names"])["names"])
-    local = fetched(folder)
+    cure = f"delete {folder} and run again"
+    names = read_json(folder / NAMES, ["names"], cure)["names"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BadFile(f"{folder / NAMES} has no list of names; {cure}")
+    names, local = tuple(names), fetched(folder)
     try:
         keys, cosines, ways, left, right = (
             load_array(local / f"{name}.npy") for name in ("keys", "cosines", "ways", "left", "right")
@@ -108,11 +113,15 @@ def read_candidates(folder: StoragePath) -> OwnedCandidates:
         chunks = range(-(-len(keys) // CHUNK))
         features = tuple(load_array(local / f"features-{number:05}.npy") for number in chunks)
         rows = sum(len(chunk) for chunk in features)
-        whole = len(keys) == len(cosines) == len(ways) == rows and all(
-            chunk.dtype == np.float32 and chunk.shape[1:] == (len(names),) for chunk in features
+        kinds = [(array.dtype, array.ndim) for array in (keys, cosines, ways, left, right)]
+        whole = kinds == KINDS and len(keys) == len(cosines) == len(ways) == rows
+        whole = whole and all(
+            chunk.dtype == np.float32 and chunk.shape[1:] == (len(names),) and np.isfinite(chunk).all()
+            for chunk in features
         )
-    except (OSError, ValueError, IndexError) as error:
-        raise BadFile(f"candidates in {folder} cannot be read ({error}); delete {folder} and run again") from error
-    if not whole or keys.dtype != np.int64:
-        raise BadFile(f"candidates in {folder} are truncated; delete {folder} and run again")
+    except (OSError, ValueError, IndexError, TypeError) as error:
+        raise BadFile(f"candidates in {folder} cannot be read ({error}); {cure}") from error
+    # Keys out of order would be looked for in vain.
+    if not whole or not (np.diff(keys) > 0).all() or not np.isfinite(cosines).all():
+        raise BadFile(f"candidates in {folder} are truncated or damaged; {cure}")
     return OwnedCandidates(np.array(keys), np.array(cosines), np.array(ways), left, right, features, names)

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -96,10 +96,7 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
         return None
     content = read_json(folder / SCORER, (), f"restore it, or move {folder} away")
     if content.get("matcher"):
-        raise BadOption(
-            f"{folder} has a matcher (jobs.run --matcher on), which jobs.match, jobs.serve, jobs.export and load_model "
-            "cannot use yet; give a run without one (docs/matcher.md)"
-        )
+        refuse_matcher(folder)
     try:
         weight, bias, loss = (float(content[name]) for name in ("weight", "bias", "loss"))
         # Earlier versions knew no neighbourhood.
@@ -108,6 +105,15 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BadFile(f"{folder / SCORER} cannot be read ({error!r}); restore it, or move {folder} away") from error
     return model if made_from is None or source == made_from else None
+
+
+def refuse_matcher(path: StoragePath) -> NoReturn:
+    """Raise BadOption for a model with a matcher, where only encoders can be used."""
+    raise BadOption(
+        f"{path} has a matcher (jobs.run --matcher on), which jobs.serve, jobs.export, load_model and models copied "
+        "out of their run cannot use yet; match with it in its run (jobs.match --model RUN), or give a run without a "
+        "matcher (docs/matcher.md)"
+    )
 
 
 def saved_encoding(folder: StoragePath) -> EncoderConfig:

@@ -71,22 +71,25 @@ def _shown(fields: Fields, other: str, sharing: bool) -> tuple[ShownField, ...]:
 def pair_page(labelling: Labelling, code: str, person: str, **values: Any) -> str:
     """Return the page of a pair; after the person's answer with the score of the pair on demand."""
     own, sheet = labelling.page.of(code).get(person), labelling.sheet
-    score = None if own is None else sheet.cosines.get(code)
-    # The score of a candidate of a matcher is 2 and p, and no cosine is above 1.
-    by_matcher = score is not None and score >= CANDIDATE
     return render(
         "pair",
         code=code,
         sides=show_sides(sheet.pairs[code]),
         own=own,
-        cosine=None if by_matcher else score,
-        p=score - CANDIDATE if by_matcher else None,
+        score=None if own is None else score_words(sheet.cosines.get(code)),
         title=sheet.title,
         progress=labelling.progress,
         pace=labelling.pace(person),
         person=person,
         **values,
     )
+
+
+def score_words(score: float | None) -> str | None:
+    """Return what is shown of the score of a pair; of a candidate that a matcher scored it is p."""
+    if score is None:
+        return None
+    return f"p {score - CANDIDATE:.3f}" if score >= CANDIDATE else f"Cosine {score:.3f}"
 
 
 def waiting_page(annotator: Annotator, person: str, **values: Any) -> str:

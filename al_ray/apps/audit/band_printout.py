@@ -86,9 +86,12 @@ def _threshold_table(
 ) -> tuple[str, list[dict[str, Any]], list[AtThreshold]]:
     """Return the table of thresholds, its rows as JSON values, and the estimates at those that ranked pairs reach."""
     within = audit.reach + len(audit.known_labels)
+    # The score of a matcher is p, so that one column has both.
+    matched = scorer is not None and scorer.matcher
     rows: list[tuple[str, ...]] = [
         (
-            *("cosine", "score", "pairs", "precision (95%)"),
+            *(("p",) if matched else ("cosine", "score")),
+            *("pairs", "precision (95%)"),
             *(f"share of the matches in these {within:,} (95%)", "recall over all pairs (95%)"),
         )
     ]
@@ -103,9 +106,11 @@ def _threshold_table(
             cells = (f"{at.pairs:,}", percent(at.precision), percent(at.recall_of_reach), _range(at.recall))
         else:
             at, cells = None, (f"over {audit.reach:,}", UNKNOWN, UNKNOWN, UNKNOWN)
-        figures.append({**_as_dict(threshold, at), "score": score, "boundary": at_boundary})
-        cosine = f"{'boundary ' if at_boundary else ''}{threshold:.4f}"
-        rows.append((cosine, "-" if score is None else f"{score:.3f}", *cells))
+        cosine = {"cosine": None} if matched else {}
+        figures.append({**_as_dict(threshold, at), **cosine, "score": score, "boundary": at_boundary})
+        shown = threshold if scorer is None else scorer.shown(threshold)
+        words = (f"{'boundary ' if at_boundary else ''}{shown:.4f}", "-" if score is None else f"{score:.3f}")
+        rows.append((*words[: 1 if matched else 2], *cells))
     return format_columns(rows), figures, measured
 
 

@@ -65,6 +65,13 @@ def format_recalibration(content: Mapping[str, Any], record: Record) -> list[str
     """Format the calibrated scorer; content: of the field recalibration of scorer.json."""
     trained = record.scorer
     assert trained is not None
+    if trained.matcher:
+        weight, boundary = content["weight"], trained.shown(content["boundary"])
+        return [
+            f"probability fitted to {content['labels']:,} labels, {content['matches']:,} of them matches: "
+            f"sigmoid({weight:.3f} p {-weight * boundary:+.3f}), boundary at p = {boundary:.4f}",
+            "how often pairs match, by the fitted probability, among the same labels:",
+        ]
     return [
         f"scorer fitted to {content['labels']:,} labels, {content['matches']:,} of them matches: p = "
         f"sigmoid({content['weight']:.3f} cosine {content['bias']:+.3f}), boundary {content['boundary']:.4f}",
@@ -73,7 +80,7 @@ def format_recalibration(content: Mapping[str, Any], record: Record) -> list[str
     ]
 
 
-def format_threshold(content: Mapping[str, Any]) -> str:
+def format_threshold(content: Mapping[str, Any], scorer: Scorer | None) -> str:
     """Format a chosen threshold; content: as `choose_threshold` returns it."""
     precision, within = content["precision"], content["recall_of_ranked"]
     if content["cosine"] is None or precision is None:
@@ -81,7 +88,10 @@ def format_threshold(content: Mapping[str, Any]) -> str:
     share = "" if within is None else f", {100 * within['value']:.1f}% of the matches among the ranked pairs"
     interval = f"95%: {100 * precision['low']:.1f} to {100 * precision['high']:.1f}"
     value = f"precision {100 * precision['value']:.1f}% ({interval})"
-    return f"{content['rule']}: cosine >= {content['cosine']:.6f}, {value}{share}"
+    words = f"cosine >= {content['cosine']:.6f}"
+    if scorer is not None and scorer.matcher:
+        words = scorer.threshold_words(content["cosine"])
+    return f"{content['rule']}: {words}, {value}{share}"
 
 
 def parse_precision_rules(texts: Sequence[str]) -> tuple[Rule, ...]:
@@ -107,6 +117,7 @@ def choose_threshold(audit: BandAudit, record: Record, rule: Rule, rng: np.rando
     return {
         "rule": str(rule),
         "cosine": cosine,
+        **({} if cosine is None or scorer is None or not scorer.matcher else {"p": scorer.shown(cosine)}),
         "logit": None if cosine is None or scorer is None else float(scorer.logit(np.array([cosine]))[0]),
         "precision": None if at is None or at.precision is None else at.precision.as_dict(),
         "recall": None,

@@ -73,6 +73,8 @@ class StratumCounts:
 class Record:
     """The content of audit-key.json. total_pairs: of the split. weight, bias: of the scorer, None if untrained.
 
+    matcher: whether scores are of two stages (core/two_stage_score.py), as are then all that files call cosines.
+
     For putative false positives: the threshold, the recall there, the known positives and how many reach it.
     """
 
@@ -85,16 +87,21 @@ class Record:
     positives: int | None = None
     positives_above: int | None = None
     strata: tuple[StratumCounts, ...] = ()
+    matcher: bool = False
 
     @property
     def scorer(self) -> Scorer | None:
         """Return the scorer, which turns cosines into scores; None for the untrained encoder."""
-        return None if self.weight is None or self.bias is None else Scorer(self.weight, self.bias)
+        if self.weight is None or self.bias is None:
+            return None
+        return Scorer(self.weight, self.bias, matcher=self.matcher)
 
     @property
     def content(self) -> dict[str, Any]:
         """Return the record as JSON."""
-        return {**as_dict(self), "strata": [as_dict(stratum) for stratum in self.strata]}
+        content = {**as_dict(self), "strata": [as_dict(stratum) for stratum in self.strata]}
+        # Earlier versions know no matcher, and read all other records.
+        return content if self.matcher else {name: value for name, value in content.items() if name != "matcher"}
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,12 @@ def count_answers(labels: Labels) -> dict[str, int]:
 
 def _threshold_line(record: Record) -> str:
     options = record.asked
+    threshold, scorer = record.threshold or 0.0, record.scorer
+    words = f"cosine {threshold:.4f}"
+    if scorer is not None and scorer.matcher:
+        words = scorer.threshold_words(threshold)
     return (
-        f"{options.split}, round {options.round}: cosine {record.threshold:.4f}, which {record.positives_above:,} of "
+        f"{options.split}, round {options.round}: {words}, which {record.positives_above:,} of "
         f"{record.positives:,} known positives reach, recall {100 * (record.recall or 0):.1f}%"
     )
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def sample_false_positives(
     pairs, above = split.space.pairs(np.concatenate(keys)), int((scores[0] >= threshold).sum())
     sheet = DrawnPairs(pairs, names, np.full(len(pairs), -1, dtype=np.int64), np.concatenate(cosines))
     counts = threshold, above / len(scores[0]), len(scores[0]), above, tuple(strata)
-    record = Record(options, split.space.total, *_scale(scorer), *counts)
+    record = _record(options, split, scorer, *counts)
     return record, sheet.shuffled(generator(options.seed, "audit-order"))
 
 
@@ -65,7 +66,7 @@ def sample_bands(
     with _deploy_pool(config, cluster, folder, options, watch) as (pool, model):
         draw = BandDraw(options.budget, options.top, options.seed)
         drawn, scores = draw_by_score(pool, model, split, known_labels(folder, split), draw)
-    return Record(options, split.space.total, *_scale(model.scorer)), drawn, scores
+    return _record(options, split, model.scorer), drawn, scores
 
 
 def _scored_set(
@@ -99,7 +100,10 @@ def with_stored_vectors(
     if cluster.keep_vectors:
         return cluster
     stored = vector_folder(pool_folder(folder.task, config.encoding, folder.path))
-    name = f"{TRAINED}-{options.model[:DIGITS]}" if options.model else UNTRAINED
+    model = folder.model(options.round) if options.round else None
+    # A matcher stands on the vectors of the untrained encoder.
+    trained = model is not None and model.path
+    name = f"{TRAINED}-{options.model[:DIGITS]}" if trained else UNTRAINED
     if not any(stored.glob(f"{name}-*.npy")):
         return cluster
     logger.info("the vectors that the run stored are used (--keep-vectors)")
@@ -120,6 +124,8 @@ def known_labels(folder: RunFolder, split: Split) -> tuple[Keys, Labels]:
     return keys, labelled.labels[::-1][last]
 
 
-def _scale(scorer: Scorer | None) -> tuple[float | None, float | None]:
-    """Return the weight and the bias of a scorer, as a record has them."""
-    return (None, None) if scorer is None else (scorer.weight, scorer.bias)
+def _record(options: AuditOptions, split: Split, scorer: Scorer | None, *counts: Any) -> Record:
+    """Return a record with what it has of the scorer."""
+    weight, bias = (None, None) if scorer is None else (scorer.weight, scorer.bias)
+    record = Record(options, split.space.total, weight, bias, *counts)
+    return replace(record, matcher=scorer is not None and scorer.matcher)

@@ -28,6 +28,7 @@ def share(cells: Sequence[Cell], cluster: ClusterConfig, task: Task, shared: Sto
         with deploy_pool(own[0], cluster, task, shared, watch, Trial("shared", shared)) as pool:
             _share_seeds(own, pool, shared)
             _share_sets(own[0], pool)
+            _share_candidates(own[0], pool)
 
 
 def _share_seeds(configs: Sequence[RunConfig], pool: ShardedPool, shared: StoragePath) -> None:
@@ -59,9 +60,20 @@ def _share_sets(config: RunConfig, pool: ShardedPool) -> None:
             measure.evaluation_set(split)
 
 
+def _share_candidates(config: RunConfig, pool: ShardedPool) -> None:
+    """Find the candidates of all splits that a run with a matcher ranks."""
+    if config.matcher == "on":
+        names = dict.fromkeys(("train", *config.evaluation.splits, *(("dev",) if config.dev_labels else ())))
+        # Also if they are stored, because trials need the vectors themselves.
+        pool.embed(pool.untrained(), names)
+        for name in names:
+            pool.candidates_of(pool.task.split(name))
+
+
 def seeds_of(config: RunConfig) -> int:
     """Return how many pairs a run labels in the order of the untrained encoder."""
     strategy = STRATEGIES[config.strategy]
     if not strategy.uses_model:
         return sum(config.batches) if strategy.searches else 0
-    return config.batches[0] if config.seeding == "retrieval" else 0
+    # A run with a matcher spreads its seed set over a ranking of its own.
+    return config.batches[0] if config.seeding == "retrieval" and config.matcher == "off" else 0

@@ -64,8 +64,11 @@ def open_job(config: MiningConfig) -> MiningJob:
     task = read_task(storage_path(config.task))
     if config.out is not None:
         refuse_inside(config.out, storage_path(config.task))
-    if config.run is not None:
-        trained(config.run, task, "--run")
+    if config.run is not None and trained(config.run, task, "--run")[0].matcher == "on":
+        raise BadOption(
+            f"--run {config.run} has a matcher, and its encoder is not trained (docs/matcher.md); leave out --run, or "
+            "give a run without a matcher"
+        )
     torch.set_num_threads(config.threads)
     return MiningJob(config, task, mining_task(task, config.split, config.known, config.queries, config.seed))
 

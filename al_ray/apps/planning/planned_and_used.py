@@ -55,6 +55,8 @@ def plan_of_run(folder: RunFolder, cluster: ClusterConfig, constants: Constants)
     config = bound_config(folder.path)
     if is_cnn(config.encoder):
         raise BadOption(f"encoder {config.encoder} is no transformer, and plans cover only these")
+    if config.matcher == "on":
+        raise BadOption("its rounds train a matcher (--matcher on), and plans cover only trainings of the encoder")
     if not folder.last:
         raise BadOption("no round is complete")
     sizes, workers = sizes_of_run(folder, config), replace(cluster, cpus_per_shard=config.threads)

@@ -11,9 +11,10 @@ import numpy as np
 from al_ray.apps.reporting.run_records import ExamplePair, TaskSummary
 from al_ray.core.labels import NO, OPEN, UNSURE, YES, latest_labels
 from al_ray.core.pairs import Mask, Pairs, Rows, as_pairs
-from al_ray.core.scorer import Floats, Labels, Scorer, sigmoid
+from al_ray.core.scorer import CANDIDATE, Floats, Labels, sigmoid
 from al_ray.datasets.task_folder import read_about, read_texts
 from al_ray.runs.ledger_files import CLOSED
+from al_ray.runs.round_models import scorer_of
 from al_ray.storage.files import read_json, read_parquet
 from al_ray.storage.uri import StoragePath
 
@@ -43,7 +44,7 @@ def labelled_examples(
             left=int(pairs[row, 0]),
             right=int(pairs[row, 1]),
             label=int(labels[row]),
-            cosine=float(cosines[row]),
+            cosine=None if cosines[row] >= CANDIDATE else float(cosines[row]),
             p=p[row],
             left_text=left,
             right_text=right,
@@ -77,7 +78,7 @@ def _scored_round(folder: StoragePath, number: int, by_model: bool) -> tuple[Pai
     logits = np.full(len(cosines), np.nan)
     if by_model:
         model = read_json(folder / f"round-{number - 1:03d}" / "record.json", ["model"])["model"]
-        logits = Scorer(model["weight"], model["bias"]).logit(cosines)
+        logits = scorer_of(model).logit(cosines)
     return pairs, labels["label"].fill_null(UNSURE).to_numpy(), cosines, logits
 
 

@@ -16,12 +16,12 @@ from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import AlRayError, BadFile, BadOption, WrongFolder
 from al_ray.core.labels import UNSURE, YES
-from al_ray.core.scorer import Scorer
 from al_ray.core.task import SPLITS
 from al_ray.datasets.task_folder import read_about
 from al_ray.metrics.calibration import Bin
 from al_ray.metrics.round_comparison import AGREEMENT, PREQUENTIAL
 from al_ray.runs.error_examples import read_examples
+from al_ray.runs.round_models import scorer_of
 from al_ray.runs.run_folder import at_its_end, bound_config, last_round
 from al_ray.storage.files import file_in, read_json, read_parquet
 from al_ray.storage.uri import StoragePath, storage_path
@@ -240,5 +240,5 @@ def _batch_calibration(folder: StoragePath, number: int) -> tuple[float | None, 
     known = ~np.isnan(cosines) & (labels != UNSURE)
     if not known.any():
         return None, None
-    p = Scorer(model["weight"], model["bias"]).probability(cosines[known])
+    p = scorer_of(model).probability(cosines[known])
     return float(p.mean()), float((labels[known] == YES).mean())

@@ -46,14 +46,14 @@ class SplitEvaluation:
 class ExamplePair:
     """A pair that the model gets wrong or is unsure of (metrics/error_examples.py), or that was labelled.
 
-    left, right: rows of the task. p: None if no trained model scored the pair.
+    left, right: rows of the task. cosine: None of a candidate that a matcher scored. p: None if no trained model did.
     """
 
     kind: str
     left: int
     right: int
     label: int
-    cosine: float
+    cosine: float | None
     p: float | None
     left_text: str
     right_text: str

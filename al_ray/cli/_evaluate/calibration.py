@@ -5,6 +5,7 @@ from typing import Any
 
 from al_ray.apps.reporting.plots.evaluation_plots import precision_recall_plot, reliability_plot
 from al_ray.core.errors import BadOption
+from al_ray.core.scorer import Scorer
 from al_ray.core.text_table import format_columns, format_probability
 from al_ray.metrics.calibration import Reliability
 from al_ray.metrics.evaluation import Evaluation
@@ -35,12 +36,12 @@ def choose_and_write(
     counts = {"source": evaluation.split, "split": evaluation.split, "pairs": evaluation.total_pairs}
     folder.keep_calibration(number, {"calibration": {**counts, **evaluation.reliability.as_dict()}}, content)
     for one in thresholds:
-        print(_line(one, evaluation, "score" if scorer.neighbourhood else "cosine"))
+        print(_line(one, evaluation, scorer))
     print(f"wrote {folder.round(number) / 'model' / 'scorer.json'}")
     return content
 
 
-def _line(one: ChosenThreshold, evaluation: Evaluation, of: str) -> str:
+def _line(one: ChosenThreshold, evaluation: Evaluation, scorer: Scorer) -> str:
     if one.cosine is None or one.precision is None or one.recall is None:
         if one.rule.kind == "costs":
             return f"{one.rule}: calling no pair a match costs least; no threshold"
@@ -48,7 +49,7 @@ def _line(one: ChosenThreshold, evaluation: Evaluation, of: str) -> str:
         return f"{one.rule}: no threshold reaches it (the highest precision is {most:.2f}%)"
     interval = f"95%: {100 * one.precision.low:.2f} to {100 * one.precision.high:.2f}"
     return (
-        f"{one.rule}: {of} >= {one.cosine:.6f}, precision {100 * one.precision.value:.2f}% ({interval}), "
+        f"{one.rule}: {scorer.threshold_words(one.cosine)}, precision {100 * one.precision.value:.2f}% ({interval}), "
         f"recall {100 * one.recall:.2f}%"
     )
 

@@ -25,6 +25,8 @@ from al_ray.search.knn_merge import KnnRequest, contenders, settled
 from al_ray.search.shard_spec import ShardSpec
 
 SIDES = ("left", "right")
+Summaries = dict[tuple[str, str], tuple[Rows, Floats]]
+"""Rows (b,) and summaries (b, 2) of a shard's texts by way and side."""
 
 
 @dataclass(frozen=True)
@@ -97,18 +99,16 @@ class FindsCandidates(OwnsStrata):
             self._records = TaskRecords(self.spec)
         return self._records
 
-    def found_for(self, owner: int) -> list[Keys] | None:
-        """Return sorted keys of the pairs that this shard found for an owner by each of WAYS; None if they are lost."""
-        if not self._found:
-            return None
-        return [
-            distinct(NO_KEYS, *(found.by_owner[owner] for (of, _), found in self._found.items() if of == way))
-            for way in WAYS
-        ]
+    def found_for(self, owner: int, symmetric: bool) -> tuple[list[Keys], Summaries] | None:
+        """Return sorted keys of the pairs that this shard found for an owner by each of WAYS, and all summaries.
 
-    def summaries(self) -> dict[tuple[str, str], tuple[Rows, Floats]]:
-        """Return rows and summaries of this shard's texts by way and side, for peers."""
-        return {key: (found.rows, found.summary) for key, found in self._found.items()}
+        None if any of them is lost: a shard that restarted between two ways has only what it found since.
+        """
+        sides = SIDES[:1] if symmetric else SIDES
+        if set(self._found) != {(way, side) for way in WAYS for side in sides}:
+            return None
+        keys = [distinct(NO_KEYS, *(self._found[way, side].by_owner[owner] for side in sides)) for way in WAYS]
+        return keys, {key: (found.rows, found.summary) for key, found in self._found.items()}
 
     def drop_found(self, model: Model, ring: Ring) -> Stage[tuple[()]]:
         """Free the memory of what was found."""

@@ -4,11 +4,12 @@ With a matcher, what a shard says of a pair is its score of two stages (core/two
 counts, samples, positives, searches. So all that is computed from scores works with a matcher as it does with cosines.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from al_ray.cluster.candidates.finding import SIDES, FindsCandidates
+from al_ray.cluster.candidates.finding import SIDES, FindsCandidates, Summaries
 from al_ray.cluster.candidates.records import WAYS
 from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
@@ -46,7 +47,7 @@ from al_ray.storage.uri import storage_path
 
 
 class OwnsCandidates(FindsCandidates):
-    """What an actor adds to a shard that scores candidates."""
+    """What an actor adds to a shard that scores candidates. The stream of a stage of its own has WORDS words."""
 
     def __init__(self, spec: ShardSpec) -> None:
         """Own nothing yet."""
@@ -70,17 +71,17 @@ class OwnsCandidates(FindsCandidates):
             yield WORDS
             yield ()
             return
-        parts = wait_for(ring.ask("found_for", SERVE, self.spec.shard))
+        parts = wait_for(ring.ask("found_for", SERVE, self.spec.shard, request.symmetric))
         if any(part is None for part in parts):
             yield WORDS
             yield None
             return
-        found = [distinct(NO_KEYS, *(part[way] for part in parts)) for way in range(len(WAYS))]
+        found = [distinct(NO_KEYS, *(of_shard[way] for of_shard, _ in parts)) for way in range(len(WAYS))]
         keys = distinct(NO_KEYS, *found)
         ways = np.zeros(len(keys), dtype=np.uint8)
         for bit, of_way in enumerate(found):
             ways |= is_in(keys, of_way).astype(np.uint8) << bit
-        left, right = self._summaries(ring, request)
+        left, right = _tables([of_shard for _, of_shard in parts], request)
         cosines = self._cosines_of(model, ring, keys, request)
         write_found(folder, {"keys": keys, "cosines": cosines, "ways": ways, "left": left, "right": right})
         chunks, done = range(-(-len(keys) // CHUNK)), 0
@@ -101,7 +102,7 @@ class OwnsCandidates(FindsCandidates):
         scores = self._scores(model, own) if model.matcher is not None else self._without_labels(own)
         free = np.flatnonzero(~is_in(owned.keys, excluded))
         found = Candidates(owned.keys[free], scores[free])
-        yield len(owned.keys)
+        yield WORDS
         found = first_of_left(found, request.order, own.texts[1]) if request.spread else found
         yield found.least(request.order, request.count)
 
@@ -114,14 +115,14 @@ class OwnsCandidates(FindsCandidates):
         (left, right), scores = own.pairs(owned.keys[free]).T, self._scores(model, own)[free]
         tables[0].add(left, right, scores)
         tables[0 if own.symmetric else 1].add(right, left, scores)
-        yield len(owned.keys)
+        yield WORDS
         yield tables[0].result(), tables[0 if own.symmetric else 1].result()
 
     def sample_of_candidates(self, model: Model, ring: Ring, own: OwnRequest, below: int) -> Stage[Candidates]:
         """Return the candidates whose key hashes below a bound, with their scores without labels."""
         owned = self._candidates(own)
         taken = np.flatnonzero(hash_keys(owned.keys, 0, "candidates") < np.uint64(below))
-        yield len(owned.keys)
+        yield WORDS
         yield Candidates(owned.keys[taken], self._without_labels(own)[taken])
 
     def features_of(self, model: Model, ring: Ring, own: OwnRequest, pairs: Pairs) -> Stage[tuple[Rows, Features]]:
@@ -129,7 +130,7 @@ class OwnsCandidates(FindsCandidates):
         owned, keys = self._candidates(own), own.keys(pairs)
         places = np.flatnonzero(is_in(pairs[:, 1], self._part(model, ring.right).rows))
         cosines = self._cosines_of(model, ring, keys[places], own)
-        yield len(pairs)
+        yield WORDS
         yield places, self._compare(keys[places], cosines, owned.left, owned.right, own)
 
     def ways_of(self, model: Model, ring: Ring, own: OwnRequest, keys: Keys) -> Stage[tuple[int, Ints]]:
@@ -137,7 +138,7 @@ class OwnsCandidates(FindsCandidates):
         owned, ways = self._candidates(own), np.zeros(len(keys), dtype=np.int64)
         here = np.flatnonzero(is_in(keys, owned.keys))
         ways[here] = owned.ways[np.searchsorted(owned.keys, keys[here])]
-        yield len(keys)
+        yield WORDS
         yield len(owned.keys), ways
 
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
@@ -221,15 +222,6 @@ class OwnsCandidates(FindsCandidates):
         assert not isinstance(answer, int)
         return answer[1]
 
-    def _summaries(self, ring: Ring, own: OwnRequest) -> tuple[Floats, Floats]:
-        """Return (left texts, 2 * ways) and (right texts, 2 * ways) summaries of all shards; 0 for other texts."""
-        tables = [np.zeros((texts, 2 * len(WAYS))) for texts in own.texts]
-        for of_shard in wait_for(ring.ask("summaries", SERVE)):
-            for (way, side), (rows, summary) in of_shard.items():
-                at = 2 * WAYS.index(way)
-                tables[SIDES.index(side)][rows, at : at + 2] = summary
-        return tables[0], tables[0] if own.symmetric else tables[1]
-
     def _compare(self, keys: Keys, cosines: Floats, left: Floats, right: Floats, own: OwnRequest) -> Features:
         """(n,) keys with cosines, and summaries of all texts -> (n, F) features: ranks by each way, and comparisons."""
         pairs = own.pairs(keys)
@@ -239,3 +231,13 @@ class OwnsCandidates(FindsCandidates):
             summaries = left[pairs[:, 0], columns], right[pairs[:, 1], columns]
             ranks.append(rank_features(of_way, *summaries, own.symmetric))
         return np.concatenate([*ranks, self.records.compare(pairs)], axis=1)
+
+
+def _tables(summaries: Sequence[Summaries], own: OwnRequest) -> tuple[Floats, Floats]:
+    """Return (left texts, 2 * ways) and (right texts, 2 * ways) summaries of all shards; 0 for other texts."""
+    tables = [np.zeros((texts, 2 * len(WAYS))) for texts in own.texts]
+    for of_shard in summaries:
+        for (way, side), (rows, summary) in of_shard.items():
+            at = 2 * WAYS.index(way)
+            tables[SIDES.index(side)][rows, at : at + 2] = summary
+    return tables[0], tables[0] if own.symmetric else tables[1]

@@ -64,7 +64,7 @@ class TaskRecords:
         self.symmetric, self.threads = self.right is self.left, spec.encoder.threads
         self.fields, self.places = fields_of(self.left, self.right)
         self.names = feature_names(self.left, self.right)
-        folder = fetched(storage_path(spec.folder)) / GRAMS
+        folder = fetched(storage_path(spec.folder) / GRAMS)
         self._left_grams = StoredGrams(folder / "left", len(self.left))
         self._right_grams = self._left_grams if self.symmetric else StoredGrams(folder / "right", len(self.right))
         sides = (self._left_grams,) if self.symmetric else (self._left_grams, self._right_grams)

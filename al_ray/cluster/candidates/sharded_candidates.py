@@ -80,14 +80,14 @@ class ShardedCandidates:
         """(n, 2) pairs of a split -> (n, F) features, whether they are candidates or not."""
         features = np.full((len(pairs), len(self.names)), np.nan, dtype=np.float32)
         if len(pairs):
-            own = self.pool.candidates[split.name]
+            own = self.pool.candidates_of(split)
             for places, of_shard in self._on_all(split, "features_of", own, ray.put(pairs)):
                 features[places] = of_shard
         return features
 
     def recall(self, split: Split, keys: Keys) -> CandidateRecall:
         """Measure what the candidates of a split have of (n,) keys of known matches."""
-        own, ways = self.pool.candidates[split.name], np.zeros(len(keys), dtype=np.int64)
+        own, ways = self.pool.candidates_of(split), np.zeros(len(keys), dtype=np.int64)
         total = 0
         for count, of_shard in self._on_all(split, "ways_of", own, ray.put(keys)):
             total, ways = total + count, ways | of_shard
@@ -101,7 +101,7 @@ class ShardedCandidates:
         Half are every STEP-th of the top; the others lie in the rest at ranks that grow by a factor. What ranks below
         the top is known from a sample of the candidates by hash, which is the same for any number of shards.
         """
-        own = self.pool.candidates[split.name]
+        own = self.pool.candidates_of(split)
         request, best = LeastRequest(HIGHEST, TOP * count, False), BestCandidates(HIGHEST, TOP * count)
         best.add(*self._on_all(split, "least_of_candidates", request, own, ray.put(excluded)))
         top = best.result()
@@ -119,7 +119,7 @@ class ShardedCandidates:
 
     def far(self, split: Split, excluded: Keys) -> Keys:
         """Return sorted keys of candidates in the lower half of the ranking without labels, of a sample if many."""
-        own = self.pool.candidates[split.name]
+        own = self.pool.candidates_of(split)
         sample = self._sampled(split, own).without(excluded)
         return np.sort(sample.least(HIGHEST, len(sample)).keys[len(sample) // 2 :])
 
@@ -152,7 +152,8 @@ class ShardedCandidates:
         """Find the candidates of a split by each way and from each side, and have their owners compare them."""
         space, options, pool = split.space, self.config.candidates, self.pool
         keys = PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
-        pool.on_all(model, split, "3-grams", "write_grams")
+        texts = sum(pool.sizes(pool.parts[split.name, "left"]))
+        pool.on_all(model, split, "3-grams", "write_grams", whole=texts)
         for side, rows, others in (("left", space.left, space.right), ("right", space.right, space.left)):
             turned = side == "right"
             if turned and pool.task.symmetric:
@@ -174,4 +175,5 @@ class ShardedCandidates:
         pool.on_all(model, split, "compare", "drop_found", whole=WORDS * len(pool.shards))
 
     def _on_all(self, split: Split, method: str, *arguments: Any) -> list[Any]:
-        return self.pool.on_all(self.pool.untrained(), split, "score", method, *arguments)
+        whole = WORDS * len(self.pool.shards)
+        return self.pool.on_all(self.pool.untrained(), split, "score", method, *arguments, whole=whole)

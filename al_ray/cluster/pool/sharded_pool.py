@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,7 +65,7 @@ class ShardedPool:
 
         embedding_seconds: the time spent in `embed` so far; a stage that queries the pool subtracts its share.
         preparing_seconds: the time in which the pool folder was written. candidates: by split, where they are kept, if
-        a matcher ranks them.
+        a matcher ranks them; find_candidates finds and keeps those of splits.
         """
         self.shards, self.parts, self.task, self.search, self.watch = list(shards), parts, task, search, watch
         self._sizes: dict[str, tuple[int, ...]] = {}
@@ -75,6 +75,7 @@ class ShardedPool:
         self._means = dict[tuple[str, str, str], NearestMeans]()
         self._offsets = dict[tuple[str, str, str, float], Any]()
         self.candidates = dict[str, OwnRequest]()
+        self.find_candidates: Callable[[Iterable[Split]], None] | None = None
         self.embedding_seconds = self.preparing_seconds = 0.0
 
     def untrained(self) -> Model:
@@ -82,6 +83,13 @@ class ShardedPool:
         model = self._untrained or get_results(self.shards[0].untrained.remote())
         self._untrained = model
         return model
+
+    def candidates_of(self, split: Split) -> OwnRequest:
+        """Return where the candidates of a split are kept; they are found first if no one asked for them before."""
+        if split.name not in self.candidates:
+            assert self.find_candidates is not None
+            self.find_candidates([split])
+        return self.candidates[split.name]
 
     def embed(self, model: Model, splits: Iterable[str]) -> None:
         """Embed the texts of these splits on all shards at once, unless the shards hold their vectors already.
@@ -187,11 +195,12 @@ class ShardedPool:
         whole: what the words of all shards add up to; all left texts for each shard if it is not given. turned: ask
         about the right texts.
         """
+        # First: finding candidates embeds, too, and each of its steps is a stage of its own.
+        own = self.candidates_of(split) if model.matcher is not None else None
         self.embed(model, [split.name])
         sides = ("right", "left") if turned else ("left", "right")
         left, right = (self.parts[split.name, side] for side in sides)
         sizes, offsets = (self.sizes(left), self.sizes(right)), self._offsets_of(model, split)
-        own = self.candidates[split.name] if model.matcher is not None else None
         ring = Ring(self.shards, next(self._stages), left, right, *sizes, self.search.block, offsets, own)
         streams = [
             getattr(shard, method).options(num_returns="streaming").remote(model, ring, *arguments)

@@ -10,6 +10,7 @@ import ray
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.actors import get_results
+from al_ray.cluster.pool.ring import WORDS
 from al_ray.cluster.pool.score_fit import uses_neighbours
 from al_ray.cluster.pool.sharded_index import train_index
 from al_ray.cluster.pool.sharded_pool import ShardedPool
@@ -180,10 +181,11 @@ class PoolSearch:
         """
         task = self.pool.task
         where = _keys_of(self.split.space), len(task.left)
-        method, arguments = "best_of_each", (*where, ray.put(excluded))
+        method, arguments, whole = "best_of_each", (*where, ray.put(excluded)), None
         if model.matcher is not None:
-            method, arguments = "best_of_candidates", (self.pool.candidates[self.split.name], ray.put(excluded))
-        parts = self.pool.on_all(model, self.split, "search", method, *arguments)
+            method, arguments = "best_of_candidates", (self.pool.candidates_of(self.split), ray.put(excluded))
+            whole = WORDS * len(self.pool.shards)
+        parts = self.pool.on_all(model, self.split, "search", method, *arguments, whole=whole)
         left = join_partners([part[0] for part in parts], len(task.left))
         if task.symmetric:
             return left, left
@@ -207,9 +209,11 @@ class PoolSearch:
 
         A shard has its own best of each left text, and the best of all is among these.
         """
-        own = self.pool.candidates[self.split.name]
+        own = self.pool.candidates_of(self.split)
         request, excluded = LeastRequest(query.order, query.count, spread), ray.put(query.excluded)
-        parts = self.pool.on_all(model, self.split, "search", "least_of_candidates", request, own, excluded)
+        whole = WORDS * len(self.pool.shards)
+        method = "least_of_candidates"
+        parts = self.pool.on_all(model, self.split, "search", method, request, own, excluded, whole=whole)
         if spread:
             every = NO_CANDIDATES.joined(*parts)
             parts = [first_of_left(every, query.order, self.split.space.width)]

@@ -67,8 +67,8 @@ def test_the_score_is_shown_on_demand_after_the_answer(run):
     ("lowest", "source", "words"),
     [
         # The score of a candidate is 2 and p.
-        (2.25, "uncertainty", "p 0.250, by the matcher that chose the pair"),
-        (2.0, "uncertainty", "p 0.000, by the matcher"),
+        (2.25, "uncertainty", "p 0.250, by the model that chose the pair"),
+        (2.0, "uncertainty", "p 0.000, by the model"),
         (0.99, "uncertainty", "Cosine 0.990"),
         # Ranks of a batch before any label are no cosines.
         (0.25, "spread-seed", "No score is known"),

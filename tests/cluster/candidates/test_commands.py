@@ -1,0 +1,263 @@
+"""Commands on a run with a matcher: what works says p where others say cosine, and what cannot work refuses at once."""
+
+import csv
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import al_ray
+from al_ray.active_learning.config import RunConfig
+from al_ray.apps.annotating.views import score_words
+from al_ray.apps.matching.model import open_model
+from al_ray.apps.planning.hardware import BUILT_IN
+from al_ray.apps.planning.planned_and_used import plan_of_run
+from al_ray.apps.reporting.read_runs import read_run
+from al_ray.apps.serving.options import ServeOptions, cutoff_of
+from al_ray.cli import evaluate, grid, mine, plan
+from al_ray.cli._shared import entry
+from al_ray.core.config.cluster import ClusterConfig
+from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, SearchConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.scorer import CANDIDATE
+from al_ray.core.task import Task
+from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.runs.run_folder import RunFolder
+
+pytestmark = pytest.mark.usefixtures("local_ray")
+
+SMALL = (
+    "--matcher on --rounds 2 --first-batch 16 --growth 1 --encoder random-bert --encoder-layers 1 --max-length 24 "
+    "--encoder-batch 8 --threads 1 --search.neighbours 5 --search.block 16 --candidates.cosine 5 "
+    "--candidates.trigrams 5 --timeout 600"
+)
+
+
+def config_of(folder: Path, **options: Any) -> RunConfig:
+    return RunConfig(
+        task=str(folder), rounds=2, first_batch=16, growth=1.0, encoder="random-bert", encoder_layers=1, max_length=24,
+        encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16), matcher="on",
+        candidates=CandidatesConfig(cosine=5, trigrams=5), evaluation=EvaluationConfig(splits=("dev",)), **options,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def task(make_task, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("texts") / "task"
+    write_task(make_task(False, clusters=18), folder, {})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(local_ray, task, tmp_path_factory) -> al_ray.Run:
+    """A complete run with labels of drawn dev pairs."""
+    return al_ray.run(config_of(task, dev_labels=24), tmp_path_factory.mktemp("run") / "run")
+
+
+def call(monkeypatch, capsys, command, line: str) -> tuple[int, str]:
+    """Run a command; return its exit code and what it prints."""
+    monkeypatch.setattr(sys, "argv", [f"al-ray {command.__name__.rpartition('.')[2]}", *shlex.split(line)])
+    try:
+        entry.job(command.main)
+    except SystemExit as stop:
+        return int(stop.code or 0), capsys.readouterr().err
+    return 0, capsys.readouterr().out
+
+
+def scores_of(run: al_ray.Run, split: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keys of all pairs of a split, their scores under the last model, pair by pair, and whether they match."""
+    from al_ray.cluster.measurement import deploy_measured
+    from al_ray.core.progress import no_progress
+
+    found = run.folder.task.split(split)
+    keys = np.sort(found.space.at(np.arange(found.space.total)))
+    with deploy_measured(run.config, ClusterConfig(timeout=600), run.folder.task, run.path, no_progress) as pool:
+        scores = pool.scores(run.folder.model(run.rounds), found, found.space.pairs(keys))
+    return keys, scores, np.isin(keys, found.positive_keys)
+
+
+def test_evaluate_finds_the_candidates_of_a_split_that_the_run_never_measured(run):
+    keys, scores, matches = scores_of(run, "train")
+    assert len(keys) > (scores >= CANDIDATE).sum() > 0
+    above = [scores >= score for score in scores[matches]]
+    expected = np.mean([matches[one].sum() / one.sum() for one in above])
+    assert al_ray.evaluate(run, "train").average_precision.value == pytest.approx(expected, abs=1e-12)
+    sharded = al_ray.evaluate(run, "train", cluster=ClusterConfig(shards=2, timeout=600))
+    assert sharded.average_precision.value == pytest.approx(expected, abs=1e-12)
+
+
+def test_evaluate_gives_what_the_run_measured_of_matcher_and_cosine(run):
+    line = run.folder.metrics()[-1]
+    assert al_ray.evaluate(run, "dev").average_precision.value == line["average_precision"]
+    alone = al_ray.evaluate(run, "dev", round=0).average_precision.value
+    assert alone == line["stages"]["dev"]["cosine_average_precision"]
+
+
+def test_a_chosen_threshold_is_one_of_p(run, monkeypatch, capsys):
+    code, said = call(
+        monkeypatch, capsys, evaluate, f"--run {run.path} --threshold-for precision=0.5 recall=1 --timeout 600"
+    )
+    assert code == 0, said
+    lines = {line.partition(":")[0]: line for line in said.splitlines()}
+    stored = {
+        one["rule"]: one for one in json.loads((run.path / "round-002/model/scorer.json").read_text())["thresholds"]
+    }
+    at = stored["precision=0.5"]
+    assert at["p"] == at["cosine"] - 2
+    assert lines["precision=0.5"].startswith(f"precision=0.5: p >= {at['p']:.6f}, precision")
+    lowest = stored["recall=1"]["cosine"]
+    words = f"recall=1: every candidate, and of the other pairs cosine >= {lowest:.6f}, "
+    assert lines["recall=1"].startswith(words) if lowest < CANDIDATE else ": p >= " in lines["recall=1"]
+
+
+def test_stated_pairs_are_ranked_by_both_stages(run, monkeypatch, capsys):
+    code, said = call(monkeypatch, capsys, evaluate, f"--run {run.path} --heuristic --timeout 600")
+    assert code == 0, said
+    said = dict(line.split(" ", 1) for line in said.splitlines())
+    split = run.folder.task.split("dev")
+    keys, scores, _ = scores_of(run, "dev")
+    stated = np.concatenate([split.positives, split.stated_negatives])
+    ranked = scores[np.searchsorted(keys, split.space.keys(stated))]
+    match = np.arange(len(stated)) < len(split.positives)
+    precisions = list[float]()
+    for query in np.unique(split.positives[:, 0]):
+        own, yes = ranked[stated[:, 0] == query], match[stated[:, 0] == query]
+        precisions.append(float(np.mean([yes[own >= one].sum() / (own >= one).sum() for one in own[yes]])))
+    assert said["clean_map"] == f"{100 * np.mean(precisions):.2f}%"
+
+
+def labelled(sheet_path: Path, task: Task, split: str) -> None:
+    """Fill in the sheet of an audit with what is known of its pairs."""
+    rows = list(csv.DictReader(sheet_path.open(encoding="utf-8-sig")))
+    ids = {side: {name: row for row, name in enumerate(getattr(task, side).ids)} for side in ("left", "right")}
+    space, known = task.split(split).space, set(task.split(split).positive_keys.tolist())
+    for row in rows:
+        pair = np.array([[ids["left"][row["left_id"]], ids["right"][row["right_id"]]]])
+        row["label"] = "yes" if int(space.keys(pair)[0]) in known else "no"
+    # One is wrong, or nothing would say how steeply matches become more frequent.
+    next(row for row in rows if row["label"] == "yes")["label"] = "no"
+    with sheet_path.open("w", encoding="utf-8", newline="") as sheet:
+        writer = csv.DictWriter(sheet, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_an_audit_by_score_ranks_by_both_stages_and_shows_p(run, task):
+    audit = al_ray.sample_audit(run, al_ray.AuditConfig(split="train", by_score=True, budget=60, top=100))
+    key = pq.read_table(audit.path / "audit-key.parquet")
+    keys, scores, _ = scores_of(run, "train")
+    space = read_task(task).split("train").space
+    fresh = ~np.isin(keys, space.keys(run.folder.ledger.labelled().pairs))
+    order = np.lexsort((keys[fresh], -scores[fresh]))
+    drawn = space.keys(np.stack([key["left"].to_numpy(), key["right"].to_numpy()], axis=1))
+    ranks, reach = key["rank"].to_numpy(), pq.read_table(audit.path / "audit-scores.parquet")["label"].null_count
+    assert (key["cosine"].to_numpy() == scores[np.searchsorted(keys, drawn)]).all()
+    assert 0 < reach <= (scores[fresh] >= CANDIDATE).sum()
+    ranked = ranks < reach
+    assert (keys[fresh][order][ranks[ranked]] == drawn[ranked]).all()
+    labelled(audit.sheet, read_task(task), "train")
+    estimate = al_ray.estimate_audit(audit.path)
+    assert "\np  " in estimate.text or " p  " in estimate.text
+    assert "cosine" not in estimate.text
+    for one in estimate.figures["thresholds"]:
+        assert one["cosine"] is None
+        assert 0 <= one["score"] <= 1
+    with pytest.raises(BadOption, match="--at-cosine: the scores of this audit are p of a matcher"):
+        al_ray.estimate_audit(audit.path, at_cosine=[2.5])
+    at_p = al_ray.estimate_audit(audit.path, at_p=[0.5], update_scorer=True, threshold_for=["precision=0.5"])
+    assert at_p.figures["thresholds"][0]["score"] == pytest.approx(0.5, abs=1e-6)
+    assert "sigmoid(" in at_p.text
+    assert " p -" in at_p.text or " p +" in at_p.text
+    assert "precision=0.5: p >= " in at_p.text
+
+
+def test_an_audit_of_false_positives_names_p(run):
+    config = al_ray.AuditConfig(split="dev", at_recall=0.5, near=3, rand=3)
+    audit = al_ray.sample_audit(run, config)
+    assert audit.record.scorer is not None
+    assert audit.record.scorer.matcher
+    assert audit.record.threshold is not None
+    assert audit.record.threshold >= CANDIDATE
+
+
+def test_dev_labels_measure_the_two_stage_score(run):
+    folder = run.path / "dev-labels/round-002"
+    figures = json.loads((folder / "estimate.json").read_text())
+    keys, scores, _ = scores_of(run, "dev")
+    batch = pq.read_table(folder / "batch.parquet")
+    space = run.folder.task.split("dev").space
+    drawn = space.keys(np.stack([batch["left"].to_numpy(), batch["right"].to_numpy()], axis=1))
+    assert len(drawn) == 24
+    assert (batch["cosine"].to_numpy() == scores[np.searchsorted(keys, drawn)]).all()
+    assert figures["boundary"] in (None, 0.5)
+    assert run.folder.metrics()[-1]["boundary"] == 0.5
+
+
+def test_a_report_shows_p_and_no_score_of_two_stages_as_a_cosine(run, tmp_path):
+    read = read_run(run.path, "run")
+    last = read.rounds[-1]
+    batch = pq.read_table(run.path / "round-002/batch.parquet")["cosine"].to_numpy()
+    assert last.batch_p == pytest.approx(np.clip(batch - CANDIDATE, 1e-6, 1 - 1e-6).mean(), abs=1e-9)
+    assert last.boundary == 0.5
+    assert last.examples
+    assert all(one.cosine is None or abs(one.cosine) <= 1 for one in last.examples)
+    first = pq.read_table(run.path / "round-001/batch.parquet")
+    assert np.isnan(first["cosine"].to_numpy()).all()
+
+
+def test_a_run_without_measured_splits_shows_p_of_its_labels(local_ray, task, tmp_path):
+    config = config_of(task)
+    plain = al_ray.run(al_ray.RunConfig(**{**vars(config), "evaluation": EvaluationConfig(splits=())}), tmp_path / "r")
+    examples = read_run(plain.path, "run").rounds[-1].examples
+    assert examples
+    assert all(one.cosine is None and one.p is not None and 0 < one.p < 1 for one in examples)
+
+
+@pytest.mark.parametrize(("score", "words"), [(None, None), (0.25, "Cosine 0.250"), (2.75, "p 0.750")])
+def test_annotators_see_p(score, words):
+    assert score_words(score) == words
+
+
+def test_a_grid_shares_the_candidates_and_its_runs_are_those_made_alone(run, task, tmp_path, monkeypatch, capsys):
+    line = f"--task {task} --out {tmp_path / 'grid'} {SMALL} --evaluation.splits dev --dev-labels 24 --seeds 0"
+    code, said = call(monkeypatch, capsys, grid, f"{line} --strategies uncertainty,random")
+    assert code == 0, said
+    inside = RunFolder(tmp_path / "grid" / "runs" / "uncertainty-s0", read_task(task))
+    assert not list(inside.path.glob("**/candidates"))
+    assert list((tmp_path / "grid").glob("**/candidates/*/*/*/names.json"))
+    assert inside.ledger.labelled().pairs.tolist() == run.folder.ledger.labelled().pairs.tolist()
+    assert inside.model(2).digest == run.folder.model(2).digest
+
+
+def test_what_needs_a_trained_encoder_refuses(run, task, tmp_path, monkeypatch, capsys):
+    has = "has a matcher"
+    for load in (lambda: al_ray.load_model(run.path), lambda: run.model(1), lambda: cutoff_of_served(run.path)):
+        with pytest.raises(BadOption, match=f"{has}.*jobs.serve, jobs.export, load_model"):
+            load()
+    options = al_ray.ExportOptions(format="sentence-transformers", licence="mit")
+    for model in (run, run.path / "round-002" / "model"):
+        with pytest.raises(BadOption, match=has):
+            al_ray.export_model(model, options, tmp_path / "export")
+    assert not (tmp_path / "export").exists()
+    with pytest.raises(BadOption, match=r"has a matcher.*--round 0 for the cosine"):
+        run.with_neighbourhood(0.0)
+    code, said = call(monkeypatch, capsys, mine, f"--task {task} --run {run.path} --out {tmp_path / 'mined'}")
+    assert code == 2
+    assert f"--run {run.path} has a matcher, and its encoder is not trained" in said
+    code, said = call(monkeypatch, capsys, plan, "--matcher on")
+    assert code == 2
+    assert "plans cover runs that train the encoder" in said
+
+
+def cutoff_of_served(path: Path) -> object:
+    return cutoff_of(ServeOptions(model=path, known=path, store=path), open_model(path))
+
+
+def test_used_resources_are_not_compared_with_a_plan_of_another_kind(run):
+    with pytest.raises(BadOption, match=r"its rounds train a matcher \(--matcher on\)"):
+        plan_of_run(run.folder, ClusterConfig(), BUILT_IN["cpu"])
