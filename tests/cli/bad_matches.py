@@ -58,6 +58,8 @@ OF_OPTIONS = [
     (f"{MATCH} --out ''", "--out is empty; give a path"),
     ("--into '' --left t.csv", "--into is empty; give a path"),
     (f"{MATCH} --cutoff 0.5", "--cutoff"),
+    (f"{MATCH} --why", "run has no matcher: its score is one cosine; leave out --why"),
+    (f"{INTO} --why", "run has no matcher: its score is one cosine; leave out --why"),
     (f"{MATCH} --assign any", "invalid choice 'any' for argument '--assign'"),
     (f"{MATCH} --recall 0.5", "--at-boundary and --recall are two cutoffs; give one of them"),
     (f"{MATCH} --at-score nan", "--at-score is nan"),

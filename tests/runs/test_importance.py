@@ -15,6 +15,7 @@ def test_what_adds_most_comes_first_and_is_read_as_written(tmp_path):
     write_importance(tmp_path, ("cosine", "price: log difference", "a: equal"), np.array([0.1, 0.25, 0.1]), 1_200)
     found = read_importance(tmp_path)
     assert found == Importance(("price: log difference", "cosine", "a: equal"), (0.25, 0.1, 0.1), 1_200)
+    assert found is not None
     assert format_importance(found) == (
         "what changes p most (on average over the 1,200 labelled pairs): price: difference 0.250; "
         "similarity of meaning (cosine) 0.100; a: equal 0.100"

@@ -25,6 +25,8 @@ from al_ray.runs.ledger import Ledger
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.files import read_json
 
+SPREAD = "spread-seed"
+"""Source of a batch that a run with a matcher chose before it had any label (active_learning/loop.py)."""
 CURE = "move it away, and rerun the command that wrote it: it writes a new one"
 Fields = tuple[tuple[str, str], ...]
 """The fields of a text: title, "" if the text has but one field, and content."""
@@ -273,7 +275,8 @@ class RunSheets:
             filled = answered_elsewhere(folder, BATCH, pairs)
             elsewhere |= {code for code in filled if code not in page.touched or page.waits(code)}
         recorder = RoundRecorder(ledger, number, codes)
-        cosines = by_code(codes, batch.cosines)
+        # Before any label, a matcher's batch has ranks that are no cosines.
+        cosines = {} if batch.source == SPREAD else by_code(codes, batch.cosines)
         return Sheet(key, title, folder, BATCH, pairs, self.seed, cosines, frozenset(elsewhere), recorder)
 
     def _check(self, known: Container[str]) -> Iterator[Sheet]:

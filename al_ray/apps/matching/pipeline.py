@@ -44,7 +44,7 @@ from al_ray.apps.matching.texts import (
     task_folder,
     typed_as,
 )
-from al_ray.apps.matching.why.reasons import reasons_of, refuse_why
+from al_ray.apps.matching.why.finding import reasons_of, refuse_why
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.services import deploy_pool

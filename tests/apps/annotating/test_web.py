@@ -63,6 +63,26 @@ def test_the_score_is_shown_on_demand_after_the_answer(run):
         assert "Your answer is <b>yes</b>" in ann.page
 
 
+@pytest.mark.parametrize(
+    ("lowest", "source", "words"),
+    [
+        # The score of a candidate is 2 and p.
+        (2.25, "uncertainty", "p 0.250, by the model that chose the pair"),
+        (2.0, "uncertainty", "p 0.000, by the model"),
+        (0.99, "uncertainty", "Cosine 0.990"),
+        # Ranks of a batch before any label are no cosines.
+        (0.25, "spread-seed", "No score is known"),
+    ],
+)
+def test_the_score_of_a_matcher_is_shown_as_p(task, tmp_path, lowest, source, words):
+    with page_of(waiting_run(tmp_path, task, lowest=lowest, source=source)) as page:
+        ann = page.person("ann")
+        code = ann.code
+        assert words not in ann.open(f"/pair/{code}").text
+        ann.answer("yes")
+        assert words in ann.open(f"/pair/{code}").text
+
+
 def test_a_request_that_comes_twice_counts_once(run):
     with page_of(run) as page:
         ann = page.person("ann")

@@ -24,12 +24,14 @@ from al_ray.runs.run_folder import RunFolder, opened
 TOKEN = "a-token-of-sixteen-letters"
 
 
-def waiting_run(root: Path, task: Task, pairs: int = 6, oracle: str = "file") -> RunFolder:
-    """A run whose first round waits for people; the pairs have cosines 0.5, 0.51, ..."""
+def waiting_run(
+    root: Path, task: Task, pairs: int = 6, oracle: str = "file", lowest: float = 0.5, source: str = "uncertainty"
+) -> RunFolder:
+    """A run whose first round waits for people; the pairs have cosines (or scores) 0.5, 0.51, ..."""
     write_task(task, root / "task", {})
     task = read_task(root / "task")
     space = task.split("train").space
-    batch = Batch(space.pairs(space.at(np.arange(pairs) * 3)), 0.5 + np.arange(pairs) / 100, "uncertainty")
+    batch = Batch(space.pairs(space.at(np.arange(pairs) * 3)), lowest + np.arange(pairs) / 100, source)
     with opened(root / "run", task) as folder:
         folder.bind(RunConfig(task=str(root / "task"), oracle=oracle, encoder="random-bert", encoder_layers=1))
         folder.ledger.add_batch(1, batch)

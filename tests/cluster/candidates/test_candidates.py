@@ -125,7 +125,8 @@ def both(local_ray, folder, tmp_path_factory):
             said["presumed"] = trainer.candidates.far(split, labelled)
             said["matcher"] = model.digest
             said["importance"] = read_importance(trainer.journal.round(1))
-            added = read_model(trainer.journal.round(1) / "model" / NAME).contributions(said["features train"])
+            features = trainer.candidates.features_of(task.split("train"), all_pairs(task.split("train")))
+            added = read_model(trainer.journal.round(1) / "model" / NAME).contributions(features)
             said["base"], said["added"] = added.base, added.values
         answers.append(said)
     return task, answers[0], answers[1]

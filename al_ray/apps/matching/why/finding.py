@@ -1,0 +1,38 @@
+"""Find why matches have their p: the features that the shards have of them, and the matcher of the model."""
+
+import numpy as np
+
+from al_ray.apps.matching.model import MatchingModel
+from al_ray.apps.matching.why.reasons import Reasons
+from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
+from al_ray.core.errors import BadOption
+from al_ray.core.pairs import Pairs
+from al_ray.core.scorer import Floats
+from al_ray.core.task import Split
+from al_ray.matcher.model_file import read_model
+from al_ray.storage.uri import storage_path
+
+PAIRS = 2**16  # Pairs whose features the shards send at a time.
+
+
+def refuse_why(why: bool, model: MatchingModel) -> None:
+    """Raise BadOption for --why of a model without a matcher."""
+    if why and model.model.matcher is None:
+        raise BadOption(
+            f"--why says what each comparison of a matcher adds to p, and {model.path} has no matcher: its score is "
+            "one cosine; leave out --why, or give a run that was made by jobs.run --matcher on"
+        )
+
+
+def reasons_of(
+    candidates: ShardedCandidates, split: Split, model: MatchingModel, pairs: Pairs, scores: Floats
+) -> Reasons:
+    """(n, 2) matches of a split with the scores (n,) that users see -> why they have them.
+
+    candidates: those of the split are prepared. A score below 0 is of no candidate (core/two_stage_score.py).
+    """
+    assert model.model.matcher is not None
+    matcher = read_model(storage_path(model.model.matcher.path), candidates.names)
+    parts = [candidates.features_of(split, pairs[start : start + PAIRS]) for start in range(0, len(pairs), PAIRS)]
+    features = np.concatenate([np.empty((0, len(candidates.names)), dtype=np.float32), *parts])
+    return Reasons(matcher, features, scores >= 0)
