@@ -35,7 +35,7 @@ def main() -> None:
     linker.training.estimate_u_using_random_sampling(max_pairs=5e6, seed=options.seed + 1)
     if options.labels is None:
         for rule in options.train_on.split(","):
-            linker.training.estimate_parameters_using_expectation_maximisation(block_on(rule.replace(";", ",")))
+            linker.training.estimate_parameters_using_expectation_maximisation(block_on(rule))
     else:
         labels = matches_in(options.labels, options.count)
         linker.table_management.register_table(labels, "labels", overwrite=True)

@@ -161,7 +161,7 @@ class Records:
 
 
 @dataclass(frozen=True)
-class Measured:
+class RankingFigures:
     """The figures of one ranking after so many labels, as shares; None for what is not measured.
 
     half: at p = 1/2, a threshold that nobody chose. test: among the benchmark's own test pairs; valid: at the threshold
@@ -193,12 +193,12 @@ class Trials:
     options: Records
     task: Task
 
-    def rows(self, seed: int, rounds: dict[int, int]) -> Iterator[Measured]:
+    def rows(self, seed: int, rounds: dict[int, int]) -> Iterator[RankingFigures]:
         """Yield the figures of a run: rankings without labels, then the matcher after each number of labels."""
         pairs = self._pairs
         nothing = np.zeros(pairs.cosines.shape, dtype=np.bool_)
         for name, scores in zip(WITHOUT, (pairs.cosines, pairs.cosines - pairs.hubness), strict=True):
-            yield Measured(seed, 0, name, 0, **self._figures(scores, nothing), **self._test(scores, nothing))
+            yield RankingFigures(seed, 0, name, 0, **self._figures(scores, nothing), **self._test(scores, nothing))
         journal = RunFolder(storage_path(str(self.options.folder(seed))), self.task)
         lines, labelled, before = journal.complete_rounds(), journal.ledger.labelled(), 0
         for count, number in rounds.items():
@@ -212,7 +212,7 @@ class Trials:
                 "seconds": float(np.mean([_seconds(line) for line in lines[before:number]])),
             }
             figures = self._figures(scores, bought) | self._test(scores, bought, MATCHED.boundary) | half
-            yield Measured(seed, count, "matcher", lines[number - 1]["positives"], **figures)
+            yield RankingFigures(seed, count, "matcher", lines[number - 1]["positives"], **figures)
             before = number
 
     @cached_property

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from al_ray.core.pairs import Rows
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from benchmarks.records.run_scores import read_truth
+from benchmarks.records.stated_files import pairs_of_ids
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,14 @@ class ScoredPairs:
         """Return AP over all pairs and over those without a label, and best F1, plain and one-to-one, as shares."""
         task = read_task(self.task)
         truth, split = read_truth(task, "train"), task.split("train")
-        rows = _read(self.scores)
+        (lefts, rights), rows = self._places(task, self.scores)
         scores = np.full(truth.matches.shape, -np.inf)
-        scores[_places(task, rows)] = [float(row["score"]) for row in rows]
+        scores[lefts, rights] = [float(row["score"]) for row in rows]
         scores[scores == -np.inf] = scores[scores > -np.inf].min(initial=0.0) - 1
         labelled = np.zeros(scores.shape, dtype=np.bool_)
         if self.labels is not None:
-            labelled[_places(task, _read(self.labels)[: self.count])] = True
+            (lefts, rights), _ = self._places(task, self.labels)
+            labelled[lefts[: self.count], rights[: self.count]] = True
         listed = scores > scores.min()
         return {
             "AP": truth.average_precision(scores),
@@ -46,23 +49,15 @@ class ScoredPairs:
             "recall of scored pairs": float((truth.matches & listed).sum() / max(1, len(split.positives))),
         }
 
+    def _places(self, task: Task, path: Path) -> tuple[tuple[Rows, Rows], list[dict[str, str]]]:
+        """Return the rows (n,) and columns (n,) in the matrix of train of the pairs of a CSV file, and its lines."""
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.DictReader(file))
+        space = task.split("train").space
+        pairs = pairs_of_ids(path, task, [line["left_id"] for line in lines], [line["right_id"] for line in lines])
+        return (np.searchsorted(space.left, pairs[:, 0]), np.searchsorted(space.right, pairs[:, 1])), lines
+
 
 def format_scored(results: dict[str, float]) -> str:
     """Format a line for each figure, in percent."""
     return "\n".join(f"{name:24}{100 * value:6.1f}" for name, value in results.items())
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def _places(task: Task, rows: list[dict[str, str]]) -> tuple[list[int], list[int]]:
-    """Return rows and columns of pairs of ids in the matrix of train."""
-    space = task.split("train").space
-    sides = (task.left, space.left, "left_id"), (task.right, space.right, "right_id")
-    places = list[list[int]]()
-    for corpus, own, name in sides:
-        at = {corpus.ids[row]: place for place, row in enumerate(own.tolist())}
-        places.append([at[row[name]] for row in rows])
-    return places[0], places[1]

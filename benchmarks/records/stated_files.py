@@ -24,12 +24,13 @@ def read_stated(path: Path, columns: str, task: Task) -> tuple[Pairs, Labels]:
         rows = list(csv.DictReader(file))
     if rows and not set(names) <= set(rows[0]):
         raise BadFile(f"{path} has no columns {columns}; give --pair-columns")
-    left, right = (_rows(path, corpus, [row[name] for row in rows]) for corpus, name in _sides(task, names))
-    return as_pairs(left, right), np.array([row[names[2]] == "1" for row in rows], dtype=np.bool_)
+    pairs = pairs_of_ids(path, task, [row[names[0]] for row in rows], [row[names[1]] for row in rows])
+    return pairs, np.array([row[names[2]] == "1" for row in rows], dtype=np.bool_)
 
 
-def _sides(task: Task, names: list[str]) -> list[tuple[Corpus, str]]:
-    return [(task.left, names[0]), (task.right, names[1])]
+def pairs_of_ids(path: Path, task: Task, left: list[str], right: list[str]) -> Pairs:
+    """(n,) ids of both sides, from a file -> (n, 2) rows of the task; BadFile for an id that the task does not have."""
+    return as_pairs(_rows(path, task.left, left), _rows(path, task.right, right))
 
 
 def _rows(path: Path, corpus: Corpus, ids: list[str]) -> list[int]:

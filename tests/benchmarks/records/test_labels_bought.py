@@ -56,7 +56,7 @@ def test_figures_are_those_of_the_run_and_are_computed_once(options, task, monke
         assert row["average_precision"] == pytest.approx(lines[number - 1]["average_precision"])
         assert row["recall"] == lines[number - 1]["stages"]["train"]["recall"]["both"]
     split, pairs = task.split("train"), Trials(options, task)._pairs
-    scores = pairs.scores(folder.path / "round-003" / "model", 1)
+    scores = pairs.scores(options.folder(3) / "round-003" / "model", 1)
     assert split.space.total == int(pairs.truth.counted.sum())
     known, bought = (set(map(tuple, of.tolist())) for of in (split.positives, labelled.pairs))
     of = {

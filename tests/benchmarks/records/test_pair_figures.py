@@ -79,7 +79,7 @@ def test_figures_are_those_of_slow_loops(seed, symmetric, one_to_one):
         if not one_to_one or not used & both:
             ranked.append((left, right))
             used |= both
-    thresholds = [scores[pair] for pair in ranked]
+    thresholds = [float(scores[pair]) for pair in ranked]
     values = [0.0]
     for threshold in thresholds:
         found = [pair for pair in ranked if scores[pair] >= threshold]
