@@ -1,9 +1,10 @@
 """Measure speed and memory, as ratios within one run to cancel a machine's noise: python -m benchmarks search
 
-A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Eight have a
+A benchmark is a dataclass of options with a method `figures`, in its own file; KINDS lists all of them. Ten have a
 method `results` and tables of their own: `simulate-audits` measures statistics, `scale` growth with the texts,
 `simulate` strategies, `adaptivity` draws a map of simulated runs, `recipes` compares trainings, `matches` measures what
-jobs.match wrote, `month` a model whose texts change, and `serve` requests to jobs.serve.
+jobs.match wrote, `month` a model whose texts change, `serve` requests to jobs.serve, `records`
+what labels buy with a matcher, and `scored-pairs` what another tool scored.
 """
 
 import os
@@ -28,6 +29,8 @@ from benchmarks.memory import Memory
 from benchmarks.month import Month
 from benchmarks.month_report import format_weeks
 from benchmarks.recipes import Recipes, format_rows
+from benchmarks.records.labels_bought import Records, format_records
+from benchmarks.records.scored_file import ScoredPairs, format_scored
 from benchmarks.scaling import Scale, format_results
 from benchmarks.searching import Search
 from benchmarks.serving.load_test import Serve, format_load
@@ -36,7 +39,8 @@ from benchmarks.timing import Figure
 
 KINDS = (
     Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month
-    | Serve | Annotate | Compare
+    | Serve | Annotate | Compare | Records
+    | ScoredPairs
 )  # fmt: skip
 
 
@@ -45,6 +49,10 @@ def main() -> None:
     benchmark: KINDS = parse_options(
         KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run; growth; simulations."
     )
+    if isinstance(benchmark, Records):
+        # It writes into a folder.
+        print(format_records(benchmark.results()))
+        return
     if benchmark.out is not None:
         refuse_folder("--out", benchmark.out)
     content: Any
@@ -68,6 +76,9 @@ def main() -> None:
     elif isinstance(benchmark, Scale):
         content = benchmark.results()
         text = format_results(content)
+    elif isinstance(benchmark, ScoredPairs):
+        content = benchmark.results()
+        text = format_scored(content)
     elif isinstance(benchmark, Matches):
         content = benchmark.results()
         text = format_quality(content)

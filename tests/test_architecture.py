@@ -92,6 +92,7 @@ HOMES = {
         *("al_ray.apps.augmentation.folder", "al_ray.apps.cross_encoder.folder", "al_ray.apps.paraphrase.folder"),
         *("al_ray.apps.matching.folder", "al_ray.apps.matching.drift.folder", "al_ray.apps.matching.written"),
         "al_ray.apps.matching.incremental.state",
+        "al_ray.apps.matching.why.column",
         *("al_ray.apps.mining.task_pool", "al_ray.apps.reporting.export"),
         # Its results are tables.
         "al_ray.api",
@@ -124,8 +125,8 @@ LOCAL_IMPORTS = {
 # The one function that makes a generator, and what numpy.random has that is not its global one.
 CHANCE = "al_ray.core.rng"
 GENERATORS = {"Generator", "SeedSequence", "BitGenerator", "PCG64", "Philox"}
-# The one program that seeds the global generators: dedupe, which it calls, draws from them.
-GLOBAL_CHANCE = "benchmarks.other_tools.dedupe_matches"
+# The programs that seed the global generators: dedupe, which they call, draws from them.
+GLOBAL_CHANCE = {"benchmarks.other_tools.dedupe_matches", "benchmarks.other_tools.dedupe_records"}
 FILE, FUNCTION, ARGUMENTS, MODULES = 300, 50, 7, 13
 
 
@@ -351,7 +352,7 @@ def names_in(node: ast.AST) -> set[str]:
 def chance_is_named(sources: list[Source]) -> list[str]:
     complaints: list[str] = []
     for source in sources:
-        if source.module == GLOBAL_CHANCE:
+        if source.module in GLOBAL_CHANCE:
             continue
         allowed = GENERATORS | ({"default_rng"} if source.module == CHANCE else set())
         complaints += [

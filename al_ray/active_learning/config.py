@@ -50,7 +50,7 @@ class RunConfig(EncoderConfig):
     matched: Annotated[tuple[int, int] | None, PAPER] = None
     """For stratified-match: the numbers of positives and negatives to draw; --match RUN takes them from a run."""
     train_every_budget: Annotated[bool, PAPER] = field(default=False, metadata={"help": budgets_help()})
-    matcher: Literal["on", "off"] = "off"
+    matcher: Annotated[Literal["on", "off"], Group("candidates")] = "off"
     """on: the encoder stays as it is, and every round a matcher learns from the labels to rank candidates, by
     comparisons of their fields (docs/matcher.md). off: every round trains the encoder, whose cosine ranks pairs."""
     candidates: CandidatesConfig = field(default_factory=CandidatesConfig)

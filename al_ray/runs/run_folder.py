@@ -12,6 +12,7 @@ round-NNN/record.json              metrics of the round, its model's digest and 
 round-NNN/examples.parquet         error examples, see runs/error_examples.py
 dev-labels/                        labels of drawn dev pairs (--dev-labels), see runs/dev_labels.py
 round-NNN/fit, scores.parquet      cosines of the labelled pairs under the round's model, see storage/pair_cosines.py
+round-NNN/importance.json          with a matcher, what each comparison adds to p on average, see runs/importance.py
 round-NNN/neighbourhood.json       what auto chose from, see cluster/pool/score_fit.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here);
                                    with a matcher, matcher.safetensors instead of weights

@@ -29,8 +29,12 @@ def test_a_program_gets_what_the_command_line_gets(name):
     config = RunConfig(task="task", **al_ray.recipe(name))
     for parse in (run.parse_arguments, grid.parse_arguments):
         asked = parse([*NEEDED, "--recipe", name])
-        assert (asked.training, asked.scoring) == (config.training, config.scoring)
-    assert train.parse_arguments([*TRAIN, f"--recipe={name}"]).training == config.training
+        assert (asked.training, asked.scoring, asked.matcher) == (config.training, config.scoring, config.matcher)
+    if config.matcher == "on":
+        with pytest.raises(BadOption, match=r"--recipe records trains no encoder; give it to jobs.run"):
+            train.parse_arguments([*TRAIN, f"--recipe={name}"])
+    else:
+        assert train.parse_arguments([*TRAIN, f"--recipe={name}"]).training == config.training
 
 
 def test_an_option_overrides_its_value_in_the_recipe_and_no_other():
@@ -65,8 +69,8 @@ def test_a_cross_encoder_has_no_recipe():
 def test_an_unknown_recipe_is_refused_with_those_that_there_are(capsys):
     with pytest.raises(SystemExit):
         run.parse_arguments([*NEEDED, "--recipe", "best"])
-    assert "Expected one of ('paper', 'tuned')" in capsys.readouterr().err
-    with pytest.raises(BadOption, match="there is no recipe 'best'; give one of paper, tuned"):
+    assert "Expected one of ('paper', 'tuned', 'records')" in capsys.readouterr().err
+    with pytest.raises(BadOption, match="there is no recipe 'best'; give one of paper, tuned, records"):
         al_ray.recipe("best")  # pyright: ignore[reportArgumentType]
 
 

@@ -1,7 +1,8 @@
 """The folder of jobs.match: matches, clusters, and how they were made.
 
 matches.parquet, matches.csv         left_id, right_id, score, cosine, probability (null if not calibrated), rank,
-                                     decided_by (model, label or rule), and the two texts; the best match first
+                                     decided_by (model, label or rule), the two texts, and with --why what each
+                                     comparison adds to p (why/column.py); the best match first
 clusters.parquet, clusters.csv       id, cluster (a number), canonical (the id that stands for it); of two tables also
                                      table and canonical_table (left or right), as their ids may coincide
 new_matches.parquet, new_matches.csv after new texts: the matches of new and changed ones, as in matches.csv
@@ -30,6 +31,8 @@ import pyarrow.parquet as pq
 from al_ray.apps.matching.clusters.clustering import Edges
 from al_ray.apps.matching.clusters.ids import ClusterIds
 from al_ray.apps.matching.clusters.nodes import Nodes
+from al_ray.apps.matching.why.column import WHY, in_words, why_column
+from al_ray.apps.matching.why.reasons import Reasons
 from al_ray.core.errors import WrongFolder
 from al_ray.core.pairs import NO_PAIRS, Mask, Pairs, Rows
 from al_ray.core.scorer import Floats
@@ -52,7 +55,8 @@ UNDECIDED = pa.schema([("left_id", pa.string()), ("right_id", pa.string()), *TEX
 BRIDGES = pa.schema([("left_id", pa.string()), ("right_id", pa.string()), ("score", pa.float64())])
 TABLE, CANONICAL_TABLE = pa.field("table", pa.string()), pa.field("canonical_table", pa.string())
 CHANGES = ("change", "cluster", "clusters")
-CHUNK = 250_000  # Rows of a table that are in memory at a time.
+CHUNK = 250_000  # Rows of a table that are in memory at a time,
+CHUNK_OF_WHY = 20_000  # and of one with a row of their own for each comparison.
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,8 @@ class Matches:
     """Matches, the best first: pairs (n, 2) of rows, scores, cosines and probabilities (n,), and who decided (n,).
 
     probabilities: None if the model is not calibrated. by_label: whether the pair was labelled yes. by_rule: whether
-    it matches by --always. undecided: (k, 2) pairs that would match, but that the encoder cannot tell apart.
+    it matches by --always. undecided: (k, 2) pairs that would match, but that the encoder cannot tell apart. reasons:
+    why each has its p, None without --why.
     """
 
     pairs: Pairs
@@ -70,6 +75,7 @@ class Matches:
     by_label: np.ndarray
     by_rule: np.ndarray
     undecided: Pairs = field(default_factory=lambda: NO_PAIRS)
+    reasons: Reasons | None = None
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -111,7 +117,8 @@ def write_matches(
     path: StoragePath, matches: Matches, task: Task, texts: bool, cells: FormulaCells, which: Mask | None = None
 ) -> None:
     """Write matches as PATH.parquet and PATH.csv. which: (n,) whether to write each of them; None for all."""
-    schema = pa.schema([*MATCHES, *TEXTS]) if texts else MATCHES
+    reasons = matches.reasons
+    schema = pa.schema([*MATCHES, *(TEXTS if texts else ()), *(() if reasons is None else (WHY,))])
     written = np.arange(len(matches)) if which is None else np.flatnonzero(which)
 
     def columns(part: slice) -> list[Any]:
@@ -121,9 +128,11 @@ def write_matches(
         by = np.where(matches.by_label[here], "label", np.where(matches.by_rule[here], "rule", "model"))
         decided = pa.array(by.tolist(), pa.string())
         own = [*task.ids_of(pairs), matches.scores[here], matches.cosines[here], probabilities, here + 1, decided]
-        return [*own, *task.texts_of(pairs)] if texts else own
+        own += task.texts_of(pairs) if texts else ()
+        return own if reasons is None else [*own, why_column(reasons, here)]
 
-    _write_both(path, schema, _tables(schema, len(written), columns), cells)
+    chunk = CHUNK if reasons is None else CHUNK_OF_WHY
+    _write_both(path, schema, _tables(schema, len(written), columns, chunk), cells)
 
 
 def write_clusters(
@@ -205,10 +214,12 @@ def write_record(folder: StoragePath, content: dict[str, Any]) -> None:
     write_root(folder / RECORD, content)
 
 
-def _tables(schema: pa.Schema, count: int, columns: Callable[[slice], list[Any]]) -> Iterator[pa.Table]:
-    """Yield a table of `count` rows in parts of CHUNK. columns: the rows of a part -> its columns."""
-    for start in range(0, count, CHUNK):
-        yield make_table(schema, columns(slice(start, min(start + CHUNK, count))))
+def _tables(
+    schema: pa.Schema, count: int, columns: Callable[[slice], list[Any]], chunk: int = CHUNK
+) -> Iterator[pa.Table]:
+    """Yield a table of `count` rows in parts of `chunk`. columns: the rows of a part -> its columns."""
+    for start in range(0, count, chunk):
+        yield make_table(schema, columns(slice(start, min(start + chunk, count))))
 
 
 def _write_both(path: StoragePath, schema: pa.Schema, tables: Iterable[pa.Table], cells: FormulaCells) -> None:
@@ -229,16 +240,27 @@ def _write_tables(
     cells: of the CSV file alone, which people open.
     """
     with ExitStack() as stack:
-        sheet = stack.enter_context(pa_csv.CSVWriter(stack.enter_context(csv.open("wb")), schema))
+        sheet = stack.enter_context(pa_csv.CSVWriter(stack.enter_context(csv.open("wb")), _of_sheet(schema)))
         writer = None
         if parquet is not None:
             # An open file, because pyarrow rejects names that are not UTF-8.
             file = stack.enter_context(parquet.open("wb"))
             writer = stack.enter_context(pq.ParquetWriter(file, schema, write_page_checksum=True))
         for table in tables:
-            sheet.write_table(cells.checked(table))
+            sheet.write_table(cells.checked(_as_sheet(table)))
             if writer is not None:
                 writer.write_table(table)
+
+
+def _of_sheet(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a CSV file, which has no lists: the column `why` is text there."""
+    at = schema.get_field_index(WHY.name)
+    return schema if at < 0 else schema.set(at, pa.field(WHY.name, pa.string()))
+
+
+def _as_sheet(table: pa.Table) -> pa.Table:
+    at = table.schema.get_field_index(WHY.name)
+    return table if at < 0 else table.set_column(at, WHY.name, in_words(table.column(at)))
 
 
 def cluster_sizes(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:

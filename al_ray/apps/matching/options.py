@@ -132,6 +132,9 @@ class MatchOptions(CutoffOptions):
     (docs/languages.md)."""
     texts: bool = True
     """Write the texts of the pairs, too."""
+    why: bool = False
+    """Say why each pair matches: what each comparison of a matcher adds to p, as a column of matches.parquet, in plain
+    words in matches.csv, and as bars in matches.html. For a run with --matcher on (docs/matcher.md)."""
     escape_formulas: bool = False
     """In CSV files, put a quote before cells that a spreadsheet would run as a formula. These texts and ids then differ
     from those of the tables; those in the Parquet files do not."""

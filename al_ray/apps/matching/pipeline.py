@@ -1,6 +1,6 @@
 """From a model and texts to matches and clusters in a folder: all texts at once, or new ones into known ones."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any
@@ -44,6 +44,9 @@ from al_ray.apps.matching.texts import (
     task_folder,
     typed_as,
 )
+from al_ray.apps.matching.why.reasons import reasons_of, refuse_why
+from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
+from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.services import deploy_pool
 from al_ray.cluster.session import session
 from al_ray.cluster.token_store import pool_folder
@@ -91,6 +94,7 @@ def match_texts(
             f"--suggest prefers texts unlike training, and {model.path} is a copy of a model, whose training texts are "
             "not known; give --model RUN, or leave out --suggest"
         )
+    refuse_why(options.why, model)
     model = model.allowing(options.most_unknown)
     task, report = read_texts(options, model)
     if model.model.matcher is not None and not is_task(options):
@@ -100,8 +104,6 @@ def match_texts(
     refuse_other(out, made_from)
     refuse_added(out, made_from, task)
     matching = _matching(options, model, task)
-    rule, cutoff, decisions = matching.rule, matching.cutoff, matching.decisions
-    shift = model.lowest_p
     with locked(out) as out, removed_if_refused(out), session(cluster_config, trainers=0):
         refuse_other(out, made_from)
         number = refuse_added(out, made_from, task)
@@ -109,25 +111,45 @@ def match_texts(
         config = replace(_searched(model.config, options.search), task=str(place))
         pool_of = pool_folder(task, config.encoding, out)
         with deploy_pool(config, cluster_config, task, out, watch, known=out / "vectors") as pool:
-            searched = replace(cutoff, score=cutoff.score + shift)
-            found = find_candidates(pool, split, model.model, searched, rule, decisions, model.config.seed)
-            candidates = found.candidates
-            pairs = split.space.pairs(candidates.keys)
-            cosines = cosines_of(pool, split, model.model, candidates)
-            exact = exact_cosines(pool_of, task.symmetric, pairs, cosines)
-            # p of a matcher does not change where the cosine of equal texts is made exact.
-            scores = candidates.cosines - shift if shift else candidates.cosines + (exact - cosines)
-            cosines = exact
-            drift = report_drift(out, pool, split, DriftRequest(options, model, cutoff, decisions))
-        matches = matching.matches(pairs, scores, cosines)
-        clustered, scored = cluster_texts(matching, matches), ScoredPairs(pairs, scores)
+            matches, scored, search = _matched(pool, config, pool_of, matching, options.why)
+            drift = report_drift(out, pool, split, DriftRequest(options, model, matching.cutoff, matching.decisions))
+        clustered = cluster_texts(matching, matches)
         about = None
         if not is_task(options) and options.search.kind != "knn" and model.model.matcher is None:
             about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
         write_first(out, number, matching, scored, clustered, about)
-        added = {"made_from": made_from, "search": found.search} | drift
+        added = {"made_from": made_from, "search": search} | drift
+        added |= {} if matches.reasons is None else {"why": matches.reasons.record}
         record = write_outcome(out, Outcome(matching, matches, scored, clustered, added))
     return MatchResult(task, matches, record, report)
+
+
+def _matched(
+    pool: ShardedPool, config: RunConfig, pool_of: StoragePath, matching: Matching, why: bool
+) -> tuple[Matches, ScoredPairs, Mapping[str, Any]]:
+    """Return the matches of a pool, the candidates among which they were assigned, and how these were searched.
+
+    pool_of: the folder of the pool. why: say of each match why it has its p.
+    """
+    model, split, cutoff = matching.model, matching.split, matching.cutoff
+    compared, shift = None, model.lowest_p
+    if model.model.matcher is not None:
+        compared = ShardedCandidates(pool, config, pool_of)
+        compared.prepare([split])
+    searched = replace(cutoff, score=cutoff.score + shift)
+    seed = model.config.seed
+    found = find_candidates(pool, split, model.model, searched, matching.rule, matching.decisions, seed)
+    candidates = found.candidates
+    pairs = split.space.pairs(candidates.keys)
+    cosines = cosines_of(pool, split, model.model, candidates)
+    exact = exact_cosines(pool_of, matching.task.symmetric, pairs, cosines)
+    # p of a matcher does not change where the cosine of equal texts is made exact.
+    scores = candidates.cosines - shift if shift else candidates.cosines + (exact - cosines)
+    matches = matching.matches(pairs, scores, exact)
+    if why and compared is not None:
+        reasons = reasons_of(compared, split, model, matches.pairs, matches.scores)
+        matches = replace(matches, reasons=reasons)
+    return matches, ScoredPairs(pairs, scores), found.search
 
 
 def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matching:
@@ -159,6 +181,7 @@ def match_into(
     with locked(out) as out, removed_if_refused(out):
         state, known = read_state(out)
         model = model_of(state.about["model"], out).allowing(options.most_unknown)
+        refuse_why(options.why, model)
         refuse_unlike(options, state.about)
         rules, cluster_rules = state.about["rules"], ClusterRules.kept(state.about["rules"])
         table = state.about["table"], model.config.max_length, known.symmetric

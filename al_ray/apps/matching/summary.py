@@ -46,6 +46,11 @@ def summary_lines(record: Mapping[str, Any], symmetric: bool) -> Iterator[str]:
     if record["unused_labels"]:
         sides = "one set" if symmetric else "two sets"
         yield f"labels that are not used, as they are not of {sides} of texts: {record['unused_labels']:,}"
+    if "why" in record:
+        yield (
+            f"why: p is {record['why']['base']:.3f} and what the comparisons add; matches.csv has the strongest, "
+            "matches.parquet all of them"
+        )
     yield from _cluster_lines(record)
     if advice := formula_advice(record.get("formula_cells", 0), "the CSV files"):
         yield advice

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from al_ray.apps.matching.folder import MATCHES, RECORD, TEXTS
 from al_ray.apps.matching.incremental.state import STATE
+from al_ray.apps.matching.why.column import WHY
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.pairs import Pairs, Rows, as_pairs
 from al_ray.core.scorer import Floats
@@ -57,8 +58,13 @@ def read_matches(folder: Path) -> WrittenMatches:
 
 
 def _table(folder: Path) -> pa.Table:
-    """Read the file of matches, with or without texts; BadFile for other columns, or columns of other types."""
+    """Read the file of matches, with or without texts; BadFile for other columns, or columns of other types.
+
+    What --why adds is left out.
+    """
     table = read_parquet(folder / FILE, cure=CURE)
+    if WHY in list(table.schema):
+        table = table.drop_columns([WHY.name])
     there = list(zip(table.schema.names, table.schema.types, strict=True))
     own = list(zip(MATCHES.names, MATCHES.types, strict=True))
     if there not in (own, [*own, *TEXTS]):

@@ -31,6 +31,7 @@ class Options(RunConfig, RecipeOptions):
 
     UNUSED: ClassVar[tuple[str, ...]] = (
         *("search.least_recall", "search.ordered_pairs", "training.worst_loss", "training.tries", "most_unknown"),
+        *(f"candidates.{name}" for name in ("cosine", "trigrams", "of_right", "presumed", "least_recall")),
     )
 
     task: str = NO_TASK

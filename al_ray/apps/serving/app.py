@@ -22,12 +22,13 @@ from ray.serve import Application
 from ray.serve.handle import DeploymentHandle
 
 from al_ray.apps.http.token import VARIABLE, read_token, token_digest
+from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.arguments import options_of
 from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api
 from al_ray.apps.serving.known import read_known, refuse_one_set
 from al_ray.apps.serving.matcher import Batches, Matcher, Question
-from al_ray.apps.serving.options import ServeOptions, cutoff_of
+from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import ModelName, StoreWriter, make_store, read_model_name, read_source
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.uri import storage_path
@@ -291,7 +292,7 @@ def build(arguments: dict[str, Any]) -> Application:
     if token is None and is_open is not True:
         raise BadOption(f"there is no token; give the argument token_file, set {VARIABLE}, or give open: true")
     model, there = open_model(options.model), read_source(options.store)
-    cutoff_of(options, model)
+    choose_service_cutoff(options.for_matching(), model)
     if there is not None:
         refuse_one_set(model, there.symmetric)
     return make_application(options, token_digest(token), ModelName.of(model))

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.serving.catalogue import Catalogue, Nearest
 from al_ray.apps.serving.index import open_index
 from al_ray.apps.serving.journal import Change, read_changes
 from al_ray.apps.serving.known import KnownCoverage, refuse_one_set
-from al_ray.apps.serving.options import ServeOptions, cutoff_of
+from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import apply, read_store
 from al_ray.core.errors import BadFile
 from al_ray.core.id_order import id_key
@@ -91,7 +92,7 @@ class Matcher:
         torch.set_num_threads(options.cpus_per_replica)
         set_threads(options.cpus_per_replica)
         self.options, self.model, self.failed = options, model, False
-        self.cutoff = cutoff_of(options, model)
+        self.cutoff = choose_service_cutoff(options.for_matching(), model)
         content = read_store(options.store)
         self.symmetric = content.source.symmetric
         refuse_one_set(model, self.symmetric)

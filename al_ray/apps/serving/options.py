@@ -1,12 +1,9 @@
 """Options of the command serve, which are also the arguments of the application in a config file of Serve."""
 
 from dataclasses import dataclass, fields
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
-from al_ray.apps.matching.cutoff import Cutoff, choose_cutoff
-from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import TABLE, CutoffOptions, MatchOptions
 from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.encoder import MOST_UNKNOWN, MostUnknown
@@ -14,7 +11,6 @@ from al_ray.core.errors import BadOption
 from al_ray.datasets.tables.format_options import ColumnNames
 from al_ray.datasets.tables.reader import Format
 from al_ray.storage.uri import StoragePath
-from al_ray.training.saved_model import refuse_matcher
 
 LIMITS, RESOURCES = Group("limits"), Group("replicas")
 
@@ -86,21 +82,3 @@ class ServeOptions(CutoffOptions):
         """Return the same cutoff and table as options of the command match."""
         names = *(one.name for one in fields(CutoffOptions)), "text_columns", "id_column", "format"
         return MatchOptions(left=self.known, **{name: getattr(self, name) for name in names} | more)
-
-
-def cutoff_of(options: ServeOptions, model: MatchingModel) -> Cutoff:
-    """Return the cutoff that the options give; without one the one threshold that is stored with the model, or none.
-
-    BadOption for a model with a matcher, which needs more of a text than its vector.
-    """
-    if model.model.matcher is not None:
-        refuse_matcher(model.path)
-    given = any(value is not None and value is not False for value in options.cutoffs.values())
-    if not given and not model.thresholds:
-        return Cutoff(-inf, 0, "none")
-    if not given and len(model.thresholds) > 1:
-        raise BadOption(
-            f"{model.path} has several thresholds ({', '.join(model.thresholds)}); give --precision P, --recall R "
-            "or --costs M A, or --at-score -2 for no cutoff"
-        )
-    return choose_cutoff(options.for_matching(), model, "all")

@@ -16,10 +16,11 @@ from ray.serve.exceptions import RayServeException
 from al_ray.apps.http.address import LOOPBACK, refuse_used
 from al_ray.apps.http.signals import received
 from al_ray.apps.http.token import token_digest
+from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.serving.app import NAME, PATIENCE, make_application
 from al_ray.apps.serving.known import read_known, refuse_one_set
-from al_ray.apps.serving.options import ServeOptions, cutoff_of
+from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import (
     ModelName,
     Source,
@@ -58,7 +59,7 @@ class Plan:
         """Yield what would be loaded, in words."""
         name = self.model.path if self.model.round is None else f"{self.model.path}, round {self.model.round}"
         yield f"model: {name}, digest {self.model.model.digest[:16]}"
-        cutoff = cutoff_of(options, self.model)
+        cutoff = choose_service_cutoff(options.for_matching(), self.model)
         yield f"cutoff: {cutoff.source}" + (f", score {cutoff.score:.4f}" if cutoff.score > -inf else "")
         where = f"from {options.known}" if self.is_new else f"in {options.store} after change {self.sequence:,}"
         characters = sum(len(known.text) for known in self.texts.values())
@@ -80,7 +81,7 @@ def plan(options: ServeOptions) -> Plan:
     """
     model = open_model(options.model)
     source, texts = read_known(options, model)
-    cutoff_of(options, model)
+    choose_service_cutoff(options.for_matching(), model)
     if not texts:
         raise BadOption(f"--known {options.known} has no texts; give a table with one at least")
     there = read_source(options.store)
@@ -172,7 +173,7 @@ def _new_model(options: ServeOptions) -> str:
     """Name in the store the model that --model leads to now; return what happened."""
     try:
         model = open_model(options.model)
-        cutoff_of(options, model)
+        choose_service_cutoff(options.for_matching(), model)
         refuse_one_set(model, read_store(options.store).source.symmetric)
     except AlRayError as error:
         return f"the model stays as it is: {error}"

@@ -23,8 +23,10 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
+from al_ray.matcher.wording import name_in_words
 from al_ray.metrics.round_comparison import AGREEMENT, GAIN, PREQUENTIAL
 from al_ray.runs.dev_labels import format_estimate
+from al_ray.runs.importance import Importance, read_importance
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.run_folder import RunFolder, complete_rounds
 from al_ray.storage.uri import StoragePath
@@ -32,6 +34,7 @@ from al_ray.storage.uri import StoragePath
 # Seconds that a person takes for a pair, for an idea of the time; each kind of text has its own.
 PACE = 20
 NEIGHBOURHOOD = "neighbourhood"
+COMPARISONS = 5  # Comparisons of a matcher that are printed.
 
 
 def run_command(options: Options) -> None:
@@ -63,9 +66,19 @@ def print_results(folder: RunFolder) -> None:
     scorer = folder.model(folder.last).scorer if folder.last else None
     if scorer is not None and scorer.outcome == "no-variance":
         print(f"no boundary: {NO_VARIANCE}")
+    found = read_importance(folder.round(folder.last)) if scorer is not None and scorer.matcher else None
+    if found is not None:
+        print(format_importance(found))
     command = match_command(folder)
     if command is not None:
         print(f"match with it: {as_called(command)}")
+
+
+def format_importance(found: Importance) -> str:
+    """Format the comparisons that change p most, in plain words."""
+    most = zip(found.names[:COMPARISONS], found.adds[:COMPARISONS], strict=True)
+    shown = "; ".join(f"{name_in_words(name)} {adds:.3f}" for name, adds in most)
+    return f"what changes p most (on average over the {found.pairs:,} labelled pairs): {shown}"
 
 
 def run_with_page(work: RunSpec, options: PageOptions, out: StoragePath) -> RunFolder:

@@ -9,8 +9,10 @@ from al_ray.core.config.losses import WITHOUT_HEAD
 from al_ray.core.config.recipes import RECIPES, RecipeName
 from al_ray.core.config.sections import TrainingConfig
 
+SECTIONS = ("training", "scoring", "matcher")
 
-def recipe_defaults(arguments: Sequence[str], sections: Sequence[str] = ("training", "scoring")) -> dict[str, Any]:
+
+def recipe_defaults(arguments: Sequence[str], sections: Sequence[str] = SECTIONS) -> dict[str, Any]:
     """Return the sections of the recipe that a command line names, as defaults for `parse_options`; {} without one.
 
     sections: those that the command has. An unknown name is left to tyro, which reports it.
@@ -18,7 +20,7 @@ def recipe_defaults(arguments: Sequence[str], sections: Sequence[str] = ("traini
     recipe = RECIPES.get(cast(RecipeName, value_of("--recipe", arguments)))
     if recipe is None:
         return {}
-    found = {name: recipe[name] for name in sections}
+    found = {name: recipe[name] for name in sections if name in recipe}
     if value_of("--training.loss", arguments) in WITHOUT_HEAD:
         plain = TrainingConfig()
         found["training"] = replace(found["training"], head=plain.head, head_start=plain.head_start)

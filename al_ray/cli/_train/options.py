@@ -53,5 +53,7 @@ def parse_arguments(arguments: list[str]) -> Options:
     cross_encoder = value_of("--model", arguments) != "cosine"
     if cross_encoder and value_of("--recipe", arguments) == "tuned" and not {"-h", "--help"} & set(arguments):
         raise BadOption("--recipe tuned is for --model cosine; give that, or leave --recipe out")
+    if value_of("--recipe", arguments) == "records":
+        raise BadOption("--recipe records trains no encoder; give it to jobs.run, or leave it out")
     options: Options = parse_options(Options, "train", description, arguments, default)
     return options

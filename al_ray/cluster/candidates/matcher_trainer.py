@@ -15,8 +15,10 @@ from al_ray.core.pairs import Keys, Pairs
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.two_stage_score import MATCHED
+from al_ray.matcher.explanation import importance
 from al_ray.matcher.learner import DEFAULT, LEARNERS
 from al_ray.matcher.model_file import NAME, write_model
+from al_ray.runs.importance import write_importance
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import Features
 from al_ray.storage.pair_cosines import SCORES, write_cosines
@@ -91,6 +93,9 @@ class MatcherTrainer:
         digest = bytes_digest(json.dumps([start.digest, *learned.names]).encode() + content)
         model = Model("", digest, MATCHED, SavedMatcher(str(path), start.digest))
         write_matched(folder / "model", model)
+        # Of labelled pairs alone, for presumed ones are far from all that a person would look at.
+        means = importance([learned.contributions(features[: len(labelled)])])
+        write_importance(folder, learned.names, means, len(labelled))
         write_cosines(folder / SCORES, labelled.pairs, self.pool.scores(model, split, labelled.pairs))
         self.watch("train", 1, 1)
         return model

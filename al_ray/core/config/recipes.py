@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 from al_ray.core.config.sections import ScoringConfig, TrainingConfig
 from al_ray.core.errors import BadOption
 
-RecipeName = Literal["paper", "tuned"]
+RecipeName = Literal["paper", "tuned", "records"]
 Recipe = Mapping[str, Any]
-"""Sections of RunConfig by name."""
+"""Sections and options of RunConfig by name."""
 
 OF_PAPER: Recipe = MappingProxyType({"training": TrainingConfig(), "scoring": ScoringConfig()})
 """Every number of Mussmann, Jia and Liang (2020) and of their program."""
@@ -24,14 +24,17 @@ TUNED: Recipe = MappingProxyType(
     }
 )  # fmt: skip
 """Chosen on folds of the train questions of WikiQA (docs/recipes.md)."""
-RECIPES: Mapping[RecipeName, Recipe] = MappingProxyType({"paper": OF_PAPER, "tuned": TUNED})
+RECORDS: Recipe = MappingProxyType({"training": TrainingConfig(), "scoring": ScoringConfig(), "matcher": "on"})
+"""For records with fields, and labels of people: the encoder stays as it is, and a matcher learns (docs/matcher.md)."""
+RECIPES: Mapping[RecipeName, Recipe] = MappingProxyType({"paper": OF_PAPER, "tuned": TUNED, "records": RECORDS})
 
 
 def recipe(name: RecipeName) -> dict[str, Any]:
-    """Return the sections `training` and `scoring` of a recipe, for a RunConfig: what `jobs.run --recipe` gives.
+    """Return the sections and options of a recipe, for a RunConfig: what `jobs.run --recipe` gives.
 
-    name: "paper", every number of Mussmann, Jia and Liang (2020), which are the defaults of RunConfig; or "tuned",
-    with more average precision on WikiQA while labels are few (docs/recipes.md). The losses in-batch-softmax and
+    name: "paper", every number of Mussmann, Jia and Liang (2020), which are the defaults of RunConfig; "tuned",
+    with more average precision on WikiQA while labels are few (docs/recipes.md); or "records", with a matcher of fields
+    in place of a trained encoder (docs/matcher.md). The losses in-batch-softmax and
     momentum use no head: with them replace head by "batch-norm" and head_start by "fixed".
 
     Examples:
@@ -56,4 +59,5 @@ class RecipeOptions:
     recipe: RecipeName = "paper"
     """Defaults of the options of training and scoring, each of which can be given beside it. paper: every number of
     Mussmann, Jia and Liang (2020). tuned: more AP on WikiQA while labels are few (docs/recipes.md).
-    `--recipe tuned --help` shows the values of tuned."""
+    records: --matcher on, for records with fields (docs/matcher.md). `--recipe tuned --help` shows the values of
+    tuned."""

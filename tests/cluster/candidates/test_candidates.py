@@ -21,8 +21,11 @@ from al_ray.core.labels import NO, YES, Labelled, Model
 from al_ray.core.pairs import NO_KEYS, as_pairs
 from al_ray.core.progress import no_progress
 from al_ray.core.task import Split
+from al_ray.core.two_stage_score import TIE
 from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.matcher.model_file import NAME, read_model
 from al_ray.runs.evaluation_sets import EvaluationSets
+from al_ray.runs.importance import read_importance
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import FEW
 
@@ -121,6 +124,9 @@ def both(local_ray, folder, tmp_path_factory):
             said["spread"] = trainer.spread(16, labelled)
             said["presumed"] = trainer.candidates.far(split, labelled)
             said["matcher"] = model.digest
+            said["importance"] = read_importance(trainer.journal.round(1))
+            added = read_model(trainer.journal.round(1) / "model" / NAME).contributions(said["features train"])
+            said["base"], said["added"] = added.base, added.values
         answers.append(said)
     return task, answers[0], answers[1]
 
@@ -248,3 +254,26 @@ def test_a_grown_task_or_another_comparison_has_candidates_of_its_own(both, fold
     assert len(set(said["names"])) == len(said["names"])
     assert said["features train"].shape[1] == len(said["names"])
     assert np.isfinite(said["features train"]).all()
+
+
+def test_p_is_the_base_and_what_the_comparisons_add(both):
+    _, said, _ = both
+    candidate = said["ways train"] > 0
+    p = said["base"] + said["added"].sum(axis=1)
+    # The score of a candidate is 2 and p, and up to TIE more by its cosine.
+    tie = TIE * (said["cosines train"] + 1) / 2
+    assert said["scores train"][candidate] == pytest.approx(np.minimum(2 + p + tie, 3)[candidate], abs=1e-12)
+
+
+def test_importance_is_the_mean_over_the_labelled_pairs(both):
+    task, said, _ = both
+    split, found = task.split("train"), said["importance"]
+    labelled, keys = labelled_of(split), split.space.keys(all_pairs(split)).tolist()
+    totals = dict.fromkeys(said["names"], 0.0)
+    for key in split.space.keys(labelled.pairs).tolist():
+        for name, adds in zip(said["names"], said["added"][keys.index(key)].tolist(), strict=True):
+            totals[name] += abs(adds) / len(labelled)
+    assert found.pairs == len(labelled)
+    assert dict(zip(found.names, found.adds, strict=True)) == pytest.approx(totals)
+    assert list(found.adds) == sorted(found.adds, reverse=True)
+    assert found.adds[0] > 0

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import Matches
+from al_ray.apps.matching.why.bars import Waterfall, waterfall
 from al_ray.apps.reporting.html import short
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.task import Corpus, Task, strings_at
@@ -23,7 +24,10 @@ class ShownText:
 
 @dataclass(frozen=True)
 class ShownPair:
-    """A pair of texts. rank: from 1, None for a pair that is no match, as are score and probability."""
+    """A pair of texts. rank: from 1, None for a pair that is no match, as are score and probability.
+
+    why: what each comparison of a matcher adds, None without --why.
+    """
 
     left: ShownText
     right: ShownText
@@ -31,6 +35,7 @@ class ShownPair:
     probability: float | None = None
     by_label: bool = False
     rank: int | None = None
+    why: Waterfall | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,9 @@ class TextReader:
         """Return the matches at (k,) positions."""
         p = None if matches.probabilities is None else matches.probabilities[at].tolist()
         scores, by_label = matches.scores[at].tolist(), matches.by_label[at].tolist()
-        columns = zip(scores, p or [None] * len(at), by_label, (at + 1).tolist(), strict=True)
+        found = [None] * len(at) if matches.reasons is None else matches.reasons.at(at)
+        why = [None if one is None else waterfall(one) for one in found]
+        columns = zip(scores, p or [None] * len(at), by_label, (at + 1).tolist(), why, strict=True)
         return tuple(
             ShownPair(*texts, *figures) for texts, figures in zip(self.pairs(matches.pairs[at]), columns, strict=True)
         )

@@ -24,8 +24,10 @@ from al_ray.apps.matching.page.summary import (
     summarize,
 )
 from al_ray.apps.matching.page.tables import estimate
+from al_ray.apps.matching.why.reasons import Reasons
 from al_ray.core.task import Corpus, Task
 from al_ray.core.text import Part, differences
+from al_ray.matcher.splines import Splines
 from tests.apps.reporting.browser import browser
 
 HOSTILE = (
@@ -57,7 +59,13 @@ def record(task: Task, count: int, by_label: int = 0, cutoff: float | None = 0.5
 
 
 def summary_of(
-    task: Task, edges: dict[tuple[int, int], float], p: bool = False, texts: bool = True, no: tuple = (), **changed: Any
+    task: Task,
+    edges: dict[tuple[int, int], float],
+    p: bool = False,
+    texts: bool = True,
+    no: tuple = (),
+    reasons: Reasons | None = None,
+    **changed: Any,
 ) -> MatchSummary:
     """The summary of these matches, of which the best is labelled yes, and of the clusters."""
     ordered = sorted(edges, key=lambda pair: -edges[pair])
@@ -65,6 +73,8 @@ def summary_of(
     scores = np.array([edges[pair] for pair in ordered], dtype=np.float64)
     by_label = np.arange(len(pairs)) == 0
     matches = Matches(pairs, scores, scores, scores.clip(0, 1) if p else None, by_label, ~by_label & by_label)
+    matches = replace(matches, reasons=reasons)
+    changed |= {} if reasons is None else {"why": reasons.record}
     nodes, decisions = Nodes(task), Decisions(no=np.array(no, np.int64).reshape(-1, 2))
     of = Edges.of(len(nodes), nodes.of(pairs), scores)
     found = cluster(of, "components", 0.5, 0.0, decisions)
@@ -201,6 +211,43 @@ def test_scores_that_are_no_cosines_are_drawn():
     assert "cutoff at -0.5" in words
 
 
+def reasons_with(names: tuple[str, ...], count: int, known: int) -> Reasons:
+    """Of each match all comparisons are 1, and add log-odds of 0.1, -0.2, 0.3, ...; of the first `known`."""
+    heights = np.zeros((len(names), 3))
+    heights[:, 1] = 0.1 * np.arange(1, len(names) + 1) * (-1) ** np.arange(len(names))
+    model = Splines(names, np.tile(np.arange(3.0), (len(names), 1)), heights, np.zeros(1))
+    return Reasons(model, np.ones((count, len(names)), dtype=np.float32), np.arange(count) < known)
+
+
+def test_the_page_says_why_a_pair_has_its_p():
+    reasons = reasons_with(("cosine", "price: relative difference"), 3, 2)
+    page = matches_page(summary_of(table(WORDS), SMALL, reasons=reasons))
+    words = visible(page)
+    # The log-odds are 0.1 - 0.2 = -0.1: p is 1 / (1 + e^0.1) = 0.4750, which is 0.025 less than 1/2. The second has
+    # 2 / 1 of that, the first -1 / 1.
+    expected = (
+        "Why p is 0.48 a pair of which nothing is known 0.500 price: relative difference 1.00 -0.050 "
+        "similarity of meaning (cosine) 1.00 +0.025 p 0.475"
+    )
+    assert words.count(expected) == 2
+    # The axis is p from 0 to 1.
+    assert page.count('<i class="against" style="left:45.00%;width:5.00%"></i>') == 2
+    assert page.count('<i style="left:45.00%;width:2.50%"></i>') == 2
+    assert "from 0.50, which is p of a pair of which nothing is known" in words
+    without = matches_page(summary_of(table(WORDS), SMALL))
+    assert 'class="why"' not in without
+    assert "Why p" not in without
+
+
+def test_fields_are_words_and_never_code():
+    names = tuple(f"{text}: equal" for text in HOSTILE)
+    page = matches_page(summary_of(table(WORDS), SMALL, reasons=reasons_with(names, 3, 3)))
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "{{ 7 * 7 }}" in page
+    assert len(page.encode()) < 200_000
+
+
 def test_without_texts_the_page_has_ids_only():
     page = matches_page(summary_of(table(WORDS), SMALL, texts=False, no=((0, 3),)))
     assert "stove" not in page
@@ -283,7 +330,9 @@ def shown(tmp_path_factory):
 def hostile_page(tmp_path_factory):
     edges = {(row, row + 1): 0.9 - row / 10 for row in range(len(HOSTILE) - 1)}
     path = tmp_path_factory.mktemp("page") / "matches.html"
-    path.write_bytes(matches_page(summary_of(table(HOSTILE), edges, p=True, no=((0, 2),))).encode())
+    reasons = reasons_with(tuple(f"{text}: equal" for text in HOSTILE), len(edges), len(edges))
+    page = matches_page(summary_of(table(HOSTILE), edges, p=True, no=((0, 2),), reasons=reasons))
+    path.write_bytes(page.encode())
     return path
 
 
