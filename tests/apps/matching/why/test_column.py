@@ -74,7 +74,9 @@ def test_a_missing_value_is_null_and_a_cosine_of_minus_one_is_not():
 
 def test_the_sheet_has_the_strongest_in_words():
     of = reasons()
-    for words, row in zip(in_words(pa.chunked_array([why_column(of, np.arange(30))])).to_pylist(), range(30), strict=True):
+    for words, row in zip(
+        in_words(pa.chunked_array([why_column(of, np.arange(30))])).to_pylist(), range(30), strict=True
+    ):
         twin = slow_twin(of, row)
         assert (words is None) == (twin is None)
         if twin is not None:
