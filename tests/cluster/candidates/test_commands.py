@@ -17,11 +17,12 @@ import pytest
 import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.annotating.views import score_words
+from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.planning.hardware import BUILT_IN
 from al_ray.apps.planning.planned_and_used import plan_of_run
 from al_ray.apps.reporting.read_runs import read_run
-from al_ray.apps.serving.options import ServeOptions, cutoff_of
+from al_ray.apps.serving.options import ServeOptions
 from al_ray.cli import evaluate, grid, mine, plan
 from al_ray.cli._shared import entry
 from al_ray.core.config.cluster import ClusterConfig
@@ -258,7 +259,7 @@ def test_what_needs_a_trained_encoder_refuses(run, task, tmp_path, monkeypatch, 
 
 
 def cutoff_of_served(path: Path) -> object:
-    return cutoff_of(ServeOptions(model=path, known=path, store=path), open_model(path))
+    return choose_service_cutoff(ServeOptions(model=path, known=path, store=path).for_matching(), open_model(path))
 
 
 def test_used_resources_are_not_compared_with_a_plan_of_another_kind(run):
