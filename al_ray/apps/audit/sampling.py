@@ -100,9 +100,8 @@ def with_stored_vectors(
     if cluster.keep_vectors:
         return cluster
     stored = vector_folder(pool_folder(folder.task, config.encoding, folder.path))
-    model = folder.model(options.round) if options.round else None
     # A matcher stands on the vectors of the untrained encoder.
-    trained = model is not None and model.path
+    trained = options.model and config.matcher == "off"
     name = f"{TRAINED}-{options.model[:DIGITS]}" if trained else UNTRAINED
     if not any(stored.glob(f"{name}-*.npy")):
         return cluster

@@ -175,6 +175,12 @@ def _stored(rule: str, model: MatchingModel, options: MatchOptions) -> Cutoff:
         raise BadOption(f"no threshold of {model.path} satisfies {rule}; give another, or --at-score")
     source = f"{rule}, chosen on {stored.get('split')}"
     score = float(stored["cosine"]) - model.lowest_p
+    if model.model.matcher is not None and score < 0:
+        raise BadOption(
+            f"{rule} of {model.path} is reached only with pairs that are no candidates, and only candidates match "
+            "(docs/matcher.md); give another, or more candidates to a new run (jobs.run --candidates.cosine and "
+            "--candidates.trigrams)"
+        )
     return Cutoff(score, options.most, source, stored.get("precision"), stored.get("recall"))
 
 

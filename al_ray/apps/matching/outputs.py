@@ -85,7 +85,9 @@ class Matching:
         keys = self.split.space.keys(pairs)
         order = np.lexsort((keys, -scores))
         scores, calibrated = scores[order], self.model.calibrated
-        probabilities = None if calibrated is None else calibrated.probability(scores)
+        # A scorer is fitted to scores as the search gives them; with a matcher people see p instead.
+        shift = self.model.lowest_p
+        probabilities = None if calibrated is None else calibrated.probability(scores + shift if shift else scores)
         by_label, by_rule = (is_in(keys[order], decided) for decided in (self.decisions.yes, self.decisions.rule))
         return Matches(pairs[order], scores, cosines[order], probabilities, by_label, by_rule, assigned.undecided)
 

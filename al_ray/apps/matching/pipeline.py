@@ -143,8 +143,9 @@ def _matched(
     pairs = split.space.pairs(candidates.keys)
     cosines = cosines_of(pool, split, model.model, candidates)
     exact = exact_cosines(pool_of, matching.task.symmetric, pairs, cosines)
-    # p of a matcher does not change where the cosine of equal texts is made exact.
-    scores = candidates.cosines - shift if shift else candidates.cosines + (exact - cosines)
+    # p of a matcher does not change where the cosine of equal texts is made exact. A pair that a label or a rule alone
+    # brought in is no candidate, and has p = 0.
+    scores = np.maximum(candidates.cosines - shift, 0.0) if shift else candidates.cosines + (exact - cosines)
     matches = matching.matches(pairs, scores, exact)
     if why and compared is not None:
         reasons = reasons_of(compared, split, model, matches.pairs, matches.scores)

@@ -2,8 +2,11 @@
 
 import csv
 import json
+import math
 import shlex
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +265,26 @@ def cutoff_of_served(path: Path) -> object:
 def test_used_resources_are_not_compared_with_a_plan_of_another_kind(run):
     with pytest.raises(BadOption, match=r"its rounds train a matcher \(--matcher on\)"):
         plan_of_run(run.folder, ClusterConfig(), BUILT_IN["cpu"])
+
+
+def test_matches_have_the_calibrated_probability_and_suggestions_lie_near_the_cutoff(run, task, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run")
+    path = tmp_path / "run" / "round-002" / "model" / "scorer.json"
+    content = json.loads(path.read_text())
+    # Of a score of two stages, which is 2 + p.
+    content["recalibration"] = {"source": "audit", "weight": 4.0, "bias": -10.0}
+    content["thresholds"] = [{"rule": "recall=1", "cosine": 0.9, "split": "dev"}]
+    path.write_text(json.dumps(content))
+    copied = al_ray.load_run(tmp_path / "run")
+    options = al_ray.MatchOptions(left=task, split="dev", assign="all", at_score=0.2, suggest=5)
+    found = al_ray.match(copied, options, tmp_path / "matches", cluster=ClusterConfig(timeout=600))
+    matches = found.matches().to_pylist()
+    assert matches
+    for row in matches:
+        if not row["by_label"]:
+            assert row["probability"] == pytest.approx(1 / (1 + math.exp(2 - 4 * row["score"])), abs=1e-12)
+    suggested = pq.read_table(tmp_path / "matches" / "suggested.parquet")["score"].to_numpy()
+    assert len(suggested) == 5
+    assert (np.abs(suggested - 0.2) < 0.3).all()
+    with pytest.raises(BadOption, match=r"recall=1 of .* is reached only with pairs that are no candidates"):
+        al_ray.match(copied, replace(options, at_score=None, recall=1.0), tmp_path / "other")

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +15,15 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.cli._run import pipeline as run_pipeline
 from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.progress import Progress
+from al_ray.cluster.candidates.matcher_trainer import MatcherTrainer
+from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, SearchConfig
-from al_ray.core.errors import BadFile
+from al_ray.core.errors import AlRayError, BadFile
 from al_ray.datasets.task_folder import write_task
 from tests.cluster.outcomes import results
 from tests.cluster.processes import await_end, workers
+from tests.cluster.test_full_disk import filled, mount
 
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("local_ray")]
 
@@ -131,3 +135,26 @@ def test_a_damaged_matcher_is_told_of(asked, quiet, tmp_path, damage):
         file.write_bytes({"cut": content[:-9], "junk": b"junk" * 99}[damage])
     with pytest.raises(BadFile, match="restore it"):
         al_ray.evaluate(al_ray.load_run(path), "dev", cluster=WHERE)
+
+
+MOMENTS = {"pool/": (ShardedCandidates, "_find"), "round-001/model/matcher.safetensors": (MatcherTrainer, "train")}
+
+
+def test_a_full_disk_is_told_of_and_the_command_goes_on(asked, quiet, tmp_path, monkeypatch):
+    if os.geteuid():
+        pytest.skip("only root may mount a tmpfs")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount("-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk))
+    try:
+        for place, moment in MOMENTS.items():
+            with monkeypatch.context() as patched:
+                filled(patched, disk, *moment)
+                with pytest.raises(AlRayError, match=rf"disk/run/{place}.*cannot be written \("):
+                    run(asked, WHERE, disk / "run")
+            assert not (disk / "run" / "state.json").exists()
+            (disk / "filler").unlink()
+        run(asked, WHERE, disk / "run")
+        assert outcome(disk / "run") == outcome(quiet)
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=False)

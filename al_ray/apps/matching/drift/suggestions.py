@@ -77,7 +77,8 @@ def write_suggestions(out: StoragePath, pool: ShardedPool, split: Split, request
         if len(chosen) == request.count or len(every) < factor * request.count:
             break
     pairs = split.space.pairs(found.keys[chosen])
-    write_suggested(out, pool.task, pairs, found.cosines[chosen], distances[chosen])
+    shown = found.cosines[chosen] - request.model.lowest_p
+    write_suggested(out, pool.task, pairs, shown, distances[chosen])
     unlike = int((distances[chosen] > request.drift.unlike).any(axis=1).sum())
     of_run = _are_of_run(pool.task, request.model, pairs)
     return {
@@ -89,7 +90,7 @@ def write_suggestions(out: StoragePath, pool: ShardedPool, split: Split, request
 def centre_of(request: SuggestionRequest) -> tuple[float, str]:
     """Return the score near which a label tells most, and what it is."""
     if request.cutoff.score > -inf:
-        return request.cutoff.score, "the cutoff"
+        return request.cutoff.score + request.model.lowest_p, "the cutoff"
     scorer = request.model.calibrated or request.model.model.scorer
     if scorer is not None and isfinite(scorer.boundary):
         return scorer.boundary, "the boundary"
