@@ -276,7 +276,7 @@ def test_matches_have_the_calibrated_probability_and_suggestions_lie_near_the_cu
     content["thresholds"] = [{"rule": "recall=1", "cosine": 0.9, "split": "dev"}]
     path.write_text(json.dumps(content))
     copied = al_ray.load_run(tmp_path / "run")
-    options = al_ray.MatchOptions(left=task, split="dev", assign="all", at_score=0.2, suggest=5)
+    options = al_ray.MatchOptions(left=task, assign="all", at_score=0.2, suggest=5)
     found = al_ray.match(copied, options, tmp_path / "matches", cluster=ClusterConfig(timeout=600))
     matches = found.matches().to_pylist()
     assert matches
