@@ -18,7 +18,10 @@ MATCHER = "matcher.safetensors"
 def model_content(model: Model) -> dict[str, Any]:
     """Return what record.json has of a model: its digest, its scorer, and the digest of a matcher's encoder."""
     content = {"digest": model.digest, **{name: getattr(model.scorer, name) for name in Scorer.__dataclass_fields__}}
-    return content if model.matcher is None else {**content, "encoder_digest": model.matcher.encoder}
+    if model.matcher is not None:
+        return {**content, "encoder_digest": model.matcher.encoder}
+    # As earlier versions wrote it.
+    return {name: value for name, value in content.items() if name != "matcher"}
 
 
 def scorer_of(content: Mapping[str, Any]) -> Scorer:
