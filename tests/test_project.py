@@ -135,7 +135,11 @@ def test_no_choice_of_extras_but_both_brings_both_packages_of_the_module_faiss()
 
 
 # Programs for environments of other tools, which have what they import: benchmarks.other_tools calls them there.
-ELSEWHERE = {ROOT / "benchmarks" / "other_tools" / f"{tool}_matches.py" for tool in ("dedupe", "splink")}
+ELSEWHERE = {
+    ROOT / "benchmarks" / "other_tools" / f"{tool}_{of}.py"
+    for tool in ("dedupe", "splink")
+    for of in ("matches", "records")
+}
 
 
 def imported(*folders: str) -> dict[str, str]:
