@@ -276,6 +276,10 @@ class SimulatedServices:
         self.trainer, self.journal, self.oracle = trainer, journal, make_oracle(pool, trainer)
         self.seconds = dict[str, float]()
 
+    def spread(self, count: int, excluded: Keys) -> Candidates:
+        """No adapter is beside a matcher."""
+        raise NotImplementedError
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add up the seconds of a stage."""

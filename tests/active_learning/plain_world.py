@@ -9,7 +9,7 @@ import numpy as np
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
-from al_ray.core.candidates import Candidates, Order
+from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.labels import OPEN, Answers, Batch, Labelled, Model, State
 from al_ray.core.pairs import Keys
@@ -135,6 +135,11 @@ class Plain:
         self.journal = Memory()
         self.dev: Any = None
         self.oracle: Any = SimulatedOracle(self.split)
+
+    def spread(self, count: int, excluded: Keys) -> Candidates:
+        """Every pair, the highest first, as if all ranked so without labels: pairs at equal distances."""
+        every = self.retriever.least(self.trainer.untrained(), HIGHEST, 10**9, excluded)
+        return every.at(np.linspace(0, len(every) - 1, min(count, len(every))).astype(np.int64))
 
     def stage(self, name: str) -> nullcontext[None]:
         assert name in ("search", "label", "train", "evaluate", "examples")

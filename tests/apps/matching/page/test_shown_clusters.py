@@ -27,7 +27,8 @@ def clustered(
     decisions = Decisions(no=np.empty((0, 2), dtype=np.int64) if no is None else no)
     of = Edges.of(texts, pairs, scores)
     found = cluster(of, "components", 0.5, 0.0, decisions)
-    matches = Matches(pairs, scores, scores, None, *np.zeros((2, len(pairs)), dtype=bool))
+    by_label, by_rule = np.zeros((2, len(pairs)), dtype=bool)
+    matches = Matches(pairs, scores, scores, None, by_label, by_rule)
     # Ids that are no rows, as after other clusters have gone.
     return matches, found, figures(of, found.labels, 0.0, decisions), 100 + found.labels
 
