@@ -102,6 +102,8 @@ class RunConfig(EncoderConfig):
 
     def _refuse_beside_matcher(self) -> None:
         """Raise BadOption for options that a matcher cannot use."""
+        if self.search.index != "Flat":
+            raise BadOption("--matcher on finds candidates by comparing all vectors; leave out --search.index")
         if self.search.ordered_pairs:
             raise BadOption("--matcher on ranks each pair once; leave out --search.ordered-pairs")
         if self.scoring.weight != 0:

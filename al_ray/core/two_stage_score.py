@@ -1,6 +1,6 @@
 """The score of two stages: candidates by the p of a matcher, and all other pairs below them by their cosine.
 
-    candidate: 2 + p + TIE * (cosine + 1) / 2, at most 3        any other pair: its cosine, from -1 to 1
+    candidate: 2 + (1 - TIE) * p + TIE * (cosine + 1) / 2       any other pair: its cosine, from -1 to 1
 
 So every pair of a pool has a rank, and average precision over all pairs, thresholds, counts and intervals are computed
 from these scores as they are from cosines. Many candidates have one p, as a forest has few values: the cosine orders
@@ -19,8 +19,8 @@ MATCHED = Scorer(1.0, -(CANDIDATE + CERTAIN) / 2, outcome="matcher", matcher=Tru
 
 def candidate_scores(probabilities: Floats, cosines: Cosines) -> Floats:
     """(n,) p of candidates in [0, 1] and their cosines -> (n,) scores in [2, 3], in order of p and then of cosine."""
-    scores = CANDIDATE + probabilities + TIE * (np.asarray(cosines, dtype=np.float64) + 1) / 2
-    return np.minimum(scores, CERTAIN)
+    within = np.clip(np.asarray(cosines, dtype=np.float64), -1.0, 1.0)
+    return CANDIDATE + ((1 - TIE) * probabilities + TIE * (within + 1) / 2)
 
 
 def probabilities_of(scores: Floats) -> Floats:

@@ -154,7 +154,8 @@ def _boundary_of(model: MatchingModel) -> float:
     scorer = model.calibrated or model.model.scorer
     assert scorer is not None
     assert model.model.scorer is not None
-    if not replace(scorer, neighbourhood=model.model.scorer.neighbourhood).has_boundary:
+    trained = model.model.scorer
+    if not replace(scorer, neighbourhood=trained.neighbourhood, matcher=trained.matcher).has_boundary:
         why, cure = WHY.get(scorer.outcome, scorer.outcome), f"else {CURE}" if scorer.outcome == "no-variance" else CURE
         raise BadOption(f"--at-boundary: {model.path} has no boundary among the scores, because {why}; {cure}")
     return scorer.boundary - model.lowest_p

@@ -39,6 +39,7 @@ from al_ray.apps.matching.texts import (
     read_arrived,
     read_texts,
     refuse_clustering,
+    refuse_other_fields,
     refuse_unlike,
     table_record,
     task_folder,
@@ -99,6 +100,7 @@ def match_texts(
     task, report = read_texts(options, model)
     if model.model.matcher is not None and not is_task(options):
         task = typed_as(task, model.task)
+    refuse_other_fields(task, model)
     split = task.split(options.split or "train")
     made_from = input_digest([model.model.digest, task.digest, split.name])
     refuse_other(out, made_from)

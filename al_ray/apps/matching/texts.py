@@ -10,6 +10,7 @@ from al_ray.apps.matching.incremental.order import sorted_by_id
 from al_ray.apps.matching.incremental.state import task_name
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
+from al_ray.cluster.candidates.records import feature_names
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.field_types import types_of
@@ -19,7 +20,8 @@ from al_ray.datasets.tables.options import OwnTexts
 from al_ray.datasets.tables.to_task import read_corpus, read_own
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.datasets.tsv import Report
-from al_ray.storage.uri import StoragePath
+from al_ray.matcher.model_file import read_model
+from al_ray.storage.uri import StoragePath, storage_path
 
 # Of the task's own tables: which columns are read, and which pairs can match.
 MAPPING = ("text_columns", "id_column", "right_text_columns", "right_id_column", "same", "different")
@@ -72,10 +74,30 @@ def typed_as(task: Task, of: Task) -> Task:
             sides.append(mine)
             continue
         types = theirs.fields.types or types_of(theirs, of.right if theirs is of.left else of.left)
-        by_name = dict(zip(known, types, strict=True))
-        chosen = tuple(by_name.get(name, kind) for name, kind in zip(names, types, strict=True))
-        sides.append(replace(mine, fields=replace(mine.fields, types=chosen)))
+        if set(names) == set(known):
+            by_name = dict(zip(known, types, strict=True))
+            own = replace(mine.fields, types=tuple(by_name[name] for name in names))
+        else:
+            # By place, under the names by which the matcher knows them.
+            own = replace(mine.fields, names=known, types=types)
+        sides.append(replace(mine, fields=own))
     return replace(task, left=sides[0], right=sides[0] if task.symmetric else sides[1])
+
+
+def refuse_other_fields(task: Task, model: MatchingModel) -> None:
+    """Raise BadOption, before any work, for texts with other fields than those that a model's matcher compares."""
+    matcher = model.model.matcher
+    if matcher is None:
+        return
+    names, known = feature_names(task.left, task.right), read_model(storage_path(matcher.path)).names
+    if names != known:
+        fields = model.task.left.fields
+        wanted = f"--text-columns {','.join(fields.names)} in this order" if fields else "one text column"
+        sides = "one table (--left)" if model.task.symmetric else "two tables (--left and --right)"
+        raise BadOption(
+            f"the matcher of {model.path} compares other fields than these texts have: it was trained on {sides} with "
+            f"{wanted}; give such, or train a run on a task with these fields"
+        )
 
 
 def read_arrived(

@@ -11,7 +11,7 @@ from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.core.candidates import Candidates
 from al_ray.core.labels import YES, Labelled, Model, SavedMatcher
-from al_ray.core.pairs import Keys, Pairs
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.two_stage_score import MATCHED
@@ -82,7 +82,7 @@ class MatcherTrainer:
         split, folder = self.pool.task.split("train"), self.journal.round(number)
         features = self._features_of(labelled.pairs)
         labels, weights = (labelled.labels == YES).astype(np.uint8), np.ones(len(labelled))
-        presumed = self._presumed(labelled)
+        presumed = self._presumed(number)
         features = np.concatenate([features, self._features_of(presumed)])
         labels = np.concatenate([labels, np.zeros(len(presumed), dtype=np.uint8)])
         weights = np.concatenate([weights, np.full(len(presumed), PRESUMED_WEIGHT)])
@@ -110,11 +110,16 @@ class MatcherTrainer:
         width = len(self.candidates.names)
         return np.array([self._features[key] for key in keys.tolist()], dtype=np.float32).reshape(-1, width)
 
-    def _presumed(self, labelled: Labelled) -> Pairs:
-        """Draw candidates without a label from the lower half of the ranking without labels."""
+    def _presumed(self, number: int) -> Pairs:
+        """Draw candidates from the lower half of the ranking without labels, none that was chosen up to a round.
+
+        A pair that people call unsure is no non-match.
+        """
         split, count = self.pool.task.split("train"), self.config.candidates.presumed
         if not count:
             return np.empty((0, 2), dtype=np.int64)
-        far = self.candidates.far(split, np.sort(split.space.keys(labelled.pairs)))
+        batches = [self.journal.ledger.batch(earlier) for earlier in range(1, number + 1)]
+        chosen = [split.space.keys(batch.pairs) for batch in batches if batch is not None]
+        far = self.candidates.far(split, distinct(NO_KEYS, *chosen))
         rng = generator(self.config.seed, "presumed")
         return split.space.pairs(np.sort(rng.permutation(far)[:count]))

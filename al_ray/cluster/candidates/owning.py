@@ -64,16 +64,18 @@ class OwnsCandidates(FindsCandidates):
     def own_candidates(self, model: Model, ring: Ring, request: OwnRequest) -> Stage[tuple[()] | None]:
         """Take over the candidates whose right text is here, compare and store them; None if a shard lost some.
 
-        The stream has WORDS words.
+        The stream has WORDS words whatever happens: a call that Ray repeats must have as many.
         """
         folder = request.folder(self.spec)
         if has_candidates(folder):
-            yield WORDS
+            for word in (1,) * WORDS:
+                yield word
             yield ()
             return
         parts = wait_for(ring.ask("found_for", SERVE, self.spec.shard, request.symmetric))
         if any(part is None for part in parts):
-            yield WORDS
+            for word in (1,) * WORDS:
+                yield word
             yield None
             return
         found = [distinct(NO_KEYS, *(of_shard[way] for of_shard, _ in parts)) for way in range(len(WAYS))]
@@ -88,10 +90,12 @@ class OwnsCandidates(FindsCandidates):
         for number in watched(iter(chunks)):
             here = slice(number * CHUNK, (number + 1) * CHUNK)
             write_features(folder, number, self._compare(keys[here], cosines[here], left, right, request))
-            yield WORDS * (number + 1) // len(chunks) - done
+            for _ in range(done, WORDS * (number + 1) // len(chunks)):
+                yield 1
             done = WORDS * (number + 1) // len(chunks)
         finish(folder, self.records.names)
-        yield WORDS - done
+        for _ in range(done, WORDS):
+            yield 1
         yield ()
 
     def least_of_candidates(

@@ -1,6 +1,8 @@
 """The texts of a task as a shard compares them: their 3-grams, and the values of their fields."""
 
+import hashlib
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -13,18 +15,18 @@ from al_ray.datasets.task_folder import read_sides
 from al_ray.matcher.comparisons.frequencies import Frequencies, frequencies_of
 from al_ray.matcher.comparisons.record_comparer import RecordComparer
 from al_ray.matcher.comparisons.records import Field, Records, records_of
-from al_ray.search.candidate_ranks import Features, NearestOf, rank_names
+from al_ray.search.candidate_ranks import FEW, Features, NearestOf, rank_names
 from al_ray.search.lexical.conditions import PairConditions
-from al_ray.search.lexical.grams import Grams, StoredGrams, has_chunk
+from al_ray.search.lexical.grams import DEFINITION, Grams, StoredGrams, has_chunk
 from al_ray.search.lexical.nearest import lexical_scores, nearest_lexical
-from al_ray.search.lexical.weights import DocumentFrequencies, GramWeights, WeightedTexts
+from al_ray.search.lexical.weights import ADDITIONS, SHARE, TEXTS, DocumentFrequencies, GramWeights, WeightedTexts
 from al_ray.search.shard_spec import ShardSpec
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import storage_path
 
 PAIRS = 2**16  # Pairs whose texts are in memory at a time.
 ROWS = 2**16  # Texts whose 3-grams are weighed, or whose words are counted, at a time.
-GRAMS = "grams"
+GRAMS = f"grams-{DEFINITION}"
 WAYS = ("cosine", "3-grams")
 """How candidates are found."""
 
@@ -45,6 +47,16 @@ def fields_of(left: Corpus, right: Corpus) -> tuple[tuple[Field, ...], tuple[tup
     shared = field_pairs(left, right)
     places = tuple(one.left for one in shared), tuple(one.right for one in shared)
     return tuple(Field(one.name, one.type) for one in shared), places
+
+
+def definition_of(left: Corpus, right: Corpus) -> dict[str, Any]:
+    """Return what decides comparisons beside the joined texts: names, types and cells of the fields, and 3-grams."""
+    shared = [[one.name, one.type, one.left, one.right] for one in field_pairs(left, right)]
+    cells = hashlib.sha256()
+    for corpus in (left, right):
+        if corpus.fields is not None:
+            cells.update(np.ascontiguousarray(corpus.fields.lengths, dtype="<i4").data)
+    return {"fields": shared, "cells": cells.hexdigest(), "3-grams": [DEFINITION, SHARE, TEXTS, ADDITIONS], "few": FEW}
 
 
 def feature_names(left: Corpus, right: Corpus) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.actors import get_results
 from al_ray.cluster.candidates.finding import WAYS, FindRequest
-from al_ray.cluster.candidates.records import feature_names
+from al_ray.cluster.candidates.records import definition_of, feature_names
 from al_ray.cluster.pool.ring import WORDS
 from al_ray.cluster.pool.sharded_index import train_index
 from al_ray.cluster.pool.sharded_pool import ShardedPool
@@ -28,6 +28,7 @@ from al_ray.storage.uri import StoragePath
 
 logger = logging.getLogger(__name__)
 VERSION = 1
+"""Of the formulas of ranks and comparisons: another one finds and compares candidates again."""
 TOP, STEP = 10, 20
 """Half of the first batch is every STEP-th of the TOP times as many candidates that rank highest without labels."""
 SAMPLED = 200_000
@@ -61,6 +62,7 @@ class ShardedCandidates:
         """folder: of the pool, in which they are kept."""
         self.pool, self.config, self.folder = pool, config, folder
         self.names = feature_names(pool.task.left, pool.task.right)
+        self._definition = definition_of(pool.task.left, pool.task.right)
 
     def prepare(self, splits: Iterable[Split]) -> None:
         """Find and compare the candidates of splits, unless they are stored; those of the next call are there then."""
@@ -143,6 +145,9 @@ class ShardedCandidates:
             "vectors": self.config.vectors,
             "index": [self.config.search.index, self.config.search.nprobe],
             "names": list(self.names),
+            "definition": self._definition,
+            # Their cosines are subtracted from counts of others, which other hardware may round in another way.
+            "hardware": list(get_results(self.pool.shards[0].hardware.remote())),
         }
         name = f"{parts[split.name, 'left']}-{parts[split.name, 'right']}"
         place = self.folder / "candidates" / key_of(decides) / name

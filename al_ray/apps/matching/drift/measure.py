@@ -139,6 +139,9 @@ def cosine_of_matches(model: MatchingModel) -> float:
     """
     scorer = model.model.scorer
     assert scorer is not None
+    if scorer.matcher:
+        # The cosines of the labelled pairs are not stored.
+        return inf
     if scorer.neighbourhood:
         assert model.run is not None
         assert model.round is not None

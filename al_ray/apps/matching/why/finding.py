@@ -29,10 +29,10 @@ def reasons_of(
 ) -> Reasons:
     """(n, 2) matches of a split with the scores (n,) that users see -> why they have them.
 
-    candidates: those of the split are prepared. A score below 0 is of no candidate (core/two_stage_score.py).
+    candidates: those of the split are prepared. The score of a pair that is no candidate is 0 (match_texts).
     """
     assert model.model.matcher is not None
     matcher = read_model(storage_path(model.model.matcher.path), candidates.names)
     parts = [candidates.features_of(split, pairs[start : start + PAIRS]) for start in range(0, len(pairs), PAIRS)]
     features = np.concatenate([np.empty((0, len(candidates.names)), dtype=np.float32), *parts])
-    return Reasons(matcher, features, scores >= 0)
+    return Reasons(matcher, features, scores > 0)
