@@ -121,6 +121,8 @@ LOCAL_IMPORTS = {
     ("al_ray.cli._run.pipeline", "al_ray.cli._run.page"),
     # The driver, which has no network, would load all of transformers' networks.
     ("al_ray.encoders.products", "transformers"),
+    # It loads pandas where that is installed, and only a run with a matcher needs it.
+    *((f"al_ray.matcher.{module}", "sklearn") for module in ("extra_trees", "splines", "forest")),
 }
 # The one function that makes a generator, and what numpy.random has that is not its global one.
 CHANCE = "al_ray.core.rng"

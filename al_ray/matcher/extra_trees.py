@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.ensemble import ExtraTreesClassifier
 
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Floats
@@ -32,6 +31,8 @@ def fit_trees(
     x, y, w = check_examples(features, labels, weights, names)
     if len(set(y.tolist())) < 2:
         return _constant(tuple(names), float(y[0]) if len(y) else UNKNOWN)
+    from sklearn.ensemble import ExtraTreesClassifier
+
     trees = ExtraTreesClassifier(
         TREES, min_samples_leaf=LEAF, random_state=int(generator(seed, "forest").integers(2**31)), n_jobs=1
     )

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.tree import _tree  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
 
 from al_ray.core.scorer import Floats
 from al_ray.matcher.model import Arrays, Contributions, Features, check_features, in_blocks
@@ -88,6 +87,8 @@ class Forest:
         return [self._walker(slice(*part)) for part in ends]
 
     def _walker(self, part: slice) -> Any:
+        from sklearn.tree import _tree  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
+
         inner = self.feature[part] >= 0
         count = len(inner)
         # NumPy's types know no names of fields.

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from al_ray.core.scorer import Floats
@@ -120,6 +119,8 @@ def fit_splines(
     hats = np.stack([_hats(column, at) for column, at in zip(x.T.astype(np.float64), knots, strict=True)], axis=1)
     means = np.average(hats, axis=0, weights=w)
     rows = (hats - means).reshape(len(x), -1)
+    from sklearn.linear_model import LogisticRegression
+
     # Sums of BLAS depend on the number of its threads.
     with threadpool_limits(1, user_api="blas"):
         fitted = LogisticRegression(C=INVERSE_PENALTY, max_iter=STEPS).fit(rows, y, sample_weight=w)

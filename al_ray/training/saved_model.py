@@ -95,7 +95,7 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
     if not (folder / SCORER).exists():
         return None
     content = read_json(folder / SCORER, (), f"restore it, or move {folder} away")
-    if content.get("matcher"):
+    if isinstance(content, dict) and content.get("matcher"):
         refuse_matcher(folder)
     try:
         weight, bias, loss = (float(content[name]) for name in ("weight", "bias", "loss"))
