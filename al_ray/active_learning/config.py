@@ -111,7 +111,7 @@ class RunConfig(EncoderConfig):
                 "--matcher on has the neighbourhood among its comparisons; leave out --scoring.neighbourhood"
             )
         if self.training != TrainingConfig():
-            raise BadOption("--matcher on does not train the encoder; leave out --training.epochs and all of its kind")
+            raise BadOption("--matcher on does not train the encoder; leave out all options of training")
 
     def settled(self, pairs: int) -> "RunConfig":
         """Replace `auto` for a pool of `pairs` pairs: by size alone, because speed differs between machines."""

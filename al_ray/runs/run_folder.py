@@ -76,7 +76,7 @@ class RunFolder:
         # Seconds of each stage of the current round in this process.
         self.seconds: dict[str, float] = {}
         # Of each measured split, what a run with a matcher knows of its candidates and of the cosine alone.
-        self.stages: dict[str, dict[str, Any]] = {}
+        self.candidates: dict[str, dict[str, Any]] = {}
 
     def round(self, number: int) -> StoragePath:
         """Return the folder of a round."""
@@ -182,7 +182,7 @@ class RunFolder:
             **gain_over(evaluated, evaluations),
             "boundary": scorer.shown(scorer.boundary) if np.isfinite(scorer.boundary) else None,
             "neighbourhood": scorer.neighbourhood,
-            **({"stages": self.stages} if scorer.matcher else {}),
+            **({"candidates": self.candidates} if scorer.matcher else {}),
             "index_recall": read_json(recall, ["index_recall"])["index_recall"] if recall.exists() else None,
             "warnings": state.labelled.warnings
             + [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],

@@ -208,7 +208,7 @@ class Trials:
             half = {
                 "f1_half": pairs.truth.f1_at(scores, MATCHED.boundary),
                 "f1_half_one_to_one": pairs.truth.f1_at(scores, MATCHED.boundary, one_to_one=True),
-                "recall": lines[number - 1]["stages"][self.options.split]["recall"]["both"],
+                "recall": lines[number - 1]["candidates"][self.options.split]["recall"]["both"],
                 "seconds": float(np.mean([_seconds(line) for line in lines[before:number]])),
             }
             figures = self._figures(scores, bought) | self._test(scores, bought, MATCHED.boundary) | half

@@ -44,6 +44,11 @@ class FoundPairs:
 
 def refuse_search(config: MatchSearchConfig, model: Model, task: Task, split: Split, rule: Assignment) -> None:
     """Raise BadOption, before any text is encoded, for a search by neighbours that cannot give what is asked for."""
+    if model.matcher is not None and config != MatchSearchConfig():
+        raise BadOption(
+            "--search.kind: a model with a matcher ranks the candidates of its run's options (jobs.run "
+            "--candidates.cosine, --candidates.trigrams); leave it and the other options of the search out"
+        )
     if config.kind == "exact":
         return
     if model.scorer is not None and model.scorer.neighbourhood and config.index != "Flat":

@@ -55,7 +55,7 @@ class MatcherTrainer:
             split = task.split(name)
             recall = self.candidates.recall(split, split.positive_keys)
             alone = evaluator.evaluate(self.untrained(), name).average_precision.value
-            self.journal.stages[name] = {**recall.as_dict(), "cosine_average_precision": alone}
+            self.journal.candidates[name] = {**recall.as_dict(), "cosine_average_precision": alone}
             self._tell(name, recall)
 
     def spread(self, count: int, excluded: Keys) -> Candidates:

@@ -148,14 +148,11 @@ class OwnsCandidates(FindsCandidates):
     def score_pairs(self, model: Model, ring: Ring, pairs: Pairs) -> Stage[tuple[Rows, Floats]]:
         """As PullsFromPeers.score_pairs, by both stages if the model has a matcher."""
         for word in super().score_pairs(model, ring, pairs):
-            yield (
-                word
-                if isinstance(word, int) or ring.own is None
-                else (
-                    word[0],
-                    self._placed(model, ring.own, pairs[word[0]], word[1]),
-                )
-            )
+            if isinstance(word, int) or ring.own is None:
+                yield word
+            else:
+                places, cosines = word
+                yield places, self._placed(model, ring.own, pairs[places], cosines)
 
     def count_pool(self, model: Model, ring: Ring, positives: Pairs, request: CountRequest) -> Stage[NegativeCounts]:
         """As PullsFromPeers.count_pool, by both stages if the model has a matcher."""

@@ -13,7 +13,6 @@ from al_ray.cluster.actors import get_results
 from al_ray.cluster.candidates.finding import WAYS, FindRequest
 from al_ray.cluster.candidates.records import definition_of, feature_names
 from al_ray.cluster.pool.ring import WORDS
-from al_ray.cluster.pool.sharded_index import train_index
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.core.candidates import HIGHEST, NO_CANDIDATES, BestCandidates, Candidates
 from al_ray.core.labels import Model
@@ -52,7 +51,7 @@ class CandidateRecall:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the dict that JSON files hold."""
-        return {"candidates": self.candidates, "matches": self.matches, "recall": self.by_way}
+        return {"number": self.candidates, "matches": self.matches, "recall": self.by_way}
 
 
 class ShardedCandidates:
@@ -143,7 +142,6 @@ class ShardedCandidates:
             ],
             "encoder": self.pool.untrained().digest,
             "vectors": self.config.vectors,
-            "index": [self.config.search.index, self.config.search.nprobe],
             "names": list(self.names),
             "definition": self._definition,
             # Their cosines are subtracted from counts of others, which other hardware may round in another way.
@@ -163,15 +161,14 @@ class ShardedCandidates:
             turned = side == "right"
             if turned and pool.task.symmetric:
                 continue
-            part = pool.parts[split.name, "left" if turned else "right"]
-            trained = train_index(pool.shards, pool.search.index, model, part, others)
             counts = {WAYS[0]: options.cosine, WAYS[1]: options.trigrams}
             for way, count in counts.items():
                 count = options.of_right if turned else count
                 knn = KnnRequest(keys, pool.task.symmetric, max(count, FEW), HIGHEST, space.total)
                 request = FindRequest(way, side, knn, count)
                 by_cosine = way == WAYS[0]
-                arguments = (ray.put(request), (trained,)) if by_cosine else (ray.put(request), ray.put(others))
+                # A Flat index, which is the only one beside a matcher, is trained on nothing.
+                arguments = (ray.put(request), (None,)) if by_cosine else (ray.put(request), ray.put(others))
                 method = "find_by_cosine" if by_cosine else "find_by_trigrams"
                 pool.on_all(model, split, way, method, *arguments, whole=len(rows), turned=turned)
         answers = pool.on_all(model, split, "compare", "own_candidates", own, whole=WORDS * len(pool.shards))

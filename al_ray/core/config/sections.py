@@ -74,8 +74,8 @@ class CandidatesConfig:
     """Far candidates without a label that the matcher takes for non-matches, each of weight 0.3. They are never stored
     as labels."""
     least_recall: Annotated[float, Between(0, 1)] = 0.9
-    """Warn when the candidates have a smaller share of the known matches than this. It is measured and recorded every
-    round."""
+    """Warn when the candidates have a smaller share of the known matches than this. It is measured before the first
+    round, and recorded with each."""
 
 
 @dataclass(frozen=True)

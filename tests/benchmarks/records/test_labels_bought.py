@@ -51,10 +51,10 @@ def test_figures_are_those_of_the_run_and_are_computed_once(options, task, monke
     lines, labelled = folder.complete_rounds(), folder.ledger.labelled()
     assert [row["labels"] for row in rows] == [0, 0, 12, 20]
     assert [row["positives"] for row in rows] == [0, 0, lines[0]["positives"], lines[2]["positives"]]
-    assert rows[0]["average_precision"] == pytest.approx(lines[0]["stages"]["train"]["cosine_average_precision"])
+    assert rows[0]["average_precision"] == pytest.approx(lines[0]["candidates"]["train"]["cosine_average_precision"])
     for row, number in zip(rows[2:], (1, 3), strict=True):
         assert row["average_precision"] == pytest.approx(lines[number - 1]["average_precision"])
-        assert row["recall"] == lines[number - 1]["stages"]["train"]["recall"]["both"]
+        assert row["recall"] == lines[number - 1]["candidates"]["train"]["recall"]["both"]
     split, pairs = task.split("train"), Trials(options, task)._pairs
     scores = pairs.scores(options.folder(3) / "round-003" / "model", 1)
     assert split.space.total == int(pairs.truth.counted.sum())

@@ -99,7 +99,7 @@ def test_evaluate_gives_what_the_run_measured_of_matcher_and_cosine(run):
     line = run.folder.metrics()[-1]
     assert al_ray.evaluate(run, "dev").average_precision.value == line["average_precision"]
     alone = al_ray.evaluate(run, "dev", round=0).average_precision.value
-    assert alone == line["stages"]["dev"]["cosine_average_precision"]
+    assert alone == line["candidates"]["dev"]["cosine_average_precision"]
 
 
 def test_a_chosen_threshold_is_one_of_p(run, monkeypatch, capsys):
