@@ -53,6 +53,9 @@ class RunConfig(EncoderConfig):
     matcher: Annotated[Literal["on", "off"], Group("candidates")] = "off"
     """on: the encoder stays as it is, and every round a matcher learns from the labels to rank candidates, by
     comparisons of their fields (docs/matcher.md). off: every round trains the encoder, whose cosine ranks pairs."""
+    encoder_every: Annotated[int, Between(0, 10_000), Group("candidates")] = 0
+    """With a matcher: after every how many rounds the encoder is trained, too, on all labels; 0: never. Then all texts
+    are embedded, and candidates found, again."""
     candidates: CandidatesConfig = field(default_factory=CandidatesConfig)
     search: SearchConfig = field(default_factory=SearchConfig)
     scoring: ScoringConfig = field(default_factory=ScoringConfig)
@@ -97,6 +100,11 @@ class RunConfig(EncoderConfig):
             raise BadOption(f"--matched is {' '.join(map(str, self.matched))}; give how many positives and negatives")
         if self.matcher == "on":
             self._refuse_beside_matcher()
+        elif self.encoder_every:
+            raise BadOption(
+                "--encoder-every is of a run with --matcher on, and without a matcher every round trains the encoder; "
+                "leave it out"
+            )
         if self.seeding == "stated" and not STRATEGIES[self.strategy].uses_model:
             raise BadOption(f"--seeding stated starts a model, and --strategy {self.strategy} asks none; leave it out")
 
@@ -110,8 +118,11 @@ class RunConfig(EncoderConfig):
             raise BadOption(
                 "--matcher on has the neighbourhood among its comparisons; leave out --scoring.neighbourhood"
             )
-        if self.training != TrainingConfig():
-            raise BadOption("--matcher on does not train the encoder; leave out all options of training")
+        if self.training != TrainingConfig() and not self.encoder_every:
+            raise BadOption(
+                "--matcher on does not train the encoder; leave out all options of training, or train it every N "
+                "rounds (jobs.run --encoder-every N)"
+            )
 
     def settled(self, pairs: int) -> "RunConfig":
         """Replace `auto` for a pool of `pairs` pairs: by size alone, because speed differs between machines."""
@@ -119,6 +130,11 @@ class RunConfig(EncoderConfig):
             return self
         kind: Literal["knn", "exact"] = "exact" if pairs <= self.search.exact_pairs else "knn"
         return replace(self, search=replace(self.search, kind=kind))
+
+    @property
+    def trains_encoder(self) -> bool:
+        """Whether rounds train the encoder."""
+        return self.matcher == "off" or self.encoder_every > 0
 
     @property
     def encoding(self) -> EncoderConfig:

@@ -23,7 +23,7 @@ from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.session import refuse_unshared
 from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool, refuse_exchanged
 from al_ray.cluster.trainer_actor import TrainerActor
-from al_ray.cluster.training_group import deploy_training
+from al_ray.cluster.training_group import Training, deploy_training
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
@@ -211,7 +211,7 @@ def start_pool(
         pool = ShardedPool(shards, parts_of(task), task, config.search, watch)
         pool.preparing_seconds = seconds
         # Whatever scores with a model that has a matcher: the pool finds candidates when they are first needed.
-        pool.find_candidates = lambda splits: ShardedCandidates(pool, config, folder).prepare(splits)
+        pool.find_candidates = lambda model, splits: ShardedCandidates(pool, config, folder, model).prepare(splits)
         yield pool
 
 
@@ -234,27 +234,37 @@ def deploy_services(
     ):
         folder = str(pool_folder(task, config.encoding, artifact_folder(trial, journal.path)))
         dev = None if dev_oracle is None else ShardedDevSampler(config, journal, dev_oracle, pool)
-        if config.matcher == "on":
-            learner = MatcherTrainer(config, pool, storage_path(folder), journal, watch)
-            refuse_exchanged(storage_path(folder), config.encoding, learner.untrained(), journal.path)
-            services = RayRunServices(config, pool, learner, journal, oracle, trial, dev)
-            services.make_sets()
-            yield services
-            return
-        spec = TrainerSpec(
-            folder,
-            config.encoding,
-            config.training,
-            config.seed,
-            task.symmetric,
-            cluster.device,
-            cluster.checkpoint_seconds,
-        )
-        with deploy_training(spec, cluster, places.slots(Trainer.__name__)) as training:
-            scores = None if task.symmetric else (config.scoring, config.seed)
-            trainer = TrainerActor(training, pool, journal, watch, scores)
+        with _deploy_encoder_training(config, cluster, task, folder, places) as training:
+            trainer: TrainerActor | MatcherTrainer
+            if config.matcher == "on":
+                trainer = MatcherTrainer(config, pool, storage_path(folder), journal, watch, training)
+            else:
+                assert training is not None
+                scores = None if task.symmetric else (config.scoring, config.seed)
+                trainer = TrainerActor(training, pool, journal, watch, scores)
             refuse_exchanged(storage_path(folder), config.encoding, trainer.untrained(), journal.path)
             services = RayRunServices(config, pool, trainer, journal, oracle, trial, dev)
             # Before any training, while the shards hold vectors of the untrained encoder, which finds the near pairs.
             services.make_sets()
             yield services
+
+
+@contextmanager
+def _deploy_encoder_training(
+    config: RunConfig, cluster: ClusterConfig, task: Task, folder: str, places: Placement
+) -> Iterator[Training | None]:
+    """Start the actors that train the encoder of a run; none if its rounds do not train it. folder: of the pool."""
+    if not config.trains_encoder:
+        yield None
+        return
+    spec = TrainerSpec(
+        folder,
+        config.encoding,
+        config.training,
+        config.seed,
+        task.symmetric,
+        cluster.device,
+        cluster.checkpoint_seconds,
+    )
+    with deploy_training(spec, cluster, places.slots(Trainer.__name__)) as training:
+        yield training

@@ -25,7 +25,7 @@ from al_ray.training.trainer import Trainer
 
 def trainers_of(config: RunConfig) -> int:
     """How many actors train the encoder of a run: none if a matcher learns in its place, on the driver."""
-    return 0 if config.matcher == "on" else config.training.workers
+    return config.training.workers if config.trains_encoder else 0
 
 
 def bundles_of(config: ClusterConfig, trainers: int) -> list[dict[str, float]]:

@@ -7,19 +7,25 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import Model, SavedMatcher
 from al_ray.core.scorer import Scorer
 from al_ray.storage.files import read_json
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import StoragePath, storage_path
 
 # Fields of the model in record.json, with their types.
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
 MATCHER = "matcher.safetensors"
 """The file of a matcher in the model folder of a round."""
+ENCODER = "encoder"
+"""The folder of a round with the encoder that it trained beside a matcher: weights and scorer.json, as of any model."""
 
 
 def model_content(model: Model) -> dict[str, Any]:
-    """Return what record.json has of a model: its digest, its scorer, and the digest of a matcher's encoder."""
+    """Return what record.json has of a model: its digest, its scorer, and of a matcher its encoder.
+
+    encoder_round: the round that trained it, if one did.
+    """
     content = {"digest": model.digest, **{name: getattr(model.scorer, name) for name in Scorer.__dataclass_fields__}}
     if model.matcher is not None:
-        return {**content, "encoder_digest": model.matcher.encoder}
+        trained = {"encoder_round": _round_of(model.path)} if model.path else {}
+        return {**content, "encoder_digest": model.matcher.encoder, **trained}
     # As earlier versions wrote it.
     return {name: value for name, value in content.items() if name != "matcher"}
 
@@ -41,4 +47,15 @@ def read_model_of(folder: StoragePath) -> Model:
     scorer = scorer_of(model)
     if not scorer.matcher:
         return Model(str(weights), model["digest"], scorer)
-    return Model("", model["digest"], scorer, SavedMatcher(str(weights / MATCHER), str(model.get("encoder_digest"))))
+    number, encoder = model.get("encoder_round"), ""
+    if number is not None:
+        if type(number) is not int or number < 1:
+            raise BadFile(f"{path} has encoder_round {number!r}, which is no round; restore it")
+        encoder = str(weights.parent.parent / f"round-{number:03}" / ENCODER)
+    saved = SavedMatcher(str(weights / MATCHER), str(model.get("encoder_digest")))
+    return Model(encoder, model["digest"], scorer, saved)
+
+
+def _round_of(encoder: str) -> int:
+    """Return the round whose folder has an encoder."""
+    return int(storage_path(encoder).parent.name.removeprefix("round-"))

@@ -16,6 +16,7 @@ round-NNN/importance.json          with a matcher, what each comparison adds to 
 round-NNN/neighbourhood.json       what auto chose from, see cluster/pool/score_fit.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here);
                                    with a matcher, matcher.safetensors instead of weights
+round-NNN/encoder/                 the encoder that the round trained beside its matcher (--encoder-every)
 llm/, check/                       raw answers of --oracle llm and its check by people, see oracles/llm
 page.json, page-options.json       address of the page on which people label, while it is served; its question, overlap
 mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
@@ -59,7 +60,7 @@ from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.runs.versions import began_elsewhere
 from al_ray.storage.files import read_json, remove_unfinished, write_json, write_root, write_text
 from al_ray.storage.lock import locked
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import StoragePath, storage_path
 
 logger = logging.getLogger(__name__)
 BATCH_SIZES = ("rounds", "first_batch", "growth")  # They may change while a run is under way.
@@ -160,9 +161,13 @@ class RunFolder:
         return read_model_of(self.round(number))
 
     def refuse_lost(self, number: int) -> None:
-        """BadFile if the weights of a complete round are missing."""
-        if number and not list((self.round(number) / "model").glob("*.safetensors")):
-            raise BadFile(f"{self.round(number) / 'model'} has no weights (*.safetensors) any more; restore it")
+        """BadFile if the weights of a complete round are missing, or those of the encoder of its matcher."""
+        if not number:
+            return
+        encoder = self.model(number).path
+        for folder in (self.round(number) / "model", *([storage_path(encoder)] if encoder else [])):
+            if not list(folder.glob("*.safetensors")):
+                raise BadFile(f"{folder} has no weights (*.safetensors) any more; restore it")
 
     def record_round(
         self, state: State, evaluations: Mapping[str, Evaluation], examples: Examples | None = None

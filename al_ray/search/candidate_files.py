@@ -43,6 +43,10 @@ class OwnRequest:
         """Return the folder of a shard."""
         return storage_path(self.place) / f"{spec.shard}-of-{spec.shards}"
 
+    def is_beside(self, place: str) -> bool:
+        """Return whether candidates that are kept in a place were found in the same way, such as of another split."""
+        return storage_path(place).parent == storage_path(self.place).parent
+
     def keys(self, pairs: Pairs) -> Keys:
         """(n, 2) pairs -> (n,) keys."""
         return self._space.keys(pairs)

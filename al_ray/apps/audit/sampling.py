@@ -100,8 +100,8 @@ def with_stored_vectors(
     if cluster.keep_vectors:
         return cluster
     stored = vector_folder(pool_folder(folder.task, config.encoding, folder.path))
-    # A matcher stands on the vectors of the untrained encoder.
-    trained = options.model and config.matcher == "off"
+    # A matcher stands on the vectors of an encoder that is not trained, unless the run says otherwise.
+    trained = options.model and config.trains_encoder
     name = f"{TRAINED}-{options.model[:DIGITS]}" if trained else UNTRAINED
     if not any(stored.glob(f"{name}-*.npy")):
         return cluster

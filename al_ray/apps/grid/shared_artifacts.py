@@ -67,7 +67,7 @@ def _share_candidates(config: RunConfig, pool: ShardedPool) -> None:
         # Also if they are stored, because trials need the vectors themselves.
         pool.embed(pool.untrained(), names)
         for name in names:
-            pool.candidates_of(pool.task.split(name))
+            pool.candidates_of(pool.untrained(), pool.task.split(name))
 
 
 def seeds_of(config: RunConfig) -> int:

@@ -136,7 +136,7 @@ def _matched(
     model, split, cutoff = matching.model, matching.split, matching.cutoff
     compared, shift = None, model.lowest_p
     if model.model.matcher is not None:
-        compared = ShardedCandidates(pool, config, pool_of)
+        compared = ShardedCandidates(pool, config, pool_of, model.model.by_cosine)
         compared.prepare([split])
     searched = replace(cutoff, score=cutoff.score + shift)
     seed = model.config.seed

@@ -1,4 +1,4 @@
-"""The Trainer of a run with --matcher on: the encoder stays as it is, and a matcher learns from all labels."""
+"""The Trainer of a run with --matcher on: a matcher learns from all labels, and the encoder if the run says so."""
 
 import json
 import logging
@@ -9,6 +9,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.candidates.sharded_candidates import CandidateRecall, ShardedCandidates
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.training_group import Training, model_of
 from al_ray.core.candidates import Candidates
 from al_ray.core.labels import YES, Labelled, Model, SavedMatcher
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct
@@ -19,6 +20,7 @@ from al_ray.matcher.explanation import importance
 from al_ray.matcher.learner import DEFAULT, LEARNERS
 from al_ray.matcher.model_file import NAME, write_model
 from al_ray.runs.importance import write_importance
+from al_ray.runs.round_models import ENCODER
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import Features
 from al_ray.storage.pair_cosines import SCORES, write_cosines
@@ -34,13 +36,19 @@ class MatcherTrainer:
     """Learns a matcher on the driver, which has the labelled pairs and never the candidates."""
 
     def __init__(
-        self, config: RunConfig, pool: ShardedPool, folder: StoragePath, journal: RunFolder, watch: OnProgress
+        self,
+        config: RunConfig,
+        pool: ShardedPool,
+        folder: StoragePath,
+        journal: RunFolder,
+        watch: OnProgress,
+        training: Training | None = None,
     ) -> None:
-        """folder: of the pool, in which candidates are kept."""
-        self.config, self.pool, self.journal, self.watch = config, pool, journal, watch
-        self.candidates = ShardedCandidates(pool, config, folder)
-        self._features = dict[int, Features]()
-        self.actors = list[object]()
+        """folder: of the pool, in which candidates are kept. training: of the encoder; None if it is never trained."""
+        self.config, self.pool, self.folder, self.journal, self.watch = config, pool, folder, journal, watch
+        self.training, self.actors = training, [] if training is None else training.actors
+        last = journal.last
+        self._use(journal.model(last).by_cosine if last else pool.untrained())
 
     def untrained(self) -> Model:
         """The pre-trained encoder."""
@@ -48,15 +56,36 @@ class MatcherTrainer:
 
     def prepare(self, evaluator: PoolEvaluator) -> None:
         """Find the candidates of train and of measured splits; measure their recall, and the cosine alone."""
-        task = self.pool.task
+        self._evaluator = evaluator
+        self._measure()
+
+    def _use(self, encoder: Model) -> None:
+        """Find candidates by an encoder from now on."""
+        self.candidates = ShardedCandidates(self.pool, self.config, self.folder, encoder)
+        self._features = dict[int, Features]()
+
+    def _measure(self) -> None:
+        """Find the candidates of the encoder; measure their recall, and its cosine alone, beside the untrained one."""
+        task, rounds = self.pool.task, self.journal.complete_rounds()
         names = dict.fromkeys(("train", *self.config.evaluation.splits))
         self.candidates.prepare(task.split(name) for name in names)
         for name in self.config.evaluation.splits:
-            split = task.split(name)
+            split, before = task.split(name), self.journal.candidates.get(name)
             recall = self.candidates.recall(split, split.positive_keys)
-            alone = evaluator.evaluate(self.untrained(), name).average_precision.value
-            self.journal.candidates[name] = {**recall.as_dict(), "cosine_average_precision": alone}
+            alone = self._evaluator.evaluate(self.candidates.encoder, name).average_precision.value
+            figures = {**recall.as_dict(), "cosine_average_precision": alone}
+            if self.training is not None:
+                before = before or (rounds[-1]["candidates"][name] if rounds else None)
+                figures["untrained_average_precision"] = before["untrained_average_precision"] if before else alone
+            self.journal.candidates[name] = figures
             self._tell(name, recall)
+
+    def _train_encoder(self, training: Training, labelled: Labelled, number: int, start: Model) -> None:
+        """Train the encoder of round `number`, unless an interrupted session did, and find candidates by it."""
+        folder = (self.journal.round(number) / ENCODER).resolve()
+        events = training(labelled, number, start.by_cosine, str(folder))
+        self._use(model_of(events, lambda step: self.watch("train", step.step, step.steps)).by_cosine)
+        self._measure()
 
     def spread(self, count: int, excluded: Keys) -> Candidates:
         """Return `count` candidates of train spread over the ranking without labels, without the sorted excluded."""
@@ -78,7 +107,13 @@ class MatcherTrainer:
             )
 
     def train(self, labelled: Labelled, number: int, start: Model) -> Model:
-        """Train the matcher of round `number` on decided labels, and store it. start: the encoder."""
+        """Train the matcher of round `number` on decided labels, and store it.
+
+        start: from whose weights the encoder is trained, if it is in this round.
+        """
+        if self.training is not None and number % self.config.encoder_every == 0:
+            self._train_encoder(self.training, labelled, number, start)
+        encoder = self.candidates.encoder
         split, folder = self.pool.task.split("train"), self.journal.round(number)
         features = self._features_of(labelled.pairs)
         labels, weights = (labelled.labels == YES).astype(np.uint8), np.ones(len(labelled))
@@ -90,8 +125,8 @@ class MatcherTrainer:
         path = (folder / "model" / NAME).resolve()
         write_model(path, learned, DEFAULT)
         content = b"".join(array.tobytes() for array in learned.arrays().values())
-        digest = bytes_digest(json.dumps([start.digest, *learned.names]).encode() + content)
-        model = Model("", digest, MATCHED, SavedMatcher(str(path), start.digest))
+        digest = bytes_digest(json.dumps([encoder.weights, *learned.names]).encode() + content)
+        model = Model(encoder.path, digest, MATCHED, SavedMatcher(str(path), encoder.weights))
         write_matched(folder / "model", model)
         # Of labelled pairs alone, for presumed ones are far from all that a person would look at.
         means = importance([learned.contributions(features[: len(labelled)])])

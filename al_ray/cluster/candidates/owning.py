@@ -196,6 +196,8 @@ class OwnsCandidates(FindsCandidates):
 
     def _candidates(self, own: OwnRequest) -> OwnedCandidates:
         if own.place not in self._owned:
+            # Those of an encoder before a training are hardly needed again.
+            self._owned = {place: kept for place, kept in self._owned.items() if own.is_beside(place)}
             self._owned[own.place] = read_candidates(own.folder(self.spec))
         return self._owned[own.place]
 

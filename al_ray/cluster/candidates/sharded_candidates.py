@@ -57,38 +57,38 @@ class CandidateRecall:
 class ShardedCandidates:
     """The candidates of a run's splits. Answers do not depend on how many shards there are."""
 
-    def __init__(self, pool: ShardedPool, config: RunConfig, folder: StoragePath) -> None:
-        """folder: of the pool, in which they are kept."""
-        self.pool, self.config, self.folder = pool, config, folder
+    def __init__(self, pool: ShardedPool, config: RunConfig, folder: StoragePath, encoder: Model) -> None:
+        """folder: of the pool, in which they are kept. encoder: whose cosines find and compare them."""
+        self.pool, self.config, self.folder, self.encoder = pool, config, folder, encoder
         self.names = feature_names(pool.task.left, pool.task.right)
         self._definition = definition_of(pool.task.left, pool.task.right)
 
     def prepare(self, splits: Iterable[Split]) -> None:
         """Find and compare the candidates of splits, unless they are stored; those of the next call are there then."""
         for split in splits:
-            own, model = self._request(split), self.pool.untrained()
+            own = self._request(split)
             stored = get_results([shard.has_candidates.remote(own) for shard in self.pool.shards])
             while not all(stored):
                 try:
-                    self._find(split, model, own)
+                    self._find(split, own)
                 except _FoundLost:
                     logger.warning("a shard restarted: the candidates of %s are found again", split.name)
                     continue
                 break
-            self.pool.candidates[split.name] = own
+            self.pool.candidates[self.encoder.weights, split.name] = own
 
     def features_of(self, split: Split, pairs: Pairs) -> Features:
         """(n, 2) pairs of a split -> (n, F) features, whether they are candidates or not."""
         features = np.full((len(pairs), len(self.names)), np.nan, dtype=np.float32)
         if len(pairs):
-            own = self.pool.candidates_of(split)
+            own = self.pool.candidates_of(self.encoder, split)
             for places, of_shard in self._on_all(split, "features_of", own, ray.put(pairs)):
                 features[places] = of_shard
         return features
 
     def recall(self, split: Split, keys: Keys) -> CandidateRecall:
         """Measure what the candidates of a split have of (n,) keys of known matches."""
-        own, ways = self.pool.candidates_of(split), np.zeros(len(keys), dtype=np.int64)
+        own, ways = self.pool.candidates_of(self.encoder, split), np.zeros(len(keys), dtype=np.int64)
         total = 0
         for count, of_shard in self._on_all(split, "ways_of", own, ray.put(keys)):
             total, ways = total + count, ways | of_shard
@@ -102,7 +102,7 @@ class ShardedCandidates:
         Half are every STEP-th of the top; the others lie in the rest at ranks that grow by a factor. What ranks below
         the top is known from a sample of the candidates by hash, which is the same for any number of shards.
         """
-        own = self.pool.candidates_of(split)
+        own = self.pool.candidates_of(self.encoder, split)
         request, best = LeastRequest(HIGHEST, TOP * count, False), BestCandidates(HIGHEST, TOP * count)
         best.add(*self._on_all(split, "least_of_candidates", request, own, ray.put(excluded)))
         top = best.result()
@@ -120,7 +120,7 @@ class ShardedCandidates:
 
     def far(self, split: Split, excluded: Keys) -> Keys:
         """Return sorted keys of candidates in the lower half of the ranking without labels, of a sample if many."""
-        own = self.pool.candidates_of(split)
+        own = self.pool.candidates_of(self.encoder, split)
         sample = self._sampled(split, own).without(excluded)
         return np.sort(sample.least(HIGHEST, len(sample)).keys[len(sample) // 2 :])
 
@@ -140,7 +140,7 @@ class ShardedCandidates:
                 self.config.candidates.trigrams,
                 self.config.candidates.of_right,
             ],
-            "encoder": self.pool.untrained().digest,
+            "encoder": self.encoder.weights,
             "vectors": self.config.vectors,
             "names": list(self.names),
             "definition": self._definition,
@@ -151,9 +151,9 @@ class ShardedCandidates:
         place = self.folder / "candidates" / key_of(decides) / name
         return OwnRequest(str(place), (len(task.left), len(task.right)), task.symmetric)
 
-    def _find(self, split: Split, model: Model, own: OwnRequest) -> None:
+    def _find(self, split: Split, own: OwnRequest) -> None:
         """Find the candidates of a split by each way and from each side, and have their owners compare them."""
-        space, options, pool = split.space, self.config.candidates, self.pool
+        space, options, pool, model = split.space, self.config.candidates, self.pool, self.encoder
         keys = PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
         texts = sum(pool.sizes(pool.parts[split.name, "left"]))
         pool.on_all(model, split, "3-grams", "write_grams", whole=texts)
@@ -178,4 +178,4 @@ class ShardedCandidates:
 
     def _on_all(self, split: Split, method: str, *arguments: Any) -> list[Any]:
         whole = WORDS * len(self.pool.shards)
-        return self.pool.on_all(self.pool.untrained(), split, "score", method, *arguments, whole=whole)
+        return self.pool.on_all(self.encoder, split, "score", method, *arguments, whole=whole)

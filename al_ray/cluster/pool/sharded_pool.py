@@ -64,8 +64,8 @@ class ShardedPool:
         """parts: (split, side) -> the name of its rows in the pool folder (cluster/token_store.py).
 
         embedding_seconds: the time spent in `embed` so far; a stage that queries the pool subtracts its share.
-        preparing_seconds: the time in which the pool folder was written. candidates: by split, where they are kept, if
-        a matcher ranks them; find_candidates finds and keeps those of splits.
+        preparing_seconds: the time in which the pool folder was written. candidates: by weights and split, where they
+        are kept, if a matcher ranks them; find_candidates finds and keeps those of splits by the cosines of a model.
         """
         self.shards, self.parts, self.task, self.search, self.watch = list(shards), parts, task, search, watch
         self._sizes: dict[str, tuple[int, ...]] = {}
@@ -74,8 +74,8 @@ class ShardedPool:
         self._embedded_by, self._embedded = "", frozenset[str]()
         self._means = dict[tuple[str, str, str], NearestMeans]()
         self._offsets = dict[tuple[str, str, str, float], Any]()
-        self.candidates = dict[str, OwnRequest]()
-        self.find_candidates: Callable[[Iterable[Split]], None] | None = None
+        self.candidates = dict[tuple[str, str], OwnRequest]()
+        self.find_candidates: Callable[[Model, Iterable[Split]], None] | None = None
         self.embedding_seconds = self.preparing_seconds = 0.0
 
     def untrained(self) -> Model:
@@ -84,12 +84,13 @@ class ShardedPool:
         self._untrained = model
         return model
 
-    def candidates_of(self, split: Split) -> OwnRequest:
-        """Return where the candidates of a split are kept; they are found first if no one asked for them before."""
-        if split.name not in self.candidates:
+    def candidates_of(self, model: Model, split: Split) -> OwnRequest:
+        """Return where the candidates of a split by the weights of a model are kept; they are found if they are not."""
+        key = model.weights, split.name
+        if key not in self.candidates:
             assert self.find_candidates is not None
-            self.find_candidates([split])
-        return self.candidates[split.name]
+            self.find_candidates(model.by_cosine, [split])
+        return self.candidates[key]
 
     def embed(self, model: Model, splits: Iterable[str]) -> None:
         """Embed the texts of these splits on all shards at once, unless the shards hold their vectors already.
@@ -196,7 +197,7 @@ class ShardedPool:
         about the right texts.
         """
         # First: finding candidates embeds, too, and each of its steps is a stage of its own.
-        own = self.candidates_of(split) if model.matcher is not None else None
+        own = self.candidates_of(model, split) if model.matcher is not None else None
         self.embed(model, [split.name])
         sides = ("right", "left") if turned else ("left", "right")
         left, right = (self.parts[split.name, side] for side in sides)

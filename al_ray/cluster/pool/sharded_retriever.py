@@ -183,7 +183,7 @@ class PoolSearch:
         where = _keys_of(self.split.space), len(task.left)
         method, arguments, whole = "best_of_each", (*where, ray.put(excluded)), None
         if model.matcher is not None:
-            method, arguments = "best_of_candidates", (self.pool.candidates_of(self.split), ray.put(excluded))
+            method, arguments = "best_of_candidates", (self.pool.candidates_of(model, self.split), ray.put(excluded))
             whole = WORDS * len(self.pool.shards)
         parts = self.pool.on_all(model, self.split, "search", method, *arguments, whole=whole)
         left = join_partners([part[0] for part in parts], len(task.left))
@@ -209,7 +209,7 @@ class PoolSearch:
 
         A shard has its own best of each left text, and the best of all is among these.
         """
-        own = self.pool.candidates_of(self.split)
+        own = self.pool.candidates_of(model, self.split)
         request, excluded = LeastRequest(query.order, query.count, spread), ray.put(query.excluded)
         whole = WORDS * len(self.pool.shards)
         method = "least_of_candidates"

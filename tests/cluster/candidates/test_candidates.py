@@ -104,7 +104,7 @@ def both(local_ray, folder, tmp_path_factory):
             said["names"] = trainer.candidates.names
             for name in ("train", "dev"):
                 split, pairs = task.split(name), all_pairs(task.split(name))
-                own = pool.candidates[name]
+                own = pool.candidates_of(trainer.untrained(), split)
                 ways = [way for _, way in trainer.candidates._on_all(split, "ways_of", own, split.space.keys(pairs))]
                 said[f"ways {name}"] = np.bitwise_or.reduce(ways)
                 said[f"features {name}"] = trainer.candidates.features_of(split, pairs)
