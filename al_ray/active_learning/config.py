@@ -41,6 +41,9 @@ class RunConfig(EncoderConfig):
     growth: Annotated[float, Between(1, 1_000)] = cast(float, None)
     """Growth of the batch: round i labels n_1 * growth^(i-1) pairs. Default: 1 if people label, else 1.5. It may change
     when a run is resumed."""
+    choose_ahead: Annotated[bool, Group("labels")] = False
+    """Choose the pairs of a round before those of the round before are labelled, so that people need not wait while a
+    model learns (with small batches: --first-batch 10). Each choice knows the labels of one round fewer."""
     dev_labels: Annotated[int, Between(0, 1_000_000)] = 0
     """Pairs of dev to draw and label after each round, by the same oracle, to measure the model where not all matches
     of dev are known. These labels come on top of those of the rounds. It may change when a run is resumed."""
@@ -98,6 +101,8 @@ class RunConfig(EncoderConfig):
             raise BadOption(f"--strategy {self.strategy} knows all positives, as --oracle simulated does; give that")
         if self.matched is not None and (min(self.matched) < 0 or not sum(self.matched)):
             raise BadOption(f"--matched is {' '.join(map(str, self.matched))}; give how many positives and negatives")
+        if self.choose_ahead and not (oracle_kind(self.oracle).people or oracle_kind(self.oracle).knows_positives):
+            raise BadOption(f"--choose-ahead is for people who label; leave it out with --oracle {self.oracle}")
         if self.matcher == "on":
             self._refuse_beside_matcher()
         elif self.encoder_every:

@@ -13,7 +13,7 @@ from al_ray.active_learning.strategies import STRATEGIES, stated_seed, static
 from al_ray.core.candidates import Candidates, Order
 from al_ray.core.errors import CostReached, LabelsAwaited, TrainingFailed
 from al_ray.core.labels import OPEN, Batch, Model, State
-from al_ray.core.pairs import Keys, distinct, is_in
+from al_ray.core.pairs import NO_PAIRS, Keys, Pairs, distinct, is_in
 from al_ray.core.rng import generator
 from al_ray.core.scorer import Labels
 from al_ray.core.task import Split
@@ -31,6 +31,8 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
         # 1. Choose the pairs of the round, unless an interrupted run has chosen them already.
         if ledger.batch(number) is None:
             ledger.add_batch(number, choose_batch(config, split, services, state, number))
+        if config.choose_ahead:
+            add_next_batch(config, split, services, state, number)
 
         # 2. Ask the oracle for their labels, and for those of dev pairs that measure the model of the round before.
         draw_dev(services, state)
@@ -62,12 +64,28 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
         yield state
 
 
-def choose_batch(config: RunConfig, split: Split, services: RunServices, state: State, number: int) -> Batch:
+def add_next_batch(config: RunConfig, split: Split, services: RunServices, state: State, number: int) -> None:
+    """Choose the pairs of the round after `number`, which people label while the model of this one learns.
+
+    They are chosen without the labels of this round, whose pairs are none of them. An interrupted run may have chosen
+    them already.
+    """
+    ledger = services.journal.ledger
+    batch = ledger.batch(number)
+    assert batch is not None
+    if number < len(config.batches) and ledger.batch(number + 1) is None:
+        ledger.add_batch(number + 1, choose_batch(config, split, services, state, number + 1, batch.pairs))
+
+
+def choose_batch(
+    config: RunConfig, split: Split, services: RunServices, state: State, number: int, pending: Pairs = NO_PAIRS
+) -> Batch:
     """Choose the pairs of round `number`: the seed set (4.2.3) in the first round, else by the strategy.
 
-    The batch is smaller than config.batches says, or empty, when fewer unlabelled candidates are left.
+    The batch is smaller than config.batches says, or empty, when fewer unlabelled candidates are left. pending: (n, 2)
+    pairs that are chosen and not yet labelled.
     """
-    strategy, request = STRATEGIES[config.strategy], make_request(config, split, services, state, number)
+    strategy, request = STRATEGIES[config.strategy], make_request(config, split, services, state, number, pending)
     if state.model is not None or not strategy.uses_model:
         chosen, source = strategy.choose(request), config.strategy
     elif config.seeding == "stated":
@@ -154,8 +172,10 @@ def buy_labels(number: int, ledger: Ledger, oracle: Oracle) -> tuple[Batch, Labe
     return Batch(batch.pairs[done], batch.cosines[done], batch.source), labels[done]
 
 
-def make_request(config: RunConfig, split: Split, services: RunServices, state: State, number: int) -> RoundRequest:
-    """Collect what a strategy may use to choose the pairs of round `number`."""
+def make_request(
+    config: RunConfig, split: Split, services: RunServices, state: State, number: int, pending: Pairs = NO_PAIRS
+) -> RoundRequest:
+    """Collect what a strategy may use to choose the pairs of round `number`. pending: pairs that wait for labels."""
     # With search.ordered_pairs, (a, b) and (b, a) are two candidates, also in a symmetric task.
     space = replace(split.space, symmetric=split.space.symmetric and not config.search.ordered_pairs)
 
@@ -174,7 +194,7 @@ def make_request(config: RunConfig, split: Split, services: RunServices, state: 
         budget=sum(config.batches),
         once=config.once,
         last=number == len(config.batches),
-        labelled=np.sort(space.keys(state.labelled.pairs)),
+        labelled=np.sort(space.keys(np.concatenate([state.labelled.pairs, pending]))),
         matched=config.matched,
         model=state.model,
         untrained=services.trainer.untrained,

@@ -15,8 +15,9 @@ from al_ray.active_learning.strategies import STRATEGIES, Strategy, stated
 from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.sections import SearchConfig, TrainingConfig
 from al_ray.core.errors import LabelsAwaited, TrainingFailed
-from al_ray.core.labels import UNSURE, YES, Answers, Batch, Labelled, State, make_answers
+from al_ray.core.labels import UNSURE, YES, Answers, Batch, Labelled, Model, State, make_answers
 from al_ray.core.pairs import NO_KEYS, Pairs, Rows, as_pairs
+from al_ray.core.scorer import Scorer
 from al_ray.core.task import Split, Task
 from al_ray.oracles.simulated import SimulatedOracle
 from tests.active_learning.plain_world import BOUNDARY, RUN, Plain, cosine, states_of
@@ -32,6 +33,7 @@ def variants() -> Iterator[dict[str, Any]]:
         elif strategy.by_rounds:
             told.append({**plain, "train_every_budget": True})
         yield from told
+        yield from ({**one, "choose_ahead": True} for one in told)
         if strategy.searches:
             yield from ({**one, "search": SearchConfig(ordered_pairs=True)} for one in told)
 
@@ -274,7 +276,10 @@ def test_sources_say_how_a_pair_was_chosen(task):
         states_of(config, world)
         sources = [config.strategy] * len(config.batches)
         if STRATEGIES[config.strategy].uses_model:
-            sources[0] = "stated-seed" if config.seeding == "stated" else "seed"
+            first = "stated-seed" if config.seeding == "stated" else "seed"
+            # What is chosen ahead in the first round knows no model either.
+            without = 2 if config.choose_ahead else 1
+            sources[:without] = [first] * without
         assert [batch.source for batch in world.journal.batches.values()] == sources
     config = config_of({"seeding": "stated"})
     world = Plain(config, task)
@@ -374,3 +379,26 @@ def test_a_round_starts_from_the_pretrained_weights_or_from_those_of_the_round_b
         assert len(models) == 3
         base = world.trainer.untrained()
         assert world.trainer.starts == ([base] * 3 if start == "pretrained" else [base, *models[:-1]])
+
+
+@pytest.mark.parametrize("strategy", ["uncertainty", "adaptive"])
+def test_pairs_chosen_ahead_are_there_while_those_before_are_labelled_and_know_one_round_fewer(task, strategy):
+    config = config_of({"strategy": strategy, "choose_ahead": True, "rounds": 4, "growth": 1.0})
+    world, asked = Plain(config, task), dict[int, list[int]]()
+
+    class Watched(SimulatedOracle):
+        def label(self, number: int, batch: Batch, missing: Rows) -> Iterator[Answers]:
+            asked[number] = sorted(world.journal.batches)
+            yield from super().label(number, batch, missing)
+
+    world.oracle = Watched(world.split)
+    states_of(config, world)
+    assert asked == {1: [1, 2], 2: [1, 2, 3], 3: [1, 2, 3, 4], 4: [1, 2, 3, 4]}
+    batches = world.journal.batches
+    chosen = [world.split.space.keys(batches[number].pairs) for number in (1, 2, 3, 4)]
+    for number in (3, 4):
+        # By the model of two rounds before, without the pairs of all rounds before.
+        model = Model("", "w" * (number - 2), Scorer(10.0, -10.0 * BOUNDARY))
+        order = HIGHEST if strategy == "adaptive" else Order(BOUNDARY)
+        wanted = world.retriever.least(model, order, config.first_batch, np.sort(np.concatenate(chosen[: number - 1])))
+        assert chosen[number - 1].tolist() == wanted.keys.tolist()

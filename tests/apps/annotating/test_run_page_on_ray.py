@@ -80,6 +80,43 @@ def test_one_command_labels_trains_and_labels_on(make_task, tmp_path, monkeypatc
     assert any(re.search(r"label more|enough", page) for page in seen)
 
 
+@pytest.mark.usefixtures("local_ray")
+def test_pairs_chosen_ahead_are_shown_at_once_while_a_matcher_learns(make_task, tmp_path, monkeypatch):
+    write_task(make_task(False, clusters=18), tmp_path / "task", {})
+    monkeypatch.chdir(tmp_path)
+    port, codes, empty = free_port(), list[str](), list[str]()
+    small = SMALL.replace("--training.epochs 1 --training.batch 8 --training.worst-loss 100 ", "")
+    line = f"--task task --out run {small} --rounds 4 --dev-labels 0 --matcher on --choose-ahead --page.port {port}"
+    monkeypatch.setattr(sys, "argv", ["run", *shlex.split(line)])
+
+    def people() -> None:
+        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", follow_redirects=True, timeout=60) as client:
+            ahead = tmp_path / "run" / "round-002" / "batch.parquet"
+            while not ahead.exists():
+                time.sleep(0.1)
+            ann = Person(client, "ann")
+            while len(codes) < 32:
+                # The pairs of the next round are chosen once the model of the round before has learnt.
+                number = int(ann.code[1:4])
+                while number < 4 and not (tmp_path / "run" / f"round-{number + 1:03}" / "batch.parquet").exists():
+                    time.sleep(0.1)
+                codes.append(ann.code)
+                ann.answer("yes" if len(codes) % 3 == 0 else "no")
+                if not ann.code and len(codes) < 32:
+                    empty.append(codes[-1])
+                    return
+
+    labeller = threading.Thread(target=people, daemon=True)
+    labeller.start()
+    entry.job(run.main)
+    labeller.join(60)
+    assert not empty, "a page without a pair between two rounds"
+    assert [code[:4] for code in codes] == [f"r{number:03}" for number in (1, 2, 3, 4) for _ in range(8)]
+    folder = RunFolder(Path("run"), read_task(tmp_path / "task"))
+    assert folder.last == 4
+    assert folder.ledger.labelled().sources == ("spread-seed",) * 16 + ("uncertainty",) * 16
+
+
 @pytest.mark.faults
 def test_a_run_that_is_killed_while_people_label_asks_nobody_again(make_task, tmp_path):
     write_task(make_task(True), tmp_path / "task", {})
