@@ -1,12 +1,9 @@
 """Audit a model: draw pairs for people to label, and estimate precision from their labels."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite, log
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from al_ray.api.runs import CLUSTER, Run, load_run
 from al_ray.apps.audit.band_printout import format_bands
@@ -25,12 +22,13 @@ from al_ray.apps.audit.matches import read_labelled_matches
 from al_ray.apps.audit.options import AuditConfig
 from al_ray.apps.audit.printout import format_false_positives
 from al_ray.apps.audit.sampling import sample_bands, sample_false_positives
+from al_ray.apps.audit.thresholds import measured_at
 from al_ray.cluster.session import session
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.core.rng import generator
-from al_ray.core.scorer import CANDIDATE, Labels, Scorer
+from al_ray.core.scorer import Labels, Scorer
 from al_ray.metrics.audit.drawn_pairs import DrawnPairs
 from al_ray.metrics.audit.recalibration import recalibration, reliability_bins
 from al_ray.metrics.audit.score_bands import BandAudit
@@ -38,6 +36,7 @@ from al_ray.metrics.thresholds import Rule
 from al_ray.oracles.people import write_sheets
 from al_ray.runs.place import refuse_inside, refuse_lost
 from al_ray.storage.uri import StoragePath, local_path, storage_path
+from al_ray.training.saved_model import calibrated_scorer
 
 AUDIT = AuditConfig()
 
@@ -125,9 +124,10 @@ def estimate_audit(
 
     The audit is one of a model or of matches (jobs.audit sample --matches). labels: the sheet, or an export of Label
     Studio; both files of the folder by default. The others are for audits by score. at_cosine, at_p: thresholds to
-    measure at; the ends of bands and the model's boundary by default. threshold_for: "precision=P", which chooses a
-    threshold. It and update_scorer, which fits w and b to the labels, write to scorer.json of the round of `run`, by
-    default the run folder that the audit lies in.
+    measure at; the ends of bands and the model's boundary by default. p is a probability if the round is calibrated,
+    else the score of the trained model. threshold_for: "precision=P", which chooses a threshold. It and update_scorer,
+    which fits w and b to the labels, write to scorer.json of the round of `run`, by default the run folder that the
+    audit lies in.
 
     Examples:
         >>> sheet = folder / "run" / "audit-test-by-score" / "audit.csv"
@@ -155,12 +155,13 @@ def estimate_audit(
     # All that can be refused comes before the scorer is written.
     audited = _audited_run(run, record, labelled.path) if rules or update_scorer else None
     scorer = fit_scorer(bands, labelled.pairs.cosines) if update_scorer else None
-    at = list(_thresholds(at_cosine, at_p, record, bands))
-    lines, content = format_bands(bands, record, labelled.pairs.cosines, at, rng)
+    calibrated = scorer or _stored_calibration(run, record, labelled.path)
+    at = list(measured_at(at_cosine, at_p, record, bands, calibrated))
+    lines, content = format_bands(bands, record, labelled.pairs.cosines, at, rng, calibrated)
     if audited is None:
         return _estimate(record, lines, content)
-    more, calibrated, written = _calibrate(labelled, bands, audited, scorer, rules)
-    return _estimate(record, [*lines, *more], {**content, **calibrated}, written)
+    more, kept, written = _calibrate(labelled, bands, audited, scorer, rules)
+    return _estimate(record, [*lines, *more], {**content, **kept}, written)
 
 
 @dataclass(frozen=True)
@@ -267,32 +268,13 @@ def _audited_run(run: Run | None, record: Record, path: Path) -> Run:
     return run
 
 
-def _thresholds(at_cosine: Sequence[float], at_p: Sequence[float], record: Record, bands: BandAudit) -> Iterator[float]:
-    """Yield the cosines to measure at: those given, or else the ends of bands and the model's boundary."""
-    scorer = record.scorer
-    if at_cosine and scorer is not None and scorer.matcher:
-        raise BadOption("--at-cosine: the scores of this audit are p of a matcher (docs/matcher.md); give --at-p")
-    for cosine in at_cosine:
-        if not isfinite(cosine):
-            raise BadOption(f"--at-cosine is {cosine}; give cosines, as estimate prints them without this option")
-        bands.refuse_unranked(cosine)
-        yield cosine
-    if at_p and (scorer is None or not scorer.weight):
-        raise BadOption("--at-p: this model gives no score that rises with the cosine; give --at-cosine")
-    for p in at_p:
-        if not 0 < p < 1:
-            raise BadOption(f"--at-p is {p}; give scores between 0 and 1")
-        assert scorer is not None
-        cosine = CANDIDATE + p if scorer.matcher else (log(p / (1 - p)) - scorer.bias) / scorer.weight
-        if not bands.reaches(cosine):
-            lowest, highest = (float(scorer.probability(np.array(end))) for end in (bands.floor, bands.cosines[0]))
-            raise BadOption(
-                f"--at-p is {p:g}, and the {bands.reach:,} ranked pairs reach from p = {highest:.3g} down to "
-                f"{lowest:.3g}: pairs below are not ranked; give a p above that, or draw another audit with a larger "
-                "--top and --out"
-            )
-        yield cosine
-    if not at_cosine and not at_p:
-        yield from bands.edges
-        if scorer is not None and isfinite(scorer.boundary):
-            yield scorer.boundary
+def _stored_calibration(run: Run | None, record: Record, path: Path) -> Scorer | None:
+    """Return the calibrated scorer of the audited round; None without one, or if the run is not known."""
+    number = record.asked.round
+    if not number or (run is None and not (path.resolve().parent / "config.json").is_file()):
+        return None
+    run = run or load_run(path.resolve().parent)
+    if number > run.rounds or run.folder.model(number).digest != record.asked.model or record.scorer is None:
+        return None
+    scorer, source = calibrated_scorer(run.folder.round(number) / "model", record.scorer)
+    return None if source is None else scorer

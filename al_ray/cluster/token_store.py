@@ -26,9 +26,8 @@ from al_ray.datasets.task_folder import read_about, read_task, read_texts
 from al_ray.encoders.cnn import is_cnn
 from al_ray.encoders.encoder import TextEncoder, learn_words, refuse_prompts, untrained
 from al_ray.encoders.prompts import Side
-from al_ray.encoders.tokens import StoredTokens, batch_order, has_chunk, store_array
+from al_ray.encoders.tokens import StoredTokens, batch_order, fetched_tokens, has_chunk, store_array
 from al_ray.search.coverage import Coverage, CoverageCount, check_coverage, prompt_length
-from al_ray.storage.download import fetched
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -109,7 +108,7 @@ def same_tokens(folder: StoragePath, symmetric: bool, pairs: Pairs) -> Mask:
     numbers, columns = dict[bytes, int](), list[Rows]()
     for side, column in zip(("left", "left" if symmetric else "right"), pairs.T, strict=True):
         rows, places = np.unique(column, return_inverse=True)
-        contents = StoredTokens(fetched(folder) / side).take(rows).contents() if len(rows) else ()
+        contents = StoredTokens(fetched_tokens(folder) / side).take(rows).contents() if len(rows) else ()
         own = [numbers.setdefault(content, len(numbers)) for content in contents]
         columns.append(np.array(own, dtype=np.int64)[places])
     return columns[0] == columns[1]
@@ -141,7 +140,7 @@ def write_pool(task_folder: str, encoder: EncoderConfig, folder: str) -> None:
     description, chunks = write_base(task_folder, encoder, folder), _chunks(task)
     for _ in write_tokens(task_folder, encoder, folder, task.digest, tuple(chunks)):
         pass
-    tokens, count, every, base = fetched(to), 0, 0, _tokeniser(task.symmetric, encoder, to)
+    tokens, count, every, base = fetched_tokens(to), 0, 0, _tokeniser(task.symmetric, encoder, to)
     coverage = CoverageCount(base.unknown, base.special, encoder.max_length)
     for side in dict.fromkeys(side for side, *_ in chunks):
         stored, limit = StoredTokens(tokens / side), encoder.max_length

@@ -4,6 +4,7 @@ p is the probability of a match only if (w, b) were fitted to pairs that were sa
 run's batches were chosen by a strategy; fitted to them, p is a score.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -83,6 +84,10 @@ class Scorer:
     def probability(self, cosines: Cosines) -> Floats:
         """(n,) cosines -> (n,) p in [0, 1]: scores, or probabilities of a match if they were calibrated; see above."""
         return sigmoid(self.logit(cosines))
+
+    def score_at(self, p: float) -> float:
+        """Return the score that has a p between 0 and 1, where p rises with the score; the inverse of `probability`."""
+        return CANDIDATE + p if self.matcher else (math.log(p / (1 - p)) - self.bias) / self.weight
 
 
 def sigmoid(logits: Floats) -> Floats:

@@ -18,7 +18,7 @@ from al_ray.encoders.cnn import Cnn, is_cnn
 from al_ray.encoders.frozen_layers import FrozenLayers, too_many
 from al_ray.encoders.pretrained import layer_count
 from al_ray.encoders.prompts import Side
-from al_ray.encoders.tokens import Tokens, batches
+from al_ray.encoders.tokens import Tokens, batches, fetched_tokens
 from al_ray.encoders.transformer import Encoder, refuse_other_weights
 from al_ray.encoders.vocabulary import WORDS, Vocabulary
 from al_ray.storage.download import fetched
@@ -177,7 +177,7 @@ def untrained(config: EncoderConfig, pool: StoragePath, device: str = "cpu", see
     seed: of the random weights of `cnn`; other encoders are pre-trained.
     """
     if is_cnn(config.encoder):
-        return Cnn.base(config, Vocabulary.read(fetched(pool)), device, seed)
+        return Cnn.base(config, Vocabulary.read(fetched_tokens(pool)), device, seed)
     return Encoder.base(config, device)
 
 

@@ -13,11 +13,14 @@ import torch
 
 from al_ray.core.errors import BadFile
 from al_ray.core.pairs import Rows
+from al_ray.storage.download import fetched
 from al_ray.storage.files import in_one_step
 from al_ray.storage.uri import StoragePath
 
 Ids = npt.NDArray[np.int32]
 PROMPT = "prompt.npy"
+OF_A_MATCHER = ("candidates", "grams-*")
+"""What a pool folder has beside token ids, where a matcher ranks candidates: it grows with every split and search."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,11 @@ class Tokens:
     def read(folder: Path) -> "Tokens":
         """Return the token ids of all texts of a folder; BadFile if files are missing or truncated."""
         return StoredTokens(folder).all()
+
+
+def fetched_tokens(pool: StoragePath) -> Path:
+    """Return a local pool folder with the token ids and all that is small, but without what only a matcher needs."""
+    return fetched(pool, OF_A_MATCHER)
 
 
 class StoredTokens:

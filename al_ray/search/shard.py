@@ -23,7 +23,7 @@ from al_ray.core.vectors import Block, Vectors, paired_scores
 from al_ray.datasets.pair_rules import read_rule
 from al_ray.encoders.encoder import TextEncoder, load, sorted_rows, untrained
 from al_ray.encoders.hardware import describe_hardware
-from al_ray.encoders.tokens import StoredTokens
+from al_ray.encoders.tokens import StoredTokens, fetched_tokens
 from al_ray.metrics.estimator import CountRequest, NegativeCounts
 from al_ray.search.counting import count_block, score_pairs
 from al_ray.search.faiss_index import NONE, Bytes, sample_size, set_threads, train_index
@@ -37,7 +37,6 @@ from al_ray.search.known_vectors import KnownVectors, embed_unknown
 from al_ray.search.merge import Neighbors, join_blocks
 from al_ray.search.shard_spec import ShardSpec
 from al_ray.search.vector_files import DIGITS, TRAINED, UNTRAINED, VectorStore
-from al_ray.storage.download import fetched
 from al_ray.storage.uri import storage_path
 
 
@@ -226,7 +225,7 @@ class PoolShard:
     @cached_property
     def _rule(self) -> PairRule | None:
         """Which pairs of the task can match."""
-        folder = fetched(storage_path(self.spec.folder))
+        folder = fetched_tokens(storage_path(self.spec.folder))
         return read_rule(folder, symmetric=not (folder / "right").exists())
 
     def _index(self, part: str, held: Block, trained: Bytes | None) -> PairIndex:
@@ -267,7 +266,7 @@ class PoolShard:
         return self._encoder
 
     def _tokens(self, part: str) -> StoredTokens:
-        return StoredTokens(fetched(storage_path(self.spec.folder)) / part.split("-")[0])
+        return StoredTokens(fetched_tokens(storage_path(self.spec.folder)) / part.split("-")[0])
 
     def _chunks(self, part: str) -> list[tuple[int, list[Rows]]]:
         """Return the shard's chunks of a part: every `shards`-th, each with its number and its batches."""
@@ -277,4 +276,4 @@ class PoolShard:
 
     def _order(self, part: str) -> Rows:
         """Return the rows of a part in the order of their batches."""
-        return np.load(fetched(storage_path(self.spec.folder)) / f"{part}.npy", mmap_mode="r")
+        return np.load(fetched_tokens(storage_path(self.spec.folder)) / f"{part}.npy", mmap_mode="r")

@@ -8,8 +8,9 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
 
 from filelock import FileLock
@@ -22,8 +23,10 @@ logger = logging.getLogger(__name__)
 UNUSED_SECONDS = 24 * 3600.0
 
 
-def fetched(folder: StoragePath) -> Path:
+def fetched(folder: StoragePath, without: Sequence[str] = ()) -> Path:
     """Return a local folder with the same content: the folder itself, or a copy shared by all processes of a node.
+
+    without: patterns of names directly in the folder; what has such a name is not downloaded.
 
     The name of a copy is a hash of the URI and of names, sizes and times of all objects, so a changed folder is
     downloaded again. So is a copy of which a file is missing or cut off: programs that clean the folder of temporary
@@ -32,7 +35,7 @@ def fetched(folder: StoragePath) -> Path:
     """
     if isinstance(folder, Path):
         return folder
-    objects = list(folder.objects())
+    objects = _objects(folder, without)
     if not objects:
         raise BadFile(f"{folder} does not exist; restore it")
     cache, named = Path(tempfile.gettempdir()) / f"al_ray-{os.getuid()}", [(str(uri), *rest) for uri, *rest in objects]
@@ -45,7 +48,7 @@ def fetched(folder: StoragePath) -> Path:
             if not all(path.is_file() and path.stat().st_size == size for path, size in sizes.items()):
                 shutil.rmtree(copy, ignore_errors=True)
                 _delete_unused(cache)
-                _download(folder, copy)
+                _download(folder, [uri for uri, *_ in objects], copy)
             os.utime(copy)
     return copy
 
@@ -78,11 +81,20 @@ def local_name(uri: Uri, folder: Uri) -> str:
     return name
 
 
-def _download(folder: Uri, copy: Path) -> None:
+def _objects(folder: Uri, without: Sequence[str]) -> list[tuple[Uri, int, int]]:
+    """Return the objects of a folder, but for those below a name that matches a pattern."""
+    return [
+        (uri, *rest)
+        for uri, *rest in folder.objects()
+        if not any(fnmatch(local_name(uri, folder).partition("/")[0], pattern) for pattern in without)
+    ]
+
+
+def _download(folder: Uri, objects: Sequence[Uri], copy: Path) -> None:
     aside = copy.with_name(f"{copy.name}.{os.getpid()}")
     started = time.monotonic()
     try:
-        for uri, *_ in folder.objects():
+        for uri in objects:
             path = aside / local_name(uri, folder)
             path.parent.mkdir(parents=True, exist_ok=True)
             uri.get(path)

@@ -18,8 +18,7 @@ from al_ray.core.pairs import Pairs, as_pairs
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.encoder import TextEncoder, load
 from al_ray.encoders.hardware import give_back_memory, settle_training
-from al_ray.encoders.tokens import StoredTokens, Tokens
-from al_ray.storage.download import fetched
+from al_ray.encoders.tokens import StoredTokens, Tokens, fetched_tokens
 from al_ray.storage.pair_cosines import FIT, write_cosines
 from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.bi_encoder import fit_scorer, pair_cosines, train
@@ -89,7 +88,7 @@ class Trainer:
         if model is not None:
             yield model
             return
-        pool = fetched(storage_path(self.spec.folder))
+        pool = fetched_tokens(storage_path(self.spec.folder))
         pairs, tokens = _tokens(pool, labelled.pairs, self.spec.symmetric)
         config, losses = self.spec.training, list[float]()
         for attempt in range(config.tries):

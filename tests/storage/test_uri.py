@@ -364,6 +364,17 @@ def test_a_folder_is_downloaded_once_a_node_until_it_changes(bucket: Uri, server
         fetched(bucket / "none")
 
 
+def test_what_is_left_out_is_not_downloaded_and_its_changes_download_nothing_again(bucket: Uri, server: Server):
+    write_text(bucket / "pool" / "left" / "ids", "ids")
+    write_text(bucket / "pool" / "grams-1" / "left" / "columns", "many")
+    copy = fetched(bucket / "pool", ("candidates", "grams-*"))
+    assert [path.name for path in copy.rglob("*") if path.is_file()] == ["ids"]
+    write_text(bucket / "pool" / "candidates" / "keys", "more")
+    assert fetched(bucket / "pool", ("candidates", "grams-*")) == copy
+    assert sum(line == f"GET /{bucket.path}/pool/left/ids" for line in server.requests) == 1
+    assert not [line for line in server.requests if line.startswith("GET") and line.endswith(("/columns", "/keys"))]
+
+
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
 def test_a_copy_that_lacks_a_file_or_its_end_is_downloaded_again(bucket: Uri, damage):
     """As after a program that cleans the folder of temporary files, or after a power cut."""

@@ -26,14 +26,22 @@ UNKNOWN = "unknown"
 
 
 def format_bands(
-    audit: BandAudit, record: Record, cosines: Floats, thresholds: Sequence[float], rng: np.random.Generator
+    audit: BandAudit,
+    record: Record,
+    cosines: Floats,
+    thresholds: Sequence[float],
+    rng: np.random.Generator,
+    calibrated: Scorer | None = None,
 ) -> Result:
-    """Format the estimate from labels of bands of score; (n,) cosines of the drawn pairs."""
+    """Format the estimate from labels of bands of score; (n,) cosines of the drawn pairs.
+
+    calibrated: gives the probability at a threshold, if w and b were fitted to drawn pairs.
+    """
     scorer, counts = record.scorer, count_answers(audit.labels)
     known = {"known_pairs": len(audit.known_labels), "known_matches": int((audit.known_labels == YES).sum())}
     # Streams of their own, so that the figures at the thresholds depend on nothing else that is printed.
     of_bands, of_bins, of_ranking = rng.spawn(3)
-    table, figures, measured = _threshold_table(audit, scorer, thresholds, rng)
+    table, figures, measured = _threshold_table(audit, scorer, thresholds, rng, calibrated)
     matches = [audit.matches_in(band, of_bands) for band in audit.bands]
     content: dict[str, Any] = {
         **counts,
@@ -82,7 +90,11 @@ def _bands_as_dicts(audit: BandAudit, matches: Sequence[Estimate | None]) -> lis
 
 
 def _threshold_table(
-    audit: BandAudit, scorer: Scorer | None, thresholds: Sequence[float], rng: np.random.Generator
+    audit: BandAudit,
+    scorer: Scorer | None,
+    thresholds: Sequence[float],
+    rng: np.random.Generator,
+    calibrated: Scorer | None,
 ) -> tuple[str, list[dict[str, Any]], list[AtThreshold]]:
     """Return the table of thresholds, its rows as JSON values, and the estimates at those that ranked pairs reach."""
     within = audit.reach + len(audit.known_labels)
@@ -91,6 +103,7 @@ def _threshold_table(
     rows: list[tuple[str, ...]] = [
         (
             *(("p",) if matched else ("cosine", "score")),
+            *(() if calibrated is None else ("probability",)),
             *("pairs", "precision (95%)"),
             *(f"share of the matches in these {within:,} (95%)", "recall over all pairs (95%)"),
         )
@@ -107,10 +120,12 @@ def _threshold_table(
         else:
             at, cells = None, (f"over {audit.reach:,}", UNKNOWN, UNKNOWN, UNKNOWN)
         cosine = {"cosine": None} if matched else {}
-        figures.append({**_as_dict(threshold, at), **cosine, "score": score, "boundary": at_boundary})
+        p = None if calibrated is None else float(calibrated.probability(np.array(threshold)))
+        known = {} if p is None else {"probability": p}
+        figures.append({**_as_dict(threshold, at), **cosine, "score": score, **known, "boundary": at_boundary})
         shown = threshold if scorer is None else scorer.shown(threshold)
         words = (f"{'boundary ' if at_boundary else ''}{shown:.4f}", "-" if score is None else f"{score:.3f}")
-        rows.append((*words[: 1 if matched else 2], *cells))
+        rows.append((*words[: 1 if matched else 2], *(() if p is None else (f"{p:.3f}",)), *cells))
     return format_columns(rows), figures, measured
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from logging import getLogger
-from math import inf, log
+from math import inf
 from typing import Any
 
 from al_ray.apps.matching.model import MatchingModel
@@ -92,7 +92,9 @@ def _given(options: MatchOptions, model: MatchingModel, assign: Assignment) -> C
     if options.at_cosine is not None:
         return Cutoff(_cosine(options.at_cosine, model), options.most, f"--at-cosine {options.at_cosine:g}")
     if options.at_p is not None:
-        return Cutoff(_score_of(options.at_p, model), options.most, f"--at-p {options.at_p:g}")
+        raw = model.calibrated is None and model.model.matcher is not None
+        source = f"--at-p {options.at_p:g}{', the p of a matcher that is not calibrated' if raw else ''}"
+        return Cutoff(_score_of(options.at_p, model), options.most, source)
     if options.at_boundary:
         return Cutoff(_boundary_of(model), options.most, "--at-boundary")
     if options.best is not None:
@@ -133,8 +135,12 @@ def _cosine(cosine: float, model: MatchingModel) -> float:
 
 
 def _score_of(p: float, model: MatchingModel) -> float:
-    """Return the score at which a calibrated model gives a probability."""
-    if model.model.matcher is not None:
+    """Return the score, as users see it, at which a calibrated model gives a probability.
+
+    That of a matcher is its p, which stands for the probability until it is calibrated.
+    """
+    matcher = model.model.matcher is not None
+    if matcher and model.calibrated is None:
         return p
     if model.calibrated is None:
         raise BadOption(
@@ -146,7 +152,9 @@ def _score_of(p: float, model: MatchingModel) -> float:
         raise BadOption(f"--at-p is {p:g}; give a probability between 0 and 1")
     if model.calibrated.weight <= 0:
         raise BadOption(f"--at-p: the probabilities of {model.path} do not rise with the score; give --at-score")
-    return (log(p / (1 - p)) - model.calibrated.bias) / model.calibrated.weight
+    score = model.calibrated.score_at(p) - model.lowest_p
+    # Only candidates match, and those of the least score have p = 0.
+    return max(score, 0.0) if matcher else score
 
 
 def _boundary_of(model: MatchingModel) -> float:

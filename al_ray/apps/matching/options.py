@@ -52,7 +52,8 @@ class CutoffOptions:
     at_cosine: Annotated[float | None, CUTOFF, Between(-1, 1)] = None
     """Lowest cosine of a match: --at-score of a model whose scores are cosines, and refused for others."""
     at_p: Annotated[float | None, CUTOFF, Between(0, 1)] = None
-    """Lowest probability of a match, of a model whose probabilities were calibrated (docs/audit.md)."""
+    """Lowest probability of a match, of a model whose probabilities were calibrated (docs/audit.md). Of a matcher that
+    is not calibrated: its lowest p."""
     at_boundary: Annotated[bool, CUTOFF] = False
     """Match at or above the model's boundary: the score at which p is 1/2. Without calibration p is no probability."""
     precision: Annotated[float | None, CUTOFF, Between(0, 1)] = None

@@ -21,13 +21,14 @@ from al_ray.apps.matching.folder import (
 from al_ray.apps.matching.incremental.growth import GrownTask, grow
 from al_ray.apps.matching.incremental.merging import best_of_texts, merge, plan_requery
 from al_ray.apps.matching.incremental.rectangle import RectangleSearch, rectangles
-from al_ray.apps.matching.incremental.renewal import old_clusters, renew, write_first
+from al_ray.apps.matching.incremental.renewal import cells_of, holds, old_clusters, renew, write_first
 from al_ray.apps.matching.incremental.state import (
     MatchState,
     ScoredPairs,
     read_state,
     refuse_added,
     removed_if_refused,
+    task_name,
 )
 from al_ray.apps.matching.model import MatchingModel, model_of, refuse_one_side
 from al_ray.apps.matching.options import MatchOptions, MatchSearchConfig
@@ -44,6 +45,7 @@ from al_ray.apps.matching.texts import (
     table_record,
     task_folder,
     typed_as,
+    typed_as_known,
 )
 from al_ray.apps.matching.why.finding import reasons_of, refuse_why
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
@@ -56,6 +58,7 @@ from al_ray.core.config.sections import EvaluationConfig, ScoringConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
+from al_ray.datasets.task_folder import write_task
 from al_ray.datasets.tsv import Report
 from al_ray.runs.place import refuse_inside
 from al_ray.storage.lock import locked
@@ -117,8 +120,10 @@ def match_texts(
             drift = report_drift(out, pool, split, DriftRequest(options, model, matching.cutoff, matching.decisions))
         clustered = cluster_texts(matching, matches)
         about = None
-        if not is_task(options) and options.search.kind != "knn" and model.model.matcher is None:
-            about = _about(matching) | {"table": table_record(options, model), "made_from": made_from}
+        if not is_task(options) and options.search.kind != "knn":
+            about = (
+                _about(matching) | cells_of(matching) | {"table": table_record(options, model), "made_from": made_from}
+            )
         write_first(out, number, matching, scored, clustered, about)
         added = {"made_from": made_from, "search": search} | drift
         added |= {} if matches.reasons is None else {"why": matches.reasons.record}
@@ -152,7 +157,7 @@ def _matched(
     if why and compared is not None:
         reasons = reasons_of(compared, split, model, matches.pairs, matches.scores)
         matches = replace(matches, reasons=reasons)
-    return matches, ScoredPairs(pairs, scores), found.search
+    return matches, ScoredPairs(pairs, scores, exact if shift else None), found.search
 
 
 def _matching(options: MatchOptions, model: MatchingModel, task: Task) -> Matching:
@@ -179,7 +184,7 @@ def match_into(
 
     The result is that of matching all texts at once, but for the last digits of scores. Texts with a known id replace
     the known ones; `complete`: known texts that are not in the tables are removed. Known texts are not encoded again,
-    and pairs of known texts are not compared again. Rerun the same command after a stop.
+    and without a matcher pairs of known texts are not compared again. Rerun the same command after a stop.
     """
     with locked(out) as out, removed_if_refused(out):
         state, known = read_state(out)
@@ -189,9 +194,12 @@ def match_into(
         rules, cluster_rules = state.about["rules"], ClusterRules.kept(state.about["rules"])
         table = state.about["table"], model.config.max_length, known.symmetric
         arrived, report = read_arrived(options, *table, cluster_rules.columns)
+        if model.model.matcher is not None:
+            arrived = typed_as_known(arrived, known)
         grown = grow(known, arrived, options.complete)
         if known.symmetric and len(grown.task.left) < 2:
             raise BadOption("--complete: one text would be left, and a pair needs two; give a table of more rows")
+        refuse_other_fields(grown.task, model)
         split = grown.task.split("train")
         decisions = _decisions(model, grown.task, split.name, cluster_rules, options.most)
         score = rules["cutoff"]["score"]
@@ -200,12 +208,37 @@ def match_into(
             model, grown.task, split, rules["assign"], cutoff, cluster_rules, decisions, options.texts,
             options.escape_formulas,
         )  # fmt: skip
-        scored = _search_again(matching, state, known, grown, out, cluster_config, watch)
-        # The score is the cosine: models with other scores are refused.
-        matches = matching.matches(scored.pairs, scored.scores, scored.scores)
+        if model.model.matcher is not None:
+            matches, scored = _compare_again(matching, state, out, cluster_config, watch, options.why)
+        else:
+            scored = _search_again(matching, state, known, grown, out, cluster_config, watch)
+            matches = matching.matches(scored.pairs, scored.scores, scored.cosines)
         clustered = cluster_texts(matching, matches, old_clusters(state, known, grown), state.next_cluster)
-        record = renew(out, Outcome(matching, matches, scored, clustered), state, grown)
+        added = {} if matches.reasons is None else {"why": matches.reasons.record}
+        record = renew(out, Outcome(matching, matches, scored, clustered, added), state, grown)
     return MatchResult(grown.task, matches, record, report)
+
+
+def _compare_again(
+    matching: Matching, state: MatchState, out: StoragePath, cluster: ClusterConfig, watch: OnProgress, why: bool
+) -> tuple[Matches, ScoredPairs]:
+    """Return the matches of all texts by a matcher, and the candidates among which they were assigned.
+
+    New texts change the neighbourhoods of known ones, and so the p of pairs of these: the candidates of all texts are
+    found and compared again. Only the vectors of known texts are taken as they are. why: say why a match has its p.
+    """
+    if holds(state, matching) and not why:
+        scored = state.candidates
+        return matching.matches(scored.pairs, scored.scores, scored.cosines), scored
+    task, place = matching.task, out / task_name(matching.task)
+    write_task(task, place, {"command": "match", "into": str(out)})
+    config = replace(_searched(matching.model.config, MatchSearchConfig()), task=str(place))
+    pool_of = pool_folder(task, config.encoding, out)
+    with (
+        session(cluster, trainers=0),
+        deploy_pool(config, cluster, task, out, watch, known=out / "vectors") as pool,
+    ):
+        return _matched(pool, config, pool_of, matching, why)[:2]
 
 
 def _search_again(
@@ -256,6 +289,7 @@ def _about(matching: Matching) -> dict[str, Any]:
             "assign": matching.rule, **matching.rules.record,
             "cutoff": cutoff | {"score": None if cutoff["score"] == -inf else cutoff["score"]},
         },
+        **cells_of(matching),
     }  # fmt: skip
 
 

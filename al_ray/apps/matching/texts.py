@@ -12,7 +12,7 @@ from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.cluster.candidates.records import feature_names
 from al_ray.core.errors import BadOption
-from al_ray.core.task import Corpus, Task
+from al_ray.core.task import Corpus, FieldType, Task
 from al_ray.datasets.field_types import types_of
 from al_ray.datasets.tables.columns import name_files
 from al_ray.datasets.tables.format_options import FORMAT, TableOptions, TablePaths, inherited_format, paths_of
@@ -64,24 +64,35 @@ def typed_as(task: Task, of: Task) -> Task:
     """
     sides = list[Corpus]()
     for mine, theirs in ((task.left, of.left), (task.right, of.right)):
-        names, known = (() if one.fields is None else one.fields.names for one in (mine, theirs))
-        if len(names) != len(known):
-            raise BadOption(
-                f"the matcher compares the fields {', '.join(known) or 'of one text'}, and the texts have "
-                f"{', '.join(names) or 'one text'}; name as many --text-columns, in the same order"
-            )
-        if mine.fields is None or theirs.fields is None:
-            sides.append(mine)
-            continue
-        types = theirs.fields.types or types_of(theirs, of.right if theirs is of.left else of.left)
-        if set(names) == set(known):
-            by_name = dict(zip(known, types, strict=True))
-            own = replace(mine.fields, types=tuple(by_name[name] for name in names))
-        else:
-            # By place, under the names by which the matcher knows them.
-            own = replace(mine.fields, names=known, types=types)
-        sides.append(replace(mine, fields=own))
+        types = () if theirs.fields is None else theirs.fields.types
+        sides.append(_typed(mine, theirs, types or types_of(theirs, of.right if theirs is of.left else of.left)))
     return replace(task, left=sides[0], right=sides[0] if task.symmetric else sides[1])
+
+
+def typed_as_known(arrived: Mapping[Side, Corpus], known: Task) -> dict[Side, Corpus]:
+    """Return the texts that arrived on each side, their fields named and typed as those of the known texts there."""
+    sides = {"left": known.left, "right": known.right}
+    return {
+        side: _typed(corpus, sides[side], () if sides[side].fields is None else sides[side].fields.types)
+        for side, corpus in arrived.items()
+    }
+
+
+def _typed(mine: Corpus, theirs: Corpus, types: tuple[FieldType, ...]) -> Corpus:
+    """Return a corpus whose fields have the types of another one's: by name, or by place if the names are others."""
+    names, known = (() if one.fields is None else one.fields.names for one in (mine, theirs))
+    if len(names) != len(known):
+        raise BadOption(
+            f"the matcher compares the fields {', '.join(known) or 'of one text'}, and the texts have "
+            f"{', '.join(names) or 'one text'}; name as many --text-columns, in the same order"
+        )
+    if mine.fields is None:
+        return mine
+    if set(names) == set(known):
+        by_name = dict(zip(known, types, strict=True))
+        return replace(mine, fields=replace(mine.fields, types=tuple(by_name[name] for name in names)))
+    # By place, under the names by which the matcher knows them.
+    return replace(mine, fields=replace(mine.fields, names=known, types=types))
 
 
 def refuse_other_fields(task: Task, model: MatchingModel) -> None:

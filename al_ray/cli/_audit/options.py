@@ -53,7 +53,8 @@ class Estimate:
     at_cosine: tuple[float, ...] = ()
     """For an audit by score: thresholds as cosines; the ends of bands and the model's boundary when not given."""
     at_p: tuple[float, ...] = ()
-    """For an audit by score: thresholds as scores p = sigmoid(w * cosine + b) of the model."""
+    """For an audit by score: thresholds as probabilities, if the round is calibrated (--update-scorer); else as scores
+    p = sigmoid(w * cosine + b) of the model, or p of its matcher."""
     threshold_for: tuple[str, ...] = ()
     """For an audit by score: precision=P chooses the lowest threshold of this precision, and writes it to the round's
     scorer.json."""

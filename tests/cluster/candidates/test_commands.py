@@ -17,7 +17,7 @@ import pytest
 import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.annotating.views import score_words
-from al_ray.apps.matching.cutoff import choose_service_cutoff
+from al_ray.apps.matching.cutoff import choose_cutoff, choose_service_cutoff
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.planning.hardware import BUILT_IN
 from al_ray.apps.planning.planned_and_used import plan_of_run
@@ -174,11 +174,18 @@ def test_an_audit_by_score_ranks_by_both_stages_and_shows_p(run, task):
         assert 0 <= one["score"] <= 1
     with pytest.raises(BadOption, match="--at-cosine: the scores of this audit are p of a matcher"):
         al_ray.estimate_audit(audit.path, at_cosine=[2.5])
+    raw = al_ray.estimate_audit(audit.path, at_p=[0.5])
+    assert raw.figures["thresholds"][0]["score"] == pytest.approx(0.5, abs=1e-6)
+    assert "probability" not in raw.text
     at_p = al_ray.estimate_audit(audit.path, at_p=[0.5], update_scorer=True, threshold_for=["precision=0.5"])
-    assert at_p.figures["thresholds"][0]["score"] == pytest.approx(0.5, abs=1e-6)
     assert "sigmoid(" in at_p.text
     assert " p -" in at_p.text or " p +" in at_p.text
     assert "precision=0.5: p >= " in at_p.text
+    # What was fitted is what p means, in this command and in later ones.
+    assert at_p.figures["thresholds"][0]["probability"] == pytest.approx(0.5, abs=1e-6)
+    later = al_ray.estimate_audit(audit.path, at_p=[0.5])
+    assert later.figures["thresholds"] == at_p.figures["thresholds"]
+    assert " p  probability" in later.text
 
 
 def test_an_audit_of_false_positives_names_p(run):
@@ -277,6 +284,16 @@ def test_matches_have_the_calibrated_probability_and_suggestions_lie_near_the_cu
     content["thresholds"] = [{"rule": "recall=1", "cosine": 0.9, "split": "dev"}]
     path.write_text(json.dumps(content))
     copied = al_ray.load_run(tmp_path / "run")
+    model = open_model(tmp_path / "run")
+    models = model, replace(model, calibrated=None)
+    options = {p: al_ray.MatchOptions(left=task, at_p=p) for p in (0.001, 0.6)}
+    cutoffs = {p: [choose_cutoff(one, of, "all") for of in models] for p, one in options.items()}
+    calibrated, raw = cutoffs[0.6]
+    assert calibrated.score == pytest.approx((2 + math.log(0.6 / 0.4)) / 4)
+    assert (raw.score, raw.source) == (0.6, "--at-p 0.6, the p of a matcher that is not calibrated")
+    assert [one.score for one in cutoffs[0.001]] == [0.0, 0.001]
+    with pytest.raises(BadOption, match=r"--at-p 0.99 is a score of 1.6488, and no pair can reach it"):
+        choose_cutoff(al_ray.MatchOptions(left=task, at_p=0.99), model, "all")
     options = al_ray.MatchOptions(left=task, assign="all", at_score=0.2, suggest=5)
     found = al_ray.match(copied, options, tmp_path / "matches", cluster=ClusterConfig(timeout=600))
     matches = found.matches().to_pylist()

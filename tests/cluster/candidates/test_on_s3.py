@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 
 import pytest
 
@@ -40,3 +41,9 @@ def test_a_run_on_s3_is_the_run_on_a_disk(make_task, tmp_path, monkeypatch):
         there = json.loads(server.content("run/evaluation-train-exact.json"))
         here = json.loads((tmp_path / "run" / "evaluation-train-exact.json").read_text())
         assert there == here
+        # The files of candidates and 3-grams are large: no shard downloads any of them twice, or those of another one.
+        got = Counter(line for line in server.requests if line.startswith("GET") and line.endswith(".npy"))
+        of_candidates = {line: times for line, times in got.items() if "/candidates/" in line}
+        assert of_candidates
+        assert set(of_candidates.values()) == {1}
+        assert {times for line, times in got.items() if "/grams-" in line} == {1}

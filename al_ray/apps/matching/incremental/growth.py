@@ -106,7 +106,7 @@ def _grow_side(known: Corpus, arrived: Corpus | None, complete: bool) -> tuple[C
     spelled = Strings.of([spell_as(as_array(arrived.ids), as_array(known.ids))])
     arrived = replace(arrived, ids=spelled)
     texts = dict(zip(arrived.ids, arrived.texts, strict=True))
-    same, changed = _compare(known, texts)
+    same, changed = _compare(known, arrived)
     gone = ~(same | changed)
     stays = np.flatnonzero(same if complete else same | gone)
     known_ids = set(strings_at(known.ids, np.flatnonzero(same)))
@@ -149,11 +149,19 @@ def _joined(known: Corpus, stays: Rows, arrived: Corpus, fresh: list[str]) -> Fi
     return replace(one, lengths=np.concatenate([one.lengths[stays], other.lengths[rows]]))
 
 
-def _compare(known: Corpus, texts: Mapping[str, str]) -> tuple[Mask, Mask]:
-    """Return (n,) whether each known text arrived as it is, and (n,) whether its id arrived with another text."""
-    same, changed = np.zeros(len(known), dtype=np.bool_), np.zeros(len(known), dtype=np.bool_)
+def _compare(known: Corpus, arrived: Corpus) -> tuple[Mask, Mask]:
+    """Return (n,) whether each known text arrived as it is, and (n,) whether its id arrived with another text.
+
+    A text whose cells are divided in another way is another one: a matcher compares cells.
+    """
+    same, places = np.zeros(len(known), dtype=np.bool_), np.full(len(known), NEW)
+    texts = {name: (place, text) for place, (name, text) in enumerate(zip(arrived.ids, arrived.texts, strict=True))}
     for row, (name, text) in enumerate(zip(known.ids, known.texts, strict=True)):
         if name in texts:
-            same[row] = texts[name] == text
-            changed[row] = not same[row]
-    return same, changed
+            places[row], new = texts[name]
+            same[row] = new == text
+    one, other = known.fields, arrived.fields
+    if one is not None and other is not None and one.names == other.names:
+        rows = np.flatnonzero(same)
+        same[rows] = (one.lengths[rows] == other.lengths[places[rows]]).all(axis=1)
+    return same, (places != NEW) & ~same

@@ -19,6 +19,7 @@ from al_ray.apps.matching.incremental.growth import NEW, GrownTask
 from al_ray.apps.matching.incremental.state import (
     MatchState,
     ScoredPairs,
+    digest_of_cells,
     remove_older,
     remove_state,
     task_name,
@@ -62,13 +63,14 @@ def renew(out: StoragePath, made: Outcome, state: MatchState, grown: GrownTask) 
     task, matching, matches = grown.task, made.matching, made.matches
     # An id is gone, too, if all texts of its cluster were removed.
     changes = replace(made.clustered.ids, gone=np.setdiff1d(state.clusters, made.clustered.ids.ids))
-    place = task_name(task)
+    place, kept = task_name(task), holds(state, matching)
     new_matches = int(grown.has_new(matches.pairs).sum())
     about = dict(state.about) | {"texts": asdict(grown.counts), "new_matches": new_matches, "arrived": grown.arrived}
+    about |= cells_of(matching)
     about["clusters"] = {name: len(getattr(changes, name)) for name in ("new", "gone", "splits", "merges")}
     # Earlier versions kept counts without this digest.
     is_rerun = state.about.get("arrived", grown.arrived if "texts" in state.about else None) == grown.arrived
-    if place != state.task or not is_rerun or not _same_labels(matching, state):
+    if not kept or not is_rerun:
         write_task(task, out / place, {"command": "match", "into": str(out)})
         remove_record(out)
         # Before the state: from the new state alone they cannot be found.
@@ -84,7 +86,7 @@ def renew(out: StoragePath, made: Outcome, state: MatchState, grown: GrownTask) 
     added = {name: state.about[name] for name in ("made_from", "texts", "new_matches") if name in state.about}
     if "clusters" in state.about:
         added["changed_clusters"] = state.about["clusters"]
-    record = write_outcome(out, replace(made, added=added))
+    record = write_outcome(out, replace(made, added=added | made.added))
     remove_older(out, state)
     return record
 
@@ -109,10 +111,16 @@ def _write_new(out: StoragePath, matching: Matching, matches: Matches, new: np.n
     write_matches(out / "new_matches", matches, matching.task, matching.texts, cells, new)
 
 
-def _same_labels(matching: Matching, state: MatchState) -> bool:
-    return all(
-        np.array_equal(one, other) for one, other in zip(_labelled(matching), (state.yes, state.no), strict=True)
-    )
+def holds(state: MatchState, matching: Matching) -> bool:
+    """Return whether the candidates of a state are those of its texts and labels now."""
+    pairs = zip(_labelled(matching), (state.yes, state.no), strict=True)
+    same = task_name(matching.task) == state.task and all(np.array_equal(one, other) for one, other in pairs)
+    return same and state.about.get("cells") == cells_of(matching).get("cells")
+
+
+def cells_of(matching: Matching) -> dict[str, str]:
+    """Return what a state says of the cells of its texts; {} without a matcher, which alone compares them."""
+    return {} if matching.model.model.matcher is None else {"cells": digest_of_cells(matching.task)}
 
 
 def _labelled(matching: Matching) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,8 @@
 """What a match folder keeps, so that new texts can be matched with known ones.
 
 state.json                    the number of the state, the task of its texts, the model and the rules of matching
-state-NNNN/candidates.parquet left, right (rows of the task), score: the pairs among which matches were assigned
+state-NNNN/candidates.parquet left, right (rows of the task), score, with a matcher also cosine: the pairs among which
+                              matches were assigned
 state-NNNN/labels.parquet     left, right, yes: pairs whose labels overruled the model
 state-NNNN/columns.parquet    cells of the columns that the rules read, by node; only if they read any
 state-NNNN/clusters.parquet   cluster, the id of each text's cluster, by row; right texts follow left ones
@@ -10,6 +11,8 @@ A new state is written beside the old one; state.json is replaced last and in on
 leaves the old state or the new one.
 """
 
+import hashlib
+import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +37,7 @@ from al_ray.storage.uri import StoragePath
 STATE, COLUMNS = "state.json", "columns.parquet"
 PAIRS = (("left", pa.int64()), ("right", pa.int64()))
 CANDIDATES, LABELS = pa.schema([*PAIRS, ("score", pa.float64())]), pa.schema([*PAIRS, ("yes", pa.bool_())])
+COSINE = pa.field("cosine", pa.float64())
 CLUSTERS = pa.schema([("cluster", pa.int64())])
 # Fields of state.json, of its field about, and of the parts of that, with their types.
 FIELDS = {"number": int, "task": str, "next_cluster": int, "about": dict}
@@ -50,10 +54,19 @@ CURE = "restore it, or match all texts again with another --out"
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """Distinct pairs (n, 2) of rows with their scores (n,)."""
+    """Distinct pairs (n, 2) of rows with their scores (n,).
+
+    other: their cosines (n,), where a matcher gives scores that are none.
+    """
 
     pairs: Pairs
     scores: Floats
+    other: Floats | None = None
+
+    @property
+    def cosines(self) -> Floats:
+        """Return the cosines (n,), which are the scores unless a matcher gives these."""
+        return self.scores if self.other is None else self.other
 
 
 @dataclass(frozen=True)
@@ -63,7 +76,8 @@ class MatchState:
     number: of the state, from 1. task: name of the folder of its texts. candidates: the pairs that may be matches, with
     rows of that task. yes, no: (n, 2) pairs whose labels overruled the model. clusters: (nodes,) ids of the clusters;
     of two tables the right texts follow the left ones, and earlier versions have none. next_cluster: first id that was
-    never used. about: the model, the rules, the columns of the tables, and the counts of changes, as JSON.
+    never used. about: the model, the rules, the columns of the tables, and the counts of changes, as JSON; with a
+    matcher also `cells` (digest_of_cells).
     """
 
     number: int
@@ -79,6 +93,16 @@ class MatchState:
 def task_name(task: Task) -> str:
     """Return the name of the folder of the texts."""
     return f"task-{task.digest[:12]}"
+
+
+def digest_of_cells(task: Task) -> str:
+    """Return a digest of how texts are divided into cells, which a matcher compares; the task's own is of the texts."""
+    content = hashlib.sha256()
+    for corpus in (task.left, task.right):
+        if corpus.fields is not None:
+            content.update(json.dumps([corpus.fields.names, corpus.fields.types]).encode())
+            content.update(np.ascontiguousarray(corpus.fields.lengths, dtype="<i4").data)
+    return content.hexdigest()
 
 
 def refuse_added(folder: StoragePath, made_from: str, task: Task) -> int:
@@ -107,7 +131,7 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     if not (folder / STATE).exists():
         raise BadOption(
             f"--into {folder} holds no matches of tables to which new texts can be added; match the known ones first, "
-            "with --out and without --search.kind knn; a run with a matcher (jobs.run --matcher on) matches all at once"
+            "with --out and without --search.kind knn"
         )
     about = read_json(folder / STATE, FIELDS, CURE)
     for names, part in ((ABOUT, about["about"]), *((names, about["about"].get(name)) for name, names in PARTS.items())):
@@ -119,14 +143,15 @@ def read_state(folder: StoragePath) -> tuple[MatchState, Task]:
     check_fields(f"the cutoff in {folder / STATE}", cutoff, CUTOFF, CURE)
     if isinstance(cutoff["precision"], dict):
         check_fields(f"the precision of the cutoff in {folder / STATE}", cutoff["precision"], INTERVAL, CURE)
-    inner = folder / _name(about["number"])
-    found = read_parquet(inner / "candidates.parquet", CANDIDATES)
+    inner, matched = folder / _name(about["number"]), "cells" in about["about"]
+    found = read_parquet(inner / "candidates.parquet", CANDIDATES.append(COSINE) if matched else CANDIDATES)
     labels = read_parquet(inner / "labels.parquet", LABELS)
     yes, pairs = labels["yes"].to_numpy(), _pairs(labels)
     clusters = read_parquet(inner / "clusters.parquet", CLUSTERS)["cluster"].to_numpy()
-    scores = found["score"].to_numpy()
+    cosines = found["cosine"].to_numpy() if matched else None
+    candidates = ScoredPairs(_pairs(found), found["score"].to_numpy(), cosines)
     state = MatchState(
-        about["number"], about["task"], ScoredPairs(_pairs(found), scores), pairs[yes], pairs[~yes], clusters,
+        about["number"], about["task"], candidates, pairs[yes], pairs[~yes], clusters,
         about["next_cluster"], about["about"],
     )  # fmt: skip
     task = read_task(file_in(folder, about["task"], folder / STATE, CURE))
@@ -153,7 +178,10 @@ def write_state(folder: StoragePath, state: MatchState, task: Task) -> None:
         sides = (task.left,) if task.symmetric else (task.left, task.right)
         cells = {name: pa.concat_arrays([as_array(side.columns[name]) for side in sides]) for name in names}
         write_parquet(inner / COLUMNS, pa.table(cells))
-    write_parquet(inner / "candidates.parquet", _table(CANDIDATES, state.candidates.pairs, state.candidates.scores))
+    found = _table(CANDIDATES, state.candidates.pairs, state.candidates.scores)
+    if state.candidates.other is not None:
+        found = found.append_column(COSINE, [state.candidates.other])
+    write_parquet(inner / "candidates.parquet", found)
     yes = np.arange(len(state.yes) + len(state.no)) < len(state.yes)
     write_parquet(inner / "labels.parquet", _table(LABELS, np.concatenate([state.yes, state.no]), yes))
     write_parquet(inner / "clusters.parquet", pa.table({"cluster": state.clusters}).cast(CLUSTERS))
