@@ -142,6 +142,11 @@ class RunConfig(EncoderConfig):
         return self.matcher == "off" or self.encoder_every > 0
 
     @property
+    def trainers(self) -> int:
+        """How many actors train the encoder: none if a matcher learns in its place, on the driver."""
+        return self.training.workers if self.trains_encoder else 0
+
+    @property
     def encoding(self) -> EncoderConfig:
         """The options of the encoder alone."""
         return part(self, EncoderConfig)

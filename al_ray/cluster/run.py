@@ -18,7 +18,7 @@ from al_ray.cluster.pool.sharded_retriever import refuse_examples, refuse_index
 from al_ray.cluster.score_sample import ShardedDevSampler
 from al_ray.cluster.services import deploy_services
 from al_ray.cluster.session import session
-from al_ray.cluster.trial import Trial, trainers_of
+from al_ray.cluster.trial import Trial
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig, oracle_kind
 from al_ray.core.errors import BadOption, BuyingStopped, CostReached, LabelsAwaited, MissingSplit, WrongFolder
@@ -138,7 +138,7 @@ class _Session:
         if not self._work_left(state):
             return {}
         peaks, released = Peaks(), True
-        with session(self.work.cluster, trainers_of(self.work.config)):
+        with session(self.work.cluster, self.work.config.trainers):
             while released and self._work_left(state):
                 released, latest = self._deployed(state, completed)
                 peaks = {name: max(peaks.get(name) or 0, value or 0) or None for name, value in latest.items()}

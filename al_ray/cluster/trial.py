@@ -23,11 +23,6 @@ from al_ray.storage.uri import StoragePath
 from al_ray.training.trainer import Trainer
 
 
-def trainers_of(config: RunConfig) -> int:
-    """How many actors train the encoder of a run: none if a matcher learns in its place, on the driver."""
-    return config.training.workers if config.trains_encoder else 0
-
-
 def bundles_of(config: ClusterConfig, trainers: int) -> list[dict[str, float]]:
     """What the actors of a run ask of Ray, a bundle each: those of its trainers, then those of its shards."""
     return [bundle_of(config)] * (trainers + config.shards)
@@ -77,7 +72,7 @@ def run_places(config: RunConfig, cluster: ClusterConfig, trial: Trial | None) -
 
     Ray places a group all at once or not at all, so a run that waits for room keeps none of it from another run.
     """
-    trainers = trainers_of(config)
+    trainers = config.trainers
     kinds = {**({Trainer.__name__: trainers} if trainers else {}), PoolShard.__name__: cluster.shards}
     room = None
     if trial is not None and trial.group is not None:

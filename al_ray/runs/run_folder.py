@@ -15,8 +15,7 @@ round-NNN/fit, scores.parquet      cosines of the labelled pairs under the round
 round-NNN/importance.json          with a matcher, what each comparison adds to p on average, see runs/importance.py
 round-NNN/neighbourhood.json       what auto chose from, see cluster/pool/score_fit.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here);
-                                   with a matcher, matcher.safetensors instead of weights
-round-NNN/encoder/                 the encoder that the round trained beside its matcher (--encoder-every)
+                                   with a matcher matcher.safetensors, and weights, if it trained any, in encoder/
 llm/, check/                       raw answers of --oracle llm and its check by people, see oracles/llm
 page.json, page-options.json       address of the page on which people label, while it is served; its question, overlap
 mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py

@@ -67,7 +67,7 @@ UNUSED = {
     "augment": {"--mapped-above", "--keep-vectors", "--shared-storage"},
     "evaluate": {"--checkpoint-seconds"},
     "grid": {"--matched"},
-    "plan": {"--training.tries", "--most-unknown", "--candidates.cosine", "--candidates.presumed"},
+    "plan": {"--training.tries", "--most-unknown", "--choose-ahead", "--candidates.presumed"},
     "reproduce": {"--strategy", "--seeding", "--matched", "--oracle"},
     "train": {"--training.start", "--search.ordered-pairs"},
 }

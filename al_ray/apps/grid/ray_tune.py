@@ -23,7 +23,7 @@ from al_ray.apps.grid.progress import logged_progress, poll_progress, reporter
 from al_ray.apps.grid.spec import Axes, Cell, GridConfig, cells
 from al_ray.apps.grid.trackers import FIELDS, round_metrics, trackers
 from al_ray.cluster.run import RunSpec, run
-from al_ray.cluster.trial import Trial, bundles_of, trainers_of
+from al_ray.cluster.trial import Trial, bundles_of
 from al_ray.cluster.working_folder import work_in, working_folder
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.progress import OnProgress, no_progress
@@ -70,7 +70,7 @@ class Grid:
     @property
     def bundles(self) -> list[dict[str, float]]:
         """Return the resources of the actors of one run, a bundle for each."""
-        return bundles_of(self.work.cluster, trainers_of(self.work.config))
+        return bundles_of(self.work.cluster, self.work.config.trainers)
 
     @property
     def digest(self) -> str:

@@ -50,6 +50,9 @@ class Constants:
     sort: Speed  # Candidates sorted and deduplicated [host, one thread].
     tokenise: Speed  # Tokens made from texts [host, one process].
     transfer: Speed  # Bytes that an actor receives from others [measured on one machine only].
+    grams: Speed  # Products of two weights added up by a search for 3-grams [host].
+    comparisons: Speed  # Comparisons of two values, such as of two names [host].
+    trees: Speed  # Candidates whose p a forest computes [host].
     libraries: Speed  # Bytes of a process that has imported torch and Faiss (not a speed).
 
     @property
@@ -60,6 +63,8 @@ class Constants:
 
 ABOUT = ("device", "machine", "threads")
 SPEEDS = tuple(f.name for f in fields(Constants) if f.name not in ABOUT)
+LATER = ("grams", "comparisons", "trees")
+"""Speeds that files of earlier versions lack: of runs with a matcher."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,9 @@ def from_content(content: Any, path: str) -> Constants:
     """Return the constants in a file's content; BadFile names the file and the fault."""
     try:
         speeds = dict[str, Any](content["constants"].items())
+        # A file of an earlier version.
+        old = [name for name in LATER if name not in speeds]
+        speeds |= {name: asdict(replace(getattr(BUILT_IN_CPU, name), measured=False)) for name in old}
         unknown = sorted(set(speeds) ^ set(SPEEDS))
         if unknown:
             raise BadFile(f"{path}: {', '.join(unknown)} is unknown or missing; {CURE}")
@@ -142,11 +150,15 @@ EPYC_SPEEDS = (
     *(("compare", 5.4e9), ("meetings", 1.05e4), ("flat", 1.03e11), ("ivf", 2.2e10), ("host_product", 8.4e10)),
     *(("count", 4.3e7), ("rescore", 3.8e8), ("sort", 5.5e6), ("tokenise", 2.3e5), ("libraries", 4.65e8)),
 )
+# By the same command on 2026-11-28.
+MATCHER_EPYC = "2026-11-28, 2 cores of an AMD EPYC, no GPU, 2 threads"
+MATCHER_SPEEDS = (("grams", 3.2e8), ("comparisons", 3.7e6), ("trees", 1.2e5))
 PUT = "a put of 205 MB into Ray's store took 0.16 s on one machine; a network was not measured"
 BUILT_IN_CPU = Constants(
     *(CPU, "2 cores of an AMD EPYC", 2),
     transfer=Speed(1.3e9, False, PUT),
     **{name: Speed(value, True, EPYC) for name, value in EPYC_SPEEDS},
+    **{name: Speed(value, True, MATCHER_EPYC) for name, value in MATCHER_SPEEDS},
 )
 
 
@@ -178,7 +190,7 @@ def assumed_constants(card: Card) -> Constants:
     traffic, bfloat16 = "memory traffic", "in bfloat16"
     host = {
         name: replace(speed, measured=False, source=f"taken from the CPU of {speed.source}; the host was not measured")
-        for name in ("host_product", "count", "rescore", "sort", "tokenise", "libraries")
+        for name in ("host_product", "count", "rescore", "sort", "tokenise", *LATER, "libraries")
         for speed in [cast(Speed, getattr(BUILT_IN_CPU, name))]
     }
     speeds: dict[str, Speed] = {

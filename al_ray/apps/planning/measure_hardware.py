@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from al_ray.apps.planning.hardware import Speed
+from al_ray.apps.planning.measure_matcher import matcher_speeds
 from al_ray.apps.planning.sizes import Sizes
 from al_ray.apps.planning.stage_times import SPARE
 from al_ray.cluster.pool.ring import texts_at_once
@@ -63,10 +64,11 @@ class MachineProbe:
     vectors: int
 
 
-def measure_constants(probe: MachineProbe, texts: Sequence[str]) -> Iterator[tuple[str, Speed]]:
+def measure_constants(probe: MachineProbe, texts: Sequence[str], records: Sequence[str]) -> Iterator[tuple[str, Speed]]:
     """Yield the name and speed of every constant but `transfer`, which would need two machines and Ray.
 
-    texts: what the encoder is measured on. BadOption without a CUDA device, or for an encoder that plans do not cover.
+    texts: what the encoder is measured on; records: what a matcher is measured on. BadOption without a CUDA device, or
+    for an encoder that plans do not cover.
     """
     if probe.device != "cpu" and not torch.cuda.is_available():
         raise BadOption("there is no CUDA device here to measure; run --measure where there is one, or drop --gpus")
@@ -83,7 +85,8 @@ def measure_constants(probe: MachineProbe, texts: Sequence[str]) -> Iterator[tup
     # At least two blocks of the exact join.
     vectors = clustered(max(probe.vectors, 2 * texts_at_once(probe.device, SEARCH.block)), encoder.dimension)
     of_vectors = join_speeds(vectors, probe.device), index_speeds(vectors, probe.device), host_speeds(vectors)
-    figures = encoder_speeds(encoder, texts), *of_vectors
+    matcher = matcher_speeds(records, probe.encoder.threads, _seconds)
+    figures = encoder_speeds(encoder, texts), *of_vectors, matcher
     for name, value in (pair for some in figures for pair in some):
         yield name, Speed(value, True, probe.source)
     yield "count", Speed(_count(probe), True, probe.source)

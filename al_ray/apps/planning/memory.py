@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from al_ray.apps.planning.hardware import CPU, CUDA
+from al_ray.apps.planning.matcher_times import candidate_bytes
 from al_ray.apps.planning.setting import Setting
 from al_ray.apps.planning.stage_times import SPARE, TILES, cells_of, first_answers, near_pairs, scored_pairs
 from al_ray.cluster.pool.neighbors import AHEAD_AGAIN
@@ -16,6 +17,7 @@ from al_ray.datasets.corpus_file import CACHED
 from al_ray.search.faiss_index import TEMPORARY
 from al_ray.search.flat_index import PRODUCT, is_flat_on_gpu
 from al_ray.search.join.exact_join import RESIDENT
+from al_ray.search.lexical.grams import COLUMNS
 from al_ray.training.frozen_states import MOST_BYTES
 
 HOST, GPU, DISK = "host", "GPU", "disk"
@@ -38,7 +40,8 @@ class Memory:
 def memory(run: Setting) -> list[Memory]:
     """Return the memory of one shard, of the trainer and of the driver."""
     device = GPU if run.constants.device == CUDA else HOST
-    return [*_shard(run, device), *_trainer(run, device), *_driver(run)]
+    trainer = _trainer(run, device) if run.config.trainers else []
+    return [*_shard(run, device), *trainer, *_driver(run)]
 
 
 def stored_texts(run: Setting) -> int:
@@ -91,6 +94,7 @@ def _shard(run: Setting, device: str) -> list[Memory]:
         Memory("shard", "search blocks", device, _blocks(run)),
         Memory("shard", "answers of all shards to a block", HOST, _answers(run)),
         *_near_pairs(run),
+        *_candidates(run),
         Memory("shard", "encoder weights", device, 4 * sizes.parameters),
         Memory("shard", "a batch in the encoder", device, _activations(run, run.config.encoder_batch)),
         *_context("shard", device),
@@ -179,6 +183,18 @@ def _near_pairs(run: Setting) -> list[Memory]:
     texts, draws = run.sizes.evaluation + (run.sizes.evaluation_right or 0), run.config.evaluation.random_pairs
     needed = (32 * near_pairs(run) + 48 * min(run.sizes.evaluation_pairs, draws)) / run.shards + 24 * texts
     return [] if run.counted else [Memory("shard", "near pairs of an evaluation set", HOST, needed)]
+
+
+def _candidates(run: Setting) -> list[Memory]:
+    """Return the candidates of a matcher: mapped comparisons, and what is known of each pair; and how many texts have
+    each 3-gram and each word.
+    """  # fmt: skip
+    if run.config.matcher == "off":
+        return []
+    return [
+        Memory("shard", "candidates and their comparisons (mapped)", HOST, candidate_bytes(run)),
+        Memory("shard", "frequencies of 3-grams", HOST, 8 * COLUMNS),
+    ]
 
 
 def _activations(run: Setting, batch: int) -> float:

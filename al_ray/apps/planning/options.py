@@ -31,7 +31,7 @@ class Options(RunConfig, RecipeOptions):
 
     UNUSED: ClassVar[tuple[str, ...]] = (
         *("search.least_recall", "search.ordered_pairs", "training.worst_loss", "training.tries", "most_unknown"),
-        *(f"candidates.{name}" for name in ("cosine", "trigrams", "of_right", "presumed", "least_recall")),
+        *("choose_ahead", "candidates.presumed", "candidates.least_recall"),
     )
 
     task: str = NO_TASK
@@ -84,7 +84,7 @@ class Options(RunConfig, RecipeOptions):
     def workers(self) -> ClusterConfig:
         """The cluster of the run."""
         share = self.gpus_per_shard, self.shards, self.cpus_per_shard
-        return replace(cluster_of(self.gpus, *share, self.training.workers), mapped_above=self.mapped_above)
+        return replace(cluster_of(self.gpus, *share, self.trainers), mapped_above=self.mapped_above)
 
     @property
     def sizes(self) -> Sizes:

@@ -5,11 +5,12 @@ constants in it were measured.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
-from al_ray.apps.planning import stage_times
+from al_ray.apps.planning import matcher_times, stage_times
 from al_ray.apps.planning.hardware import CUDA, Constants, Speed, Time
 from al_ray.apps.planning.memory import Memory, memory
 from al_ray.apps.planning.setting import Setting
@@ -66,12 +67,12 @@ class Plan:
     @property
     def units(self) -> float:
         """Return the GPUs (without GPUs: cores) that the run reserves for shards and training workers."""
-        return (self.setting.shards + self.setting.config.training.workers) * self.setting.cluster_share
+        return (self.setting.shards + self.setting.config.trainers) * self.setting.cluster_share
 
     def busy(self, stage: str) -> float:
         """Return how many of these units work in a stage. Tokenising and exact evaluation use CPUs; people label."""
         cpus, shards = self.setting.constants.device != CUDA, self.setting.shards
-        trainers = self.setting.config.training.workers
+        trainers = self.setting.config.trainers
         actors = {"embed": shards, "search": shards, "train": trainers, "evaluate": cpus * shards}
         actors["prepare"] = cpus * self.setting.tokenisers
         return actors.get(stage, 0) * self.setting.cluster_share
@@ -106,6 +107,8 @@ def plan(setting: Setting) -> Plan:
     prepare = stage_times.tokenize_time(setting)
     before = {"prepare": prepare, "embed": Time() if setting.counted else splits, "search": near}
     rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]
+    if config.matcher == "on":
+        return Plan(setting, tuple(memory(setting)), tuple(_matched_rounds(setting, rounds[0], splits)))
     strategy, scored = STRATEGIES[config.strategy], config.scoring.weight != 0 and sizes.right is not None
     chooses = scored and config.scoring.weight is None
     for number, batch in enumerate(setting.batches, start=1):
@@ -130,6 +133,33 @@ def plan(setting: Setting) -> Plan:
     return Plan(setting, tuple(memory(setting)), tuple(rounds))
 
 
+def _matched_rounds(setting: Setting, first: Round, splits: Time) -> Iterator[Round]:
+    """Yield the rounds of a run with a matcher. first: without its candidates; splits: to embed the measured splits.
+
+    A round whose encoder is trained embeds all texts and finds candidates again, which a run counts to its training.
+    """
+    config, sizes = setting.config, setting.sizes
+    measures, both = len(config.evaluation.splits), (sizes.evaluation, sizes.evaluation_right)
+    pool = stage_times.embed_time(setting, sizes.texts, sizes.right)
+    found = matcher_times.candidates_time(setting, sizes.texts, sizes.right)
+    found += matcher_times.candidates_time(setting, *both).times(measures)
+    embedded = pool + (splits if setting.counted else Time())
+    yield replace(
+        first, times={**first.times, "embed": first.times["embed"] + embedded, "search": first.times["search"] + found}
+    )
+    for number, batch in enumerate(setting.batches, start=1):
+        times: dict[str, Time] = {name: Time() for name in STAGES}
+        labels = setting.labels[number - 1]
+        times["search"] = matcher_times.ranking_time(setting, sizes.texts, sizes.right)
+        times["train"] = matcher_times.learning_time(setting, labels)
+        if config.encoder_every and number % config.encoder_every == 0:
+            times["train"] += stage_times.train_time(setting, labels) + found
+            times["embed"] = pool + splits
+        ranked = matcher_times.ranking_time(setting, *both).times(measures)
+        times["evaluate"] = stage_times.evaluate_time(setting) + ranked
+        yield Round(number, batch, times)
+
+
 def setting_of(config: RunConfig, sizes: Sizes, cluster: ClusterConfig, constants: Constants) -> Setting:
     """Resolve `auto` options by sizes and return the inputs of a plan."""
     exact = config.evaluation.counts_all(sizes.evaluation_pairs)
@@ -148,9 +178,16 @@ def reasons(run_plan: Plan, config: RunConfig) -> list[str]:
         budget = (
             "; takes all stated pairs, whatever the labels below; to plan for n of them give --rounds 1 --first-batch n"
         )
+    if config.matcher == "on":
+        pairs = matcher_times.candidate_pairs(run_plan.setting, sizes.texts, sizes.right)
+        search = (
+            f"candidates: at most {pairs:,} of {sizes.pairs:,} pairs, with {matcher_times.COMPARISONS} comparisons each"
+        )
+    else:
+        search = f"search: {_resolved(config.search.kind, kind, *searches)}"
     return [
         f"strategy: {config.strategy}{budget}; the time of labelling is unknown and not included",
-        f"search: {_resolved(config.search.kind, kind, *searches)}",
+        search,
         f"evaluation: {_resolved(config.evaluation.mode, mode, *measures)}",
     ]
 

@@ -118,8 +118,12 @@ def knn_time(run: Setting, left: int, right: int | None, neighbors: int, *counts
 
 def means_time(run: Setting, left: int, right: int | None) -> Time:
     """Return the time to find the few nearest of each left text, of which the scores subtract the mean cosine."""
-    rescored = left / run.shards * NEIGHBOURS * run.sizes.dim
-    return knn_time(run, left, right, NEIGHBOURS, 0) + run.on_thread(rescored, "rescore")
+    return knn_time(run, left, right, NEIGHBOURS, 0) + rescored_time(run, left, NEIGHBOURS)
+
+
+def rescored_time(run: Setting, texts: int, neighbors: int) -> Time:
+    """Return the time to compute the cosines of each text with its nearest in float64."""
+    return run.on_thread(texts / run.shards * neighbors * run.sizes.dim, "rescore")
 
 
 def build_time(run: Setting, texts: int) -> Time:

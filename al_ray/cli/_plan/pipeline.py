@@ -18,18 +18,13 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.storage.files import refuse_folder, write_json
 from al_ray.storage.uri import storage_path
 
-TEXTS, VECTORS = 512, 16384
+TEXTS, VECTORS, RECORDS = 512, 16384, 8192
 NOT_COUNTED = "computed from sizes; Ray's object store takes another third of a machine's memory"
 logger = logging.getLogger(__name__)
 
 
 def run_command(options: Options) -> None:
     """Measure or read speeds, plan, and print."""
-    if options.matcher == "on":
-        raise BadOption(
-            "--matcher on: plans cover runs that train the encoder, and not yet candidates and their comparisons "
-            "(docs/matcher.md); leave it out to plan such a run"
-        )
     # Read first, because bad options raise before anything is measured.
     cluster, sizes = options.workers, options.sizes
     device, built_in = (CUDA, options.gpu) if options.gpus else (CPU, CPU)
@@ -42,9 +37,12 @@ def run_command(options: Options) -> None:
 
 def format_plan(options: Options, plan: planning.Plan) -> str:
     """Format the plan: reasons, memory, time, cost and warnings."""
-    workers = plan.setting.config.training.workers
-    trainers = "a trainer" if workers == 1 else f"{workers} training workers"
-    head = f"shards: {plan.setting.shards}, and {trainers} beside them; speeds of {plan.setting.constants.machine}"
+    workers = plan.setting.config.trainers
+    trainers = (
+        "and no trainer" if not workers else "and a trainer" if workers == 1 else f"and {workers} training workers"
+    )
+    beside = " beside them" if workers else ""
+    head = f"shards: {plan.setting.shards}, {trainers}{beside}; speeds of {plan.setting.constants.machine}"
     parts = (
         "\n".join([head, *planning.reasons(plan, options)]),
         f"{format_columns(planning.memory_rows(plan))}\n{NOT_COUNTED}",
@@ -67,9 +65,8 @@ def measure(options: Options) -> Constants:
     source = f"{date}, {machine}, {device}, {threads} threads, {encoder.encoder}"
     logger.info("measuring %s; nothing else should use this machine", source)
     speeds: dict[str, Speed] = {"transfer": BUILT_IN[options.gpu if options.gpus else CPU].transfer}
-    for name, speed in measure_constants(
-        MachineProbe(encoder, source, device, VECTORS), synthetic_task(TEXTS, 0).left.texts
-    ):
+    texts, records = (synthetic_task(count, 0).left.texts for count in (TEXTS, RECORDS))
+    for name, speed in measure_constants(MachineProbe(encoder, source, device, VECTORS), texts, records):
         logger.info("%s: %s", name, f"{speed.value:,.4g}")
         speeds[name] = speed
     constants = Constants(CUDA if options.gpus else CPU, machine, threads, **speeds)

@@ -45,7 +45,7 @@ from al_ray.cli import plan as command
 from al_ray.cli._plan import pipeline
 from al_ray.cli._shared.entry import job
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.sections import EvaluationConfig, ScoringConfig, SearchConfig, TrainingConfig
+from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, ScoringConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.datasets.corpus_file import CACHED
 from al_ray.datasets.task_folder import write_task
@@ -121,6 +121,57 @@ def test_a_small_exact_plan_is_as_worked_by_hand():
     assert small.hours()["reserved"] == pytest.approx(4 * small.time.seconds / 3600)
     assert small.hours()["used"] == pytest.approx(2 * small.time.seconds / 3600)
     assert small.hours()["idle, the trainer works"] == pytest.approx(2 * 12.75 / 3600)
+
+
+MATCHED = replace(
+    EXACT, training=TrainingConfig(), search=SearchConfig(kind="exact"), matcher="on", rounds=2, first_batch=1,
+    growth=1.0, candidates=CandidatesConfig(cosine=5, trigrams=6, of_right=7),
+)  # fmt: skip
+
+
+def test_a_run_with_a_matcher_finds_candidates_once_and_trains_no_encoder():
+    constants = replace(CONSTANTS, grams=Speed(10.0, True, ""), comparisons=Speed(50.0, True, ""))
+    constants = replace(constants, trees=Speed(100.0, True, ""))
+    two_sided = made(MATCHED, replace(SMALL, right=3, evaluation_right=1), constants=constants)
+    setting = two_sided.setting
+    # All 12 pairs of the pool and both of dev are candidates, for a text has more nearest than there are texts.
+    near = sum(
+        stage_times.knn_time(setting, *sides).seconds
+        for sides in ((4, 3, 5), (3, 4, 7), (2, 1, 5), (1, 2, 7))
+    )  # fmt: skip
+    again = (4 * 5 + 3 * 7 + 2 * 5 + 1 * 7) * 2 / 2
+    # Each text shares 5 3-grams with each text of the other side.
+    grams = 5 * 2 * (4 * 3 + 2 * 1) / 10
+    assert seconds(two_sided, 0)["search"] == pytest.approx(near + again + grams + (12 + 2) * 25 / 50)
+    assert seconds(two_sided, 0)["embed"] == pytest.approx((4 + 3 + 2 + 1) * 360 / 360 + (2 + 2 + 1 + 1) / 4)
+    first, second = (seconds(two_sided, number) for number in (1, 2))
+    assert [first["embed"], second["embed"]] == [0, 0]
+    assert [first["search"], second["search"]] == [12 / 100] * 2
+    assert [first["train"], second["train"]] == [200 / 100, 2 * 200 / 100]
+    assert first["evaluate"] == pytest.approx(2 * 1 * 2 / 8 + 2 / 2 + 2 / 100)
+    assert two_sided.hours()["reserved"] == pytest.approx(2 * two_sided.time.seconds / 3600), "there is no trainer"
+    assert of(two_sided, "shard", "candidates") == 14 * (4 * 25 + 25)
+    assert not [part for part in two_sided.memory if part.holder == "trainer"]
+
+
+def test_a_round_that_trains_the_encoder_embeds_and_finds_candidates_again():
+    every = made(replace(MATCHED, encoder_every=2, training=TrainingConfig(epochs=3, batch=2)))
+    before, first, second = (seconds(every, number) for number in (0, 1, 2))
+    assert first["train"] == 200
+    assert first["embed"] == 0
+    assert second["embed"] == pytest.approx(before["embed"])
+    training = stage_times.train_time(every.setting, 2).seconds
+    assert second["train"] == pytest.approx(400 + training + before["search"])
+    assert every.hours()["reserved"] == pytest.approx(4 * every.time.seconds / 3600)
+
+
+def test_files_of_constants_of_before_matchers_are_read():
+    content = json.loads(json.dumps(as_content(CONSTANTS, "2026-11-21")))
+    for name in ("grams", "comparisons", "trees"):
+        del content["constants"][name]
+    read = from_content(content, "c.json")
+    assert read.embed == CONSTANTS.embed
+    assert (read.trees.value, read.trees.measured) == (BUILT_IN["cpu"].trees.value, False)
 
 
 def test_a_training_with_half_of_the_layers_frozen_is_as_worked_by_hand(monkeypatch):
@@ -743,6 +794,7 @@ def test_measure_writes_constants_that_later_plans_read(monkeypatch, capsys, tmp
     file = tmp_path / "c.json"
     monkeypatch.setattr(pipeline, "TEXTS", 128)
     monkeypatch.setattr(pipeline, "VECTORS", 4096)
+    monkeypatch.setattr(pipeline, "RECORDS", 1024)
     asked = "--encoder", "random-bert", "--encoder-layers", "1", "--max-length", "24"
     here(monkeypatch, "--measure", "--constants", str(file), *asked, "--cpus-per-shard", "1", "--texts", "5000")
     first = capsys.readouterr().out
