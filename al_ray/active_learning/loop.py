@@ -30,7 +30,7 @@ def run(config: RunConfig, split: Split, services: RunServices, state: State) ->
     for number in range(state.round + 1, len(config.batches) + 1):
         # 1. Choose the pairs of the round, unless an interrupted run has chosen them already.
         if ledger.batch(number) is None:
-            ledger.add_batch(number, choose_batch(config, split, services, state, number))
+            add_batch(config, split, services, state, number)
         if config.choose_ahead:
             add_next_batch(config, split, services, state, number)
 
@@ -74,7 +74,18 @@ def add_next_batch(config: RunConfig, split: Split, services: RunServices, state
     batch = ledger.batch(number)
     assert batch is not None
     if number < len(config.batches) and ledger.batch(number + 1) is None:
-        ledger.add_batch(number + 1, choose_batch(config, split, services, state, number + 1, batch.pairs))
+        add_batch(config, split, services, state, number + 1, batch.pairs)
+
+
+def add_batch(
+    config: RunConfig, split: Split, services: RunServices, state: State, number: int, pending: Pairs = NO_PAIRS
+) -> None:
+    """Choose the batch of a round and record it, after why its pairs were chosen, which people may ask at once."""
+    batch = choose_batch(config, split, services, state, number, pending)
+    if state.model is not None:
+        with services.stage("search"):
+            services.explain(number, batch.pairs, state.model)
+    services.journal.ledger.add_batch(number, batch)
 
 
 def choose_batch(

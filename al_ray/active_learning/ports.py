@@ -6,7 +6,7 @@ from typing import Protocol
 
 from al_ray.core.candidates import Candidates, Order
 from al_ray.core.labels import Answers, Batch, Labelled, Model, State
-from al_ray.core.pairs import Keys, Rows
+from al_ray.core.pairs import Keys, Pairs, Rows
 from al_ray.core.scorer import Labels
 from al_ray.metrics.error_examples import Examples
 from al_ray.metrics.evaluation import Evaluation
@@ -139,6 +139,10 @@ class RunServices(Protocol):
 
     def spread(self, count: int, excluded: Keys) -> Candidates:
         """Return `count` candidates of a matcher, spread over a ranking without labels, without the sorted excluded."""
+        ...
+
+    def explain(self, number: int, pairs: Pairs, model: Model) -> None:
+        """Store why the (n, 2) pairs of round `number` have their p by a matcher, if people may ask."""
         ...
 
     @property

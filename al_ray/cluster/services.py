@@ -58,7 +58,7 @@ class RayRunServices:
     ) -> None:
         """trial: the run's part of a grid, if it is one; trials share their seed sets."""
         self.pool, self.trainer, self.journal, self.oracle, self.dev = pool, trainer, journal, oracle, dev
-        self.spread = trainer.spread
+        self.spread, self.explain = trainer.spread, trainer.explain
         search = PoolSearch(pool, journal.task.split("train"), journal.keep_recall)
         self.retriever: Retriever = search if trial is None else SeededSearch(search, config, journal, trial.shared)
         self.evaluator = make_evaluator(config, journal, pool)

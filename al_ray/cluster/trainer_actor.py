@@ -7,7 +7,7 @@ from al_ray.cluster.training_group import Training, model_of
 from al_ray.core.candidates import Candidates
 from al_ray.core.config.sections import ScoringConfig
 from al_ray.core.labels import Labelled, Model
-from al_ray.core.pairs import Keys
+from al_ray.core.pairs import Keys, Pairs
 from al_ray.core.progress import OnProgress
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.pair_cosines import SCORES, write_cosines
@@ -38,6 +38,9 @@ class TrainerActor:
     def spread(self, count: int, excluded: Keys) -> Candidates:
         """Only a run with a matcher spreads its first batch."""
         raise NotImplementedError
+
+    def explain(self, number: int, pairs: Pairs, model: Model) -> None:
+        """A cosine needs no explanation."""
 
     def untrained(self) -> Model:
         """The pre-trained encoder."""

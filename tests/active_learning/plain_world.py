@@ -12,7 +12,7 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.labels import OPEN, Answers, Batch, Labelled, Model, State
-from al_ray.core.pairs import Keys
+from al_ray.core.pairs import Keys, Pairs
 from al_ray.core.scorer import Labels, Scorer
 from al_ray.core.task import Split, Task
 from al_ray.metrics.average_precision import Counts, StratumSummary
@@ -140,6 +140,9 @@ class Plain:
         """Every pair, the highest first, as if all ranked so without labels: pairs at equal distances."""
         every = self.retriever.least(self.trainer.untrained(), HIGHEST, 10**9, excluded)
         return every.at(np.linspace(0, len(every) - 1, min(count, len(every))).astype(np.int64))
+
+    def explain(self, number: int, pairs: Pairs, model: Model) -> None:
+        assert number not in self.journal.batches, "why is stored before the batch"
 
     def stage(self, name: str) -> nullcontext[None]:
         assert name in ("search", "label", "train", "evaluate", "examples")

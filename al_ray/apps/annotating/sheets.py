@@ -17,6 +17,8 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import OPEN, Batch
 from al_ray.core.pairs import Rows
 from al_ray.core.scorer import Floats
+from al_ray.matcher.explanation import Explanation
+from al_ray.matcher.explanation_file import read_explanations
 from al_ray.oracles.answer_files import BATCH, IDS, answer_paths, read_answer_files
 from al_ray.oracles.llm import check
 from al_ray.oracles.page_log import log_path, read_page_answers
@@ -75,8 +77,8 @@ class Sheet:
     """Pairs that people are to label.
 
     key: of the sheet, unique in its folder: the codes of its pairs begin with it. cosines: by code, of the pairs for
-    which one is known. elsewhere: codes of pairs that have an answer in another file. recorder: None if labels are read
-    from the files whenever they are needed.
+    which one is known. why: by code, why the matcher that chose a pair gave it its p. elsewhere: codes of pairs that
+    have an answer in another file. recorder: None if labels are read from the files whenever they are needed.
     """
 
     key: str
@@ -86,6 +88,7 @@ class Sheet:
     pairs: Mapping[str, SheetPair]
     seed: int = 0
     cosines: Mapping[str, float] = field(default_factory=dict[str, float])
+    why: Mapping[str, Explanation] = field(default_factory=dict[str, Explanation])
     elsewhere: frozenset[str] = frozenset()
     recorder: Recorder | None = None
 
@@ -277,7 +280,9 @@ class RunSheets:
         recorder = RoundRecorder(ledger, number, codes)
         # Before any label, a matcher's batch has ranks that are no cosines.
         cosines = {} if batch.source == SPREAD else by_code(codes, batch.cosines)
-        return Sheet(key, title, folder, BATCH, pairs, self.seed, cosines, frozenset(elsewhere), recorder)
+        found = read_explanations(folder, len(codes))
+        why = dict(zip(codes, found, strict=True)) if found else {}
+        return Sheet(key, title, folder, BATCH, pairs, self.seed, cosines, why, frozenset(elsewhere), recorder)
 
     def _check(self, known: Container[str]) -> Iterator[Sheet]:
         folder = cast(Path, self.run.path / check.FOLDER)
@@ -292,4 +297,4 @@ class RunSheets:
             raise BadFile(f"{folder / BATCH}.json holds other pairs than {check.DRAWN} beside it; {CURE}")
         title, elsewhere = "check of the language model", answered_elsewhere(folder, BATCH, pairs)
         recorder = CheckRecorder(self.run.ledger, number, pairs, rows, folder)
-        yield Sheet(key, title, folder, BATCH, pairs, self.seed, {}, elsewhere, recorder)
+        yield Sheet(key, title, folder, BATCH, pairs, self.seed, elsewhere=elsewhere, recorder=recorder)

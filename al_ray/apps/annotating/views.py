@@ -16,6 +16,7 @@ from al_ray.apps.annotating.sheets import Fields, SheetPair
 from al_ray.core.labels import WORDS
 from al_ray.core.scorer import CANDIDATE
 from al_ray.core.text import Part, differences, share_words
+from al_ray.matcher.waterfall import waterfall
 
 FOLDER = Path(__file__).parent / "templates"
 MOST_DISPUTED = 200
@@ -71,12 +72,14 @@ def _shown(fields: Fields, other: str, sharing: bool) -> tuple[ShownField, ...]:
 def pair_page(labelling: Labelling, code: str, person: str, **values: Any) -> str:
     """Return the page of a pair; after the person's answer with the score of the pair on demand."""
     own, sheet = labelling.page.of(code).get(person), labelling.sheet
+    why = None if own is None else sheet.why.get(code)
     return render(
         "pair",
         code=code,
         sides=show_sides(sheet.pairs[code]),
         own=own,
         score=None if own is None else score_words(sheet.cosines.get(code)),
+        why=None if why is None else waterfall(why),
         title=sheet.title,
         progress=labelling.progress,
         pace=labelling.pace(person),

@@ -11,20 +11,22 @@ from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.training_group import Training, model_of
 from al_ray.core.candidates import Candidates
+from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.labels import YES, Labelled, Model, SavedMatcher
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
 from al_ray.core.two_stage_score import MATCHED
-from al_ray.matcher.explanation import importance
+from al_ray.matcher.explanation import explain, importance
+from al_ray.matcher.explanation_file import write_explanations
 from al_ray.matcher.learner import DEFAULT, LEARNERS
-from al_ray.matcher.model_file import NAME, write_model
+from al_ray.matcher.model_file import NAME, read_model, write_model
 from al_ray.runs.importance import write_importance
 from al_ray.runs.round_models import ENCODER
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import Features
 from al_ray.storage.pair_cosines import SCORES, write_cosines
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import bytes_digest, write_matched
 
 logger = logging.getLogger(__name__)
@@ -90,6 +92,13 @@ class MatcherTrainer:
     def spread(self, count: int, excluded: Keys) -> Candidates:
         """Return `count` candidates of train spread over the ranking without labels, without the sorted excluded."""
         return self.candidates.spread(self.pool.task.split("train"), count, excluded)
+
+    def explain(self, number: int, pairs: Pairs, model: Model) -> None:
+        """Store why the pairs of a batch have their p, for the page on which people label them."""
+        if model.matcher is not None and len(pairs) and oracle_kind(self.config.oracle).people:
+            matcher = read_model(storage_path(model.matcher.path), self.candidates.names)
+            found = explain(matcher, self._features_of(pairs))
+            write_explanations(self.journal.round(number), found, matcher.names)
 
     def _tell(self, name: str, recall: CandidateRecall) -> None:
         shares = ", ".join(f"{way} {share:.1%}" for way, share in recall.by_way.items() if share is not None)

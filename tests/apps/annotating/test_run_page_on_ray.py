@@ -13,7 +13,10 @@ import pytest
 from al_ray.cli import run
 from al_ray.cli._shared import entry
 from al_ray.core.labels import OPEN, WORDS
+from al_ray.core.scorer import CANDIDATE
+from al_ray.core.two_stage_score import TIE
 from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.matcher.explanation_file import read_explanations
 from al_ray.oracles.page_log import read_page_answers
 from al_ray.runs.run_folder import RunFolder
 from tests.apps.annotating.page_process import free_port, page_process
@@ -84,7 +87,7 @@ def test_one_command_labels_trains_and_labels_on(make_task, tmp_path, monkeypatc
 def test_pairs_chosen_ahead_are_shown_at_once_while_a_matcher_learns(make_task, tmp_path, monkeypatch):
     write_task(make_task(False, clusters=18), tmp_path / "task", {})
     monkeypatch.chdir(tmp_path)
-    port, codes, empty = free_port(), list[str](), list[str]()
+    port, codes, empty, said = free_port(), list[str](), list[str](), list[bool]()
     small = SMALL.replace("--training.epochs 1 --training.batch 8 --training.worst-loss 100 ", "")
     line = f"--task task --out run {small} --rounds 4 --dev-labels 0 --matcher on --choose-ahead --page.port {port}"
     monkeypatch.setattr(sys, "argv", ["run", *shlex.split(line)])
@@ -101,7 +104,9 @@ def test_pairs_chosen_ahead_are_shown_at_once_while_a_matcher_learns(make_task, 
                 while number < 4 and not (tmp_path / "run" / f"round-{number + 1:03}" / "batch.parquet").exists():
                     time.sleep(0.1)
                 codes.append(ann.code)
+                assert "Why p was" not in ann.page, "an answer is given without the model's"
                 ann.answer("yes" if len(codes) % 3 == 0 else "no")
+                said.append("Why p was" in client.get(f"/pair/{codes[-1]}").text)
                 if not ann.code and len(codes) < 32:
                     empty.append(codes[-1])
                     return
@@ -115,6 +120,12 @@ def test_pairs_chosen_ahead_are_shown_at_once_while_a_matcher_learns(make_task, 
     folder = RunFolder(Path("run"), read_task(tmp_path / "task"))
     assert folder.last == 4
     assert folder.ledger.labelled().sources == ("spread-seed",) * 16 + ("uncertainty",) * 16
+    assert said == [False] * 16 + [True] * 16, "without a model there is no why"
+    for number in (3, 4):
+        batch, found = folder.ledger.batch(number), read_explanations(folder.round(number), 8)
+        assert batch is not None
+        assert [one.p for one in found] == pytest.approx(batch.cosines - CANDIDATE, abs=TIE)
+        assert all(one.base + sum(part.adds for part in one.parts) == pytest.approx(one.p) for one in found)
 
 
 @pytest.mark.faults

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from al_ray.apps.matching.clusters.nodes import Nodes
 from al_ray.apps.matching.folder import Matches
-from al_ray.apps.matching.why.bars import Waterfall, waterfall
 from al_ray.apps.reporting.html import short
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.task import Corpus, Task, strings_at
 from al_ray.core.text import Part, differences
+from al_ray.matcher.waterfall import Waterfall, waterfall
 
 LONGEST_ID = 80
 """Maximum number of characters of an id that is shown."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from al_ray.apps.matching.why.bars import SHOWN, waterfall
 from al_ray.matcher.explanation import Explanation, Part, explain
+from al_ray.matcher.waterfall import SHOWN, waterfall
 from tests.matcher.labelled import examples, fitted
 
 

@@ -1,4 +1,4 @@
-"""What each comparison adds to the p of a match, as the page shows it: bars from the base to p, a waterfall."""
+"""What each comparison adds to the p of a pair, as pages show it: bars from the base to p, a waterfall."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
