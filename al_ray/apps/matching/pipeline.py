@@ -35,15 +35,14 @@ from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model
 from al_ray.apps.matching.search import CURE, cosines_of, exact_cosines, find_candidates, refuse_search
 from al_ray.apps.matching.summary import summary_lines
 from al_ray.apps.matching.texts import (
+    as_matcher_reads,
     is_task,
     read_arrived,
     read_texts,
     refuse_clustering,
-    refuse_other_fields,
     refuse_unlike,
     table_record,
     task_folder,
-    typed_as,
 )
 from al_ray.apps.matching.why.finding import reasons_of, refuse_why
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
@@ -98,9 +97,7 @@ def match_texts(
     refuse_why(options.why, model)
     model = model.allowing(options.most_unknown)
     task, report = read_texts(options, model)
-    if model.model.matcher is not None and not is_task(options):
-        task = typed_as(task, model.task)
-    refuse_other_fields(task, model)
+    task = as_matcher_reads(task, options, model)
     split = task.split(options.split or "train")
     made_from = input_digest([model.model.digest, task.digest, split.name])
     refuse_other(out, made_from)
@@ -136,7 +133,8 @@ def _matched(
     model, split, cutoff = matching.model, matching.split, matching.cutoff
     compared, shift = None, model.lowest_p
     if model.model.matcher is not None:
-        compared = ShardedCandidates(pool, config, pool_of)
+        compared = ShardedCandidates(pool, config, pool_of, model.model.matcher.reference)
+        pool.find_candidates = compared.prepare
         compared.prepare([split])
     searched = replace(cutoff, score=cutoff.score + shift)
     seed = model.config.seed
