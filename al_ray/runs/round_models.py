@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import Model, SavedMatcher
+from al_ray.core.labels import Model, SavedMatcher, SavedReference
 from al_ray.core.scorer import Scorer
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath
@@ -13,13 +13,17 @@ from al_ray.storage.uri import StoragePath
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
 MATCHER = "matcher.safetensors"
 """The file of a matcher in the model folder of a round."""
+REFERENCE = "records.safetensors"
+"""The file of its frequencies there."""
 
 
 def model_content(model: Model) -> dict[str, Any]:
-    """Return what record.json has of a model: its digest, its scorer, and the digest of a matcher's encoder."""
+    """Return what record.json has of a model: its digest, its scorer, and the digests of what a matcher needs."""
     content = {"digest": model.digest, **{name: getattr(model.scorer, name) for name in Scorer.__dataclass_fields__}}
     if model.matcher is not None:
-        return {**content, "encoder_digest": model.matcher.encoder}
+        content["encoder_digest"] = model.matcher.encoder
+        saved = model.matcher.reference
+        return content if saved is None else {**content, "reference_digest": saved.digest}
     # As earlier versions wrote it.
     return {name: value for name, value in content.items() if name != "matcher"}
 
@@ -41,4 +45,8 @@ def read_model_of(folder: StoragePath) -> Model:
     scorer = scorer_of(model)
     if not scorer.matcher:
         return Model(str(weights), model["digest"], scorer)
-    return Model("", model["digest"], scorer, SavedMatcher(str(weights / MATCHER), str(model.get("encoder_digest"))))
+    # Earlier versions kept no frequencies.
+    known = model.get("reference_digest")
+    reference = None if known is None else SavedReference(str(weights / REFERENCE), str(known))
+    matcher = SavedMatcher(str(weights / MATCHER), str(model.get("encoder_digest")), reference)
+    return Model("", model["digest"], scorer, matcher)
