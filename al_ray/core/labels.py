@@ -40,10 +40,22 @@ class Model:
 
 @dataclass(frozen=True)
 class SavedMatcher:
-    """A matcher (al_ray/matcher): the path of its file, and the digest of the encoder that it was trained with."""
+    """A matcher (al_ray/matcher): the path of its file, and the digest of the encoder that it was trained with.
+
+    reference: the frequencies of its comparisons; None for one of an earlier al_ray: those of the texts at hand.
+    """
 
     path: str
     encoder: str
+    reference: "SavedReference | None" = None
+
+
+@dataclass(frozen=True)
+class SavedReference:
+    """The frozen frequencies of a matcher (cluster/candidates/reference.py): the path of their file, and the digest."""
+
+    path: str
+    digest: str
 
 
 @dataclass(frozen=True)

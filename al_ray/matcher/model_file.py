@@ -16,7 +16,7 @@ from safetensors.numpy import load, save
 
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.matcher.learner import LEARNERS
-from al_ray.matcher.model import Model
+from al_ray.matcher.model import Arrays, Model
 from al_ray.storage.files import check_fields, in_one_step, refuse_newer, stamped
 from al_ray.storage.uri import StoragePath
 
@@ -43,16 +43,7 @@ def write_model(path: StoragePath, model: Model, learner: str) -> None:
 
 def read_model(path: StoragePath, names: Sequence[str] | None = None, cure: str = CURE) -> Model:
     """Read a model; BadFile if it is missing, damaged, of a later al_ray, or of other comparisons than `names`."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise ValueError(f"it has more than {LARGEST} bytes")
-        arrays = load(content)
-        about = json.loads(_metadata(content).get(KEY, "null"))
-    # KeyError: a type of numbers that numpy lacks.
-    except (OSError, ValueError, KeyError, RecursionError, SafetensorError) as error:
-        raise BadFile(f"{path} cannot be read as a matcher ({error}); {cure}") from error
+    arrays, about = read_arrays(path, KEY, "a matcher", LARGEST, cure)
     kind, found = _described(path, about, cure)
     try:
         model = LEARNERS[kind].read(found, arrays)
@@ -61,6 +52,22 @@ def read_model(path: StoragePath, names: Sequence[str] | None = None, cure: str 
     if names is not None and tuple(names) != found:
         raise BadFile(f"{path} {_difference(found, tuple(names))}; use the fields it was trained with, or {cure}")
     return model
+
+
+def read_arrays(path: StoragePath, key: str, what: str, largest: int, cure: str) -> tuple[Arrays, Any]:
+    """Return the arrays of safetensors and the JSON value `key` of the metadata, None if it is missing.
+
+    BadFile, which says that the file cannot be read as `what`, if it is damaged or has more than `largest` bytes.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(largest + 1)
+        if len(content) > largest:
+            raise ValueError(f"it has more than {largest} bytes")
+        return load(content), json.loads(_metadata(content).get(key, "null"))
+    # KeyError: a type of numbers that numpy lacks.
+    except (OSError, ValueError, KeyError, RecursionError, SafetensorError) as error:
+        raise BadFile(f"{path} cannot be read as {what} ({error}); {cure}") from error
 
 
 def _metadata(content: bytes) -> dict[str, str]:

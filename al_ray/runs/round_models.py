@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import Model, SavedMatcher
+from al_ray.core.labels import Model, SavedMatcher, SavedReference
 from al_ray.core.scorer import Scorer
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
@@ -13,19 +13,24 @@ from al_ray.storage.uri import StoragePath, storage_path
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
 MATCHER = "matcher.safetensors"
 """The file of a matcher in the model folder of a round."""
+REFERENCE = "records.safetensors"
+"""The file of its frequencies there."""
 ENCODER = "encoder"
 """The folder of a round with the encoder that it trained beside a matcher: weights and scorer.json, as of any model."""
 
 
 def model_content(model: Model) -> dict[str, Any]:
-    """Return what record.json has of a model: its digest, its scorer, and of a matcher its encoder.
+    """Return what record.json has of a model: its digest, its scorer, and the digests of what a matcher needs.
 
-    encoder_round: the round that trained it, if one did.
+    encoder_round: the round that trained the encoder of a matcher, if one did.
     """
     content = {"digest": model.digest, **{name: getattr(model.scorer, name) for name in Scorer.__dataclass_fields__}}
     if model.matcher is not None:
-        trained = {"encoder_round": _round_of(model.path)} if model.path else {}
-        return {**content, "encoder_digest": model.matcher.encoder, **trained}
+        content["encoder_digest"] = model.matcher.encoder
+        if model.path:
+            content["encoder_round"] = _round_of(model.path)
+        saved = model.matcher.reference
+        return content if saved is None else {**content, "reference_digest": saved.digest}
     # As earlier versions wrote it.
     return {name: value for name, value in content.items() if name != "matcher"}
 
@@ -52,8 +57,11 @@ def read_model_of(folder: StoragePath) -> Model:
         if type(number) is not int or number < 1:
             raise BadFile(f"{path} has encoder_round {number!r}, which is no round; restore it")
         encoder = str(weights.parent.parent / f"round-{number:03}" / ENCODER)
-    saved = SavedMatcher(str(weights / MATCHER), str(model.get("encoder_digest")))
-    return Model(encoder, model["digest"], scorer, saved)
+    # Earlier versions kept no frequencies.
+    known = model.get("reference_digest")
+    reference = None if known is None else SavedReference(str(weights / REFERENCE), str(known))
+    matcher = SavedMatcher(str(weights / MATCHER), str(model.get("encoder_digest")), reference)
+    return Model(encoder, model["digest"], scorer, matcher)
 
 
 def _round_of(encoder: str) -> int:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from al_ray.core.candidates import Order
 from al_ray.core.errors import BadFile
+from al_ray.core.labels import SavedReference
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace
 from al_ray.core.scorer import Floats
 from al_ray.encoders.tokens import load_array, store_array
@@ -33,11 +34,15 @@ KINDS = [(np.int64, 1), (np.float64, 1), (np.uint8, 1), (np.float64, 2), (np.flo
 
 @dataclass(frozen=True)
 class OwnRequest:
-    """Where the candidates of a split are kept. texts: of the task on each side."""
+    """Where the candidates of a split are kept. texts: of the task on each side.
+
+    reference: the frequencies by which they are compared; None for those of the task.
+    """
 
     place: str
     texts: tuple[int, int]
     symmetric: bool
+    reference: SavedReference | None = None
 
     def folder(self, spec: ShardSpec) -> StoragePath:
         """Return the folder of a shard."""

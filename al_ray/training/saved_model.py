@@ -83,6 +83,8 @@ def write_matched(folder: StoragePath, model: Model) -> None:
     assert model.scorer is not None
     assert model.matcher is not None
     content = {**_fields(model.scorer), "digest": model.digest, "encoder": model.matcher.encoder}
+    if model.matcher.reference is not None:
+        content["reference"] = model.matcher.reference.digest
     write_root(folder / SCORER, content)
 
 

@@ -36,15 +36,14 @@ from al_ray.apps.matching.outputs import Matching, Outcome, cluster_texts, model
 from al_ray.apps.matching.search import CURE, cosines_of, exact_cosines, find_candidates, refuse_search
 from al_ray.apps.matching.summary import summary_lines
 from al_ray.apps.matching.texts import (
+    as_matcher_reads,
     is_task,
     read_arrived,
     read_texts,
     refuse_clustering,
-    refuse_other_fields,
     refuse_unlike,
     table_record,
     task_folder,
-    typed_as,
     typed_as_known,
 )
 from al_ray.apps.matching.why.finding import reasons_of, refuse_why
@@ -101,9 +100,7 @@ def match_texts(
     refuse_why(options.why, model)
     model = model.allowing(options.most_unknown)
     task, report = read_texts(options, model)
-    if model.model.matcher is not None and not is_task(options):
-        task = typed_as(task, model.task)
-    refuse_other_fields(task, model)
+    task = as_matcher_reads(task, options, model)
     split = task.split(options.split or "train")
     made_from = input_digest([model.model.digest, task.digest, split.name])
     refuse_other(out, made_from)
@@ -141,7 +138,8 @@ def _matched(
     model, split, cutoff = matching.model, matching.split, matching.cutoff
     compared, shift = None, model.lowest_p
     if model.model.matcher is not None:
-        compared = ShardedCandidates(pool, config, pool_of, model.model.by_cosine)
+        compared = ShardedCandidates(pool, config, pool_of, model.model.by_cosine, model.model.matcher.reference)
+        pool.find_candidates = lambda _, splits: compared.prepare(splits)
         compared.prepare([split])
     searched = replace(cutoff, score=cutoff.score + shift)
     seed = model.config.seed
@@ -199,7 +197,7 @@ def match_into(
         grown = grow(known, arrived, options.complete)
         if known.symmetric and len(grown.task.left) < 2:
             raise BadOption("--complete: one text would be left, and a pair needs two; give a table of more rows")
-        refuse_other_fields(grown.task, model)
+        grown = replace(grown, task=as_matcher_reads(grown.task, options, model))
         split = grown.task.split("train")
         decisions = _decisions(model, grown.task, split.name, cluster_rules, options.most)
         score = rules["cutoff"]["score"]

@@ -11,9 +11,10 @@ from al_ray.apps.matching.incremental.state import task_name
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.cluster.candidates.records import feature_names
+from al_ray.cluster.candidates.reference import Sides
+from al_ray.cluster.candidates.reference_file import read_reference
 from al_ray.core.errors import BadOption
-from al_ray.core.task import Corpus, FieldType, Task
-from al_ray.datasets.field_types import types_of
+from al_ray.core.task import Corpus, Task
 from al_ray.datasets.tables.columns import name_files
 from al_ray.datasets.tables.format_options import FORMAT, TableOptions, TablePaths, inherited_format, paths_of
 from al_ray.datasets.tables.options import OwnTexts
@@ -57,58 +58,48 @@ def read_texts(options: MatchOptions, model: MatchingModel) -> tuple[Task, Repor
     return sorted_by_id(task), report
 
 
-def typed_as(task: Task, of: Task) -> Task:
-    """Return a task whose fields have the types of another one's: by name, or by place if the names are others.
+def as_matcher_reads(task: Task, options: MatchOptions, model: MatchingModel) -> Task:
+    """Return the task with the fields that a model's matcher compares: their names and types are the model's.
 
-    BadOption if it has other fields, for a matcher compares those that it was trained on.
+    BadOption, before any work, for texts with other fields.
     """
-    sides = list[Corpus]()
-    for mine, theirs in ((task.left, of.left), (task.right, of.right)):
-        types = () if theirs.fields is None else theirs.fields.types
-        sides.append(_typed(mine, theirs, types or types_of(theirs, of.right if theirs is of.left else of.left)))
-    return replace(task, left=sides[0], right=sides[0] if task.symmetric else sides[1])
+    matcher = model.model.matcher
+    if matcher is None:
+        return task
+    sides = sides_of(model)
+    # Without a reference, shards take the types of a task folder as they are there.
+    if matcher.reference is not None or not is_task(options):
+        task = typed_as(task, sides)
+    if feature_names(task.left, task.right) != read_model(storage_path(matcher.path)).names:
+        raise BadOption(
+            f"the matcher of {model.path} compares other fields than these texts have: it was trained on "
+            f"{sides.describe()}; give such, or train a run on a task with these fields"
+        )
+    return task
+
+
+def sides_of(model: MatchingModel) -> Sides:
+    """Return the fields that the matcher of a model compares: those that it keeps, or of its task if it is older."""
+    matcher = model.model.matcher
+    assert matcher is not None
+    if matcher.reference is None:
+        return Sides.of(model.task.left, model.task.right)
+    return read_reference(matcher.reference).sides
+
+
+def typed_as(task: Task, sides: Sides) -> Task:
+    """Return a task whose fields have these types; BadOption if it has other fields (see `Sides.typed`)."""
+    left, right = sides.typed(task.left, task.right)
+    return replace(task, left=left, right=right)
 
 
 def typed_as_known(arrived: Mapping[Side, Corpus], known: Task) -> dict[Side, Corpus]:
     """Return the texts that arrived on each side, their fields named and typed as those of the known texts there."""
-    sides = {"left": known.left, "right": known.right}
-    return {
-        side: _typed(corpus, sides[side], () if sides[side].fields is None else sides[side].fields.types)
-        for side, corpus in arrived.items()
-    }
-
-
-def _typed(mine: Corpus, theirs: Corpus, types: tuple[FieldType, ...]) -> Corpus:
-    """Return a corpus whose fields have the types of another one's: by name, or by place if the names are others."""
-    names, known = (() if one.fields is None else one.fields.names for one in (mine, theirs))
-    if len(names) != len(known):
-        raise BadOption(
-            f"the matcher compares the fields {', '.join(known) or 'of one text'}, and the texts have "
-            f"{', '.join(names) or 'one text'}; name as many --text-columns, in the same order"
-        )
-    if mine.fields is None:
-        return mine
-    if set(names) == set(known):
-        by_name = dict(zip(known, types, strict=True))
-        return replace(mine, fields=replace(mine.fields, types=tuple(by_name[name] for name in names)))
-    # By place, under the names by which the matcher knows them.
-    return replace(mine, fields=replace(mine.fields, names=known, types=types))
-
-
-def refuse_other_fields(task: Task, model: MatchingModel) -> None:
-    """Raise BadOption, before any work, for texts with other fields than those that a model's matcher compares."""
-    matcher = model.model.matcher
-    if matcher is None:
-        return
-    names, known = feature_names(task.left, task.right), read_model(storage_path(matcher.path)).names
-    if names != known:
-        fields = model.task.left.fields
-        wanted = f"--text-columns {','.join(fields.names)} in this order" if fields else "one text column"
-        sides = "one table (--left)" if model.task.symmetric else "two tables (--left and --right)"
-        raise BadOption(
-            f"the matcher of {model.path} compares other fields than these texts have: it was trained on {sides} with "
-            f"{wanted}; give such, or train a run on a task with these fields"
-        )
+    sides, typed = Sides.of(known.left, known.right), dict[Side, Corpus]()
+    for side, corpus in arrived.items():
+        fields = sides.left if side == "left" else sides.right
+        typed[side] = Sides(fields, fields, True).typed(corpus, corpus)[0]
+    return typed
 
 
 def read_arrived(

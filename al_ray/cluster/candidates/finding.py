@@ -12,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.cluster.candidates.records import WAYS, TaskRecords, write_grams
+from al_ray.cluster.candidates.reference import Reference
+from al_ray.cluster.candidates.reference_file import read_reference
 from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.neighbors import with_neighbors
 from al_ray.cluster.pool.ring import SERVE, Ring, Stage
 from al_ray.cluster.pool.strata import OwnsStrata, split_by_owner
 from al_ray.cluster.watchdog import watched
-from al_ray.core.labels import Model
+from al_ray.core.labels import Model, SavedReference
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
 from al_ray.core.scorer import Floats
 from al_ray.search.candidate_ranks import NearestOf
@@ -33,13 +35,15 @@ Summaries = dict[tuple[str, str], tuple[Rows, Floats]]
 class FindRequest:
     """Asks for the candidates of the texts of a side, by a way.
 
-    knn: how many nearest are looked for; its space numbers pairs. count: how many of them are candidates.
+    knn: how many nearest are looked for; its space numbers pairs. count: how many of them are candidates. reference: as
+    in OwnRequest.
     """
 
     way: str
     side: str
     knn: KnnRequest
     count: int
+    reference: SavedReference | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class FindsCandidates(OwnsStrata):
         """Nothing found yet."""
         super().__init__(spec)
         self._found = dict[tuple[str, str], Found]()
-        self._records: TaskRecords | None = None
+        self._records = dict[SavedReference | None, TaskRecords]()
 
     def find_by_cosine(self, model: Model, ring: Ring, request: FindRequest, trained: tuple[Any]) -> Stage[tuple[()]]:
         """Find the nearest of this shard's texts of a side; of the right side `ring` goes from right to left."""
@@ -85,19 +89,23 @@ class FindsCandidates(OwnsStrata):
     def find_by_trigrams(self, model: Model, ring: Ring, request: FindRequest, others: Rows) -> Stage[tuple[()]]:
         """Find the nearest of this shard's texts of a side by 3-grams; others: sorted rows of the other side."""
         parts, own = list[NearestOf](), self.rows(ring.left)
-        near = self.records.nearest(request.side, own, others, request.knn.neighbours, self._rule)
+        near = self.records(request.reference).nearest(request.side, own, others, request.knn.neighbours, self._rule)
         for part in watched(near):
             parts.append(part)
             yield len(part.rows)
         self._keep(model, ring, request, parts)
         yield ()
 
-    @property
-    def records(self) -> TaskRecords:
-        """The texts of the task, opened when they are first needed."""
-        if self._records is None:
-            self._records = TaskRecords(self.spec)
-        return self._records
+    def records(self, reference: SavedReference | None) -> TaskRecords:
+        """Return the texts of the task, opened when they are first needed. reference: as in OwnRequest."""
+        if reference not in self._records:
+            read = None if reference is None else read_reference(reference)
+            self._records[reference] = TaskRecords(self.spec, read)
+        return self._records[reference]
+
+    def count_texts(self) -> Reference:
+        """Return the fields and frequencies of the task, by which a matcher that is trained on it compares records."""
+        return self.records(None).reference
 
     def found_for(self, owner: int, symmetric: bool) -> tuple[list[Keys], Summaries] | None:
         """Return sorted keys of the pairs that this shard found for an owner by each of WAYS, and all summaries.

@@ -6,13 +6,17 @@ import logging
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
+from al_ray.cluster.actors import get_results
+from al_ray.cluster.candidates.reference import Reference
+from al_ray.cluster.candidates.reference_file import NAME as REFERENCE
+from al_ray.cluster.candidates.reference_file import write_reference
 from al_ray.cluster.candidates.sharded_candidates import CandidateRecall, ShardedCandidates
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.training_group import Training, model_of
 from al_ray.core.candidates import Candidates
 from al_ray.core.config.oracle import oracle_kind
-from al_ray.core.labels import YES, Labelled, Model, SavedMatcher
+from al_ray.core.labels import YES, Labelled, Model, SavedMatcher, SavedReference
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
@@ -49,6 +53,7 @@ class MatcherTrainer:
         """folder: of the pool, in which candidates are kept. training: of the encoder; None if it is never trained."""
         self.config, self.pool, self.folder, self.journal, self.watch = config, pool, folder, journal, watch
         self.training, self.actors = training, [] if training is None else training.actors
+        self._reference: Reference | None = None
         last = journal.last
         self._use(journal.model(last).by_cosine if last else pool.untrained())
 
@@ -134,8 +139,9 @@ class MatcherTrainer:
         path = (folder / "model" / NAME).resolve()
         write_model(path, learned, DEFAULT)
         content = b"".join(array.tobytes() for array in learned.arrays().values())
-        digest = bytes_digest(json.dumps([encoder.weights, *learned.names]).encode() + content)
-        model = Model(encoder.path, digest, MATCHED, SavedMatcher(str(path), encoder.weights))
+        reference = self._write_reference(path.parent)
+        digest = bytes_digest(json.dumps([encoder.weights, reference.digest, *learned.names]).encode() + content)
+        model = Model(encoder.path, digest, MATCHED, SavedMatcher(str(path), encoder.weights, reference))
         write_matched(folder / "model", model)
         # Of labelled pairs alone, for presumed ones are far from all that a person would look at.
         means = importance([learned.contributions(features[: len(labelled)])])
@@ -143,6 +149,12 @@ class MatcherTrainer:
         write_cosines(folder / SCORES, labelled.pairs, self.pool.scores(model, split, labelled.pairs))
         self.watch("train", 1, 1)
         return model
+
+    def _write_reference(self, folder: StoragePath) -> SavedReference:
+        """Write the frequencies of the task, which the matcher has wherever it is used later."""
+        reference: Reference = self._reference or get_results(self.pool.shards[0].count_texts.remote())
+        self._reference = reference
+        return write_reference(folder / REFERENCE, reference)
 
     def _features_of(self, pairs: Pairs) -> Features:
         """(n, 2) pairs of train -> (n, F) features; those of a pair are asked for once."""

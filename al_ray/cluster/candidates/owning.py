@@ -93,7 +93,7 @@ class OwnsCandidates(FindsCandidates):
             for _ in range(done, WORDS * (number + 1) // len(chunks)):
                 yield 1
             done = WORDS * (number + 1) // len(chunks)
-        finish(folder, self.records.names)
+        finish(folder, self.records(request.reference).names)
         for _ in range(done, WORDS):
             yield 1
         yield ()
@@ -227,13 +227,13 @@ class OwnsCandidates(FindsCandidates):
 
     def _compare(self, keys: Keys, cosines: Floats, left: Floats, right: Floats, own: OwnRequest) -> Features:
         """(n,) keys with cosines, and summaries of all texts -> (n, F) features: ranks by each way, and comparisons."""
-        pairs = own.pairs(keys)
-        scores, ranks = (cosines, self.records.trigrams(pairs)), list[Features]()
+        pairs, records = own.pairs(keys), self.records(own.reference)
+        scores, ranks = (cosines, records.trigrams(pairs)), list[Features]()
         for at, of_way in enumerate(scores):
             columns = slice(2 * at, 2 * at + 2)
             summaries = left[pairs[:, 0], columns], right[pairs[:, 1], columns]
             ranks.append(rank_features(of_way, *summaries, own.symmetric))
-        return np.concatenate([*ranks, self.records.compare(pairs)], axis=1)
+        return np.concatenate([*ranks, records.compare(pairs)], axis=1)
 
 
 def _tables(summaries: Sequence[Summaries], own: OwnRequest) -> tuple[Floats, Floats]:

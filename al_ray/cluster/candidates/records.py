@@ -6,20 +6,21 @@ from typing import Any
 
 import numpy as np
 
+from al_ray.cluster.candidates.reference import Reference, Sides
 from al_ray.core.pair_rule import PairRule
 from al_ray.core.pairs import Pairs, Rows
 from al_ray.core.scorer import Floats
 from al_ray.core.task import Corpus, strings_at
 from al_ray.datasets.field_types import field_pairs
 from al_ray.datasets.task_folder import read_sides
-from al_ray.matcher.comparisons.frequencies import Frequencies, frequencies_of
+from al_ray.matcher.comparisons.frequencies import frequencies_of
 from al_ray.matcher.comparisons.record_comparer import RecordComparer
-from al_ray.matcher.comparisons.records import Field, Records, records_of
+from al_ray.matcher.comparisons.records import Records, records_of
 from al_ray.search.candidate_ranks import FEW, Features, NearestOf, rank_names
 from al_ray.search.lexical.conditions import PairConditions
 from al_ray.search.lexical.grams import DEFINITION, Grams, StoredGrams, has_chunk
 from al_ray.search.lexical.nearest import lexical_scores, nearest_lexical
-from al_ray.search.lexical.weights import ADDITIONS, SHARE, TEXTS, DocumentFrequencies, GramWeights, WeightedTexts
+from al_ray.search.lexical.weights import ADDITIONS, SHARE, TEXTS, DocumentFrequencies, WeightedTexts
 from al_ray.search.shard_spec import ShardSpec
 from al_ray.storage.download import fetched
 from al_ray.storage.uri import storage_path
@@ -42,13 +43,6 @@ def write_grams(spec: ShardSpec) -> None:
             Grams.of(strings_at(sides[side].texts, rows)).write(folder, number)
 
 
-def fields_of(left: Corpus, right: Corpus) -> tuple[tuple[Field, ...], tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return the fields that two sides share, and their places among the fields of each side."""
-    shared = field_pairs(left, right)
-    places = tuple(one.left for one in shared), tuple(one.right for one in shared)
-    return tuple(Field(one.name, one.type) for one in shared), places
-
-
 def definition_of(left: Corpus, right: Corpus) -> dict[str, Any]:
     """Return what decides comparisons beside the joined texts: names, types and cells of the fields, and 3-grams."""
     shared = [[one.name, one.type, one.left, one.right] for one in field_pairs(left, right)]
@@ -61,28 +55,33 @@ def definition_of(left: Corpus, right: Corpus) -> dict[str, Any]:
 
 def feature_names(left: Corpus, right: Corpus) -> tuple[str, ...]:
     """Return the names of all features of a task's pairs: ranks by each way, then comparisons."""
-    fields, _ = fields_of(left, right)
+    fields, _ = Sides.of(left, right).shared
     nothing = Records((), tuple(() for _ in fields))
     ranks = (name for way in WAYS for name in rank_names(way, right is left))
     return (*ranks, *RecordComparer(fields, nothing, nothing).names)
 
 
 class TaskRecords:
-    """Both sides of a task, read where they lie."""
+    """Both sides of a task, read where they lie. reference: by which texts are compared."""
 
-    def __init__(self, spec: ShardSpec) -> None:
-        """Open the files of the task and of the pool, and count values, words and 3-grams of all texts."""
-        self.left, self.right = read_sides(storage_path(spec.task))
+    def __init__(self, spec: ShardSpec, reference: Reference | None = None) -> None:
+        """Open the files of the task and of the pool. Without a reference, count all texts of the task.
+
+        BadOption for a reference of other fields.
+        """
+        left, right = read_sides(storage_path(spec.task))
+        self.left, self.right = (left, right) if reference is None else reference.sides.typed(left, right)
         self.symmetric, self.threads = self.right is self.left, spec.encoder.threads
-        self.fields, self.places = fields_of(self.left, self.right)
+        sides = Sides.of(self.left, self.right)
+        self.fields, self.places = sides.shared
         self.names = feature_names(self.left, self.right)
         folder = fetched(storage_path(spec.folder) / GRAMS)
         self._left_grams = StoredGrams(folder / "left", len(self.left))
         self._right_grams = self._left_grams if self.symmetric else StoredGrams(folder / "right", len(self.right))
-        sides = (self._left_grams,) if self.symmetric else (self._left_grams, self._right_grams)
-        counts = DocumentFrequencies.of(grams for side in sides for _, grams in side.chunks)
-        self._weights = GramWeights(counts, counts.most)
-        self._frequencies = self._count()
+        stored = (self._left_grams,) if self.symmetric else (self._left_grams, self._right_grams)
+        grams = DocumentFrequencies.of(part for side in stored for _, part in side.chunks)
+        self.reference = self._count(sides, grams) if reference is None else reference
+        self._weights = self.reference.weights(np.flatnonzero(grams.counts))
 
     def compare(self, pairs: Pairs) -> Features:
         """(n, 2) pairs of rows -> (n, F) comparisons of their fields and texts."""
@@ -125,18 +124,18 @@ class TaskRecords:
             records_of(corpus, places, np.unique(rows))
             for corpus, places, rows in zip((self.left, self.right), self.places, pairs.T, strict=True)
         )
-        return RecordComparer(self.fields, left, right, self._frequencies, self.threads)
+        return RecordComparer(self.fields, left, right, self.reference.frequencies, self.threads)
 
-    def _count(self) -> Frequencies:
+    def _count(self, sides: Sides, grams: DocumentFrequencies) -> Reference:
         """Count values and words of both sides."""
-        sides = [(self.left, self.places[0])] + ([] if self.symmetric else [(self.right, self.places[1])])
+        corpora = [(self.left, self.places[0])] + ([] if self.symmetric else [(self.right, self.places[1])])
         total = None
-        for corpus, places in sides:
+        for corpus, places in corpora:
             for rows in _blocks(corpus):
                 counts = frequencies_of(self.fields, records_of(corpus, places, rows))
                 total = counts if total is None else total + counts
         assert total is not None
-        return total
+        return Reference(sides, total, grams, grams.most)
 
 
 def _blocks(corpus: Corpus) -> Iterator[Rows]:

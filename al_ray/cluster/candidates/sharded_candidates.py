@@ -15,7 +15,7 @@ from al_ray.cluster.candidates.records import definition_of, feature_names
 from al_ray.cluster.pool.ring import WORDS
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.core.candidates import HIGHEST, NO_CANDIDATES, BestCandidates, Candidates
-from al_ray.core.labels import Model
+from al_ray.core.labels import Model, SavedReference
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace
 from al_ray.core.task import Split
 from al_ray.metrics.average_precision import Ints
@@ -57,9 +57,20 @@ class CandidateRecall:
 class ShardedCandidates:
     """The candidates of a run's splits. Answers do not depend on how many shards there are."""
 
-    def __init__(self, pool: ShardedPool, config: RunConfig, folder: StoragePath, encoder: Model) -> None:
-        """folder: of the pool, in which they are kept. encoder: whose cosines find and compare them."""
-        self.pool, self.config, self.folder, self.encoder = pool, config, folder, encoder
+    def __init__(
+        self,
+        pool: ShardedPool,
+        config: RunConfig,
+        folder: StoragePath,
+        encoder: Model,
+        reference: SavedReference | None = None,
+    ) -> None:
+        """folder: of the pool, in which they are kept. encoder: whose cosines find and compare them.
+
+        reference: of the matcher that ranks them, whose fields the task has; None in the run that trains the matcher,
+        whose own texts are counted.
+        """
+        self.pool, self.config, self.folder, self.encoder, self.reference = pool, config, folder, encoder, reference
         self.names = feature_names(pool.task.left, pool.task.right)
         self._definition = definition_of(pool.task.left, pool.task.right)
 
@@ -147,9 +158,11 @@ class ShardedCandidates:
             # Their cosines are subtracted from counts of others, which other hardware may round in another way.
             "hardware": list(get_results(self.pool.shards[0].hardware.remote())),
         }
+        if self.reference is not None:
+            decides["reference"] = self.reference.digest
         name = f"{parts[split.name, 'left']}-{parts[split.name, 'right']}"
         place = self.folder / "candidates" / key_of(decides) / name
-        return OwnRequest(str(place), (len(task.left), len(task.right)), task.symmetric)
+        return OwnRequest(str(place), (len(task.left), len(task.right)), task.symmetric, self.reference)
 
     def _find(self, split: Split, own: OwnRequest) -> None:
         """Find the candidates of a split by each way and from each side, and have their owners compare them."""
@@ -165,7 +178,7 @@ class ShardedCandidates:
             for way, count in counts.items():
                 count = options.of_right if turned else count
                 knn = KnnRequest(keys, pool.task.symmetric, max(count, FEW), HIGHEST, space.total)
-                request = FindRequest(way, side, knn, count)
+                request = FindRequest(way, side, knn, count, self.reference)
                 by_cosine = way == WAYS[0]
                 # A Flat index, which is the only one beside a matcher, is trained on nothing.
                 arguments = (ray.put(request), (None,)) if by_cosine else (ray.put(request), ray.put(others))

@@ -10,7 +10,7 @@ spends most of its time on them (docs/search.md).
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -100,20 +100,23 @@ class WeightedTexts:
 class GramWeights:
     """The weights that document frequencies give to 3-grams; all texts that are compared have the same.
 
-    most: a 3-gram in more texts than this has none; usually `frequencies.most`.
+    most: a 3-gram in more texts than this has none; usually `frequencies.most`. uncounted: (k,) 3-grams that have a
+    weight if df = 0, where the frequencies are of other texts.
     """
 
     frequencies: DocumentFrequencies
     most: int
+    uncounted: Rows = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @cached_property
     def used(self) -> npt.NDArray[np.int64]:
         """Return the columns (u,) that have a weight, ascending."""
         counts = self.frequencies.counts
-        return np.flatnonzero((counts > 0) & (counts <= self.most))
+        counted = np.flatnonzero((counts > 0) & (counts <= self.most))
+        return np.union1d(counted, self.uncounted[counts[self.uncounted] == 0])
 
     def weigh(self, rows: Rows, grams: Grams) -> WeightedTexts:
-        """Return the weights of the 3-grams of texts of (n,) rows; 3-grams that no text of the task has have none."""
+        """Return the weights of the 3-grams of texts of (n,) rows; those that no text of the task has have none."""
         places = self._places[grams.columns]
         there = np.flatnonzero(places >= 0)
         texts, places = grams.texts[there], places[there]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from al_ray.apps.matching.texts import typed_as
+from al_ray.cluster.candidates.reference import Sides
 from al_ray.core.errors import BadOption
 from al_ray.core.task import Corpus, Fields, Task
 
@@ -19,16 +20,17 @@ def task_of(names: tuple[str, ...], types: tuple[str, ...] = ()) -> Task:
 
 
 TRAINED = task_of(("title", "price", "born"), ("name", "number", "date"))
+SIDES = Sides.of(TRAINED.left, TRAINED.right)
 
 
 def test_types_go_by_name_if_the_names_are_the_same():
-    fields = typed_as(task_of(("born", "title", "price"), ("text", "text", "text")), TRAINED).left.fields
+    fields = typed_as(task_of(("born", "title", "price"), ("text", "text", "text")), SIDES).left.fields
     assert fields is not None
     assert (fields.names, fields.types) == (("born", "title", "price"), ("date", "name", "number"))
 
 
 def test_other_names_go_by_place_and_become_those_that_the_matcher_knows():
-    task = typed_as(task_of(("name", "cost", "birthday")), TRAINED)
+    task = typed_as(task_of(("name", "cost", "birthday")), SIDES)
     assert task.left.fields is not None
     assert (task.left.fields.names, task.left.fields.types) == (("title", "price", "born"), ("name", "number", "date"))
     assert task.right is task.left
@@ -36,9 +38,15 @@ def test_other_names_go_by_place_and_become_those_that_the_matcher_knows():
 
 def test_another_number_of_fields_is_refused_with_the_names():
     with pytest.raises(
-        BadOption, match=r"compares the fields title, price, born, and the texts have title, price; name"
+        BadOption,
+        match=r"compares the fields title, price, born, and the texts have title, price \(without born\); name",
     ):
-        typed_as(task_of(("title", "price")), TRAINED)
+        typed_as(task_of(("title", "price")), SIDES)
     alone = replace(TRAINED.left, fields=None)
     with pytest.raises(BadOption, match=r"compares the fields title, price, born, and the texts have one text; name"):
-        typed_as(replace(TRAINED, left=alone, right=alone), TRAINED)
+        typed_as(replace(TRAINED, left=alone, right=alone), SIDES)
+
+
+def test_texts_with_some_of_the_names_lack_the_others():
+    with pytest.raises(BadOption, match=r"the texts have title, cost, born \(without price\); name"):
+        typed_as(task_of(("title", "cost", "born")), SIDES)
