@@ -77,8 +77,8 @@ class Sheet:
     """Pairs that people are to label.
 
     key: of the sheet, unique in its folder: the codes of its pairs begin with it. cosines: by code, of the pairs for
-    which one is known. why: by code, why the matcher that chose a pair gave it its p. elsewhere: codes of pairs that
-    have an answer in another file. recorder: None if labels are read from the files whenever they are needed.
+    which one is known. elsewhere: codes of pairs that have an answer in another file. recorder: None if labels are read
+    from the files whenever they are needed. why: by code, why the matcher that chose a pair gave it its p.
     """
 
     key: str
@@ -88,9 +88,9 @@ class Sheet:
     pairs: Mapping[str, SheetPair]
     seed: int = 0
     cosines: Mapping[str, float] = field(default_factory=dict[str, float])
-    why: Mapping[str, Explanation] = field(default_factory=dict[str, Explanation])
     elsewhere: frozenset[str] = frozenset()
     recorder: Recorder | None = None
+    why: Mapping[str, Explanation] = field(default_factory=dict[str, Explanation])
 
     @property
     def is_final(self) -> bool:
@@ -282,7 +282,7 @@ class RunSheets:
         cosines = {} if batch.source == SPREAD else by_code(codes, batch.cosines)
         found = read_explanations(folder, len(codes))
         why = dict(zip(codes, found, strict=True)) if found else {}
-        return Sheet(key, title, folder, BATCH, pairs, self.seed, cosines, why, frozenset(elsewhere), recorder)
+        return Sheet(key, title, folder, BATCH, pairs, self.seed, cosines, frozenset(elsewhere), recorder, why)
 
     def _check(self, known: Container[str]) -> Iterator[Sheet]:
         folder = cast(Path, self.run.path / check.FOLDER)
