@@ -112,9 +112,9 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
 def refuse_matcher(path: StoragePath) -> NoReturn:
     """Raise BadOption for a model with a matcher, where only encoders can be used."""
     raise BadOption(
-        f"{path} has a matcher (jobs.run --matcher on), which jobs.serve, jobs.export, load_model and models copied "
-        "out of their run cannot use yet; match with it in its run (jobs.match --model RUN), or give a run without a "
-        "matcher (docs/matcher.md)"
+        f"{path} has a matcher (jobs.run --matcher on), which jobs.export, load_model and models copied "
+        "out of their run cannot use yet; match with it in its run (jobs.match or "
+        "jobs.serve --model RUN), or give a run without a matcher (docs/matcher.md)"
     )
 
 
