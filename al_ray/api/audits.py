@@ -122,12 +122,10 @@ def estimate_audit(
 ) -> AuditEstimate:
     """Estimate precision from the labels of an audit folder; calibrate the scorer of the audited round, if so asked.
 
-    The audit is one of a model or of matches (jobs.audit sample --matches). labels: the sheet, or an export of Label
-    Studio; both files of the folder by default. The others are for audits by score. at_cosine, at_p: thresholds to
-    measure at; the ends of bands and the model's boundary by default. p is a probability if the round is calibrated,
-    else the score of the trained model. threshold_for: "precision=P", which chooses a threshold. It and update_scorer,
-    which fits w and b to the labels, write to scorer.json of the round of `run`, by default the run folder that the
-    audit lies in.
+    labels: the sheet, or an export of Label Studio; both files of the folder by default. The others are for audits by
+    score. at_cosine, at_p: thresholds to measure at; the ends of bands and the model's boundary by default. p is a
+    probability if the round is calibrated, else the score of the model. threshold_for: "precision=P" chooses one. It
+    and update_scorer, which fits w and b, write to scorer.json of the round of `run`, by default that of the audit.
 
     Examples:
         >>> sheet = folder / "run" / "audit-test-by-score" / "audit.csv"

@@ -18,8 +18,9 @@ from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.app import options_of
 from al_ray.apps.serving.bodies import Answer, MatchBody
 from al_ray.apps.serving.http_api import make_api
-from al_ray.apps.serving.matcher import Matcher, Question
+from al_ray.apps.serving.matcher import Matcher
 from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.questions import Question
 from al_ray.encoders.encoder import embed_rows
 from benchmarks.serving.figures import WHOLE
 from benchmarks.timing import seconds, timed

@@ -35,7 +35,8 @@ from al_ray.apps.matching.written import read_matches
 from al_ray.apps.paraphrase.folder import ParaphraseFolder, write_about
 from al_ray.apps.paraphrase.options import ParaphraseConfig
 from al_ray.apps.reporting.read_runs import read_runs
-from al_ray.apps.serving.store import KnownText, Source, StoreWriter, make_store, texts_digest
+from al_ray.apps.serving.store import Source, StoreWriter, make_store
+from al_ray.apps.serving.text_lines import KnownText, texts_digest
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import YES, Labelled
 from al_ray.core.pairs import as_pairs

@@ -9,7 +9,6 @@ from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.matching.options import Assignment, MatchOptions
 from al_ray.core.errors import BadOption
 from al_ray.metrics.thresholds import Rule
-from al_ray.training.saved_model import refuse_matcher
 
 logger = getLogger(__name__)
 CURE = (
@@ -68,12 +67,7 @@ def choose_cutoff(options: MatchOptions, model: MatchingModel, assign: Assignmen
 
 
 def choose_service_cutoff(options: MatchOptions, model: MatchingModel) -> Cutoff:
-    """Return the cutoff of a service that the options give; without one the one threshold of the model, or none.
-
-    BadOption for a model with a matcher, which needs more of a text than its vector.
-    """
-    if model.model.matcher is not None:
-        refuse_matcher(model.path)
+    """Return the cutoff of a service that the options give; without one the one threshold of the model, or none."""
     given = any(value is not None and value is not False for value in options.cutoffs.values())
     if not given and not model.thresholds:
         return Cutoff(-inf, 0, "none")

@@ -26,10 +26,12 @@ from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.arguments import options_of
 from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api
-from al_ray.apps.serving.known import read_known, refuse_one_set
-from al_ray.apps.serving.matcher import Batches, Matcher, Question
+from al_ray.apps.serving.known import fill_store, refuse_other_store
+from al_ray.apps.serving.matcher import Matcher
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.store import ModelName, StoreWriter, make_store, read_model_name, read_source
+from al_ray.apps.serving.questions import Batches, Question
+from al_ray.apps.serving.records.record_matcher import load_matcher
+from al_ray.apps.serving.store import ModelName, StoreWriter, read_model_name, read_source
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.uri import storage_path
 
@@ -44,8 +46,7 @@ FIRST = 2.0
 """Seconds that a request waits for the first answer of a replica, before it is refused as too early."""
 AGAIN = 300.0
 """Seconds after which a replica loads a new model again that it could not load."""
-HEAD = "node:__internal_head__"
-"""What only the head of a cluster has, by Ray's name."""
+HEAD = "node:__internal_head__"  # What only the head of a cluster has, by Ray's name.
 
 
 class WriterReplica:
@@ -58,7 +59,7 @@ class WriterReplica:
         changes it on SIGHUP; a writer that is started again in place of a lost one then changes nothing.
         """
         if name is not None and read_source(options.store) is None:
-            make_store(options.store, *read_known(options, open_model(storage_path(name.path), name.round)))
+            fill_store(options, open_model(storage_path(name.path), name.round))
         self._store = StoreWriter(options.store, PATIENCE)
         if name is not None:
             self._store.use_model(name)
@@ -86,7 +87,7 @@ class WriterReplica:
 
     async def write_table(self) -> dict[str, Any]:
         """Write all known texts as a table."""
-        path, side = self._store.write_table(), self._store.source.side
+        path, side = self._store.write_table_for_matching(), self._store.source.side
         return {"sequence": self._store.number, "path": str(path), "texts": len(self._store.texts), "side": side}
 
 
@@ -167,7 +168,7 @@ class MatcherReplica:
 
     def _load(self, name: ModelName) -> Matcher:
         model = open_model(storage_path(name.path), name.round)
-        return Matcher(self._options, model, "cuda:0" if self._options.gpus_per_replica else "cpu")
+        return load_matcher(self._options, model, "cuda:0" if self._options.gpus_per_replica else "cpu")
 
 
 class ServeService:
@@ -212,9 +213,10 @@ class ServeService:
     async def _stored(self, call: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         try:
             return await _called(call, *arguments)
-        except BadFile as error:
+        except (BadFile, BadOption) as error:
             # Ray wraps the error of another process.
-            raise NotStored(str(getattr(error, "cause", error))) from error
+            kind = NotStored if isinstance(error, BadFile) else Refused
+            raise kind(str(getattr(error, "cause", error))) from error
 
     async def _refuse_early(self) -> None:
         if self._loaded:
@@ -294,5 +296,5 @@ def build(arguments: dict[str, Any]) -> Application:
     model, there = open_model(options.model), read_source(options.store)
     choose_service_cutoff(options.for_matching(), model)
     if there is not None:
-        refuse_one_set(model, there.symmetric)
+        refuse_other_store(model, there)
     return make_application(options, token_digest(token), ModelName.of(model))

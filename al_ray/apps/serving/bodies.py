@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from al_ray.datasets.tables.columns import trim_text
 
@@ -32,13 +32,24 @@ class Body(BaseModel):
 
 
 class MatchBody(Body):
-    """Texts to match with the known ones."""
+    """Texts, or records by field, to match with the known ones."""
 
     texts: Annotated[
         list[Text], Field(min_length=1), BeforeValidator(_as_list, json_schema_input_type=list[str] | str)
-    ] = Field(description="One text, or a list of texts.", examples=[["how do i swim"]])
+    ] = Field([], description="One text, or a list of texts.", examples=[["how do i swim"]])
+    records: list[dict[str, Any]] = Field(
+        [], description="For a model with a matcher of several fields, in place of texts: objects of values by field.",
+        examples=[[{"name": "red lamp", "price": 17}]],
+    )  # fmt: skip
+    why: bool = Field(False, description="Say what each comparison of a matcher adds to the score of each match.")
     limit: int | None = Field(None, ge=1, description="Matches of each text at most; default and bound: --limit.")
     at_least: int = Field(0, ge=0, description="Answer only with this change included: a sequence that PUT returned.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "MatchBody":
+        if bool(self.texts) == bool(self.records):
+            raise ValueError("give texts or records, one of both, with one entry at least")
+        return self
 
 
 class KnownBody(Body):
@@ -60,13 +71,32 @@ class DeleteBody(Body):
     ids: list[Text] = Field(min_length=1)
 
 
+class Part(BaseModel):
+    """A comparison in plain words, its value, and what it adds to the score; below 0 it speaks against a match."""
+
+    comparison: str
+    value: str
+    adds: float
+
+
+class Why(BaseModel):
+    """Why a record matches: the score is the base and what all parts add, the largest first."""
+
+    base: float
+    parts: list[Part]
+
+
 class Match(BaseModel):
-    """A known text that matches. probability: null if the model is not calibrated. cluster: null if there is none."""
+    """A known text that matches. probability: null if the model is not calibrated. cluster: null if there is none.
+
+    why: only if the request asked for it.
+    """
 
     id: str
     score: float
     probability: float | None
     cluster: int | None
+    why: Why | None = None
 
 
 class Answer(BaseModel):

@@ -22,8 +22,8 @@ from al_ray.apps.serving.bodies import (
     repeated,
 )
 from al_ray.apps.serving.gate import RETRY_AFTER, Gate, Metrics, refuse
-from al_ray.apps.serving.matcher import Question
 from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.questions import Question
 
 TEXT_FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 CODES: dict[int | str, dict[str, Any]] = {
@@ -94,13 +94,19 @@ def make_api(service: Service, options: ServeOptions, token_digest: str | None) 
 
 
 def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: list[Any]) -> None:
-    @api.post("/match", responses=CODES, dependencies=bearer)
+    # A match has `why` only where it is asked for.
+    @api.post("/match", responses=CODES, dependencies=bearer, response_model_exclude_unset=True)
     async def match(body: MatchBody) -> Answer:
-        """Return the known texts that match each text, the best first."""
+        """Return the known texts that match each text or record, the best first."""
         _limit(options, "texts", body.texts)
+        _limit(options, "records", [" ".join(map(str, record.values())) for record in body.records])
         if body.limit is not None and body.limit > options.limit:
             raise HTTPException(400, f"limit: is {body.limit:,}; give at most {options.limit:,}")
-        answer = await service.match(Question(tuple(body.texts), body.limit or options.limit, body.at_least))
+        limit = body.limit or options.limit
+        question = Question(tuple(body.texts), limit, body.at_least, tuple(body.records), body.why)
+        answer = await service.match(question)
+        if "error" in answer:
+            raise HTTPException(400, answer["error"])
         if answer["results"] is None:
             seen = answer["sequence"]
             raise NotReady(f"at_least: change {body.at_least:,} is not here yet; the last one here is {seen:,}")

@@ -10,7 +10,9 @@ from al_ray.apps.matching.incremental.state import STATE, read_state
 from al_ray.apps.matching.model import MatchingModel, needs_two_sides
 from al_ray.apps.matching.texts import table_source
 from al_ray.apps.serving.options import ServeOptions
-from al_ray.apps.serving.store import CURE, KnownText, Source, Texts, texts_digest
+from al_ray.apps.serving.records.left_records import left_records, reference_of, stored_texts
+from al_ray.apps.serving.store import Source, make_store
+from al_ray.apps.serving.text_lines import CURE, KnownText, Texts, texts_digest
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.core.task import Corpus, Task
 from al_ray.datasets.tables.to_task import read_corpus
@@ -31,11 +33,11 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
     """
     known = options.known
     if (known / "task.json").is_file():
-        symmetric, texts = _of_task(read_task(known), None)
+        symmetric, texts = _of_task(read_task(known), None, model)
     elif (known / STATE).is_file():
         state, task = read_state(known)
         # Known texts are right ones, which follow the left ones.
-        symmetric, texts = _of_task(task, state.clusters[Nodes(task).first_right :].tolist())
+        symmetric, texts = _of_task(task, state.clusters[Nodes(task).first_right :].tolist(), model)
     elif (known / RECORD).is_file():
         raise BadOption(
             f"--known {known} has matches and not their texts, because it was made of a task folder or with "
@@ -43,13 +45,30 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
         )
     else:
         symmetric = not needs_two_sides(model.model, model.config) and (model.run is None or model.task.symmetric)
-        texts = _texts(_table(options, model, symmetric), None)
+        texts = _texts(_table(options, model, symmetric), None, model)
     refuse_one_set(model, symmetric)
-    return Source(str(known), texts_digest(texts), symmetric), texts
+    matched = model.model.matcher is not None
+    return Source(str(known), texts_digest(texts), symmetric, matcher=matched), texts
+
+
+def refuse_other_store(model: MatchingModel, source: Source) -> None:
+    """Raise BadOption for a model that cannot match the texts of a store."""
+    if source.matcher != (model.model.matcher is not None):
+        kind, other = (
+            ("records for a matcher", "none") if source.matcher else ("texts", "a matcher, which needs records")
+        )
+        raise BadOption(f"the store holds {kind}, and {model.path} has {other}; give another --store")
+    refuse_one_set(model, source.symmetric)
 
 
 def refuse_one_set(model: MatchingModel, symmetric: bool) -> None:
     """Raise BadOption for a model that can only match two sets of texts, if the known texts are one set's."""
+    if model.model.matcher is not None and symmetric != reference_of(model).sides.symmetric:
+        trained, known = ("two tables", "one") if symmetric else ("one table", "two")
+        raise BadOption(
+            f"the matcher of {model.path} was trained on {trained}, and the known texts are of {known}; give --known "
+            "texts like those of its run"
+        )
     if symmetric and needs_two_sides(model.model, model.config):
         raise BadOption(
             f"{model.path} compares left texts with right ones (jobs.run --scoring.neighbourhood or --prompt-right), "
@@ -57,13 +76,13 @@ def refuse_one_set(model: MatchingModel, symmetric: bool) -> None:
         )
 
 
-def _of_task(task: Task, clusters: list[int] | None) -> tuple[bool, Texts]:
+def _of_task(task: Task, clusters: list[int] | None, model: MatchingModel) -> tuple[bool, Texts]:
     if task.rule is not None:
         raise BadOption(
             "the task of --known has pairs that cannot match (jobs.prepare pairs --same or --different), which a "
             "request cannot tell; match them by jobs.match"
         )
-    return task.symmetric, _texts(task.right, clusters)
+    return task.symmetric, _texts(task.right, clusters, model)
 
 
 def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corpus:
@@ -94,8 +113,28 @@ def _table(options: ServeOptions, model: MatchingModel, symmetric: bool) -> Corp
         ) from error
 
 
-def _texts(corpus: Corpus, clusters: list[int] | None) -> Texts:
-    rows = zip(corpus.ids, corpus.texts, clusters or [None] * len(corpus), strict=True)
+def fill_store(options: ServeOptions, model: MatchingModel) -> None:
+    """Make the store of the known texts, and of the left ones where a matcher needs them."""
+    make_store(options.store, *read_known(options, model), read_left(options, model))
+
+
+def read_left(options: ServeOptions, model: MatchingModel) -> Texts | None:
+    """Return the known left texts of a model with a matcher, among which a new one is matched; None for others.
+
+    BadOption if they are not known.
+    """
+    left = left_records(options, model)
+    if left is None:
+        return None
+    texts = stored_texts(left, reference_of(model).sides.left)
+    return {one: KnownText(text) for one, text in zip(left.ids, texts, strict=True)}
+
+
+def _texts(corpus: Corpus, clusters: list[int] | None, model: MatchingModel) -> Texts:
+    texts = corpus.texts
+    if model.model.matcher is not None:
+        texts = stored_texts(corpus, reference_of(model).sides.right)
+    rows = zip(corpus.ids, texts, clusters or [None] * len(corpus), strict=True)
     return {one: KnownText(text, cluster) for one, text, cluster in rows}
 
 

@@ -1,9 +1,8 @@
 """Matches of texts among the known ones of a store, by one model: encode, search, score; and follow the store."""
 
-import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -17,9 +16,11 @@ from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.serving.catalogue import Catalogue, Nearest
 from al_ray.apps.serving.index import open_index
 from al_ray.apps.serving.journal import Change, read_changes
-from al_ray.apps.serving.known import KnownCoverage, refuse_one_set
+from al_ray.apps.serving.known import KnownCoverage, refuse_other_store
 from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.questions import Question
 from al_ray.apps.serving.store import apply, read_store
+from al_ray.apps.serving.text_lines import KnownText
 from al_ray.core.errors import BadFile
 from al_ray.core.id_order import id_key
 from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest
@@ -38,50 +39,7 @@ from al_ray.training.saved_model import input_digest
 CHUNK = 50_000
 """Texts that are encoded between two writes of their vectors."""
 FOREVER = -1.0
-
-
-@dataclass(frozen=True)
-class Question:
-    """Texts of one request. limit: matches of each at most. at_least: the change that must have been seen."""
-
-    texts: tuple[str, ...]
-    limit: int
-    at_least: int = 0
-
-
-class Batches:
-    """Batches of questions: those that come while a batch is answered are answered together, next.
-
-    `serve.batch` of Ray Serve closes a batch `wait` seconds after its first question, although the one before it is
-    still being answered; under load nearly all of its batches had one question.
-    """
-
-    def __init__(
-        self, answer: Callable[[list[Question]], Awaitable[list[dict[str, Any]]]], most: int, wait: float
-    ) -> None:
-        """answer: of the questions of a batch. most: questions of a batch. wait: seconds that it waits for more."""
-        self._answer, self._most, self._wait = answer, most, wait
-        self._turn = asyncio.Lock()
-        self._open: tuple[list[Question], asyncio.Task[list[dict[str, Any]]]] | None = None
-
-    async def answer(self, question: Question) -> dict[str, Any]:
-        """Return the answer to a question; an error of its batch is raised for each of its questions."""
-        if self._open is None or len(self._open[0]) >= self._most:
-            questions = list[Question]()
-            self._open = questions, asyncio.create_task(self._run(questions))
-        questions, task = self._open
-        questions.append(question)
-        place = len(questions) - 1
-        # Whoever waits no more does not end the batch of the others.
-        return (await asyncio.shield(task))[place]
-
-    async def _run(self, questions: list[Question]) -> list[dict[str, Any]]:
-        async with self._turn:
-            if len(questions) < self._most:
-                await asyncio.sleep(self._wait)
-            if self._open is not None and self._open[0] is questions:
-                self._open = None
-            return await self._answer(questions)
+NO_RECORDS = "records, why: the model has no matcher, which alone compares fields; send texts, without why"
 
 
 class Matcher:
@@ -95,7 +53,7 @@ class Matcher:
         self.cutoff = choose_service_cutoff(options.for_matching(), model)
         content = read_store(options.store)
         self.symmetric = content.source.symmetric
-        refuse_one_set(model, self.symmetric)
+        refuse_other_store(model, content.source)
         self.encoder = _encoder(model, self.symmetric, device)
         self._coverage = KnownCoverage(self.encoder, self._side, options.most_unknown)
         self._dtype = NUMBERS[model.config.vectors]
@@ -159,7 +117,8 @@ class Matcher:
         for question, is_late in zip(questions, late, strict=True):
             own = [next(matches, [])[: question.limit] for _ in question.texts]
             results = None if is_late else own
-            answers.append({"model": self.digest, "sequence": self.number, "results": results})
+            answer = {"model": self.digest, "sequence": self.number, "results": results}
+            answers.append(answer | ({"error": NO_RECORDS} if question.records or question.why else {}))
         return answers
 
     def _matches(self, texts: Sequence[str], limit: int) -> list[list[dict[str, Any]]]:
@@ -249,31 +208,42 @@ class Matcher:
         vectors = embed_rows(self.encoder, tokens, np.arange(len(tokens)))
         return vectors if self._dtype == np.float32 else round_to_halves(vectors.astype(np.float32))
 
+    def _text(self, known: KnownText) -> str:
+        """Return a known text as the encoder reads it."""
+        return known.text
+
     def _catalogue(self, store: Path) -> Catalogue:
         """Return the catalogue of the present texts, whose vectors are on disk afterwards."""
-        ids, texts = list(self.texts), [known.text for known in self.texts.values()]
+        vectors, index = self._encoded([self._text(known) for known in self.texts.values()], self._side, store), None
+        if len(vectors) > self.options.exact_texts and self.model.model.matcher is None:
+            search = self.options.index, self.options.nprobe
+            folder = store / "index" / self.model.model.digest[:16]
+            # One replica makes it, and the others wait.
+            with locked(folder, FOREVER):
+                index = open_index(folder, self.model.model.digest, vectors, *search)
+        catalogue = Catalogue(vectors, index)
+        catalogue.add_first(list(self.texts), [known.cluster for known in self.texts.values()])
+        return catalogue
+
+    def _encoded(self, texts: Sequence[str], side: Side, store: Path) -> Vectors:
+        """Return the vectors (n, d) of texts of a side, which are on disk afterwards; known texts are checked."""
         vectors: Vectors = np.empty((len(texts), self.encoder.dimension), dtype=self._dtype)
-        folder = store / "vectors" / f"{self.model.model.digest[:16]}-{self._side}"
+        folder = store / "vectors" / f"{self.model.model.weights[:16]}-{side}"
         # One replica encodes, and the others wait for what it writes.
         with locked(folder, FOREVER):
             known = KnownVectors(folder, self._dtype)
             for start in range(0, len(texts), CHUNK):
                 known.refresh()
-                part = self.encoder.tokenise(texts[start : start + CHUNK], self._side)
-                self._coverage.add(part)
+                part = self.encoder.tokenise(list(texts[start : start + CHUNK]), side)
+                if side == self._side:
+                    self._coverage.add(part)
                 own = batches(part, np.arange(len(part)), self.encoder.config.encoder_batch)
                 for _ in embed_unknown(known, self.encoder, part, own, vectors[start : start + CHUNK]):
                     pass
                 known.add(uuid.uuid4().hex, part, vectors[start : start + CHUNK])
-            self._coverage.check(texts, store / "checked" / f"{folder.name}.json")
-            index = None
-            if len(texts) > self.options.exact_texts:
-                search = self.options.index, self.options.nprobe
-                folder = store / "index" / self.model.model.digest[:16]
-                index = open_index(folder, self.model.model.digest, vectors, *search)
-        catalogue = Catalogue(vectors, index)
-        catalogue.add_first(ids, [known.cluster for known in self.texts.values()])
-        return catalogue
+            if side == self._side:
+                self._coverage.check(texts, store / "checked" / f"{folder.name}.json")
+        return vectors
 
 
 def _encoder(model: MatchingModel, symmetric: bool, device: str) -> TextEncoder:

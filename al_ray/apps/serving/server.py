@@ -19,7 +19,7 @@ from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.cutoff import choose_service_cutoff
 from al_ray.apps.matching.model import MatchingModel, open_model
 from al_ray.apps.serving.app import NAME, PATIENCE, make_application
-from al_ray.apps.serving.known import read_known, refuse_one_set
+from al_ray.apps.serving.known import read_known, read_left, refuse_other_store
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.store import (
     ModelName,
@@ -94,7 +94,7 @@ def plan(options: ServeOptions) -> Plan:
             f"{options.store} was made from other texts ({there.known}) than {options.known} has now; give another "
             "--store, or the --known of this one"
         )
-    refuse_one_set(model, there.symmetric)
+    refuse_other_store(model, there)
     content = read_store(options.store)
     return Plan(model, there, content.texts, content.reader.number, False, changed)
 
@@ -107,7 +107,7 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     planned = plan(options)
     refuse_used(host, port)
     if planned.is_new:
-        make_store(options.store, planned.source, planned.texts)
+        make_store(options.store, planned.source, planned.texts, read_left(options, planned.model))
     # Before Ray starts: a store that another process writes is refused here, and a lost writer names no model.
     with closing(StoreWriter(options.store)) as writer:
         writer.use_model(ModelName.of(planned.model))
@@ -174,7 +174,7 @@ def _new_model(options: ServeOptions) -> str:
     try:
         model = open_model(options.model)
         choose_service_cutoff(options.for_matching(), model)
-        refuse_one_set(model, read_store(options.store).source.symmetric)
+        refuse_other_store(model, read_store(options.store).source)
     except AlRayError as error:
         return f"the model stays as it is: {error}"
     try:

@@ -3,6 +3,7 @@
 store.json          what the texts were made from; the name of the newest table, its digest, and the change it includes
 texts-N.jsonl       all texts after change N, one JSON object a line: id, text, cluster (null for none)
 changes.log         every change since the beginning (journal.py)
+left.jsonl          with a matcher between two tables: the left texts, among which new ones are matched
 model.json          the model that answers
 vectors/, index/    what replicas have made of the texts: vectors and indexes by the digest of the model
 
@@ -11,46 +12,45 @@ so a process that is killed leaves the old table or the new one.
 """
 
 import hashlib
-import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from al_ray.apps.matching.model import MatchingModel
 from al_ray.apps.serving.journal import Change, append_change, journal_reader, open_journal, read_changes
+from al_ray.apps.serving.text_lines import CURE, KnownText, Texts, known_text, text_lines, texts_digest
 from al_ray.core.config.serialization import from_dict
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.storage.append_log import LogReader
-from al_ray.storage.files import check_fields, file_in, in_one_step, read_json, write_json, write_root
+from al_ray.storage.files import file_in, in_one_step, read_json, write_json, write_root
 from al_ray.storage.lock import locked
 
 logger = logging.getLogger(__name__)
 ABOUT, CHANGES, MODEL, FIRST_TABLE = "store.json", "changes.log", "model.json", "texts-0.jsonl"
-CURE = "restore it, or make another --store"
+LEFT = "left.jsonl"
+UNCHANGED = (
+    "the model has a matcher, whose known records do not change while it serves; match them by jobs.match --into, and "
+    "start jobs.serve with that folder as --known and another --store"
+)
 EVERY = 1_000
 """Changes after which a new table is written."""
 
 
-class KnownText(NamedTuple):
-    """A known text, and the cluster that it is in; None if it is in none, or came later."""
-
-    text: str
-    cluster: int | None = None
-
-
-Texts = dict[str, KnownText]
-
-
 @dataclass(frozen=True)
 class Source:
-    """What the texts of a store were made from: the path of --known, its digest, and whether both sides are one set."""
+    """What the texts of a store were made from: the path of --known, its digest, and whether both sides are one set.
+
+    matcher: whether they are records for a matcher, which do not change. left: digest of the left ones; "" without any.
+    """
 
     known: str
     digest: str
     symmetric: bool
+    matcher: bool = False
+    left: str = ""
 
     @property
     def side(self) -> str:
@@ -103,21 +103,16 @@ def apply(texts: Texts, change: Change) -> None:
         texts.pop(one, None)
 
 
-def texts_digest(texts: Mapping[str, KnownText]) -> str:
-    """Return the digest of texts with their ids and clusters, in their order."""
-    content = hashlib.sha256()
-    for line in _lines(texts):
-        content.update(line)
-    return content.hexdigest()
-
-
-def make_store(folder: Path, source: Source, texts: Texts) -> None:
-    """Make a store of known texts, unless the folder is one."""
+def make_store(folder: Path, source: Source, texts: Texts, left: Texts | None = None) -> None:
+    """Make a store of known texts, unless the folder is one. left: the known left texts, where a matcher needs them."""
     with locked(folder):
         if (folder / ABOUT).exists():
             return
         refuse_other_folder(folder)
         open_journal(folder / CHANGES, 0, 0).close()
+        if left is not None:
+            in_one_step(folder / LEFT, lambda aside: aside.write_bytes(b"".join(text_lines(left))))
+            source = replace(source, left=texts_digest(left))
         _write_table(folder, source, texts, 0, 0)
 
 
@@ -134,8 +129,16 @@ def _is_foreign(path: Path) -> bool:
         # A log with changes is of a store whose store.json was lost.
         return path.stat().st_size > 0
     # Files are written under a name with a dot before it, and renamed.
-    own = path.name.startswith((f".{FIRST_TABLE}.", f".{ABOUT}."))
-    return not (own or path.name in (".lock", FIRST_TABLE))
+    own = path.name.startswith((f".{FIRST_TABLE}.", f".{ABOUT}.", f".{LEFT}."))
+    return not (own or path.name in (".lock", FIRST_TABLE, LEFT))
+
+
+def read_left_texts(folder: Path, source: Source) -> Texts:
+    """Return the known left texts of a store; BadFile if they are damaged or lacking."""
+    content = _bytes(folder / LEFT)
+    if hashlib.sha256(content).hexdigest() != source.left:
+        raise BadFile(f"{folder / LEFT} is not as it was written; {CURE}")
+    return dict(known_text(row, folder / LEFT) for row in content.splitlines())
 
 
 def read_source(folder: Path) -> Source | None:
@@ -162,7 +165,7 @@ def read_store(folder: Path) -> StoreContent:
         content = _bytes(folder / snapshot.table)
     if hashlib.sha256(content).hexdigest() != snapshot.digest:
         raise BadFile(f"{folder / snapshot.table} is not as it was written; {CURE}")
-    texts = dict(_known(row, folder / snapshot.table) for row in content.splitlines())
+    texts = dict(known_text(row, folder / snapshot.table) for row in content.splitlines())
     reader = journal_reader(folder / CHANGES, snapshot.number, snapshot.offset)
     changes = read_changes(reader)
     for change in changes:
@@ -197,6 +200,7 @@ class StoreWriter:
 
     def put(self, texts: Sequence[tuple[str, str]]) -> dict[str, int]:
         """Add texts, or replace those with a known id; they are on disk when this returns. Return the counts."""
+        self._refuse_records()
         new = sum(one not in self.texts for one, _ in texts)
         fresh = [(one, text) for one, text in texts if one not in self.texts or self.texts[one].text != text]
         self._change(fresh, ())
@@ -204,9 +208,15 @@ class StoreWriter:
 
     def remove(self, ids: Sequence[str]) -> dict[str, int]:
         """Remove texts; it is on disk when this returns. Return how many were there, and how many were not."""
+        self._refuse_records()
         there = [one for one in ids if one in self.texts]
         self._change((), there)
         return {"removed": len(there), "unknown": len(ids) - len(there)}
+
+    def write_table_for_matching(self) -> Path:
+        """Write all texts as a table that jobs.match --into can take; return its path. BadOption for records."""
+        self._refuse_records()
+        return self.write_table()
 
     def write_table(self) -> Path:
         """Write all texts as a table, and remove older tables; return its path."""
@@ -216,6 +226,11 @@ class StoreWriter:
             if path.name != snapshot.table:
                 path.unlink(missing_ok=True)
         return self.folder / snapshot.table
+
+    def _refuse_records(self) -> None:
+        """Raise BadOption for a change of records, whose nearest are found when a replica starts."""
+        if self.source.matcher:
+            raise BadOption(UNCHANGED)
 
     def use_model(self, model: ModelName) -> None:
         """Name the model that answers from now on."""
@@ -251,16 +266,6 @@ def _about(folder: Path) -> tuple[Source, Snapshot]:
     return source, snapshot
 
 
-def _known(line: bytes, path: Path) -> tuple[str, KnownText]:
-    """Return the id and the text of a line of a table of all texts."""
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise BadFile(f"{path} has a line that is no JSON ({error}); {CURE}") from error
-    check_fields(path, row, {"id": str, "text": str, "cluster": int | None}, CURE)
-    return row["id"], KnownText(row["text"], row["cluster"])
-
-
 def _bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -273,18 +278,14 @@ def _write_table(folder: Path, source: Source, texts: Texts, number: int, offset
 
     def write(aside: Path) -> None:
         with aside.open("wb") as file:
-            for line in _lines(texts):
+            for line in text_lines(texts):
                 content.update(line)
                 file.write(line)
 
     in_one_step(folder / name, write)
     snapshot = Snapshot(name, content.hexdigest(), number, offset)
-    about: dict[str, Any] = {"source": asdict(source), "snapshot": asdict(snapshot)}
+    # Earlier versions know no records, and read all other stores.
+    made_from = {key: value for key, value in asdict(source).items() if value or key not in ("matcher", "left")}
+    about: dict[str, Any] = {"source": made_from, "snapshot": asdict(snapshot)}
     write_root(folder / ABOUT, about)
     return snapshot
-
-
-def _lines(texts: Mapping[str, KnownText]) -> Iterable[bytes]:
-    for one, known in texts.items():
-        # Escaped: other line ends than \n, which some readers of JSON lines take for one, are then in no line.
-        yield json.dumps({"id": one, "text": known.text, "cluster": known.cluster}).encode() + b"\n"

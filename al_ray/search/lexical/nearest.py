@@ -87,7 +87,7 @@ def lexical_scores(texts: WeightedTexts, others: WeightedTexts, pairs: Pairs) ->
         left, right = pairs[start : start + PAIRS].T
         weights = texts.take(left).weights.astype(np.int64)
         products: Any = weights.multiply(others.take(right).weights.astype(np.int64))
-        scores[start : start + PAIRS] = _scores_of(np.asarray(products.sum(axis=1)).ravel())
+        scores[start : start + PAIRS] = scores_of_sums(np.asarray(products.sum(axis=1)).ravel())
     return scores
 
 
@@ -103,7 +103,7 @@ def _nearest(queries: csr_matrix, others: OtherTexts, count: int, kept: int, thr
     texts = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     ranks = np.arange(starts[-1]) - starts[texts]
     scores, rows = _none(len(starts) - 1, max(kept, count))
-    scores[texts, ranks] = _scores_of(product.data[: starts[-1]] - least)
+    scores[texts, ranks] = scores_of_sums(product.data[: starts[-1]] - least)
     rows[texts, ranks] = others.rows[product.indices[: starts[-1]]]
     best = merge_neighbors([(scores, rows)], scores.shape[1], "ip")
     scores, rows = best[0][:, :count].copy(), best[1][:, :count].copy()
@@ -117,6 +117,6 @@ def _nearest(queries: csr_matrix, others: OtherTexts, count: int, kept: int, thr
     return scores, rows
 
 
-def _scores_of(sums: npt.NDArray[np.int64]) -> Scores:
+def scores_of_sums(sums: npt.NDArray[np.int64]) -> Scores:
     """(n,) sums of products of weights -> (n,) scores. Sums are rounded to 24 bits, and keep their order."""
     return np.minimum(sums / float(SCALE**2), 1).astype(np.float32)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from al_ray.apps.serving.matcher import Batches, Question
+from al_ray.apps.serving.questions import Batches, Question
 from al_ray.core.errors import BadFile
 
 

@@ -15,8 +15,9 @@ from al_ray.apps.http.token import token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.http_api import NotReady, NotStored, Refused, make_api
 from al_ray.apps.serving.known import read_known
-from al_ray.apps.serving.matcher import Matcher, Question
+from al_ray.apps.serving.matcher import Matcher
 from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.questions import Question
 from al_ray.apps.serving.store import StoreWriter, make_store
 from al_ray.core.errors import BadFile, BadOption
 from tests.apps.audit.test_audit_job import run_folder
@@ -56,7 +57,7 @@ class PlainService:
         return {**self.writer.remove(ids), "sequence": self.writer.number}
 
     async def write_table(self) -> dict[str, Any]:
-        path = self.writer.write_table()
+        path = self.writer.write_table_for_matching()
         side = self.writer.source.side
         return {"sequence": self.writer.number, "path": str(path), "texts": len(self.writer.texts), "side": side}
 

@@ -11,8 +11,9 @@ import pytest
 
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving.known import read_known
-from al_ray.apps.serving.matcher import Matcher, Question
+from al_ray.apps.serving.matcher import Matcher
 from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.questions import Question
 from al_ray.apps.serving.store import StoreWriter, make_store
 from al_ray.cli import match
 from al_ray.cli._shared import entry

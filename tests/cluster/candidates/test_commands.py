@@ -17,12 +17,11 @@ import pytest
 import al_ray
 from al_ray.active_learning.config import RunConfig
 from al_ray.apps.annotating.views import score_words
-from al_ray.apps.matching.cutoff import choose_cutoff, choose_service_cutoff
+from al_ray.apps.matching.cutoff import choose_cutoff
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.planning.hardware import BUILT_IN
 from al_ray.apps.planning.planned_and_used import plan_of_run
 from al_ray.apps.reporting.read_runs import read_run
-from al_ray.apps.serving.options import ServeOptions
 from al_ray.cli import evaluate, grid, mine, plan
 from al_ray.cli._shared import entry
 from al_ray.core.config.cluster import ClusterConfig
@@ -248,8 +247,8 @@ def test_a_grid_shares_the_candidates_and_its_runs_are_those_made_alone(run, tas
 
 def test_what_needs_a_trained_encoder_refuses(run, task, tmp_path, monkeypatch, capsys):
     has = "has a matcher"
-    for load in (lambda: al_ray.load_model(run.path), lambda: run.model(1), lambda: cutoff_of_served(run.path)):
-        with pytest.raises(BadOption, match=f"{has}.*jobs.serve and load_model"):
+    for load in (lambda: al_ray.load_model(run.path), lambda: run.model(1)):
+        with pytest.raises(BadOption, match=f"{has}.*al_ray.load_matcher"):
             load()
     with pytest.raises(BadOption, match=r"has a matcher.*--round 0 for the cosine"):
         run.with_neighbourhood(0.0)
@@ -259,10 +258,6 @@ def test_what_needs_a_trained_encoder_refuses(run, task, tmp_path, monkeypatch, 
     code, said = call(monkeypatch, capsys, plan, "--matcher on")
     assert code == 2
     assert "plans cover runs that train the encoder" in said
-
-
-def cutoff_of_served(path: Path) -> object:
-    return choose_service_cutoff(ServeOptions(model=path, known=path, store=path).for_matching(), open_model(path))
 
 
 def test_used_resources_are_not_compared_with_a_plan_of_another_kind(run):

@@ -1,0 +1,65 @@
+"""The fields that a model's matcher compares, and the known left texts among which a new one is matched."""
+
+from dataclasses import dataclass
+
+from al_ray.apps.matching.incremental.state import STATE, read_state
+from al_ray.apps.matching.model import MatchingModel
+from al_ray.apps.serving.options import ServeOptions
+from al_ray.apps.serving.records.record_text import corpus_texts
+from al_ray.cluster.candidates.reference import Reference, Sides
+from al_ray.cluster.candidates.reference_file import read_reference
+from al_ray.core.errors import BadOption
+from al_ray.core.task import Corpus
+from al_ray.datasets.task_folder import read_task
+from al_ray.matcher.comparisons.records import Field
+
+
+@dataclass(frozen=True)
+class FieldNames:
+    """The names of the fields of left texts, which are asked about, and of the known right ones; () for one column."""
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+
+
+def reference_of(model: MatchingModel) -> Reference:
+    """Return the fields and frequencies of a model's matcher; BadOption for one that has none, as it is older."""
+    assert model.model.matcher is not None
+    if model.model.matcher.reference is None:
+        raise BadOption(
+            f"the matcher of {model.path} was trained by an earlier al_ray, which did not keep the frequencies of its "
+            "texts, so its p would change with each new text; train it again (jobs.run, with the labels by jobs.labels "
+            "import), or match by jobs.match"
+        )
+    return read_reference(model.model.matcher.reference)
+
+
+def names_of(sides: Sides) -> FieldNames:
+    """Return the names of the fields of both sides."""
+    return FieldNames(tuple(one.name for one in sides.left), tuple(one.name for one in sides.right))
+
+
+def stored_texts(corpus: Corpus, fields: tuple[Field, ...]) -> list[str]:
+    """Return the texts of a corpus as a store keeps them; BadOption if it has not these fields."""
+    typed, _ = Sides(fields, fields, True).typed(corpus, corpus)
+    return corpus_texts(() if typed.fields is None else typed.fields.names, typed)
+
+
+def left_records(options: ServeOptions, model: MatchingModel) -> Corpus | None:
+    """Return the known left texts: those of --known, if it has both sides, or of the model's task; None for one set.
+
+    BadOption if there are none.
+    """
+    if model.model.matcher is None or reference_of(model).sides.symmetric:
+        return None
+    if (options.known / "task.json").is_file():
+        return read_task(options.known).left
+    if (options.known / STATE).is_file():
+        return read_state(options.known)[1].left
+    if model.run is None:
+        raise BadOption(
+            f"--known {options.known} has the right texts alone, and {model.path}, a copy of a model, knows no left "
+            "ones, whose neighbours a matcher looks at; give --known a folder of matches of both tables (jobs.match "
+            "--out), or the run as --model"
+        )
+    return model.task.left

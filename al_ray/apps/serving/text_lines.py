@@ -1,0 +1,50 @@
+"""Known texts by id, and the lines of JSON that hold them."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from al_ray.core.errors import BadFile
+from al_ray.storage.files import check_fields
+
+CURE = "restore it, or make another --store"
+
+
+class KnownText(NamedTuple):
+    """A known text, and the cluster that it is in; None if it is in none, or came later.
+
+    The text of a record is a JSON object of its fields (records/record_text.py).
+    """
+
+    text: str
+    cluster: int | None = None
+
+
+Texts = dict[str, KnownText]
+
+
+def texts_digest(texts: Mapping[str, KnownText]) -> str:
+    """Return the digest of texts with their ids and clusters, in their order."""
+    content = hashlib.sha256()
+    for line in text_lines(texts):
+        content.update(line)
+    return content.hexdigest()
+
+
+def known_text(line: bytes, path: Path) -> tuple[str, KnownText]:
+    """Return the id and the text of a line of a table of all texts."""
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"{path} has a line that is no JSON ({error}); {CURE}") from error
+    check_fields(path, row, {"id": str, "text": str, "cluster": int | None}, CURE)
+    return row["id"], KnownText(row["text"], row["cluster"])
+
+
+def text_lines(texts: Mapping[str, KnownText]) -> Iterable[bytes]:
+    """Yield the line of each text, in their order."""
+    for one, known in texts.items():
+        # Escaped: other line ends than \n, which some readers of JSON lines take for one, are then in no line.
+        yield json.dumps({"id": one, "text": known.text, "cluster": known.cluster}).encode() + b"\n"

@@ -1,0 +1,114 @@
+"""Milliseconds of the answer to one record by a matcher: python -m benchmarks.serving.records --model RUN
+
+The known records are drawn from those of the run's right texts: the words of each cell are those of one record, a part
+of them exchanged for words of another. Their vectors are drawn from those of the two records, because encoding so many
+takes long; the records that are asked about are left texts of the run, and are encoded. In one process, without Ray
+Serve and HTTP, of which docs/serve.md has the times.
+"""
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from al_ray.apps.matching.model import open_model
+from al_ray.apps.serving.records.known_records import Cells, KnownRecords, RecordSide, text_of
+from al_ray.apps.serving.records.left_records import reference_of
+from al_ray.cli._shared.entry import parse_options
+from al_ray.core.rng import generator
+from al_ray.core.text_table import format_columns
+from al_ray.core.vectors import Vectors
+from al_ray.encoders.encoder import TextEncoder, embed_rows, load
+from al_ray.encoders.prompts import Side
+from al_ray.matcher.model_file import read_model
+from al_ray.search.faiss_index import set_threads
+from al_ray.storage.uri import storage_path
+from benchmarks.timing import timed
+
+EXCHANGED = 0.3  # Of the words of a cell.
+WARM = 10  # Requests that are not counted.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Ask for the matches of records one by one, and time each."""
+
+    model: Path
+    """A run with a matcher between two tables."""
+    texts: int = 100_000
+    """Known records."""
+    requests: int = 200
+    """Records that are asked about."""
+    threads: int = 2
+    """Threads of torch, Faiss and the comparisons."""
+
+
+def main() -> None:
+    """Print the times as a table."""
+    options = parse_options(Options, "python -m benchmarks.serving.records", "Milliseconds of one record.")
+    torch.set_num_threads(options.threads)
+    set_threads(options.threads)
+    model = open_model(storage_path(str(options.model)))
+    assert model.model.matcher is not None
+    task, reference = model.task, reference_of(model)
+    left, right = (
+        [tuple(cells) for cells in corpus.cells(np.arange(len(corpus)))] for corpus in (task.left, task.right)
+    )
+    encoder = load(model.model, model.config.encoding, model.path, "cpu")
+    vectors = _encode(encoder, left, "left")
+    known = _drawn(right, _encode(encoder, right, "right"), options.texts)
+    matcher = read_model(storage_path(model.model.matcher.path))
+    others = None if task.symmetric else RecordSide(left, vectors)
+    records = KnownRecords(reference, matcher, known, others, model.config.candidates, options.threads)
+    took, best = timed(records.find_best)
+    records.use(best)
+    print(f"{options.texts:,} known records, {len(left):,} left ones; their nearest were found in {took:.0f} s")
+    times = dict[str, list[float]]()
+    for number in range(WARM + options.requests):
+        asked, began, busy = left[number % len(left)], time.perf_counter(), time.process_time()
+        [vector] = _encode(encoder, [asked], "left")
+        encoded = time.perf_counter()
+        records.candidates(asked, vector)
+        ended = time.perf_counter()
+        if number >= WARM:
+            parts = ("encoding", encoded - began), ("candidates, comparisons and p", ended - encoded)
+            for name, value in (*parts, ("all", ended - began), ("all, CPU", time.process_time() - busy)):
+                times.setdefault(name, []).append(1000 * value)
+    rows: list[tuple[str, ...]] = [("ms of one record", "p50", "p95", "least")]
+    for name, values in times.items():
+        p95 = statistics.quantiles(values, n=20)[-1]
+        rows.append((name, f"{statistics.median(values):.1f}", f"{p95:.1f}", f"{min(values):.1f}"))
+    print(format_columns(rows))
+
+
+def _encode(encoder: TextEncoder, records: Sequence[Cells], side: Side) -> Vectors:
+    tokens = encoder.tokenise([text_of(cells) for cells in records], side)
+    return embed_rows(encoder, tokens, np.arange(len(tokens)))
+
+
+def _drawn(records: Sequence[Cells], vectors: Vectors, count: int) -> RecordSide:
+    """Return `count` records between two of these each, and vectors between theirs."""
+    rng = generator(0, "serve-records")
+    pairs = rng.integers(len(records), size=(count, 2))
+    cells = [_between(records[one], records[other], rng) for one, other in pairs.tolist()]
+    mixed = vectors[pairs[:, 0]] + 0.5 * vectors[pairs[:, 1]] + rng.normal(0, 0.01, (count, vectors.shape[1]))
+    return RecordSide(cells, (mixed / np.linalg.norm(mixed, axis=1, keepdims=True)).astype(np.float32))
+
+
+def _between(one: Cells, other: Cells, rng: np.random.Generator) -> Cells:
+    cells = list[str]()
+    for cell, more in zip(one, other, strict=True):
+        words, others = cell.split(), more.split()
+        for place in np.flatnonzero(rng.random(len(words)) < EXCHANGED).tolist():
+            if others:
+                words[place] = others[place % len(others)]
+        cells.append(" ".join(words))
+    return tuple(cells)
+
+
+if __name__ == "__main__":
+    main()
