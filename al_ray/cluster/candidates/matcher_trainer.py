@@ -6,7 +6,7 @@ import logging
 import numpy as np
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.candidates.sharded_candidates import CandidateRecall, ShardedCandidates
+from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.core.candidates import Candidates
@@ -18,6 +18,7 @@ from al_ray.core.two_stage_score import MATCHED
 from al_ray.matcher.explanation import importance
 from al_ray.matcher.learner import DEFAULT, LEARNERS
 from al_ray.matcher.model_file import NAME, write_model
+from al_ray.runs.candidate_figures import CandidateFigures
 from al_ray.runs.importance import write_importance
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import Features
@@ -55,27 +56,14 @@ class MatcherTrainer:
             split = task.split(name)
             recall = self.candidates.recall(split, split.positive_keys)
             alone = evaluator.evaluate(self.untrained(), name).average_precision.value
-            self.journal.candidates[name] = {**recall.as_dict(), "cosine_average_precision": alone}
-            self._tell(name, recall)
+            self.journal.candidates[name] = CandidateFigures(recall, alone).as_dict()
+            logger.info("%s", recall.words(name))
+            if warning := recall.warning(name, self.config.candidates.least_recall):
+                logger.warning("%s", warning)
 
     def spread(self, count: int, excluded: Keys) -> Candidates:
         """Return `count` candidates of train spread over the ranking without labels, without the sorted excluded."""
         return self.candidates.spread(self.pool.task.split("train"), count, excluded)
-
-    def _tell(self, name: str, recall: CandidateRecall) -> None:
-        shares = ", ".join(f"{way} {share:.1%}" for way, share in recall.by_way.items() if share is not None)
-        logger.info(
-            "candidates of %s: %d; of %d known matches %s", name, recall.candidates, recall.matches, shares or "-"
-        )
-        both = recall.by_way["both"]
-        if both is not None and both < self.config.candidates.least_recall:
-            logger.warning(
-                "the candidates of %s have %.3f of the known matches, less than %g (jobs.run "
-                "--candidates.least-recall): raise --candidates.cosine and --candidates.trigrams",
-                name,
-                both,
-                self.config.candidates.least_recall,
-            )
 
     def train(self, labelled: Labelled, number: int, start: Model) -> Model:
         """Train the matcher of round `number` on decided labels, and store it. start: the encoder."""
