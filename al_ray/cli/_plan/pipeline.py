@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 def run_command(options: Options) -> None:
     """Measure or read speeds, plan, and print."""
-    if options.matcher == "on":
+    if options.matcher != "off":
         raise BadOption(
-            "--matcher on: plans cover runs that train the encoder, and not yet candidates and their comparisons "
-            "(docs/matcher.md); leave it out to plan such a run"
+            f"--matcher {options.matcher}: plans cover runs that train the encoder, and not yet candidates and their "
+            "comparisons (docs/matcher.md); leave it out to plan such a run"
         )
     # Read first, because bad options raise before anything is measured.
     cluster, sizes = options.workers, options.sizes
