@@ -107,7 +107,7 @@ def test_texts_of_several_columns_end_with_the_command_of_a_run_with_a_matcher(t
             "--oracle page --first-batch 60 --rounds 5 --evaluation.splits"
         ),
         f"{known} --split 1,0,0": "--growth 1 --first-batch 60 --rounds 5 --evaluation.splits train",
-        f"{known} --split-column part": "--growth 1 --first-batch 60 --rounds 5",
+        f"{known} --split-column part": "--growth 1 --first-batch 60 --rounds 5 --evaluation.splits dev",
     }
     for number, (line, options) in enumerate(said.items()):
         here(monkeypatch, f"{line} --out 'my task {number}'")

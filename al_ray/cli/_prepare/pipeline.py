@@ -13,6 +13,16 @@ from al_ray.datasets.field_types import field_pairs
 from al_ray.datasets.task_folder import counts
 from al_ray.storage.uri import StoragePath
 
+BY_PEOPLE = (
+    "python -m jobs.run --task {task} --out DIR --recipe records --oracle page --first-batch 60 --rounds 5 "
+    "--evaluation.splits"
+)
+BY_LABELS = (
+    "python -m jobs.run --task {task} --out DIR --recipe records --growth 1 --first-batch 60 --rounds 5 "
+    "--evaluation.splits "
+)
+"""Of the next step: people label, and no split is measured; or the task's own labels answer, and the split is named."""
+
 
 def prepare_task(options: Source) -> None:
     """Read the source, write the task folder, and print its counts."""
@@ -47,12 +57,10 @@ def next_step(task: Task, out: StoragePath) -> Iterator[str]:
     fields = field_pairs(task.left, task.right)
     if len(fields) < 2:
         return
-    who, measured = "--oracle page", " --evaluation.splits"
+    command = BY_PEOPLE
     if task.labels_are == "complete" and len(task.splits["train"].positives):
-        # Without the option, dev is measured.
-        who, measured = "--growth 1", "" if len(task.splits["dev"].positives) else " --evaluation.splits train"
-    run = f"python -m jobs.run --task {shlex.quote(str(out))} --out DIR --recipe records {who}"
-    yield f"next, as texts have {len(fields)} columns: {as_called(f'{run} --first-batch 60 --rounds 5{measured}')}"
+        command = BY_LABELS + ("dev" if len(task.splits["dev"].positives) else "train")
+    yield f"next, as texts have {len(fields)} columns: {as_called(command.format(task=shlex.quote(str(out))))}"
 
 
 def table(splits: Mapping[str, Mapping[str, int]]) -> str:
