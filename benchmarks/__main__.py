@@ -4,7 +4,7 @@ A benchmark is a dataclass of options with a method `figures`, in its own file; 
 method `results` and tables of their own: `simulate-audits` measures statistics, `scale` growth with the texts,
 `simulate` strategies, `adaptivity` draws a map of simulated runs, `recipes` compares trainings, `matches` measures what
 jobs.match wrote, `month` a model whose texts change, `serve` requests to jobs.serve, `records`
-what labels buy with a matcher, and `scored-pairs` what another tool scored.
+what labels buy with a matcher, and `scored-pairs` what another tool scored. `records-picture` draws README's picture.
 """
 
 import os
@@ -30,6 +30,7 @@ from benchmarks.month import Month
 from benchmarks.month_report import format_weeks
 from benchmarks.recipes import Recipes, format_rows
 from benchmarks.records.labels_bought import Records, format_records
+from benchmarks.records.picture import RecordsPicture
 from benchmarks.records.scored_file import ScoredPairs, format_scored
 from benchmarks.scaling import Scale, format_results
 from benchmarks.searching import Search
@@ -40,7 +41,7 @@ from benchmarks.timing import Figure
 KINDS = (
     Encode | Search | Memory | Evaluate | Scale | SimulateAudits | Simulate | Recipes | Adaptivity | Matches | Month
     | Serve | Annotate | Compare | Records
-    | ScoredPairs
+    | RecordsPicture | ScoredPairs
 )  # fmt: skip
 
 
@@ -49,9 +50,9 @@ def main() -> None:
     benchmark: KINDS = parse_options(
         KINDS, "python -m benchmarks", "Speed and memory, as ratios measured in one run; growth; simulations."
     )
-    if isinstance(benchmark, Records):
-        # It writes into a folder.
-        print(format_records(benchmark.results()))
+    if isinstance(benchmark, Records | RecordsPicture):
+        # They write their files themselves.
+        print(benchmark.results() if isinstance(benchmark, RecordsPicture) else format_records(benchmark.results()))
         return
     if benchmark.out is not None:
         refuse_folder("--out", benchmark.out)

@@ -53,9 +53,10 @@ class RunConfig(EncoderConfig):
     matched: Annotated[tuple[int, int] | None, PAPER] = None
     """For stratified-match: the numbers of positives and negatives to draw; --match RUN takes them from a run."""
     train_every_budget: Annotated[bool, PAPER] = field(default=False, metadata={"help": budgets_help()})
-    matcher: Annotated[Literal["on", "off"], Group("candidates")] = "off"
+    matcher: Annotated[Literal["on", "off", "auto"], Group("candidates")] = "off"
     """on: the encoder stays as it is, and every round a matcher learns from the labels to rank candidates, by
-    comparisons of their fields (docs/matcher.md). off: every round trains the encoder, whose cosine ranks pairs."""
+    comparisons of their fields (docs/matcher.md). off: every round trains the encoder, whose cosine ranks pairs. auto:
+    on for a task whose texts have several fields, else off; config.json records which."""
     encoder_every: Annotated[int, Between(0, 10_000), Group("candidates")] = 0
     """With a matcher: after every how many rounds the encoder is trained, too, on all labels; 0: never. Then all texts
     are embedded, and candidates found, again."""

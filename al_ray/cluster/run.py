@@ -30,6 +30,7 @@ from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.encoder import refuse_frozen_layers, refuse_prompts
 from al_ray.oracles.people import FileOracle
 from al_ray.oracles.registry import OracleRequest, make_dev_oracle, make_oracle
+from al_ray.runs.auto_matcher import without_auto
 from al_ray.runs.ledger import Ledger
 from al_ray.runs.limits import in_force, write_limits
 from al_ray.runs.place import refuse_inside, refuse_lost
@@ -188,10 +189,9 @@ def _read(work: RunSpec, out: StoragePath) -> tuple[RunConfig, Task]:
     """Return the config with `auto` replaced, and the task; an error if they do not go together or with the folder."""
     refuse_lost(out)
     work.stop.refuse_unmeasured(work.config)
-    texts = storage_path(work.config.task)
-    refuse_inside(out, texts)
+    refuse_inside(out, texts := storage_path(work.config.task))
     task = read_task(texts)
-    config = work.config.settled(task.split("train").space.total)
+    config = without_auto(work.config, task, out)
     refuse_unfit(config, task)
     return config, task
 

@@ -24,6 +24,7 @@ from al_ray.metrics.round_comparison import (
     look_up,
     prequential_average_precision,
 )
+from al_ray.runs.candidate_figures import candidate_figures
 from al_ray.runs.ledger import Ledger
 from al_ray.storage.pair_cosines import read_fitted
 from al_ray.storage.uri import StoragePath
@@ -52,6 +53,10 @@ def read_lines(folder: StoragePath) -> list[dict[str, Any]]:
 
 def _has_figures(line: Any) -> bool:
     typed = isinstance(line, dict) and all(name in line and fits(line[name], kind) for name, kind in FIGURES.items())
+    try:
+        candidate_figures(line if typed else {})
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return False
     return typed and all(fits(seconds, float) for seconds in line["seconds"].values())
 
 

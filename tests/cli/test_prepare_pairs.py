@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from al_ray.cli import prepare
+from al_ray.cli._run import options as run
 from al_ray.cli._shared import entry
 from al_ray.core.errors import MissingSplit
 from al_ray.datasets.task_folder import read_task
@@ -93,6 +94,30 @@ def test_without_labels_the_task_is_fine_and_it_is_said_what_is_wanting(tmp_path
         "no pair is labelled: pairs can be chosen and labelled; evaluation needs labels of dev pairs or an audit"
     )
     assert read_task(tmp_path / "t").splits["train"].space.total == 3
+
+
+def test_texts_of_several_columns_end_with_the_command_of_a_run_with_a_matcher(tmp_path, monkeypatch, capsys):
+    rows = "".join(f"{part}{n},t{n},{number},{part}\n" for part in ("train", "dev") for number, n in enumerate("ab"))
+    monkeypatch.chdir(put(tmp_path, t__csv="id,t,u,part\n" + rows, l__csv="a,b\ntraina,trainb\ndeva,devb\n"))
+    texts = "--left t.csv --id-column id --text-columns t,u"
+    known = f"{texts} --labels l.csv --label-columns a,b --labels-are complete"
+    said = {
+        f"{texts} --split 1,0,0": "--oracle page --first-batch 60 --rounds 5 --evaluation.splits",
+        f"{texts} --labels l.csv --label-columns a,b --split 1,0,0": (
+            "--oracle page --first-batch 60 --rounds 5 --evaluation.splits"
+        ),
+        f"{known} --split 1,0,0": "--growth 1 --first-batch 60 --rounds 5 --evaluation.splits train",
+        f"{known} --split-column part": "--growth 1 --first-batch 60 --rounds 5 --evaluation.splits dev",
+    }
+    for number, (line, options) in enumerate(said.items()):
+        here(monkeypatch, f"{line} --out 'my task {number}'")
+        command = f"--task 'my task {number}' --out DIR --recipe records {options}"
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert last == f"next, as texts have 2 columns: python -m jobs.run {command}"
+        asked = run.parse_arguments(shlex.split(command))
+        read = read_task(tmp_path / f"my task {number}")
+        for split in asked.evaluation.splits:
+            assert len(read.measurable(split).positives)
 
 
 def test_nothing_is_wanting_where_every_split_has_a_match(tmp_path, monkeypatch, capsys):

@@ -68,7 +68,8 @@ def test_the_readme_has_the_commands_of_the_guide(tmp_path):
     guide = block(*LABELS, "$ python -m jobs.prepare")
     lines = commands(block(*README, "al-ray prepare"))
     assert [line.replace("al-ray ", "python -m jobs.") for line in lines] == commands(guide)
-    assert as_shown(outputs(guide)[0], shop(tmp_path).run(lines[0]))
+    # It names the next command as it was called itself.
+    assert as_shown(outputs(guide)[0], shop(tmp_path).run(lines[0]).replace("al-ray ", "python -m jobs."))
 
 
 def test_the_first_commands_print_what_the_guide_shows_and_two_sittings_are_one_round(journey):

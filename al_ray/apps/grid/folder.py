@@ -70,6 +70,11 @@ class GridFolder:
         path = self.path / "grid.json"
         return _parsed(Axes, read_json(path, ["axes"])["axes"], path) if path.exists() else None
 
+    def options(self) -> RunConfig | None:
+        """Return the options in grid.json; None if there is none, BadFile if they cannot be read."""
+        path = self.path / "grid.json"
+        return _parsed(RunConfig, read_json(path, ["options"])["options"], path) if path.exists() else None
+
     def add_events(self, cell: Cell, figures: Mapping[str, Any]) -> None:
         """Append the metrics of a cell's round to its TensorBoard events."""
         add_events(self.path / "tensorboard" / cell.group / f"seed-{cell.config.seed}", figures)

@@ -29,6 +29,7 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
 from al_ray.encoders.encoder import refuse_prompts
+from al_ray.runs.auto_matcher import with_matcher_chosen
 from al_ray.runs.limits import in_force
 from al_ray.runs.place import refuse_inside
 from al_ray.runs.run_folder import RunFolder, at_its_end, last_round
@@ -48,6 +49,7 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
     NoPlacement if the cluster has no room for even one run.
     """
     task, track = validate(grid), tracking(grid.how.mlflow)
+    grid = without_auto(grid, task)
     grid = replace(grid, how=replace(grid.how, concurrent=concurrency(grid)))
     folder, cells, stages = GridFolder(grid.out), grid.cells, 0.0
     named, known = {cell.name: cell for cell in cells}, set[tuple[str, int]]()
@@ -107,6 +109,14 @@ def validate(grid: Grid) -> Task:
         cure = f"leave out --strategies {','.join(of_stated)}" if of_stated else "leave out --seeding stated"
         raise MissingSplit(f"no pair is stated in {config.task}/train; {cure}")
     return task
+
+
+def without_auto(grid: Grid, task: Task) -> Grid:
+    """Return the grid with --matcher on or off in place of auto, for all its runs alike."""
+    if grid.work.config.matcher != "auto":
+        return grid
+    config = with_matcher_chosen(grid.work.config, task, GridFolder(grid.out).options())
+    return replace(grid, work=replace(grid.work, config=config))
 
 
 def complete(grid: Grid, cell: Cell, task: Task) -> bool:

@@ -20,7 +20,9 @@ from al_ray.core.task import SPLITS
 from al_ray.datasets.task_folder import read_about
 from al_ray.metrics.calibration import Bin
 from al_ray.metrics.round_comparison import AGREEMENT, PREQUENTIAL
+from al_ray.runs.candidate_figures import candidate_figures
 from al_ray.runs.error_examples import read_examples
+from al_ray.runs.importance import read_importance
 from al_ray.runs.round_models import scorer_of
 from al_ray.runs.run_folder import at_its_end, bound_config, last_round
 from al_ray.storage.files import file_in, read_json, read_parquet
@@ -189,6 +191,8 @@ def _round(folder: StoragePath, number: int, config: RunConfig, before: Sequence
             examples=tuple(ExamplePair(**{k: v for k, v in row.items() if k != "split"}) for row in examples),
             examples_of=examples[0]["split"] if examples else "",
             dev=read_dev_estimate(folder, number),
+            candidates=candidate_figures(record),
+            importance=read_importance(home),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadFile(f"{path} is not the record of a round ({error!r}); restore it") from error

@@ -6,12 +6,14 @@ from statistics import fmean
 
 from al_ray.apps.reporting.plots import paper_figures as curves
 from al_ray.apps.reporting.plots.dev_estimates import dev_average_precision
+from al_ray.apps.reporting.plots.importance import importance
 from al_ray.apps.reporting.plots.learning_curves import Picture
 from al_ray.apps.reporting.run_records import Run, Setting, last_evaluation, settings
 from al_ray.apps.reporting.tables.by_round import batches, by_labels, recall, seconds, stability
 from al_ray.apps.reporting.tables.comparisons import against_reference, efficiency
 from al_ray.apps.reporting.tables.dev_estimates import dev_estimates, dev_words
 from al_ray.apps.reporting.tables.error_examples import ErrorExamples, error_examples
+from al_ray.apps.reporting.tables.matcher import candidate_sentences, matcher_and_cosine
 from al_ray.apps.reporting.tables.results import positives, results, stratified, task_sizes
 from al_ray.apps.reporting.tables.table import NOTHING, Row, Table, estimate_words, percent
 
@@ -76,6 +78,7 @@ def _section(setting: Setting, tag: str, examples: int) -> Section:
             against_reference(setting, tag),
             efficiency(setting, tag),
             *(by_labels(setting, tag, split) for split in splits),
+            *(matcher_and_cosine(setting, tag, split) for split in splits),
             *(curves.average_precision(setting, split, f"{tag}-ap-{split}") for split in splits),
             dev_average_precision(setting, f"{tag}-ap-dev-labels"),
             *(curves.seeding(setting, split, f"{tag}-seeding-{split}") for split in first),
@@ -91,6 +94,10 @@ def _section(setting: Setting, tag: str, examples: int) -> Section:
             batches(setting, tag),
             curves.batch_calibration(setting, f"{tag}-batches"),
             *(curves.reliability(setting, split, f"{tag}-reliability-{split}") for split in first),
+        ],
+        "Which comparisons matter": [
+            importance(setting, method, f"{tag}-importance-{number}")
+            for number, method in enumerate(setting.methods, start=1)
         ],
         "Example pairs": [*error_examples(setting, examples)],
         "Task, time and search": [
@@ -138,7 +145,7 @@ def in_short(setting: Setting) -> str:
         words += f" Mean AP on {split} after the last round is {ranked}."
     if len(seeds) == 1:
         words += " All runs have one seed, so the variation between seeds is not known."
-    return words
+    return " ".join([words, *candidate_sentences(setting)])
 
 
 def _every_run(parts: Sequence[Setting]) -> Table:

@@ -12,6 +12,8 @@ from al_ray.core.config.serialization import as_dict
 from al_ray.core.task import SPLITS
 from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.calibration import Bin
+from al_ray.runs.candidate_figures import CandidateFigures
+from al_ray.runs.importance import Importance
 
 # Options that may differ between runs of one setting: they make the method and the seed.
 OF_METHOD = ("strategy", "matched", "seed", "seeding", "train_every_budget")
@@ -72,6 +74,7 @@ class Round:
     of the pairs of the batch that are labelled yes or no, under the model that chose it; None if no trained model did.
     batch_share: share of matches among the same pairs. agreement, prequential: see
     metrics/round_comparison.py. examples_of: the split of the examples, or LABELLED. dev: estimates from dev labels.
+    candidates: of each split, of a run with a matcher; importance: of its comparisons.
     """
 
     number: int
@@ -90,6 +93,8 @@ class Round:
     examples: tuple[ExamplePair, ...] = ()
     examples_of: str = ""
     dev: DevEstimate | None = None
+    candidates: Mapping[str, CandidateFigures] = field(default_factory=dict[str, CandidateFigures])
+    importance: Importance | None = None
 
 
 @dataclass(frozen=True)

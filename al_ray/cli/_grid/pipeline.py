@@ -8,7 +8,7 @@ from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.api.grids import run_and_summarize, sessions_of
 from al_ray.apps.grid.folder import GridFolder
 from al_ray.apps.grid.ray_tune import Grid, grid_folder
-from al_ray.apps.grid.runner import count_concurrent, validate
+from al_ray.apps.grid.runner import count_concurrent, validate, without_auto
 from al_ray.apps.grid.spec import Axes, Cell
 from al_ray.apps.grid.summary import table, unfinished
 from al_ray.apps.reporting.run_records import Run
@@ -24,7 +24,7 @@ def run_command(options: Options) -> bool:
     """Run and print; return whether every run is complete, or with --dry-run whether there is room for one."""
     grid = grid_of(options)
     if options.dry_run:
-        validate(grid)
+        grid = without_auto(grid, validate(grid))
         print(runs_table(grid))
         count = count_concurrent(grid)
         print(f"there is room for {count} runs at a time, each with {len(grid.bundles)} actors")

@@ -25,6 +25,10 @@ logger = logging.getLogger(__name__)
 
 def run_command(options: Options) -> None:
     """Measure or read speeds, plan, and print."""
+    if options.matcher == "auto":
+        raise BadOption(
+            "--matcher auto depends on the fields of a task, which a plan does not read; give --matcher on or off"
+        )
     # Read first, because bad options raise before anything is measured.
     cluster, sizes = options.workers, options.sizes
     device, built_in = (CUDA, options.gpu) if options.gpus else (CPU, CPU)

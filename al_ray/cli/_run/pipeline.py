@@ -25,10 +25,11 @@ from al_ray.core.errors import BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.matcher.wording import name_in_words
 from al_ray.metrics.round_comparison import AGREEMENT, GAIN, PREQUENTIAL
+from al_ray.runs.candidate_figures import candidate_figures, main_figures
 from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.importance import Importance, read_importance
 from al_ray.runs.other_runs import bought_by
-from al_ray.runs.run_folder import RunFolder, complete_rounds
+from al_ray.runs.run_folder import RunFolder, bound_config, complete_rounds
 from al_ray.storage.uri import StoragePath
 
 # Seconds that a person takes for a pair, for an idea of the time; each kind of text has its own.
@@ -63,6 +64,8 @@ def run_command(options: Options) -> None:
 def print_results(folder: RunFolder) -> None:
     """Print where the results of a run are, and the command that matches with its model."""
     print(f"results: {folder.path}")
+    for line in candidate_lines(folder):
+        print(line)
     scorer = folder.model(folder.last).scorer if folder.last else None
     if scorer is not None and scorer.outcome == "no-variance":
         print(f"no boundary: {NO_VARIANCE}")
@@ -72,6 +75,16 @@ def print_results(folder: RunFolder) -> None:
     command = match_command(folder)
     if command is not None:
         print(f"match with it: {as_called(command)}")
+
+
+def candidate_lines(folder: RunFolder) -> Iterator[str]:
+    """Yield what candidates the matcher of the last round has in each measured split, with a warning if few match."""
+    for line in folder.complete_rounds()[-1:]:
+        for split, one in candidate_figures(line).items():
+            yield one.recall.words(split)
+            warning = one.recall.warning(split, bound_config(folder.path).candidates.least_recall)
+            if warning is not None:
+                yield f"warning: {warning}"
 
 
 def format_importance(found: Importance) -> str:
@@ -183,17 +196,28 @@ def comparison(line: dict[str, Any]) -> Iterator[str]:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Format a row for each round; with the neighbourhood of its scores if a round has one."""
+    """Format a row for each round; with the neighbourhood of its scores, or AP of the cosine alone, if a round has it.
+
+    AP is that of the model that ranks pairs: of the matcher, if the run has one. The encoder is not trained beside it,
+    so that its cosine is that of the untrained encoder in every round.
+    """
     compared = any(line.get(NEIGHBOURHOOD) for line in lines)
+    cosines = [main_figures(line) for line in lines]
+    beside = any(cosines)
     rows: list[tuple[str, ...]] = [
-        ("round", "labels", "positives", "AP %", "P@R20 %", *(("a",) if compared else ()), "boundary", "seconds")
+        (
+            *("round", "labels", "positives", "AP %", *(("cosine AP %",) if beside else ()), "P@R20 %"),
+            *(*(("a",) if compared else ()), "boundary", "seconds"),
+        )
     ]
-    for line in lines:
+    for line, cosine in zip(lines, cosines, strict=True):
         counts = [f"{line[name]:,}" for name in ("round", "labels", "positives")]
         shares = [
             "-" if line[name] is None else f"{100 * line[name]:.1f}"
             for name in ("average_precision", "precision_at_recall_20")
         ]
+        if beside:
+            shares.insert(1, "-" if cosine is None else f"{100 * cosine.cosine:.1f}")
         boundary = "-" if line["boundary"] is None else f"{line['boundary']:.3f}"
         # A version that had such scores did not write it.
         number = [f"{line[NEIGHBOURHOOD]:g}" if NEIGHBOURHOOD in line else "-"] if compared else []

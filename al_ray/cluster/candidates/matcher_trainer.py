@@ -10,7 +10,7 @@ from al_ray.cluster.actors import get_results
 from al_ray.cluster.candidates.reference import Reference
 from al_ray.cluster.candidates.reference_file import NAME as REFERENCE
 from al_ray.cluster.candidates.reference_file import write_reference
-from al_ray.cluster.candidates.sharded_candidates import CandidateRecall, ShardedCandidates
+from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.training_group import Training, model_of
@@ -25,6 +25,7 @@ from al_ray.matcher.explanation import explain, importance
 from al_ray.matcher.explanation_file import write_explanations
 from al_ray.matcher.learner import DEFAULT, LEARNERS
 from al_ray.matcher.model_file import NAME, read_model, write_model
+from al_ray.runs.candidate_figures import UNTRAINED, CandidateFigures
 from al_ray.runs.importance import write_importance
 from al_ray.runs.round_models import ENCODER
 from al_ray.runs.run_folder import RunFolder
@@ -80,12 +81,14 @@ class MatcherTrainer:
             split, before = task.split(name), self.journal.candidates.get(name)
             recall = self.candidates.recall(split, split.positive_keys)
             alone = self._evaluator.evaluate(self.candidates.encoder, name).average_precision.value
-            figures = {**recall.as_dict(), "cosine_average_precision": alone}
+            untrained = None
             if self.training is not None:
                 before = before or (rounds[-1]["candidates"][name] if rounds else None)
-                figures["untrained_average_precision"] = before["untrained_average_precision"] if before else alone
-            self.journal.candidates[name] = figures
-            self._tell(name, recall)
+                untrained = before[UNTRAINED] if before else alone
+            self.journal.candidates[name] = CandidateFigures(recall, alone, untrained).as_dict()
+            logger.info("%s", recall.words(name))
+            if warning := recall.warning(name, self.config.candidates.least_recall):
+                logger.warning("%s", warning)
 
     def _train_encoder(self, training: Training, labelled: Labelled, number: int, start: Model) -> None:
         """Train the encoder of round `number`, unless an interrupted session did, and find candidates by it."""
@@ -104,21 +107,6 @@ class MatcherTrainer:
             matcher = read_model(storage_path(model.matcher.path), self.candidates.names)
             found = explain(matcher, self._features_of(pairs))
             write_explanations(self.journal.round(number), found, matcher.names)
-
-    def _tell(self, name: str, recall: CandidateRecall) -> None:
-        shares = ", ".join(f"{way} {share:.1%}" for way, share in recall.by_way.items() if share is not None)
-        logger.info(
-            "candidates of %s: %d; of %d known matches %s", name, recall.candidates, recall.matches, shares or "-"
-        )
-        both = recall.by_way["both"]
-        if both is not None and both < self.config.candidates.least_recall:
-            logger.warning(
-                "the candidates of %s have %.3f of the known matches, less than %g (jobs.run "
-                "--candidates.least-recall): raise --candidates.cosine and --candidates.trigrams",
-                name,
-                both,
-                self.config.candidates.least_recall,
-            )
 
     def train(self, labelled: Labelled, number: int, start: Model) -> Model:
         """Train the matcher of round `number` on decided labels, and store it.

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from al_ray.core.labels import Model, SavedReference
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace
 from al_ray.core.task import Split
 from al_ray.metrics.average_precision import Ints
+from al_ray.runs.candidate_figures import BOTH, CandidateRecall
 from al_ray.search.candidate_files import LeastRequest, OwnRequest
 from al_ray.search.candidate_ranks import FEW, Features
 from al_ray.search.knn_merge import KnnRequest
@@ -36,22 +36,6 @@ SAMPLED = 200_000
 
 class _FoundLost(Exception):
     """A shard restarted and has lost the candidates that it found."""
-
-
-@dataclass(frozen=True)
-class CandidateRecall:
-    """Of known matches, the share among the candidates by each of WAYS and by any; and how many candidates there are.
-
-    None for a split without known matches.
-    """
-
-    candidates: int
-    matches: int
-    by_way: dict[str, float | None]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the dict that JSON files hold."""
-        return {"number": self.candidates, "matches": self.matches, "recall": self.by_way}
 
 
 class ShardedCandidates:
@@ -103,7 +87,7 @@ class ShardedCandidates:
         total = 0
         for count, of_shard in self._on_all(split, "ways_of", own, ray.put(keys)):
             total, ways = total + count, ways | of_shard
-        shares: dict[str, Ints] = {way: (ways >> bit) & 1 for bit, way in enumerate(WAYS)} | {"both": (ways > 0) * 1}
+        shares: dict[str, Ints] = {way: (ways >> bit) & 1 for bit, way in enumerate(WAYS)} | {BOTH: (ways > 0) * 1}
         by_way = {way: float(found.mean()) if len(keys) else None for way, found in shares.items()}
         return CandidateRecall(total, len(keys), by_way)
 

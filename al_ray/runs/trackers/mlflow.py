@@ -16,6 +16,7 @@ from typing import Any
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
+from al_ray.runs.candidate_figures import candidate_scalars
 from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config
 from al_ray.storage.download import fetched
 from al_ray.storage.files import read_json, write_json
@@ -108,7 +109,8 @@ def _write(client: Any, folder: RunFolder) -> None:
         if run.data.tags.get(name) != value:
             client.set_tag(run.info.run_id, name, value)
     for line in lines[int(run.data.metrics.get("round", 0)) :]:
-        numbers = {**line, **{f"seconds/{stage}": value for stage, value in line["seconds"].items()}}
+        seconds = {f"seconds/{stage}": value for stage, value in line["seconds"].items()}
+        numbers = {**line, **seconds, **candidate_scalars(line)}
         log(
             metrics=[
                 entities.Metric(name, value, now, line["labels"])

@@ -8,6 +8,7 @@ from typing import Any
 from tensorboardX import SummaryWriter
 
 from al_ray.core.errors import WriteErrors
+from al_ray.runs.candidate_figures import candidate_scalars
 from al_ray.storage.uri import StoragePath
 
 
@@ -25,6 +26,6 @@ def add_events(folder: StoragePath, figures: Mapping[str, Any]) -> None:
 def _write(folder: Path, figures: Mapping[str, Any]) -> None:
     # The round goes into the file name: TensorBoard names files by the second, in which two rounds may end.
     with WriteErrors(folder), SummaryWriter(str(folder), filename_suffix=f".{figures['round']:03d}") as events:
-        for name, value in figures.items():
+        for name, value in {**figures, **candidate_scalars(figures)}.items():
             if isinstance(value, int | float) and name != "labels":
                 events.add_scalar(name, value, figures["labels"])

@@ -30,6 +30,7 @@ from al_ray.core.errors import BadOption
 from al_ray.core.scorer import CANDIDATE
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task, write_task
+from al_ray.runs.importance import read_importance
 from al_ray.runs.run_folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("local_ray")
@@ -217,6 +218,9 @@ def test_a_report_shows_p_and_no_score_of_two_stages_as_a_cosine(run, tmp_path):
     assert last.boundary == 0.5
     assert last.examples
     assert all(one.cosine is None or abs(one.cosine) <= 1 for one in last.examples)
+    assert last.candidates["dev"].cosine == al_ray.evaluate(run, "dev", round=0).average_precision.value
+    assert last.candidates["dev"].recall.matches == len(run.folder.task.split("dev").positives)
+    assert last.importance == read_importance(run.folder.round(2)) is not None
     first = pq.read_table(run.path / "round-001/batch.parquet")
     assert np.isnan(first["cosine"].to_numpy()).all()
 

@@ -13,6 +13,7 @@ import pytest
 from al_ray.cli import run as run_job
 from al_ray.cli._shared.entry import job
 from al_ray.core.errors import BadOption
+from al_ray.runs.candidate_figures import CandidateFigures, CandidateRecall
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.trackers import mlflow as mlflow_tracking
 from al_ray.runs.trackers.mlflow import parameters, tracking
@@ -143,6 +144,19 @@ def test_a_run_is_written_once_and_continued_after_a_stop(memory, tmp_path, task
     line = folder.metrics()[-1]
     assert values["average_precision"] == line["average_precision"]
     assert values["labels"] == 10
+
+
+def test_a_run_with_a_matcher_has_the_cosine_alone_and_the_recall_of_its_candidates(memory, tmp_path, task):
+    folder = with_rounds(RunFolder(tmp_path, task), 1)
+    recall = CandidateRecall(90, 4, {"cosine": 0.5, "3-grams": None, "both": 0.75})
+    line = {**folder.metrics()[0], "candidates": {"dev": CandidateFigures(recall, 0.25).as_dict()}}
+    write_text(folder.path / "metrics.jsonl", json.dumps(line) + "\n")
+    tracking("http://mlflow")(folder)
+    values = {name: value for name, value, _ in memory.runs[0].metrics if name.startswith("candidates")}
+    assert values == {
+        "candidates/dev/number": 90, "candidates/dev/recall/cosine": 0.5, "candidates/dev/recall/both": 0.75,
+        "candidates/dev/cosine_average_precision": 0.25,
+    }  # fmt: skip
 
 
 def test_a_parameter_that_changed_is_a_tag_and_a_run_that_the_server_lacks_is_new(memory, tmp_path, task):

@@ -69,6 +69,15 @@ class Plot:
             axes.set_xlim(left=0)
 
 
+@dataclass(frozen=True)
+class Level:
+    """A dotted line across a figure, at a value that does not depend on the number of labels."""
+
+    name: str
+    y: float
+    colour: str
+
+
 class Drawing:
     """A figure with one axes, and a description of each thing that was drawn in it."""
 
@@ -92,9 +101,9 @@ def look(method: Method) -> tuple[str, str]:
 
 
 def lines(
-    plot: Plot, setting: Setting, methods: Sequence[Method], value: Value, target: float | None = None
+    plot: Plot, setting: Setting, methods: Sequence[Method], value: Value, levels: Sequence[Level] = ()
 ) -> Picture | None:
-    """Return a figure with a line for each method that has values, or None. target: y of a dotted line."""
+    """Return a figure with a line for each method that has values, or None. levels: dotted lines across it."""
     drawing = Drawing(over := "round" if plot.by_round else "labels", plot.ylabel)
     for method in methods:
         for runs, name, whole in parts(setting, method):
@@ -102,8 +111,8 @@ def lines(
             if points:
                 draw(drawing.axes, points, method, name, whole)
                 drawing.descriptions.append(f"{name}: {describe(points, plot.percent)}")
-    if target is not None:
-        drawing.axes.axhline(target, color=LOOKS["static"][0], linewidth=1, linestyle=":", label="final AP of static")
+    for level in levels:
+        drawing.axes.axhline(level.y, color=level.colour, linewidth=1, linestyle=":", label=level.name)
     plot.scale(drawing.axes)
     return drawing.picture(plot.name, plot.title, f"{plot.title}, over {over}")
 

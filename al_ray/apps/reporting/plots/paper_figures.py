@@ -6,8 +6,8 @@ from matplotlib.ticker import LogLocator, PercentFormatter
 
 from al_ray.active_learning.method import Method
 from al_ray.apps.reporting.plots import learning_curves as curves
-from al_ray.apps.reporting.plots.learning_curves import Drawing, Picture, Plot, look
-from al_ray.apps.reporting.plots.style import PALETTE
+from al_ray.apps.reporting.plots.learning_curves import LOOKS, Drawing, Level, Picture, Plot, look
+from al_ray.apps.reporting.plots.style import INK, PALETTE
 from al_ray.apps.reporting.run_records import Setting, SplitEvaluation, stage_seconds, stages_of
 from al_ray.apps.reporting.seed_statistics import spread
 
@@ -15,11 +15,18 @@ LEAST = 1e-8  # Smaller values of p and precision are drawn at this value.
 
 
 def average_precision(setting: Setting, split: str, name: str) -> Picture | None:
-    """Return AP on a split over labels, and the final AP of the reference (Figure 4a)."""
+    """Return AP on a split over labels, the final AP of the reference (Figure 4a), and that of the cosine alone."""
     reference = setting.evaluations(setting.reference, split) if setting.reference else []
-    final = spread([one.average_precision.value for one in reference])
+    found = (run.last.candidates.get(split) for run in setting.runs if run.last is not None)
+    final, alone = (
+        spread(values)
+        for values in ([one.average_precision.value for one in reference], [one.cosine for one in found if one])
+    )
+    levels = [Level("final AP of static", final.mean, LOOKS["static"][0])] if final is not None else []
+    if alone is not None:
+        levels.append(Level("cosine alone, not trained", alone.mean, INK))
     plot = Plot(name, f"Average precision (AP) on {split}", f"AP on {split}")
-    return curves.lines(plot, setting, setting.methods, _ap(split), None if final is None else final.mean)
+    return curves.lines(plot, setting, setting.methods, _ap(split), levels)
 
 
 def seeding(setting: Setting, split: str, name: str) -> Picture | None:

@@ -1,6 +1,7 @@
 """Style of figures, and their files: the same figure gives the same bytes."""
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib import rc_context
@@ -35,6 +36,17 @@ def panel(xlabel: str, ylabel: str) -> tuple[Figure, Axes]:
         axes = figure.subplots()
         axes.set(xlabel=xlabel, ylabel=ylabel)
     return figure, axes
+
+
+def panels(titles: Sequence[str], xlabel: str, ylabel: str) -> tuple[Figure, list[Axes]]:
+    """Return a figure with an axes for each title, side by side, with one y axis."""
+    with rc_context(STYLE):
+        figure = Figure(figsize=(4.2 * len(titles), 3.9), layout="constrained")
+        every = figure.subplots(1, len(titles), sharey=True, squeeze=False)[0].tolist()
+        for axes, title in zip(every, titles, strict=True):
+            axes.set(xlabel=xlabel, title=title)
+        every[0].set_ylabel(ylabel)
+    return figure, every
 
 
 def legend_below(figure: Figure, axes: Axes) -> None:

@@ -1,0 +1,59 @@
+"""--matcher auto: on where the task keeps several fields, off where each text is one; stored as on or off."""
+
+import logging
+from dataclasses import replace
+
+from al_ray.active_learning.config import RunConfig
+from al_ray.core.errors import BadOption
+from al_ray.core.task import Task
+from al_ray.datasets.field_types import field_pairs
+from al_ray.runs.run_folder import bound_config
+from al_ray.storage.uri import StoragePath
+
+logger = logging.getLogger(__name__)
+
+
+def without_auto(config: RunConfig, task: Task, folder: StoragePath) -> RunConfig:
+    """Return the config of a run with every `auto` replaced. BadOption if the choice and other options do not fit.
+
+    folder: of the run. A run keeps the matcher, or none, with which it chose its first pairs.
+    """
+    stored = None
+    if config.matcher == "auto" and (folder / "round-001").exists() and (folder / "config.json").is_file():
+        stored = bound_config(folder)
+    return with_matcher_chosen(config, task, stored).settled(task.split("train").space.total)
+
+
+def with_matcher_chosen(config: RunConfig, task: Task, stored: RunConfig | None) -> RunConfig:
+    """Return the config with --matcher on or off in place of auto, and log which and why. BadOption as above.
+
+    stored: the options with which the folder's work began, if it has begun; their choice holds.
+    """
+    if config.matcher != "auto":
+        return config
+    if stored is not None and stored.matcher != "auto":
+        choice, reason = stored.matcher, "as this folder began"
+        others = f"--matcher {'off' if choice == 'on' else 'on'} needs another --out"
+    else:
+        fields = field_pairs(task.left, task.right)
+        choice = "on" if len(fields) > 1 else "off"
+        shown = ", ".join(f"{field.name} ({field.type})" for field in fields)
+        reason, others = (
+            (f"because the texts of both sides have {len(fields)} fields: {shown}", "--matcher off trains the encoder")
+            if choice == "on"
+            else (_without_fields(task, shown), "--matcher on compares the whole texts")
+        )
+    logger.info("--matcher auto is %s, %s; %s", choice, reason, others)
+    try:
+        return replace(config, matcher=choice)
+    except BadOption as error:
+        raise BadOption(f"--matcher auto is {choice} here, {reason}. {error}, or give --matcher off") from error
+
+
+def _without_fields(task: Task, shown: str) -> str:
+    """Return why a task has no fields to compare. shown: the only one that both sides have, or ""."""
+    if shown:
+        return f"because the texts of both sides have one field: {shown}"
+    if task.left.fields is not None and task.right.fields is not None:
+        return "because the two sides do not have the same fields"
+    return "because each text is one column"
