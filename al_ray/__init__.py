@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from al_ray.api.exporting import ExportFolder, export_model
     from al_ray.api.grids import run_grid
     from al_ray.api.labels import export_labels, import_labels
+    from al_ray.api.matchers import RecordModel, RecordScores, load_matcher
     from al_ray.api.matching import MatchFolder, match, match_into
     from al_ray.api.models import PairModel, load_model
     from al_ray.api.reports import report
@@ -78,6 +79,9 @@ __all__ = (
     "report",
     "load_model",
     "PairModel",
+    "load_matcher",
+    "RecordModel",
+    "RecordScores",
     # Matches and clusters of texts, by a model.
     "MatchOptions",
     "match",
@@ -112,6 +116,8 @@ _MODULES = {
     "OwnTexts": "al_ray.datasets.tables.options",
     "extension_of": "al_ray.datasets.tables.extension",
     "PairModel": "al_ray.api.models",
+    "RecordModel": "al_ray.api.matchers",
+    "RecordScores": "al_ray.api.matchers",
     "Run": "al_ray.api.runs",
     "RunConfig": "al_ray.active_learning.config",
     "SearchConfig": "al_ray.core.config.sections",
@@ -125,6 +131,7 @@ _MODULES = {
     "export_labels": "al_ray.api.labels",
     "export_model": "al_ray.api.exporting",
     "import_labels": "al_ray.api.labels",
+    "load_matcher": "al_ray.api.matchers",
     "load_model": "al_ray.api.models",
     "load_run": "al_ray.api.runs",
     "load_task": "al_ray.api.tasks",

@@ -12,7 +12,6 @@ from al_ray.apps.matching.model import open_model
 from al_ray.core.progress import OnProgress, no_progress
 from al_ray.runs.place import refuse_lost
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import refuse_matcher
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,8 @@ def export_model(
     """Export a model into the folder `out`, with its scorer and a model card.
 
     model: a run, or its folder: the model of its last complete round; or the model folder of a round, in its run or
-    copied out of it. The same call again changes nothing. An ONNX graph is compared with torch before it is kept.
+    copied out of it. The same call again changes nothing. An ONNX graph is compared with torch before it is kept, and
+    that of a matcher with its p.
 
     Examples:
         >>> options = al_ray.ExportOptions(format="sentence-transformers", licence="apache-2.0")
@@ -54,7 +54,5 @@ def export_model(
     folder = storage_path(str(out))
     refuse_lost(folder)
     opened = open_model(model.path if isinstance(model, Run) else storage_path(str(model)))
-    if opened.model.matcher is not None:
-        refuse_matcher(opened.path)
     result = pipeline.export(options, opened, folder, on_progress)
     return ExportFolder(result.path, result.record, tuple(result.summary))

@@ -16,7 +16,7 @@ from al_ray.encoders.tokens import batches
 from al_ray.runs.other_runs import run_of_model
 from al_ray.runs.run_folder import bound_config, last_round
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, saved_encoding
+from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, refuse_matcher, saved_encoding
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,22 @@ class PairModel:
         return self.encode(left), self.encode(right, "right")
 
 
-def refuse_one_text(texts: Sequence[str]) -> None:
+def refuse_one_text(texts: Sequence[object]) -> None:
     """BadOption for one text, whose letters would be taken for texts."""
     if isinstance(texts, str):
         raise BadOption("give a list of texts, such as [text], and not one text")
+
+
+def model_folder(path: StoragePath) -> StoragePath:
+    """Return the model folder of the last complete round of a run; a model folder is returned as it is."""
+    # A model folder of transformers holds a config.json, too.
+    if not (path / "config.json").exists() or (path / SCORER).exists():
+        return path
+    bound_config(path)
+    last = last_round(path)
+    if not last:
+        raise BadFile(f"{path} has no complete round, and so no model; run it first")
+    return path / f"round-{last:03d}" / "model"
 
 
 def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
@@ -124,16 +136,12 @@ def load_model(path: str | StoragePath, device: str = "cpu") -> PairModel:
 
     Raises:
         BadFile: if there is no model, a file of it is damaged, or its weights are not those that the run trained.
+        BadOption: if it has a matcher (`load_matcher`).
     """
-    folder = storage_path(str(path)).resolve()
-    # A model folder of transformers holds a config.json, too.
-    if (folder / "config.json").exists() and not (folder / SCORER).exists():
-        bound_config(folder)
-        last = last_round(folder)
-        if not last:
-            raise BadFile(f"{folder} has no complete round, and so no model; run it first")
-        folder = folder / f"round-{last:03d}" / "model"
+    folder = model_folder(storage_path(str(path)).resolve())
     model = read_model(folder)
+    if model is not None and model.matcher is not None:
+        refuse_matcher(folder)
     if model is None or model.scorer is None:
         raise BadFile(f"{folder} holds no {SCORER}; give a run folder, or the model folder of a round")
     scorer, calibrated_on = calibrated_scorer(folder, model.scorer)

@@ -38,6 +38,10 @@ class Model:
         return Model(self.path, self.weights)
 
 
+MATCHER, REFERENCE = "matcher.safetensors", "records.safetensors"
+"""The files of a matcher and of its frequencies, in the model folder of a round."""
+
+
 @dataclass(frozen=True)
 class SavedMatcher:
     """A matcher (al_ray/matcher): the path of its file, and the digest of the encoder that it was trained with.

@@ -4,17 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from al_ray.core.errors import BadFile
-from al_ray.core.labels import Model, SavedMatcher, SavedReference
+from al_ray.core.labels import MATCHER, REFERENCE, Model, SavedMatcher, SavedReference
 from al_ray.core.scorer import Scorer
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath
 
 # Fields of the model in record.json, with their types.
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
-MATCHER = "matcher.safetensors"
-"""The file of a matcher in the model folder of a round."""
-REFERENCE = "records.safetensors"
-"""The file of its frequencies there."""
 
 
 def model_content(model: Model) -> dict[str, Any]:

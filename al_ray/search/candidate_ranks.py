@@ -4,6 +4,7 @@ Of a score s of a pair, five numbers: s; s less the mean of the FEW highest of e
 In a task of one set of texts, where a pair has no first text, the greater difference comes before the smaller.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from al_ray.core.candidates import Candidates, Order
 from al_ray.core.neighbourhood import NEIGHBOURS, mean_of_nearest
-from al_ray.core.pairs import Rows
+from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
 from al_ray.core.scorer import Floats
 
 Features = npt.NDArray[np.float32]
@@ -42,6 +43,19 @@ class NearestOf:
         np.maximum.at(highest, self.lines, self.scores)
         found[:, 1] = np.where(np.isfinite(highest), highest, 0.0)
         return found
+
+
+def gather_nearest(parts: Iterable[NearestOf], side: str, count: int, space: PairSpace) -> tuple[Keys, Rows, Floats]:
+    """Return sorted keys of the `count` best of each text of a side, and sorted rows (b,) with summaries (b, 2)."""
+    keys, rows, summaries = [NO_KEYS], [np.empty(0, dtype=np.int64)], [np.empty((0, 2))]
+    for part in parts:
+        best = part.best(count)
+        own = best.rows[best.lines]
+        keys.append(space.keys(as_pairs(own, best.partners) if side == "left" else as_pairs(best.partners, own)))
+        rows.append(part.rows)
+        summaries.append(part.summary())
+    order = np.argsort(np.concatenate(rows))
+    return distinct(*keys), np.concatenate(rows)[order], np.concatenate(summaries)[order]
 
 
 def rank_names(way: str, symmetric: bool) -> tuple[str, ...]:

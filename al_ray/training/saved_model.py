@@ -13,12 +13,14 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from al_ray.core.config.encoder import EncoderConfig
+from al_ray.core.config.sections import CandidatesConfig
+from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import BadFile, BadOption, WriteErrors
-from al_ray.core.labels import Model
+from al_ray.core.labels import MATCHER, REFERENCE, Model, SavedMatcher, SavedReference
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.prompts import DOCUMENT, QUERY, StoredPrompts, read_prompts
 from al_ray.encoders.vocabulary import FILE as VOCABULARY
-from al_ray.storage.files import read_json, stamped, write_root
+from al_ray.storage.files import check_fields, read_json, stamped, write_root
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 SCORER = "scorer.json"
@@ -78,14 +80,17 @@ def write_scorer(folder: StoragePath, model: Model, scorer: Scorer) -> Model:
     return replace(model, scorer=scorer)
 
 
-def write_matched(folder: StoragePath, model: Model) -> None:
-    """Write scorer.json of a model whose folder has a matcher and no weights."""
+def write_matched(folder: StoragePath, model: Model, encoding: EncoderConfig, candidates: CandidatesConfig) -> None:
+    """Write scorer.json of a model whose folder has a matcher and no weights: a copy of the folder can be used by it.
+
+    encoding, candidates: by which the encoder and the candidates of pairs are found again.
+    """
     assert model.scorer is not None
     assert model.matcher is not None
-    content = {**_fields(model.scorer), "digest": model.digest, "encoder": model.matcher.encoder}
-    if model.matcher.reference is not None:
-        content["reference"] = model.matcher.reference.digest
-    write_root(folder / SCORER, content)
+    assert model.matcher.reference is not None
+    digests = {"digest": model.digest, "encoder": model.matcher.encoder, "reference": model.matcher.reference.digest}
+    options = {"encoding": as_dict(encoding), "candidates": as_dict(candidates)}
+    write_root(folder / SCORER, {**_fields(model.scorer), **digests, **options})
 
 
 def _fields(scorer: Scorer) -> dict[str, Any]:
@@ -98,7 +103,7 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
         return None
     content = read_json(folder / SCORER, (), f"restore it, or move {folder} away")
     if isinstance(content, dict) and content.get("matcher"):
-        refuse_matcher(folder)
+        return _read_matched(folder)
     try:
         weight, bias, loss = (float(content[name]) for name in ("weight", "bias", "loss"))
         # Earlier versions knew no neighbourhood.
@@ -109,12 +114,40 @@ def read_model(folder: StoragePath, made_from: str | None = None) -> Model | Non
     return model if made_from is None or source == made_from else None
 
 
+def _read_matched(folder: StoragePath) -> Model:
+    """Read a model with a matcher, in its run or copied; BadOption for one of an earlier al_ray, BadFile if damaged."""
+    cure = f"restore it, or move {folder} away"
+    content = read_json(folder / SCORER, dict.fromkeys(("digest", "encoder"), str), cure)
+    if "reference" not in content:
+        raise BadOption(
+            f"{folder} has a matcher of an earlier al_ray, which works in its run alone; give its run (jobs.match "
+            "--model RUN), or train it again (jobs.run)"
+        )
+    fitted = dict.fromkeys(("weight", "bias", "loss"), (int, float))
+    check_fields(folder / SCORER, content, {**fitted, "outcome": str, "reference": str}, cure)
+    weight, bias, loss = (float(content[name]) for name in fitted)
+    scorer = Scorer(weight, bias, loss, content["outcome"], matcher=True)
+    path = folder.resolve()
+    reference = SavedReference(str(path / REFERENCE), content["reference"])
+    matcher = SavedMatcher(str(path / MATCHER), content["encoder"], reference)
+    return Model("", content["digest"], scorer, matcher)
+
+
+def saved_matching(folder: StoragePath) -> tuple[EncoderConfig, CandidatesConfig]:
+    """Return the options by which the model of a folder with a matcher encodes texts and finds candidates."""
+    cure = f"restore it, or move {folder} away"
+    content = read_json(folder / SCORER, {"encoding": dict, "candidates": dict}, cure)
+    try:
+        return from_dict(EncoderConfig, content["encoding"]), from_dict(CandidatesConfig, content["candidates"])
+    except BadOption as error:
+        raise BadFile(f"{folder / SCORER}: {error}; {cure}") from error
+
+
 def refuse_matcher(path: StoragePath) -> NoReturn:
     """Raise BadOption for a model with a matcher, where only encoders can be used."""
     raise BadOption(
-        f"{path} has a matcher (jobs.run --matcher on), which jobs.export, load_model and models copied "
-        "out of their run cannot use yet; match with it in its run (jobs.match or "
-        "jobs.serve --model RUN), or give a run without a matcher (docs/matcher.md)"
+        f"{path} has a matcher (jobs.run --matcher on), which load_model cannot use; match with it (jobs.match --model, "
+        "jobs.serve --model), score records by al_ray.load_matcher, or give a run without a matcher (docs/matcher.md)"
     )
 
 

@@ -22,7 +22,14 @@ FUNCTIONS = [
 ]
 FUNCTIONS += [al_ray.export_labels, al_ray.import_labels, al_ray.sample_audit, al_ray.estimate_audit]
 FUNCTIONS += [al_ray.match, al_ray.match_into, al_ray.export_model]
-FUNCTIONS += [al_ray.report, al_ray.load_model, al_ray.run_grid, al_ray.train_bi_encoder, al_ray.train_cross_encoder]
+FUNCTIONS += [
+    al_ray.report,
+    al_ray.load_model,
+    al_ray.load_matcher,
+    al_ray.run_grid,
+    al_ray.train_bi_encoder,
+    al_ray.train_cross_encoder,
+]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ def test_all_names_exactly_these():
         "recipe",
         *("Axes", "GridConfig", "run_grid", "TrainConfig", "train_bi_encoder", "train_cross_encoder"),
         *("run", "load_run", "Run", "evaluate", "compare", "report", "load_model", "PairModel"),
+        *("load_matcher", "RecordModel", "RecordScores"),
         *("AuditConfig", "sample_audit", "estimate_audit", "TableOptions", "export_labels", "import_labels"),
         *("MatchOptions", "match", "match_into", "MatchFolder"),
         *("ExportOptions", "export_model", "ExportFolder"),

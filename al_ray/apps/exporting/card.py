@@ -10,12 +10,18 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from al_ray.apps.exporting.check import describe_check
 from al_ray.apps.exporting.facts import Facts, RunFacts
 from al_ray.apps.exporting.int8 import describe_cost
+from al_ray.apps.exporting.matcher_card import matcher_lines, matcher_scores
 from al_ray.apps.exporting.options import FOLDER
 from al_ray.core.errors import BadFile
 from al_ray.core.text_table import format_probability
 from al_ray.encoders.prompts import Prompts
 
 UNKNOWN = "not known"
+ENCODER = "A bi-encoder that scores whether two texts match, trained by al_ray from labelled pairs."
+MATCHER = (
+    "A matcher that gives the probability that two records match, trained by al_ray from labelled pairs, and the "
+    "encoder of its candidates, which was not trained."
+)
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -62,12 +68,14 @@ def _body(facts: Facts, record: Mapping[str, Any], command: str) -> Iterator[str
     run = facts.run
     yield f"# {_name(facts)}"
     yield ""
-    yield "A bi-encoder that scores whether two texts match, trained by al_ray from labelled pairs."
+    yield MATCHER if "matcher" in record else ENCODER
     yield ""
     yield "```"
     yield command
     yield "```"
     yield from _section("Vectors", _of_vectors(record))
+    if "matcher" in record:
+        yield from _section("Matcher", matcher_lines(record["matcher"]))
     yield from _section("Data", _of_data(run))
     yield from _section("Labels", _of_labels(run))
     yield from _section("Average precision on dev", _of_precision(run, record))
@@ -144,9 +152,13 @@ def _of_precision(run: RunFacts | None, record: Mapping[str, Any]) -> Iterator[s
 
 
 def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
+    matched = bool(scorer.get("matcher"))
     a, fit = float(scorer.get("neighbourhood", 0)), scorer.get("recalibration") or scorer
     of = f"(cosine - {a:g} h)" if a else "cosine"
-    yield f"p = sigmoid({float(fit['weight']):.4f} {of} {float(fit['bias']):+.4f}) (`scorer.json`)."
+    if matched:
+        yield from matcher_scores(scorer)
+    else:
+        yield f"p = sigmoid({float(fit['weight']):.4f} {of} {float(fit['bias']):+.4f}) (`scorer.json`)."
     if a:
         yield ""
         yield (
@@ -161,14 +173,17 @@ def _of_scores(scorer: Mapping[str, Any]) -> Iterator[str]:
     rows = [
         [
             str(one["rule"]),
-            "none reaches it" if one["cosine"] is None else f"{one['cosine']:.6f}",
+            "none reaches it" if one["cosine"] is None else f"{one.get('p') if matched else one['cosine']:.6f}",
             UNKNOWN if one.get("precision") is None else _with_interval(one["precision"]),
             UNKNOWN if one.get("recall") is None else _percent(_value(one["recall"])),
             str(one.get("split") or UNKNOWN),
         ]
         for one in thresholds
     ]
-    yield from _table(("rule", f"lowest {'score' if a else 'cosine'}", "precision (95%)", "recall", "chosen on"), rows)
+    yield from _table(
+        ("rule", f"lowest {'p' if matched else 'score' if a else 'cosine'}", "precision (95%)", "recall", "chosen on"),
+        rows,
+    )
 
 
 def _of_reliability(scorer: Mapping[str, Any]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from al_ray.runs.existing_labels import GIVEN
 from al_ray.runs.ledger import Ledger
 from al_ray.search.coverage import Coverage
 from al_ray.storage.files import read_json
-from al_ray.storage.uri import storage_path
+from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import SCORER
 
 DEV = "dev"
@@ -69,8 +69,14 @@ class Facts:
 
 def read_facts(model: MatchingModel) -> Facts:
     """Read what is known of a model; BadFile for a damaged file of its run."""
-    scorer = read_json(storage_path(model.model.path) / SCORER, ["digest", "weight", "bias"])
+    scorer = read_json(folder_of_model(model) / SCORER, ["digest", "weight", "bias"])
     return Facts(str(scorer["digest"]), scorer, None if model.run is None else _read_run(model))
+
+
+def folder_of_model(model: MatchingModel) -> StoragePath:
+    """Return the model folder of a model: that of its weights, or, if they are not trained, of its matcher."""
+    matcher = model.model.matcher
+    return storage_path(model.model.path) if matcher is None else storage_path(matcher.path).parent
 
 
 def _read_run(model: MatchingModel) -> RunFacts:

@@ -7,6 +7,10 @@ model.onnx               --format onnx: the graph, from token ids to vectors (mo
 tokenizer.json           --format onnx: the tokenizer, with truncation and padding
 model-int8.onnx          --int8: the same graph with int8 weights
 model.safetensors, ...   --format sentence-transformers: the model folder
+matcher.safetensors      of a run with a matcher: the matcher; and what comparisons need: fields and frequencies, in
+records.safetensors
+matcher.py               the same: p from comparisons by numpy
+matcher.onnx             the same with --format onnx
 """
 
 from collections.abc import Mapping
@@ -18,6 +22,7 @@ from al_ray.storage.files import check_fields, file_in, read_json
 from al_ray.storage.uri import StoragePath
 
 RECORD, CARD, GRAPH, INT8 = "export.json", "README.md", "model.onnx", "model-int8.onnx"
+FOREST_GRAPH, NUMPY_CODE = "matcher.onnx", "matcher.py"
 NEEDED = ("format", "digest", "made_from")
 
 

@@ -10,14 +10,15 @@ from typing import Any
 
 from al_ray.apps.exporting.card import make_card
 from al_ray.apps.exporting.check import describe_check, measure_differences, read_check_texts, read_lines
-from al_ray.apps.exporting.facts import Facts, read_facts
+from al_ray.apps.exporting.facts import Facts, folder_of_model, read_facts
 from al_ray.apps.exporting.folder import CARD, GRAPH, INT8, RECORD, is_whole, local_folder, read_export
+from al_ray.apps.exporting.forest_graph import describe_forest_check, write_matcher
 from al_ray.apps.exporting.graph import INPUTS, OUTPUT, write_graph
 from al_ray.apps.exporting.int8 import describe_cost, dev_split, measure_cost, quantize
 from al_ray.apps.exporting.options import FOLDER, ExportOptions
 from al_ray.apps.exporting.session import OnnxEncoder, refuse_missing_packages, write_tokenizer
 from al_ray.apps.matching.model import MatchingModel
-from al_ray.core.errors import WrongFolder
+from al_ray.core.errors import BadOption, WrongFolder
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Split
 from al_ray.encoders.encoder import refuse_other_weights
@@ -25,7 +26,7 @@ from al_ray.encoders.transformer import Encoder
 from al_ray.storage.atomic_folder import whole
 from al_ray.storage.download import fetched
 from al_ray.storage.files import write_root
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import StoragePath
 from al_ray.training.saved_model import SCORER, input_digest
 
 FORMAT_VERSION = 1  # Of export.json and of the files beside it.
@@ -48,6 +49,9 @@ class ExportResult:
         yield f"model: {record['model']}, digest {record['digest'][:12]}, as {record['format']}"
         if "check" in record:
             yield f"largest difference from torch on {describe_check(record['check'])}"
+        if "check" in record.get("matcher", {}):
+            check = describe_forest_check(record["matcher"]["check"])
+            yield f"largest difference of p of the matcher's graph on {check}"
         if "int8" in record:
             cost = record["int8"]
             yield f"AP on dev, {describe_cost(cost)}; {cost['bytes'] / record['bytes']:.0%} of the size"
@@ -67,7 +71,11 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
     made_from = export_digest(options, facts)
     if earlier is not None and earlier["made_from"] == made_from and is_whole(folder, earlier):
         return ExportResult(folder, earlier, unchanged=True)
-    source = fetched(storage_path(model.model.path)).resolve()
+    source, matched = fetched(folder_of_model(model)).resolve(), model.model.matcher is not None
+    if options.int8 and matched:
+        raise BadOption(
+            f"--int8 measures the AP of the cosine, and in {model.path} a matcher ranks the candidates; leave it out"
+        )
     if source in (folder.resolve(), *folder.resolve().parents):
         raise WrongFolder(f"{folder} lies in the model folder {source}; choose another --out")
     split = dev_split(model) if options.int8 else None
@@ -75,11 +83,15 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
     record = _about(options, model, facts, encoder) | {"made_from": made_from}
     command = _command(options, model, out)
     with whole(folder) as aside:
-        if options.format == FOLDER:
-            shutil.copytree(source, aside, dirs_exist_ok=True)
-        else:
+        if options.format != FOLDER:
             record |= _write_onnx(options, model, encoder, split, aside, watch)
-            shutil.copyfile(source / SCORER, aside / SCORER)
+        elif matched:
+            encoder.save(aside)
+        else:
+            shutil.copytree(source, aside, dirs_exist_ok=True)
+        shutil.copyfile(source / SCORER, aside / SCORER)
+        if matched:
+            record["matcher"] = write_matcher(model, aside, options.format != FOLDER)
         make_card(facts, record, command).save(aside / CARD)
         record["files"] = sorted({*(path.name for path in aside.iterdir()), RECORD})
         write_root(aside / RECORD, record)
@@ -88,8 +100,9 @@ def export(options: ExportOptions, model: MatchingModel, out: StoragePath, watch
 
 def _load(model: MatchingModel) -> Encoder:
     """Load the encoder of a model, which computes in fp32; BadFile if its weights are not those of the run."""
-    encoder = Encoder.saved(model.model.path, model.config.encoding)
-    refuse_other_weights(model.model, encoder.digest())
+    saved = model.model.matcher is None
+    encoder = Encoder.saved(model.model.path, model.config.encoding) if saved else Encoder.base(model.config.encoding)
+    refuse_other_weights(model.model, encoder.digest(), model.config.encoder)
     encoder.config = replace(encoder.config, arithmetic="fp32")
     return encoder
 

@@ -19,7 +19,7 @@ from al_ray.runs.other_runs import bound_task, run_of_model
 from al_ray.runs.run_folder import RunFolder, bound_config, last_round
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, saved_encoding
+from al_ray.training.saved_model import SCORER, calibrated_scorer, read_model, saved_encoding, saved_matching
 
 # Of a folder of sentence-transformers.
 MODULES = "modules.json"
@@ -126,9 +126,12 @@ def _copied_model(folder: StoragePath) -> MatchingModel:
     """Open a model folder that lies in no run: maximum length and prompts are those of its files."""
     if not isinstance(folder, Path):
         raise BadOption(f"{folder} is a copied model on an object store; copy it to a folder, or give its run")
+    if (known := read_model(folder)) is not None and known.matcher is not None:
+        encoding, candidates = saved_matching(folder)
+        config = RunConfig(task=str(folder), matcher="on", candidates=candidates, **vars(encoding))
+        return MatchingModel(folder, config, known, *_stored_scores(folder, known))
     encoding = saved_encoding(folder)
     _refuse_cnn(folder, encoding)
-    known = read_model(folder)
     assert known is not None
     # The stored digest is of the options of its run, which are not known here.
     model = replace(known, digest=saved(str(folder), encoding).digest())

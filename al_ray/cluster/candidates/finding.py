@@ -20,9 +20,9 @@ from al_ray.cluster.pool.ring import SERVE, Ring, Stage
 from al_ray.cluster.pool.strata import OwnsStrata, split_by_owner
 from al_ray.cluster.watchdog import watched
 from al_ray.core.labels import Model, SavedReference
-from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
+from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, distinct
 from al_ray.core.scorer import Floats
-from al_ray.search.candidate_ranks import NearestOf
+from al_ray.search.candidate_ranks import NearestOf, gather_nearest
 from al_ray.search.knn_merge import KnnRequest, contenders, settled
 from al_ray.search.shard_spec import ShardSpec
 
@@ -125,22 +125,13 @@ class FindsCandidates(OwnsStrata):
 
     def _keep(self, model: Model, ring: Ring, request: FindRequest, parts: list[NearestOf]) -> None:
         """Keep the best of each text by owner, and the summaries of all."""
-        space, keys = request.knn.space, [NO_KEYS]
-        rows, summaries = [np.empty(0, dtype=np.int64)], [np.empty((0, 2))]
-        for part in parts:
-            best = part.best(request.count)
-            own = best.rows[best.lines]
-            pairs = as_pairs(own, best.partners) if request.side == "left" else as_pairs(best.partners, own)
-            keys.append(space.keys(pairs))
-            rows.append(part.rows)
-            summaries.append(part.summary())
-        every, order = distinct(*keys), np.argsort(np.concatenate(rows))
+        space = request.knn.space
+        every, rows, summary = gather_nearest(parts, request.side, request.count, space)
         if request.side == "right":
             by_owner = [every if shard == self.spec.shard else NO_KEYS for shard in range(len(ring.shards))]
         else:
             by_owner = split_by_owner(every, self._owners(model, ring, space)[every % space.width], len(ring.shards))
-        found = Found(by_owner, np.concatenate(rows)[order], np.concatenate(summaries)[order])
-        self._found[request.way, request.side] = found
+        self._found[request.way, request.side] = Found(by_owner, rows, summary)
 
     def _owners(self, model: Model, ring: Ring, space: PairSpace) -> npt.NDArray[np.uint16]:
         """Return (width,) the shard that has each right text."""

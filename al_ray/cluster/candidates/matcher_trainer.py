@@ -98,7 +98,7 @@ class MatcherTrainer:
         reference = self._write_reference(path.parent)
         digest = bytes_digest(json.dumps([start.digest, reference.digest, *learned.names]).encode() + content)
         model = Model("", digest, MATCHED, SavedMatcher(str(path), start.digest, reference))
-        write_matched(folder / "model", model)
+        write_matched(folder / "model", model, self.config.encoding, self.config.candidates)
         # Of labelled pairs alone, for presumed ones are far from all that a person would look at.
         means = importance([learned.contributions(features[: len(labelled)])])
         write_importance(folder, learned.names, means, len(labelled))

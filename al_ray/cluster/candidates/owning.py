@@ -38,7 +38,6 @@ from al_ray.search.candidate_files import (
 from al_ray.search.candidate_ranks import (
     Features,
     first_of_left,
-    rank_features,
     score_without_labels,
 )
 from al_ray.search.join.best_of_each import BestPartners, PartnerTable
@@ -224,14 +223,8 @@ class OwnsCandidates(FindsCandidates):
         return answer[1]
 
     def _compare(self, keys: Keys, cosines: Floats, left: Floats, right: Floats, own: OwnRequest) -> Features:
-        """(n,) keys with cosines, and summaries of all texts -> (n, F) features: ranks by each way, and comparisons."""
-        pairs, records = own.pairs(keys), self.records(own.reference)
-        scores, ranks = (cosines, records.trigrams(pairs)), list[Features]()
-        for at, of_way in enumerate(scores):
-            columns = slice(2 * at, 2 * at + 2)
-            summaries = left[pairs[:, 0], columns], right[pairs[:, 1], columns]
-            ranks.append(rank_features(of_way, *summaries, own.symmetric))
-        return np.concatenate([*ranks, records.compare(pairs)], axis=1)
+        """(n,) keys with cosines, and summaries of all texts -> (n, F) features."""
+        return self.records(own.reference).features(own.pairs(keys), cosines, left, right)
 
 
 def _tables(summaries: Sequence[Summaries], own: OwnRequest) -> tuple[Floats, Floats]:

@@ -16,7 +16,7 @@ from al_ray.datasets.task_folder import read_sides
 from al_ray.matcher.comparisons.frequencies import frequencies_of
 from al_ray.matcher.comparisons.record_comparer import RecordComparer
 from al_ray.matcher.comparisons.records import Records, records_of
-from al_ray.search.candidate_ranks import FEW, Features, NearestOf, rank_names
+from al_ray.search.candidate_ranks import FEW, Features, NearestOf, rank_features, rank_names
 from al_ray.search.lexical.conditions import PairConditions
 from al_ray.search.lexical.grams import DEFINITION, Grams, StoredGrams, has_chunk
 from al_ray.search.lexical.nearest import lexical_scores, nearest_lexical
@@ -28,6 +28,7 @@ from al_ray.storage.uri import storage_path
 PAIRS = 2**16  # Pairs whose texts are in memory at a time.
 ROWS = 2**16  # Texts whose 3-grams are weighed, or whose words are counted, at a time.
 GRAMS = f"grams-{DEFINITION}"
+GramTable = Grams | StoredGrams
 WAYS = ("cosine", "3-grams")
 """How candidates are found."""
 
@@ -61,27 +62,39 @@ def feature_names(left: Corpus, right: Corpus) -> tuple[str, ...]:
     return (*ranks, *RecordComparer(fields, nothing, nothing).names)
 
 
-class TaskRecords:
-    """Both sides of a task, read where they lie. reference: by which texts are compared."""
+class ComparedRecords:
+    """Two sides of records, compared by a reference. names: of the features of a pair."""
 
-    def __init__(self, spec: ShardSpec, reference: Reference | None = None) -> None:
-        """Open the files of the task and of the pool. Without a reference, count all texts of the task.
+    def __init__(
+        self, left: Corpus, right: Corpus, grams: tuple[GramTable, GramTable], reference: Reference | None, threads: int
+    ) -> None:
+        """Take texts with their 3-grams, the same ones twice if both sides are one. Without a reference, count them.
 
         BadOption for a reference of other fields.
         """
-        left, right = read_sides(storage_path(spec.task))
         self.left, self.right = (left, right) if reference is None else reference.sides.typed(left, right)
-        self.symmetric, self.threads = self.right is self.left, spec.encoder.threads
+        self.symmetric, self.threads = self.right is self.left, threads
         sides = Sides.of(self.left, self.right)
         self.fields, self.places = sides.shared
         self.names = feature_names(self.left, self.right)
-        folder = fetched(storage_path(spec.folder) / GRAMS)
-        self._left_grams = StoredGrams(folder / "left", len(self.left))
-        self._right_grams = self._left_grams if self.symmetric else StoredGrams(folder / "right", len(self.right))
-        stored = (self._left_grams,) if self.symmetric else (self._left_grams, self._right_grams)
-        grams = DocumentFrequencies.of(part for side in stored for _, part in side.chunks)
-        self.reference = self._count(sides, grams) if reference is None else reference
-        self._weights = self.reference.weights(np.flatnonzero(grams.counts))
+        self._left_grams, self._right_grams = grams
+        counted = DocumentFrequencies.of(
+            part for side in grams[: 1 if self.symmetric else 2] for _, part in side.chunks
+        )
+        self.reference = self._count(sides, counted) if reference is None else reference
+        self._weights = self.reference.weights(np.flatnonzero(counted.counts))
+
+    def features(self, pairs: Pairs, cosines: Floats, left: Floats, right: Floats) -> Features:
+        """(n, 2) pairs with cosines (n,) -> (n, F): ranks by each way, and comparisons.
+
+        left, right: (texts, 2 * ways) summaries of all texts of each side (candidate_ranks.py).
+        """
+        ranks = list[Features]()
+        for at, of_way in enumerate((cosines, self.trigrams(pairs))):
+            columns = slice(2 * at, 2 * at + 2)
+            summaries = left[pairs[:, 0], columns], right[pairs[:, 1], columns]
+            ranks.append(rank_features(of_way, *summaries, self.symmetric))
+        return np.concatenate([*ranks, self.compare(pairs)], axis=1)
 
     def compare(self, pairs: Pairs) -> Features:
         """(n, 2) pairs of rows -> (n, F) comparisons of their fields and texts."""
@@ -136,6 +149,18 @@ class TaskRecords:
                 total = counts if total is None else total + counts
         assert total is not None
         return Reference(sides, total, grams, grams.most)
+
+
+class TaskRecords(ComparedRecords):
+    """Both sides of a task, read where they lie, with the stored 3-grams of the pool."""
+
+    def __init__(self, spec: ShardSpec, reference: Reference | None = None) -> None:
+        """Open the files of the task and of the pool; the rest as for records in memory."""
+        left, right = read_sides(storage_path(spec.task))
+        folder = fetched(storage_path(spec.folder) / GRAMS)
+        grams = StoredGrams(folder / "left", len(left))
+        others = grams if right is left else StoredGrams(folder / "right", len(right))
+        super().__init__(left, right, (grams, others), reference, spec.encoder.threads)
 
 
 def _blocks(corpus: Corpus) -> Iterator[Rows]:

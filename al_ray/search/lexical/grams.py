@@ -57,6 +57,11 @@ class Grams:
         at = np.arange(starts[-1]) + np.repeat(self.starts[places] - starts[:-1], lengths)
         return Grams(self.columns[at], self.counts[at], starts)
 
+    @property
+    def chunks(self) -> Iterator[tuple[Rows, "Grams"]]:
+        """Yield all rows (n,) and these 3-grams: one chunk, as those of StoredGrams."""
+        yield np.arange(len(self)), self
+
     @staticmethod
     def joined(parts: Sequence["Grams"]) -> "Grams":
         """Return those of the texts of all parts, one after the other."""

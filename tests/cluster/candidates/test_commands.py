@@ -26,7 +26,7 @@ from al_ray.cli import evaluate, grid, mine, plan
 from al_ray.cli._shared import entry
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, SearchConfig
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import BadOption
 from al_ray.core.scorer import CANDIDATE
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task, write_task
@@ -245,45 +245,11 @@ def test_a_grid_shares_the_candidates_and_its_runs_are_those_made_alone(run, tas
     assert inside.model(2).digest == run.folder.model(2).digest
 
 
-def test_matches_of_the_tasks_own_texts_have_the_scores_of_the_run_to_the_bit(run, task, tmp_path):
-    keys, scores, _ = scores_of(run, "train")
-    options = al_ray.MatchOptions(left=task, assign="all", at_score=0.0)
-    found = al_ray.match(run, options, tmp_path / "matches", cluster=ClusterConfig(shards=2, timeout=600))
-    of, candidate = run.folder.task, scores >= CANDIDATE
-    left, right = ({name: row for row, name in enumerate(side.ids)} for side in (of.left, of.right))
-    by_model = [row for row in found.matches().to_pylist() if row["decided_by"] != "label"]
-    pairs = np.array([[left[row["left_id"]], right[row["right_id"]]] for row in by_model])
-    expected = dict(zip(keys[candidate].tolist(), (scores[candidate] - CANDIDATE).tolist(), strict=True))
-    assert len(by_model) > len(expected) / 2
-    assert [row["score"] for row in by_model] == [expected[key] for key in of.split("train").space.keys(pairs).tolist()]
-
-
-def test_a_model_that_lost_its_frequencies_is_not_used_and_one_of_an_earlier_version_is(run, task, tmp_path):
-    shutil.copytree(run.path, tmp_path / "run")
-    (tmp_path / "run" / "round-002" / "model" / "records.safetensors").unlink()
-    options = al_ray.MatchOptions(left=task, assign="all", at_score=0.2)
-    with pytest.raises(BadFile, match=r"records.safetensors cannot be read as the frequencies of a matcher"):
-        al_ray.match(al_ray.load_run(tmp_path / "run"), options, tmp_path / "matches")
-    path = tmp_path / "run" / "round-002" / "record.json"
-    content = json.loads(path.read_text())
-    del content["model"]["reference_digest"]
-    path.write_text(json.dumps(content))
-    earlier = al_ray.match(
-        al_ray.load_run(tmp_path / "run"), options, tmp_path / "matches", cluster=ClusterConfig(timeout=600)
-    )
-    assert earlier.matches().num_rows
-
-
 def test_what_needs_a_trained_encoder_refuses(run, task, tmp_path, monkeypatch, capsys):
     has = "has a matcher"
     for load in (lambda: al_ray.load_model(run.path), lambda: run.model(1)):
-        with pytest.raises(BadOption, match=f"{has}.*jobs.export, load_model"):
+        with pytest.raises(BadOption, match=f"{has}.*load_model cannot use"):
             load()
-    options = al_ray.ExportOptions(format="sentence-transformers", licence="mit")
-    for model in (run, run.path / "round-002" / "model"):
-        with pytest.raises(BadOption, match=has):
-            al_ray.export_model(model, options, tmp_path / "export")
-    assert not (tmp_path / "export").exists()
     with pytest.raises(BadOption, match=r"has a matcher.*--round 0 for the cosine"):
         run.with_neighbourhood(0.0)
     code, said = call(monkeypatch, capsys, mine, f"--task {task} --run {run.path} --out {tmp_path / 'mined'}")
