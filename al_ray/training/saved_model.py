@@ -146,9 +146,8 @@ def saved_matching(folder: StoragePath) -> tuple[EncoderConfig, CandidatesConfig
 def refuse_matcher(path: StoragePath) -> NoReturn:
     """Raise BadOption for a model with a matcher, where only encoders can be used."""
     raise BadOption(
-        f"{path} has a matcher (jobs.run --matcher on), and load_model returns the encoder alone; score records by "
-        "al_ray.load_matcher, match (jobs.match or jobs.serve --model), or give a run without a matcher "
-        "(docs/matcher.md)"
+        f"{path} has a matcher (jobs.run --matcher on), which load_model cannot use; match with it (jobs.match --model "
+        "or jobs.serve --model), score records by al_ray.load_matcher, or give a run without one (docs/matcher.md)"
     )
 
 

@@ -44,11 +44,18 @@ def read_known(options: ServeOptions, model: MatchingModel) -> tuple[Source, Tex
             "--search.kind knn; give --known that task folder, or the table"
         )
     else:
-        symmetric = not needs_two_sides(model.model, model.config) and (model.run is None or model.task.symmetric)
+        symmetric = _matches_one_set(model)
         texts = _texts(_table(options, model, symmetric), None, model)
     refuse_one_set(model, symmetric)
     matched = model.model.matcher is not None
     return Source(str(known), texts_digest(texts), symmetric, matcher=matched), texts
+
+
+def _matches_one_set(model: MatchingModel) -> bool:
+    """Return whether a model matches one set of texts with itself, if there is nothing else to tell."""
+    if model.model.matcher is not None:
+        return reference_of(model).sides.symmetric
+    return not needs_two_sides(model.model, model.config) and (model.run is None or model.task.symmetric)
 
 
 def refuse_other_store(model: MatchingModel, source: Source) -> None:

@@ -247,7 +247,7 @@ class Matcher:
 
 
 def _encoder(model: MatchingModel, symmetric: bool, device: str) -> TextEncoder:
-    if model.run is None:
+    if model.run is None and model.model.path:
         encoder = saved(model.model.path, model.config.encoding, device)
     else:
         encoder = load(model.model, model.config.encoding, model.path, device)

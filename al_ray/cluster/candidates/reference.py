@@ -64,7 +64,7 @@ class Sides:
         if not self.left:
             return f"{sides} with one text column"
         names = ",".join(field.name for field in self.left)
-        return f"{sides} with --text-columns {names} in this order"
+        return f"{sides} with the text columns {names} in this order"
 
 
 @dataclass(frozen=True, eq=False)
