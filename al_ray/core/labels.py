@@ -1,6 +1,7 @@
 """Labels, batches and the state of a run."""
 
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,12 @@ class Model:
         return self.digest if self.matcher is None else self.matcher.encoder
 
     @property
+    def encoder_round(self) -> int | None:
+        """The round that trained the encoder of a matcher; None if it is not trained."""
+        name = "" if self.matcher is None else PurePosixPath(self.path).parent.name
+        return int(name.removeprefix("round-")) if name else None
+
+    @property
     def by_cosine(self) -> "Model":
         """The same weights without a scorer and without a matcher: its scores are the cosines."""
         return Model(self.path, self.weights)
@@ -40,6 +47,8 @@ class Model:
 
 MATCHER, REFERENCE = "matcher.safetensors", "records.safetensors"
 """The files of a matcher and of its frequencies, in the model folder of a round."""
+ENCODER = "encoder"
+"""The folder of a round with the encoder that it trained beside a matcher: weights and scorer.json, as of any model."""
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import MATCHER, REFERENCE, Model, SavedMatcher, SavedReference
 from al_ray.core.scorer import Scorer
 from al_ray.storage.files import read_json
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import StoragePath
+from al_ray.training.saved_model import trained_encoder
 
 # Fields of the model in record.json, with their types.
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}
-ENCODER = "encoder"
-"""The folder of a round with the encoder that it trained beside a matcher: weights and scorer.json, as of any model."""
 
 
 def model_content(model: Model) -> dict[str, Any]:
@@ -24,7 +23,7 @@ def model_content(model: Model) -> dict[str, Any]:
     if model.matcher is not None:
         content["encoder_digest"] = model.matcher.encoder
         if model.path:
-            content["encoder_round"] = _round_of(model.path)
+            content["encoder_round"] = model.encoder_round
         saved = model.matcher.reference
         return content if saved is None else {**content, "reference_digest": saved.digest}
     # As earlier versions wrote it.
@@ -48,18 +47,9 @@ def read_model_of(folder: StoragePath) -> Model:
     scorer = scorer_of(model)
     if not scorer.matcher:
         return Model(str(weights), model["digest"], scorer)
-    number, encoder = model.get("encoder_round"), ""
-    if number is not None:
-        if type(number) is not int or number < 1:
-            raise BadFile(f"{path} has encoder_round {number!r}, which is no round; restore it")
-        encoder = str(weights.parent.parent / f"round-{number:03}" / ENCODER)
+    encoder = trained_encoder(weights, model, path)
     # Earlier versions kept no frequencies.
     known = model.get("reference_digest")
     reference = None if known is None else SavedReference(str(weights / REFERENCE), str(known))
     matcher = SavedMatcher(str(weights / MATCHER), str(model.get("encoder_digest")), reference)
-    return Model(encoder, model["digest"], scorer, matcher)
-
-
-def _round_of(encoder: str) -> int:
-    """Return the round whose folder has an encoder."""
-    return int(storage_path(encoder).parent.name.removeprefix("round-"))
+    return Model("" if encoder is None else str(encoder), model["digest"], scorer, matcher)

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -16,7 +16,7 @@ from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import CandidatesConfig
 from al_ray.core.config.serialization import as_dict, from_dict
 from al_ray.core.errors import BadFile, BadOption, WriteErrors
-from al_ray.core.labels import MATCHER, REFERENCE, Model, SavedMatcher, SavedReference
+from al_ray.core.labels import ENCODER, MATCHER, REFERENCE, Model, SavedMatcher, SavedReference
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.prompts import DOCUMENT, QUERY, StoredPrompts, read_prompts
 from al_ray.encoders.vocabulary import FILE as VOCABULARY
@@ -89,7 +89,9 @@ def write_matched(folder: StoragePath, model: Model, encoding: EncoderConfig, ca
     assert model.matcher is not None
     assert model.matcher.reference is not None
     digests = {"digest": model.digest, "encoder": model.matcher.encoder, "reference": model.matcher.reference.digest}
-    options = {"encoding": as_dict(encoding), "candidates": as_dict(candidates)}
+    options: dict[str, Any] = {"encoding": as_dict(encoding), "candidates": as_dict(candidates)}
+    if model.path:
+        options["encoder_round"] = model.encoder_round
     write_root(folder / SCORER, {**_fields(model.scorer), **digests, **options})
 
 
@@ -130,7 +132,26 @@ def _read_matched(folder: StoragePath) -> Model:
     path = folder.resolve()
     reference = SavedReference(str(path / REFERENCE), content["reference"])
     matcher = SavedMatcher(str(path / MATCHER), content["encoder"], reference)
-    return Model("", content["digest"], scorer, matcher)
+    encoder, copied = trained_encoder(folder, content, folder / SCORER), folder / ENCODER
+    if encoder is None:
+        return Model("", content["digest"], scorer, matcher)
+    for place in (copied, encoder):
+        if (place / SCORER).exists():
+            return Model(str(place.resolve()), content["digest"], scorer, matcher)
+    raise BadFile(f"{folder} has no encoder: copy {encoder.parent.name}/{ENCODER} of its run to {copied}")
+
+
+def trained_encoder(folder: StoragePath, content: Mapping[str, Any], source: StoragePath) -> StoragePath | None:
+    """Return the folder of the encoder that a round of the run trained for a matcher; None if it is not trained.
+
+    folder: of the model in its run. content: of the file `source`, which has the round; BadFile if it is none.
+    """
+    number = content.get("encoder_round")
+    if number is None:
+        return None
+    if type(number) is not int or number < 1:
+        raise BadFile(f"{source} has encoder_round {number!r}, which is no round; restore it")
+    return folder.resolve().parent.parent / f"round-{number:03}" / ENCODER
 
 
 def saved_matching(folder: StoragePath) -> tuple[EncoderConfig, CandidatesConfig]:

@@ -16,7 +16,7 @@ from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.training_group import Training, model_of
 from al_ray.core.candidates import Candidates
 from al_ray.core.config.oracle import oracle_kind
-from al_ray.core.labels import YES, Labelled, Model, SavedMatcher, SavedReference
+from al_ray.core.labels import ENCODER, YES, Labelled, Model, SavedMatcher, SavedReference
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
@@ -27,7 +27,6 @@ from al_ray.matcher.learner import DEFAULT, LEARNERS
 from al_ray.matcher.model_file import NAME, read_model, write_model
 from al_ray.runs.candidate_figures import UNTRAINED, CandidateFigures
 from al_ray.runs.importance import write_importance
-from al_ray.runs.round_models import ENCODER
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import Features
 from al_ray.storage.pair_cosines import SCORES, write_cosines

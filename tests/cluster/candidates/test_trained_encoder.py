@@ -13,8 +13,9 @@ from al_ray.cli._run.pipeline import run
 from al_ray.cluster.services import deploy_pool
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, TrainingConfig
-from al_ray.core.errors import BadFile, BadOption
+from al_ray.core.errors import AlRayError, BadFile, BadOption
 from al_ray.core.progress import no_progress
+from al_ray.core.scorer import CANDIDATE
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.storage.uri import storage_path
@@ -116,3 +117,32 @@ def test_a_run_without_the_weights_of_its_encoder_is_told_so(made, tmp_path):
 def test_options_that_do_not_go_together(asked, changed, words):
     with pytest.raises(BadOption, match=words):
         replace(asked, **changed)
+
+
+def test_a_trained_encoder_goes_with_its_matcher_into_match_and_python_and_not_with_a_copy(made, asked, tmp_path):
+    task = read_task(storage_path(asked.task))
+    model, split = RunFolder(made, task).model(3), task.split("dev")
+    with deploy_pool(asked, WHERE, task, made, no_progress) as pool:
+        pairs = split.space.pairs(np.sort(split.space.at(np.arange(split.space.total))))
+        scores = pool.scores(model, split, pairs)
+    expected = {
+        (task.left.ids[left], task.right.ids[right]): score - CANDIDATE
+        for (left, right), score in zip(pairs.tolist(), scores.tolist(), strict=True)
+        if score >= CANDIDATE
+    }
+    options = al_ray.MatchOptions(left=storage_path(asked.task), split="dev", assign="all", at_score=0.0)
+    found = al_ray.match(al_ray.load_run(made), options, tmp_path / "matches", cluster=WHERE).matches().to_pylist()
+    by_model = {(row["left_id"], row["right_id"]): row["score"] for row in found if row["decided_by"] != "label"}
+    assert by_model == expected
+    texts, others = [*task.left.texts[:9]], [*task.right.texts[:9]]
+    wanted = al_ray.load_matcher(made).score(texts, others)
+    copy = tmp_path / "copy"
+    shutil.copytree(made / "round-003" / "model", copy)
+    with pytest.raises(BadFile, match=r"has no encoder: copy round-002/encoder of its run to .*/copy/encoder"):
+        al_ray.load_matcher(copy)
+    shutil.copytree(made / "round-002" / "encoder", copy / "encoder")
+    assert al_ray.load_matcher(copy).score(texts, others).p.tolist() == wanted.p.tolist()
+    shutil.rmtree(copy / "encoder")
+    shutil.copytree(made / "round-001" / "model", copy / "encoder")
+    with pytest.raises(AlRayError):
+        al_ray.load_matcher(copy)
