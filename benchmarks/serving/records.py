@@ -1,6 +1,6 @@
 """Milliseconds of the answer to one record by a matcher: python -m benchmarks.serving.records --model RUN
 
-The known records are drawn from those of the run's right texts: the words of each cell are those of one record, a part
+The known records are drawn from the run's texts of their side: the words of each cell are those of one record, a part
 of them exchanged for words of another. Their vectors are drawn from those of the two records, because encoding so many
 takes long; the records that are asked about are left texts of the run, and are encoded. In one process, without Ray
 Serve and HTTP, of which docs/serve.md has the times.
@@ -40,7 +40,9 @@ class Options:
     model: Path
     """A run with a matcher between two tables."""
     texts: int = 100_000
-    """Known records."""
+    """Known right records."""
+    left: int = 20_000
+    """Known left records: with few, a record is near to many right ones, as these have few others."""
     requests: int = 200
     """Records that are asked about."""
     threads: int = 2
@@ -59,20 +61,19 @@ def main() -> None:
         [tuple(cells) for cells in corpus.cells(np.arange(len(corpus)))] for corpus in (task.left, task.right)
     )
     encoder = load(model.model, model.config.encoding, model.path, "cpu")
-    vectors = _encode(encoder, left, "left")
+    others = None if task.symmetric else _drawn(left, _encode(encoder, left, "left"), options.left)
     known = _drawn(right, _encode(encoder, right, "right"), options.texts)
     matcher = read_model(storage_path(model.model.matcher.path))
-    others = None if task.symmetric else RecordSide(left, vectors)
     records = KnownRecords(reference, matcher, known, others, model.config.candidates, options.threads)
     took, best = timed(records.find_best)
     records.use(best)
-    print(f"{options.texts:,} known records, {len(left):,} left ones; their nearest were found in {took:.0f} s")
-    times = dict[str, list[float]]()
+    print(f"{options.texts:,} known records, {options.left:,} left ones; their nearest were found in {took:.0f} s")
+    times, found = dict[str, list[float]](), list[int]()
     for number in range(WARM + options.requests):
         asked, began, busy = left[number % len(left)], time.perf_counter(), time.process_time()
         [vector] = _encode(encoder, [asked], "left")
         encoded = time.perf_counter()
-        records.candidates(asked, vector)
+        found.append(len(records.candidates(asked, vector).rows))
         ended = time.perf_counter()
         if number >= WARM:
             parts = ("encoding", encoded - began), ("candidates, comparisons and p", ended - encoded)
@@ -83,6 +84,7 @@ def main() -> None:
         p95 = statistics.quantiles(values, n=20)[-1]
         rows.append((name, f"{statistics.median(values):.1f}", f"{p95:.1f}", f"{min(values):.1f}"))
     print(format_columns(rows))
+    print(f"candidates of a record: median {statistics.median(found):,.0f}")
 
 
 def _encode(encoder: TextEncoder, records: Sequence[Cells], side: Side) -> Vectors:

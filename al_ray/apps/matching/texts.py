@@ -73,9 +73,18 @@ def as_matcher_reads(task: Task, options: MatchOptions, model: MatchingModel) ->
     if feature_names(task.left, task.right) != read_model(storage_path(matcher.path)).names:
         raise BadOption(
             f"the matcher of {model.path} compares other fields than these texts have: it was trained on "
-            f"{sides.describe()}; give such, or train a run on a task with these fields"
+            f"{_described(sides)}; give such, or train a run on a task with these fields"
         )
     return task
+
+
+def _described(sides: Sides) -> str:
+    """Return which tables have these fields."""
+    tables = "one table (--left)" if sides.symmetric else "two tables (--left and --right)"
+    if not sides.left:
+        return f"{tables} with one text column"
+    names = ",".join(field.name for field in sides.left)
+    return f"{tables} with --text-columns {names} in this order"
 
 
 def sides_of(model: MatchingModel) -> Sides:

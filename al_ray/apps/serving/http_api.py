@@ -33,9 +33,10 @@ CODES: dict[int | str, dict[str, Any]] = {
     429: {"model": Problem, "description": "Too many requests wait. Header Retry-After."},
     503: {"model": Problem, "description": "A model is being loaded, or a change has not arrived. Header Retry-After."},
 }
-TOO_MANY_UNKNOWN = {"model": Problem, "description": "The encoder would know too little of the known texts."}
+REFUSED = "The encoder would know too little of the known texts, or they are records of a matcher, which do not change."
 STORED: dict[int | str, dict[str, Any]] = {
-    **CODES, 507: {"model": Problem, "description": "The change could not be written to disk, and was not made."}
+    **CODES, 422: {"model": Problem, "description": REFUSED},
+    507: {"model": Problem, "description": "The change could not be written to disk, and was not made."},
 }  # fmt: skip
 
 
@@ -112,7 +113,7 @@ def _add_work(api: FastAPI, service: Service, options: ServeOptions, bearer: lis
             raise NotReady(f"at_least: change {body.at_least:,} is not here yet; the last one here is {seen:,}")
         return Answer(**answer)
 
-    @api.put("/texts", responses={**STORED, 422: TOO_MANY_UNKNOWN}, dependencies=bearer)
+    @api.put("/texts", responses=STORED, dependencies=bearer)
     async def put(body: PutBody) -> PutAnswer:
         """Add known texts, or replace those with the same ids. They are on disk before this is answered."""
         _limit(options, "texts", [one.text for one in body.texts], ".text")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from al_ray.cluster.candidates.records import WAYS, ComparedRecords
 from al_ray.core.candidates import HIGHEST
@@ -39,7 +40,13 @@ def encode_side(encoder: TextEncoder, texts: tuple[str, ...], side: Side) -> Vec
     precision = np.float16 if config.vectors == "fp16" else np.float32
     vectors: Vectors = np.empty((len(texts), encoder.dimension), dtype=precision)
     own = batches(tokens, np.arange(len(texts)), config.encoder_batch)
-    deque(embed_batches(encoder, tokens, own, vectors), maxlen=0)
+    before = torch.get_num_threads()
+    # The last bits of vectors depend on it.
+    torch.set_num_threads(config.threads)
+    try:
+        deque(embed_batches(encoder, tokens, own, vectors), maxlen=0)
+    finally:
+        torch.set_num_threads(before)
     return vectors
 
 

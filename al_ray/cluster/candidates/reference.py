@@ -58,14 +58,6 @@ class Sides:
         one = _typed(left, self.left)
         return one, one if right is left else _typed(right, self.right)
 
-    def describe(self) -> str:
-        """Return which tables have these fields, by the options of jobs.match."""
-        sides = "one table (--left)" if self.symmetric else "two tables (--left and --right)"
-        if not self.left:
-            return f"{sides} with one text column"
-        names = ",".join(field.name for field in self.left)
-        return f"{sides} with the text columns {names} in this order"
-
 
 @dataclass(frozen=True, eq=False)
 class Reference:
