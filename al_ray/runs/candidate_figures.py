@@ -3,6 +3,8 @@
 number, matches                of candidates of the split, and of its known matches
 recall                         share of these among the candidates, by cosine, by 3-grams and by both; null without any
 cosine_average_precision       AP of the cosine alone over all pairs of the split
+
+`presumed`, which is no split, has the presumed non-matches of the round (runs/presumed_figures.py).
 """
 
 from collections.abc import Mapping
@@ -12,6 +14,7 @@ from typing import Any
 
 from al_ray.core.task import SPLITS
 from al_ray.metrics.error_examples import main_split
+from al_ray.runs.presumed_figures import presumed_figures
 
 BOTH, COSINE = "both", "cosine_average_precision"
 
@@ -93,6 +96,9 @@ def candidate_scalars(line: Mapping[str, Any]) -> dict[str, float]:
         shares = {f"recall/{way}": share for way, share in one.recall.by_way.items() if share is not None}
         numbers = {"number": one.recall.candidates, **shares, COSINE: one.cosine}
         scalars |= {f"candidates/{split}/{name}": float(number) for name, number in numbers.items()}
+    presumed = presumed_figures(line)
+    if presumed is not None and presumed.share is not None:
+        scalars["candidates/presumed/share"] = presumed.share
     return scalars
 
 
