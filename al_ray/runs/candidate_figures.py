@@ -4,6 +4,8 @@ number, matches                of candidates of the split, and of its known matc
 recall                         share of these among the candidates, by cosine, by 3-grams and by both; null without any
 cosine_average_precision       AP of the cosine alone over all pairs of the split
 untrained_average_precision    of a run that trains the encoder, too: the same by the encoder before any training
+
+`presumed`, which is no split, has the presumed non-matches of the round (runs/presumed_figures.py).
 """
 
 from collections.abc import Mapping
@@ -13,6 +15,7 @@ from typing import Any
 
 from al_ray.core.task import SPLITS
 from al_ray.metrics.error_examples import main_split
+from al_ray.runs.presumed_figures import presumed_figures
 
 BOTH, COSINE, UNTRAINED = "both", "cosine_average_precision", "untrained_average_precision"
 
@@ -101,6 +104,9 @@ def candidate_scalars(line: Mapping[str, Any]) -> dict[str, float]:
         numbers = {"number": one.recall.candidates, **shares, COSINE: one.cosine}
         numbers |= {} if one.untrained is None else {UNTRAINED: one.untrained}
         scalars |= {f"candidates/{split}/{name}": float(number) for name, number in numbers.items()}
+    presumed = presumed_figures(line)
+    if presumed is not None and presumed.share is not None:
+        scalars["candidates/presumed/share"] = presumed.share
     return scalars
 
 

@@ -26,6 +26,7 @@ from al_ray.metrics.round_comparison import (
 )
 from al_ray.runs.candidate_figures import candidate_figures
 from al_ray.runs.ledger import Ledger
+from al_ray.runs.presumed_figures import presumed_figures
 from al_ray.storage.pair_cosines import read_fitted
 from al_ray.storage.uri import StoragePath
 
@@ -55,6 +56,7 @@ def _has_figures(line: Any) -> bool:
     typed = isinstance(line, dict) and all(name in line and fits(line[name], kind) for name, kind in FIGURES.items())
     try:
         candidate_figures(line if typed else {})
+        presumed_figures(line if typed else {})
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return False
     return typed and all(fits(seconds, float) for seconds in line["seconds"].values())

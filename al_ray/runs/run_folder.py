@@ -44,6 +44,7 @@ from al_ray.runs.config_file import read_config_file
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
+from al_ray.runs.presumed_figures import presumed_warnings
 from al_ray.runs.round_metrics import (
     compare_with_round_before,
     content_of,
@@ -189,6 +190,7 @@ class RunFolder:
             **({"candidates": self.candidates} if scorer.matcher else {}),
             "index_recall": read_json(recall, ["index_recall"])["index_recall"] if recall.exists() else None,
             "warnings": state.labelled.warnings
+            + presumed_warnings(self.candidates)
             + [f"{name}: {text}" for name, one in evaluations.items() for text in one.warnings],
             "seconds": total_seconds(self.round(state.round), self.seconds),
         }

@@ -29,6 +29,7 @@ from al_ray.runs.candidate_figures import candidate_figures, main_figures
 from al_ray.runs.dev_labels import format_estimate
 from al_ray.runs.importance import Importance, read_importance
 from al_ray.runs.other_runs import bought_by
+from al_ray.runs.presumed_figures import presumed_lines
 from al_ray.runs.run_folder import RunFolder, bound_config, complete_rounds
 from al_ray.storage.uri import StoragePath
 
@@ -176,8 +177,9 @@ def labelling_plan(config: RunConfig, oracle_options: OracleConfig) -> Iterator[
 
 
 def format_round(line: dict[str, Any]) -> str:
-    """Format the metrics of a round, its comparison with the round before, and its warnings."""
-    return "\n".join([table([line]), *comparison(line), *(f"warning: {warning}" for warning in line["warnings"])])
+    """Format the metrics of a round, its comparison with the round before, what it presumed, and its warnings."""
+    shown = [table([line]), *comparison(line), *presumed_lines(line)]
+    return "\n".join([*shown, *(f"warning: {warning}" for warning in line["warnings"])])
 
 
 def comparison(line: dict[str, Any]) -> Iterator[str]:

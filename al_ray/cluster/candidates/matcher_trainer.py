@@ -2,8 +2,10 @@
 
 import json
 import logging
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.actors import get_results
@@ -17,9 +19,10 @@ from al_ray.cluster.training_group import Training, model_of
 from al_ray.core.candidates import Candidates
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.labels import ENCODER, YES, Labelled, Model, SavedMatcher, SavedReference
-from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, distinct, is_in
 from al_ray.core.progress import OnProgress
 from al_ray.core.rng import generator
+from al_ray.core.task import Task
 from al_ray.core.two_stage_score import MATCHED
 from al_ray.matcher.explanation import explain, importance
 from al_ray.matcher.explanation_file import write_explanations
@@ -27,6 +30,7 @@ from al_ray.matcher.learner import DEFAULT, LEARNERS
 from al_ray.matcher.model_file import NAME, read_model, write_model
 from al_ray.runs.candidate_figures import UNTRAINED, CandidateFigures
 from al_ray.runs.importance import write_importance
+from al_ray.runs.presumed_figures import PRESUMED, PresumedFigures
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import Features
 from al_ray.storage.pair_cosines import SCORES, write_cosines
@@ -36,6 +40,34 @@ from al_ray.training.saved_model import bytes_digest, write_matched
 logger = logging.getLogger(__name__)
 PRESUMED_WEIGHT = 0.3
 """Weight of a candidate without a label that is taken for a non-match (docs/matcher.md)."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Features (n, F) and labels (n,) of the labelled pairs, names of the F features, and the run's seed."""
+
+    features: Features
+    labels: npt.NDArray[np.uint8]
+    names: tuple[str, ...]
+    seed: int
+
+
+def matches_among(task: Task, presumed: Pairs, far: Features, known: Known) -> PresumedFigures:
+    """Count the matches among (m, 2) presumed non-matches of train, before they are used, or estimate them.
+
+    far: (m, F) features of them. The estimate is the share of which p is 1/2 or more, by a matcher that was not told
+    that they are non-matches. Their mean p would say too much: labels are of pairs that are hard to tell, so p of far
+    pairs is some percent where none of them matches (docs/matcher.md).
+    """
+    split = task.split("train")
+    if task.labels_are == "complete":
+        matches = is_in(split.space.keys(presumed), split.positive_keys)
+        return PresumedFigures(len(presumed), float(matches.mean()), True)
+    if len(np.unique(known.labels)) < 2:
+        # p would be that of the one label, whatever a pair is.
+        return PresumedFigures(len(presumed), None, False)
+    alone = LEARNERS[DEFAULT].fit(known.features, known.labels, np.ones(len(known.labels)), known.names, known.seed)
+    return PresumedFigures(len(presumed), float((alone.probability(far) >= 0.5).mean()), False)
 
 
 class MatcherTrainer:
@@ -119,7 +151,11 @@ class MatcherTrainer:
         features = self._features_of(labelled.pairs)
         labels, weights = (labelled.labels == YES).astype(np.uint8), np.ones(len(labelled))
         presumed = self._presumed(number)
-        features = np.concatenate([features, self._features_of(presumed)])
+        far = self._features_of(presumed)
+        if len(presumed):
+            known = Known(features, labels, self.candidates.names, self.config.seed)
+            self.journal.candidates[PRESUMED] = matches_among(self.pool.task, presumed, far, known).as_dict()
+        features = np.concatenate([features, far])
         labels = np.concatenate([labels, np.zeros(len(presumed), dtype=np.uint8)])
         weights = np.concatenate([weights, np.full(len(presumed), PRESUMED_WEIGHT)])
         learned = LEARNERS[DEFAULT].fit(features, labels, weights, self.candidates.names, self.config.seed)

@@ -72,7 +72,7 @@ class CandidatesConfig:
     those of a left text alone."""
     presumed: Annotated[int, Between(0, 1_000_000)] = 0
     """Far candidates without a label that the matcher takes for non-matches, each of weight 0.3. They are never stored
-    as labels."""
+    as labels. Each round says how many of them match, as far as that is known, and warns above 1%."""
     least_recall: Annotated[float, Between(0, 1)] = 0.9
     """Warn when the candidates have a smaller share of the known matches than this. It is measured before the first
     round, and recorded with each."""
