@@ -280,6 +280,9 @@ class SimulatedServices:
         """No adapter is beside a matcher."""
         raise NotImplementedError
 
+    def explain(self, number: int, pairs: Pairs, model: Model) -> None:
+        """Nobody asks."""
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add up the seconds of a stage."""
