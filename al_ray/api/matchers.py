@@ -71,7 +71,8 @@ class RecordModel:
         """Find the candidates of records and return p of each: what `match` gives for these tables.
 
         right: None for a model within one table. p depends on all records that are given: they are what a pair's rank
-        is among. It is that of `match` to the bit if records come in the order of their ids, as `match` sorts them.
+        is among. It is that of `match` to the bit if records come in the order of their ids, as `match` sorts them
+        (whole numbers by value, then other ids by their characters).
 
         Raises:
             BadOption: for a side too few or too many, records without a field of the model or with another one, or
