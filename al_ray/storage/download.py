@@ -84,8 +84,8 @@ def local_name(uri: Uri, folder: Uri) -> str:
 def _objects(folder: Uri, without: Sequence[str]) -> list[tuple[Uri, int, int]]:
     """Return the objects of a folder, but for those below a name that matches a pattern."""
     return [
-        (uri, *rest)
-        for uri, *rest in folder.objects()
+        (uri, size, written)
+        for uri, size, written in folder.objects()
         if not any(fnmatch(local_name(uri, folder).partition("/")[0], pattern) for pattern in without)
     ]
 

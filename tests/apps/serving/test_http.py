@@ -129,7 +129,7 @@ BAD = {
     "nothing": (b"", "body: Field required"),
     "no JSON by its header": (b'{"texts": "a"}', "body: was not sent as JSON; send it with the header Content-Type"),
     "a list": (b"[]", "body: Input should be a valid dictionary or object"),
-    "no texts": (b"{}", "texts: Field required"),
+    "no texts": (b"{}", "body: give texts or records, one of both"),
     "an empty list": (b'{"texts": []}', "texts: List should have at least 1 item"),
     "a number": (b'{"texts": ["a", 3]}', "texts[1]: Input should be a valid string"),
     "an empty text": (b'{"texts": ["a", " "]}', "texts[1]: is empty; give a text with a visible character"),

@@ -86,7 +86,7 @@ def renew(out: StoragePath, made: Outcome, state: MatchState, grown: GrownTask) 
     added = {name: state.about[name] for name in ("made_from", "texts", "new_matches") if name in state.about}
     if "clusters" in state.about:
         added["changed_clusters"] = state.about["clusters"]
-    record = write_outcome(out, replace(made, added=added | made.added))
+    record = write_outcome(out, replace(made, added=added | dict(made.added)))
     remove_older(out, state)
     return record
 

@@ -120,7 +120,7 @@ class TrigramWay:
         sums = query @ self._matrix
         rows, found = sums.indices.astype(np.int64), scores_of_sums(sums.data).astype(np.float64)
         rows, found = rows[sums.data > 0], found[sums.data > 0]
-        scores = np.full(self._matrix.shape[1], -np.inf)
+        scores = np.full(len(self.texts), -np.inf)
         scores[rows] = found
         wanted = min(max(counts.own, FEW), len(rows))
         few = np.flatnonzero(found >= np.partition(found, len(found) - wanted)[len(found) - wanted]) if wanted else rows

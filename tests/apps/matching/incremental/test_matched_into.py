@@ -40,8 +40,9 @@ def ran(request, local_ray, tmp_path_factory) -> tuple[Path, dict[str, Rows]]:
     labels = root / "labels.csv"
     with labels.open("w", newline="") as file:
         csv.writer(file).writerows([("l", "r", "same"), *((f"l{row}", f"r{row}", 1) for row in range(COUNT))])
+    paths = {name: table(root / f"{name}.csv", rows) for name, rows in sides.items()}
     texts = al_ray.OwnTexts(
-        **{name: table(root / f"{name}.csv", rows) for name, rows in sides.items()}, labels=labels,
+        left=paths["left"], right=paths.get("right"), labels=labels,
         label_columns="l,r,same", labels_are="complete", split="1,0,0", id_column="id", text_columns="name,price",
     )  # fmt: skip
     al_ray.prepare(texts, root / "task")
@@ -50,7 +51,8 @@ def ran(request, local_ray, tmp_path_factory) -> tuple[Path, dict[str, Rows]]:
         max_length=24, threads=1, matcher="on", candidates=CandidatesConfig(cosine=5, trigrams=5, of_right=5),
         evaluation=al_ray.EvaluationConfig(splits=()),
     )  # fmt: skip
-    return al_ray.run(config, root / "run").path, sides
+    al_ray.run(config, root / "run")
+    return root / "run", sides
 
 
 def tables(folder: Path, sides: dict[str, Rows]) -> str:
