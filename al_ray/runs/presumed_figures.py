@@ -41,7 +41,8 @@ class PresumedFigures:
             return None
         return (
             f"{'' if self.counted else 'about '}{100 * self.share:.2g}% of the presumed non-matches match, more than "
-            f"{MOST:.0%}: the matcher learns that these matches are none; give fewer or none (--candidates.presumed)"
+            f"{MOST:.0%}: the matcher learns that these matches are none; give fewer or none (jobs.run "
+            "--candidates.presumed)"
         )
 
 

@@ -65,7 +65,7 @@ def test_a_round_says_how_many_match_and_warns_above_one_percent():
         assert presumed_warnings({PRESUMED: figures.as_dict()}) == []
     (warning,) = presumed_warnings({PRESUMED: many.as_dict()})
     assert warning.startswith("4.7% of the presumed non-matches match, more than 1%: ")
-    assert warning.endswith("give fewer or none (--candidates.presumed)")
+    assert warning.endswith("give fewer or none (jobs.run --candidates.presumed)")
     line = {**LINE, "candidates": {PRESUMED: many.as_dict()}, "warnings": [warning]}
     assert format_round(line).splitlines()[-2:] == [many.words(), f"warning: {warning}"]
     assert "presumed" not in format_round({**LINE, "candidates": {}})
