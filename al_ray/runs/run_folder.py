@@ -12,14 +12,13 @@ round-NNN/record.json              metrics of the round, its model's digest and 
 round-NNN/examples.parquet         error examples, see runs/error_examples.py
 dev-labels/                        labels of drawn dev pairs (--dev-labels), see runs/dev_labels.py
 round-NNN/fit, scores.parquet      cosines of the labelled pairs under the round's model, see storage/pair_cosines.py
-round-NNN/importance.json          with a matcher, what each comparison adds to p on average, see runs/importance.py
+round-NNN/importance, why.json     with a matcher, see runs/importance.py and matcher/explanation_file.py
 round-NNN/neighbourhood.json       what auto chose from, see cluster/pool/score_fit.py
 round-NNN/model/                   weights and scorer.json (al_ray/training writes them; thresholds are added here);
                                    with a matcher matcher.safetensors, and weights, if it trained any, in encoder/
 llm/, check/                       raw answers of --oracle llm and its check by people, see oracles/llm
 page.json, page-options.json       address of the page on which people label, while it is served; its question, overlap
-mlflow.json                        id of the run on an MLflow server, see runs/trackers/mlflow.py
-events/                            the same metrics for TensorBoard
+mlflow.json, events/               id of the run on an MLflow server (runs/trackers); its metrics for TensorBoard
 """
 
 import json
@@ -162,10 +161,10 @@ class RunFolder:
 
     def refuse_lost(self, number: int) -> None:
         """BadFile if the weights of a complete round are missing, or those of the encoder of its matcher."""
-        if not number:
-            return
-        encoder = self.model(number).path
-        for folder in (self.round(number) / "model", *([storage_path(encoder)] if encoder else [])):
+        folders = [self.round(number) / "model"] if number else []
+        if number and (encoder := self.model(number).path):
+            folders.append(storage_path(encoder))
+        for folder in folders:
             if not list(folder.glob("*.safetensors")):
                 raise BadFile(f"{folder} has no weights (*.safetensors) any more; restore it")
 
