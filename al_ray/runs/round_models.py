@@ -7,7 +7,7 @@ from al_ray.core.errors import BadFile
 from al_ray.core.labels import MATCHER, REFERENCE, Model, SavedMatcher, SavedReference
 from al_ray.core.scorer import Scorer
 from al_ray.storage.files import read_json
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import StoragePath, storage_path
 from al_ray.training.saved_model import trained_encoder
 
 # Fields of the model in record.json, with their types.
@@ -53,3 +53,9 @@ def read_model_of(folder: StoragePath) -> Model:
     reference = None if known is None else SavedReference(str(weights / REFERENCE), str(known))
     matcher = SavedMatcher(str(weights / MATCHER), str(model.get("encoder_digest")), reference)
     return Model("" if encoder is None else str(encoder), model["digest"], scorer, matcher)
+
+
+def weight_folders(folder: StoragePath) -> list[StoragePath]:
+    """Return where a complete round has weights: its model folder, and that of the encoder of its matcher."""
+    encoder = read_model_of(folder).path
+    return [folder / "model", *([storage_path(encoder)] if encoder else [])]

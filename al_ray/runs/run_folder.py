@@ -52,14 +52,14 @@ from al_ray.runs.round_metrics import (
     headline,
     read_lines,
 )
-from al_ray.runs.round_models import model_content, read_model_of
+from al_ray.runs.round_models import model_content, read_model_of, weight_folders
 from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.trackers.tensorboard import add_events
 from al_ray.runs.versions import began_elsewhere
 from al_ray.storage.files import read_json, remove_unfinished, write_json, write_root, write_text
 from al_ray.storage.lock import locked
-from al_ray.storage.uri import StoragePath, storage_path
+from al_ray.storage.uri import StoragePath
 
 logger = logging.getLogger(__name__)
 BATCH_SIZES = ("rounds", "first_batch", "growth")  # They may change while a run is under way.
@@ -161,10 +161,7 @@ class RunFolder:
 
     def refuse_lost(self, number: int) -> None:
         """BadFile if the weights of a complete round are missing, or those of the encoder of its matcher."""
-        folders = [self.round(number) / "model"] if number else []
-        if number and (encoder := self.model(number).path):
-            folders.append(storage_path(encoder))
-        for folder in folders:
+        for folder in weight_folders(self.round(number)) if number else ():
             if not list(folder.glob("*.safetensors")):
                 raise BadFile(f"{folder} has no weights (*.safetensors) any more; restore it")
 
