@@ -27,7 +27,7 @@ def section(heading: str) -> str:
 
 
 def test_every_stored_figure_stands_in_the_page_of_benchmarks():
-    rows, others = read_figures(FIGURES), section("Beside dedupe and Splink")
+    rows, others = read_figures(FIGURES), section("Beside dedupe, Splink and goldenmatch")
     for row in rows:
         number = f"{int(row['labels']):,}"
         if row["method"] in ("matcher", "cosine"):
