@@ -139,7 +139,7 @@ ELSEWHERE = {
     ROOT / "benchmarks" / "other_tools" / f"{tool}_{of}.py"
     for tool in ("dedupe", "splink")
     for of in ("matches", "records")
-}
+} | {ROOT / "benchmarks" / "other_tools" / "goldenmatch_records.py"}
 
 
 def imported(*folders: str) -> dict[str, str]:

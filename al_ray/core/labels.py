@@ -1,7 +1,6 @@
 """Labels, batches and the state of a run."""
 
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +35,8 @@ class Model:
     @property
     def encoder_round(self) -> int | None:
         """The round that trained the encoder of a matcher; None if it is not trained."""
-        name = "" if self.matcher is None else PurePosixPath(self.path).parent.name
-        return int(name.removeprefix("round-")) if name else None
+        trained = self.matcher is not None and self.path
+        return int(self.path.split("/")[-2].removeprefix("round-")) if trained else None
 
     @property
     def by_cosine(self) -> "Model":

@@ -6,9 +6,8 @@ from typing import Any
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import MATCHER, REFERENCE, Model, SavedMatcher, SavedReference
 from al_ray.core.scorer import Scorer
-from al_ray.storage.files import read_json
+from al_ray.storage.files import read_json, trained_encoder
 from al_ray.storage.uri import StoragePath, storage_path
-from al_ray.training.saved_model import trained_encoder
 
 # Fields of the model in record.json, with their types.
 MODEL = {**dict.fromkeys(("weight", "bias", "loss"), (int, float)), **dict.fromkeys(("outcome", "digest"), str)}

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from al_ray import __version__
 from al_ray.core.config.serialization import fits
 from al_ray.core.errors import BadFile, BadOption, WriteErrors
+from al_ray.core.labels import ENCODER
 from al_ray.storage.bounded_parquet import BoundedParquet
 from al_ray.storage.uri import StoragePath, Uri
 
@@ -263,3 +264,16 @@ def read_parquet(
 def _refuse_other_columns(path: StoragePath, there: pa.Schema, schema: pa.Schema | None, cure: str) -> None:
     if schema is not None and (there.names != schema.names or there.types != schema.types):
         raise BadFile(f"{path} holds {', '.join(there.names)}, not what this al_ray wrote; {cure}")
+
+
+def trained_encoder(folder: StoragePath, content: Mapping[str, Any], source: StoragePath) -> StoragePath | None:
+    """Return the folder of the encoder that a round of the run trained for a matcher; None if it is not trained.
+
+    folder: of the model in its run. content: of the file `source`, which has the round; BadFile if it is none.
+    """
+    number = content.get("encoder_round")
+    if number is None:
+        return None
+    if type(number) is not int or number < 1:
+        raise BadFile(f"{source} has encoder_round {number!r}, which is no round; restore it")
+    return folder.resolve().parent.parent / f"round-{number:03}" / ENCODER

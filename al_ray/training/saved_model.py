@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -20,7 +20,7 @@ from al_ray.core.labels import ENCODER, MATCHER, REFERENCE, Model, SavedMatcher,
 from al_ray.core.scorer import Scorer
 from al_ray.encoders.prompts import DOCUMENT, QUERY, StoredPrompts, read_prompts
 from al_ray.encoders.vocabulary import FILE as VOCABULARY
-from al_ray.storage.files import check_fields, read_json, stamped, write_root
+from al_ray.storage.files import check_fields, read_json, stamped, trained_encoder, write_root
 from al_ray.storage.uri import StoragePath, Uri, put_folder
 
 SCORER = "scorer.json"
@@ -139,19 +139,6 @@ def _read_matched(folder: StoragePath) -> Model:
         if (place / SCORER).exists():
             return Model(str(place.resolve()), content["digest"], scorer, matcher)
     raise BadFile(f"{folder} has no encoder: copy {encoder.parent.name}/{ENCODER} of its run to {copied}")
-
-
-def trained_encoder(folder: StoragePath, content: Mapping[str, Any], source: StoragePath) -> StoragePath | None:
-    """Return the folder of the encoder that a round of the run trained for a matcher; None if it is not trained.
-
-    folder: of the model in its run. content: of the file `source`, which has the round; BadFile if it is none.
-    """
-    number = content.get("encoder_round")
-    if number is None:
-        return None
-    if type(number) is not int or number < 1:
-        raise BadFile(f"{source} has encoder_round {number!r}, which is no round; restore it")
-    return folder.resolve().parent.parent / f"round-{number:03}" / ENCODER
 
 
 def saved_matching(folder: StoragePath) -> tuple[EncoderConfig, CandidatesConfig]:

@@ -22,7 +22,7 @@ from benchmarks.gpu_parts.training import covered
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCKED = "import sys\nfor name in ('ray', 'faiss', 'tyro'):\n    sys.modules[name] = None\n"
-NOT_MEASURED = {"flat", "ivf", "tokenise", "transfer", "libraries"}
+NOT_MEASURED = {"flat", "ivf", "tokenise", "transfer", "libraries", "grams", "comparisons", "trees"}
 
 
 def test_every_part_runs_on_a_cpu_without_ray_faiss_and_tyro(tmp_path):

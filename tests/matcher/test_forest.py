@@ -28,7 +28,7 @@ def plain(forest: Forest, features: Features, folder: Path) -> npt.NDArray[np.fl
     """p by the ten lines of numpy of docs/matcher.md, from the file alone."""
     write_model(folder / "matcher.safetensors", forest, "trees")
     page = (Path(__file__).parents[2] / "docs/matcher.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (code,) = [one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "load_file" in one]
     values: dict[str, Any] = {"np": np, "features": features}
     with chdir(folder):
         exec(code, values)

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from al_ray.apps.planning.hardware import Speed
-from al_ray.apps.planning.measure_matcher import matcher_speeds
 from al_ray.apps.planning.sizes import Sizes
 from al_ray.apps.planning.stage_times import SPARE
 from al_ray.cluster.pool.ring import texts_at_once
@@ -64,11 +63,10 @@ class MachineProbe:
     vectors: int
 
 
-def measure_constants(probe: MachineProbe, texts: Sequence[str], records: Sequence[str]) -> Iterator[tuple[str, Speed]]:
-    """Yield the name and speed of every constant but `transfer`, which would need two machines and Ray.
+def measure_constants(probe: MachineProbe, texts: Sequence[str]) -> Iterator[tuple[str, Speed]]:
+    """Yield the name and speed of every constant but those of a matcher and `transfer`, which would need two machines.
 
-    texts: what the encoder is measured on; records: what a matcher is measured on. BadOption without a CUDA device, or
-    for an encoder that plans do not cover.
+    texts: what the encoder is measured on. BadOption without a CUDA device, or for an encoder that plans do not cover.
     """
     if probe.device != "cpu" and not torch.cuda.is_available():
         raise BadOption("there is no CUDA device here to measure; run --measure where there is one, or drop --gpus")
@@ -85,8 +83,7 @@ def measure_constants(probe: MachineProbe, texts: Sequence[str], records: Sequen
     # At least two blocks of the exact join.
     vectors = clustered(max(probe.vectors, 2 * texts_at_once(probe.device, SEARCH.block)), encoder.dimension)
     of_vectors = join_speeds(vectors, probe.device), index_speeds(vectors, probe.device), host_speeds(vectors)
-    matcher = matcher_speeds(records, probe.encoder.threads, _seconds)
-    figures = encoder_speeds(encoder, texts), *of_vectors, matcher
+    figures = encoder_speeds(encoder, texts), *of_vectors
     for name, value in (pair for some in figures for pair in some):
         yield name, Speed(value, True, probe.source)
     yield "count", Speed(_count(probe), True, probe.source)
@@ -107,9 +104,9 @@ def encoder_speeds(encoder: Encoder, texts: Sequence[str]) -> Iterator[tuple[str
     yield "tokenise", len(tokens.ids) / (time.perf_counter() - started)
     layers = encoder.transformer.config.num_hidden_layers
     of_batches = batches(tokens, np.arange(len(tokens)), encoder.config.encoder_batch)
-    layer = _seconds(lambda: encoder.embed(tokens, of_batches[0][:1]), 20) / layers
+    layer = median_seconds(lambda: encoder.embed(tokens, of_batches[0][:1]), 20) / layers
     yield "layers", 1 / layer
-    whole = _seconds(lambda: [encoder.embed(tokens, batch) for batch in of_batches], 2)
+    whole = median_seconds(lambda: [encoder.embed(tokens, batch) for batch in of_batches], 2)
     work = sum(_sizes(encoder, float(length)).operations for length in tokens.lengths(np.arange(len(tokens))))
     yield "embed", work / _beyond(whole, len(of_batches) * layers * layer)
     sizes = _sizes(encoder, len(tokens.ids) / len(tokens))
@@ -140,7 +137,7 @@ def _optimiser(encoder: Encoder) -> float:
             parameter.grad = torch.zeros_like(parameter)
         optimiser.step()
 
-    return _seconds(step, 3)
+    return median_seconds(step, 3)
 
 
 def _step(encoder: Encoder, tokens: Tokens) -> float:
@@ -173,7 +170,7 @@ def join_speeds(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
             [Block(rows[at : at + block], own[at : at + block]) for at in range(first, first + texts, block)]
             for first in (0, half)
         )
-        return _seconds(lambda: _join(left, right, device), repeats)
+        return median_seconds(lambda: _join(left, right, device), repeats)
 
     block = min(texts_at_once(device, SEARCH.block), half)
     # Whole blocks of both sides.
@@ -205,20 +202,26 @@ def index_speeds(vectors: Vectors, device: str) -> Iterator[tuple[str, float]]:
     pairs = len(queries.rows) * vectors.size
     for name, index, share in (("flat", "Flat", 1.0), ("ivf", f"IVF{CELLS},Flat", SEARCH.nprobe / CELLS)):
         made = index_of(held, replace(SEARCH, index=index), device, None, None)
-        yield name, pairs * share / _seconds(lambda made=made: made.nearest_to(queries, width), 2)
+        yield name, pairs * share / median_seconds(lambda made=made: made.nearest_to(queries, width), 2)
 
 
 def host_speeds(vectors: Vectors) -> Iterator[tuple[str, float]]:
     """Measure what the CPU does in any case, but for counts."""
     queries, block = torch.from_numpy(vectors[: SEARCH.block]), torch.from_numpy(vectors[:COLUMNS])
-    yield "host_product", len(queries) * len(block) * vectors.shape[1] / _seconds(lambda: product(queries, block), 5)
+    yield (
+        "host_product",
+        len(queries) * len(block) * vectors.shape[1] / median_seconds(lambda: product(queries, block), 5),
+    )
     rng = generator(0, "measure-host")
     left, right = rng.integers(len(vectors), size=(2, 32 * PAIRS_AT_ONCE))
-    seconds = _seconds(lambda: paired_scores(vectors, left, vectors, right), 2)
+    seconds = median_seconds(lambda: paired_scores(vectors, left, vectors, right), 2)
     yield "rescore", len(left) * vectors.shape[1] / seconds
     keys, cosines = rng.integers(1 << 50, size=1_000_000), rng.random(1_000_000)
     half = len(keys) // 2
-    yield "sort", len(keys) / _seconds(lambda: unlabelled_candidates(keys, cosines, NO_KEYS).least(HIGHEST, half), 1)
+    yield (
+        "sort",
+        len(keys) / median_seconds(lambda: unlabelled_candidates(keys, cosines, NO_KEYS).least(HIGHEST, half), 1),
+    )
 
 
 def _count(probe: MachineProbe) -> float:
@@ -240,11 +243,11 @@ def _count(probe: MachineProbe) -> float:
     low, high = np.quantile(queries.vectors @ every.vectors.T, [0.99, 0.9999])
     thresholds, nothing = np.linspace(high, low, 100), as_pairs([], [])
     request = estimate.CountRequest(thresholds, QueryBootstrap(rows, False, thresholds))
-    once = _seconds(lambda: shard.count_negatives(model, "left-all", queries, nothing, request), 1)
+    once = median_seconds(lambda: shard.count_negatives(model, "left-all", queries, nothing, request), 1)
     return len(queries.rows) * len(rows) / once
 
 
-def _seconds(work: Callable[[], object], repeats: int) -> float:
+def median_seconds(work: Callable[[], object], repeats: int) -> float:
     """Return the median seconds of several repeats after a warm-up; a GPU is synchronized after each."""
     times: list[float] = []
     for _ in range(repeats + 1):

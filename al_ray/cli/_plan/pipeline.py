@@ -4,10 +4,12 @@ import logging
 import platform
 import time
 from dataclasses import replace
+from itertools import chain
 
 from al_ray.apps.planning import plan as planning
 from al_ray.apps.planning.hardware import BUILT_IN, CPU, CUDA, Constants, Speed, as_content, read_constants
 from al_ray.apps.planning.measure_hardware import MachineProbe, measure_constants
+from al_ray.apps.planning.measure_matcher import matcher_speeds
 from al_ray.apps.planning.options import NO_TASK, Options
 from al_ray.cli._shared.scripts import script_lines
 from al_ray.core.config.encoder import EncoderOptions
@@ -70,7 +72,9 @@ def measure(options: Options) -> Constants:
     logger.info("measuring %s; nothing else should use this machine", source)
     speeds: dict[str, Speed] = {"transfer": BUILT_IN[options.gpu if options.gpus else CPU].transfer}
     texts, records = (synthetic_task(count, 0).left.texts for count in (TEXTS, RECORDS))
-    for name, speed in measure_constants(MachineProbe(encoder, source, device, VECTORS), texts, records):
+    measured = measure_constants(MachineProbe(encoder, source, device, VECTORS), texts)
+    of_matcher = ((name, Speed(value, True, source)) for name, value in matcher_speeds(records, threads))
+    for name, speed in chain(measured, of_matcher):
         logger.info("%s: %s", name, f"{speed.value:,.4g}")
         speeds[name] = speed
     constants = Constants(CUDA if options.gpus else CPU, machine, threads, **speeds)

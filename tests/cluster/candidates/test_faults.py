@@ -69,7 +69,7 @@ def test_a_shard_killed_in_a_stage_costs_time_alone(asked, quiet, tmp_path, monk
         def __call__(self, named: str, done: int, total: int) -> None:
             super().__call__(named, done, total)
             # A stage begins where another one was before, or where less is done than before.
-            if named != Killer.last[0] or done <= Killer.last[1]:
+            if named != Killer.last[0] or done < Killer.last[1]:
                 Killer.calls[named] = Killer.calls.get(named, -1) + 1
             Killer.last = named, done
             if named == stage and Killer.calls[named] == number and 0 < done < total and not deaths:
