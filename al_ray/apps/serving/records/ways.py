@@ -42,10 +42,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Near:
-    """What a way says of one text: summary (2,) of its scores; rows (f,) of its candidates; scores (n,) with all.
-
-    scores are 0 where a way knows none, and right only for `rows` and whatever `scores_with` gives.
-    """
+    """What a way says of one text: summary (2,) of its scores, as NearestOf has it; rows (f,) of its candidates."""
 
     summary: Floats
     rows: Rows
@@ -59,9 +56,6 @@ class CosineWay:
         self.vectors = vectors
         self._single = np.ascontiguousarray(vectors, dtype=np.float32)
         self._margin = 2 * margin(vectors.shape[1])
-
-    def __len__(self) -> int:
-        return len(self.vectors)
 
     def near(self, vector: Vectors, best: BestScores, counts: Counts) -> Near:
         """(d,) unit vector of a text -> what is near to it. best: of the known texts with those of its side."""
