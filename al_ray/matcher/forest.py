@@ -51,8 +51,7 @@ class Forest:
     def probability(self, features: Features, threads: int = 1) -> Floats:
         """Return p of each row of (n, F) features: (n,) float64 in [0, 1]. BadOption for NaN or infinity."""
         features = check_features(features, self.names)
-        values = np.split(self.value.astype(np.float64), self.starts[1:-1])
-        sums = in_blocks(partial(_sum_leaves, [*zip(self._walkers, values, strict=True)]), features, threads)
+        sums = in_blocks(partial(_sum_leaves, self._shares), features, threads)
         return np.concatenate([np.empty(0), *sums]) / self.trees
 
     def contributions(self, features: Features, threads: int = 1) -> Contributions:
@@ -79,6 +78,12 @@ class Forest:
     def trees(self) -> int:
         """Return the number of trees."""
         return len(self.starts) - 1
+
+    @cached_property
+    def _shares(self) -> list[tuple[Any, Floats]]:
+        """Each tree, and the share of matches of its nodes."""
+        values = np.split(self.value.astype(np.float64), self.starts[1:-1])
+        return [*zip(self._walkers, values, strict=True)]
 
     @cached_property
     def _walkers(self) -> list[Any]:

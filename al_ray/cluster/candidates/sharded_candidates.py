@@ -1,6 +1,7 @@
 """The candidates of a pool over shards, as the driver sees them: found and compared once for each split."""
 
 import logging
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,6 +29,7 @@ from al_ray.storage.uri import StoragePath
 logger = logging.getLogger(__name__)
 VERSION = 1
 """Of the formulas of ranks and comparisons: another one finds and compares candidates again."""
+COMPARE = "compare"
 TOP, STEP = 10, 20
 """Half of the first batch is every STEP-th of the TOP times as many candidates that rank highest without labels."""
 SAMPLED = 200_000
@@ -153,7 +155,11 @@ class ShardedCandidates:
         space, options, pool, model = split.space, self.config.candidates, self.pool, self.encoder
         keys = PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
         texts = sum(pool.sizes(pool.parts[split.name, "left"]))
-        pool.on_all(model, split, "3-grams", "write_grams", whole=texts)
+        # Before the clock is read: the first step embeds.
+        pool.embed(model, [split.name])
+        took, began = dict.fromkeys((*WAYS, COMPARE), 0.0), time.monotonic()
+        pool.on_all(model, split, WAYS[1], "write_grams", whole=texts)
+        took[WAYS[1]] = time.monotonic() - began
         for side, rows, others in (("left", space.left, space.right), ("right", space.right, space.left)):
             turned = side == "right"
             if turned and pool.task.symmetric:
@@ -166,12 +172,17 @@ class ShardedCandidates:
                 by_cosine = way == WAYS[0]
                 # A Flat index, which is the only one beside a matcher, is trained on nothing.
                 arguments = (ray.put(request), (None,)) if by_cosine else (ray.put(request), ray.put(others))
-                method = "find_by_cosine" if by_cosine else "find_by_trigrams"
+                method, began = "find_by_cosine" if by_cosine else "find_by_trigrams", time.monotonic()
                 pool.on_all(model, split, way, method, *arguments, whole=len(rows), turned=turned)
-        answers = pool.on_all(model, split, "compare", "own_candidates", own, whole=WORDS * len(pool.shards))
+                took[way] += time.monotonic() - began
+        began = time.monotonic()
+        answers = pool.on_all(model, split, COMPARE, "own_candidates", own, whole=WORDS * len(pool.shards))
         if any(answer is None for answer in answers):
             raise _FoundLost
-        pool.on_all(model, split, "compare", "drop_found", whole=WORDS * len(pool.shards))
+        took[COMPARE] = time.monotonic() - began
+        pool.on_all(model, split, COMPARE, "drop_found", whole=WORDS * len(pool.shards))
+        steps = ", ".join(f"{name} {seconds:.1f}" for name, seconds in took.items())
+        logger.info("seconds of the candidates of %s: %s", split.name, steps)
 
     def _on_all(self, split: Split, method: str, *arguments: Any) -> list[Any]:
         whole = WORDS * len(self.pool.shards)

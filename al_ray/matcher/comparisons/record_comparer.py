@@ -72,7 +72,8 @@ class RecordComparer:
             part = slice(start, start + BLOCK)
             self._fill(pairs[part], scores[part])
 
-        if self.threads == 1:
+        # A thread takes longer to start than one block of a few pairs, such as the candidates of one record.
+        if self.threads == 1 or len(starts) <= 1:
             for start in starts:
                 fill(start)
         else:
