@@ -31,6 +31,7 @@ from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import write_seconds
+from al_ray.runs.untrained_figures import read_untrained, write_untrained
 from al_ray.search.faiss_index import GPU_NEIGHBOURS, refuse_unindexed
 from al_ray.search.flat_index import is_flat_on_gpu
 from al_ray.search.knn_merge import SPARE
@@ -87,15 +88,26 @@ class RayRunServices:
 
     def make_sets(self) -> None:
         """Make the evaluation sets that are missing, and record the seconds of all work before the first round."""
-        started, before = time.monotonic(), self.pool.embedding_seconds
+        started, before, evaluating = time.monotonic(), self.pool.embedding_seconds, 0.0
         try:
             self.evaluator.make_sets(self.evaluator.config.splits)
+            evaluating = self._measure_untrained()
             self.trainer.prepare(self.evaluator)
         finally:
             embedding = self.pool.embedding_seconds - before
-            searching = time.monotonic() - started - embedding
+            searching = time.monotonic() - started - embedding - evaluating
             seconds = {"prepare": self.pool.preparing_seconds, "embed": embedding, "search": searching}
-            write_seconds(self.journal.path, seconds)
+            write_seconds(self.journal.path, {**seconds, "evaluate": evaluating})
+
+    def _measure_untrained(self) -> float:
+        """Measure what the encoder is worth without labels, before the first round; return the seconds it took."""
+        splits, started, before = self.evaluator.config.splits, time.monotonic(), self.pool.embedding_seconds
+        if self.journal.last or not splits or set(splits) <= set(read_untrained(self.journal.path)):
+            return 0.0
+        untrained = self.trainer.untrained()
+        evaluations = {name: self.evaluator.evaluate(untrained, name) for name in splits}
+        write_untrained(self.journal.path, untrained.digest, evaluations)
+        return time.monotonic() - started - (self.pool.embedding_seconds - before)
 
     def peak_memory(self) -> dict[str, int | None]:
         """Return the peak memory in bytes of the driver, and of the shard and the trainer that have the highest."""

@@ -56,6 +56,7 @@ from al_ray.runs.round_models import model_content, read_model_of, weight_folder
 from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.trackers.tensorboard import add_events
+from al_ray.runs.untrained_figures import beside_untrained, read_untrained
 from al_ray.runs.versions import began_elsewhere
 from al_ray.storage.files import read_json, remove_unfinished, write_json, write_root, write_text
 from al_ray.storage.lock import locked
@@ -181,6 +182,7 @@ class RunFolder:
             **headline(evaluations),
             **compare_with_round_before(self.ledger, state, before),
             **gain_over(evaluated, evaluations),
+            **beside_untrained(read_untrained(self.path), evaluations),
             "boundary": scorer.shown(scorer.boundary) if np.isfinite(scorer.boundary) else None,
             "neighbourhood": scorer.neighbourhood,
             **({"candidates": self.candidates} if scorer.matcher else {}),

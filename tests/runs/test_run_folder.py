@@ -114,6 +114,8 @@ def test_a_round_is_a_line_of_metrics_by_hand(folder):
         "prequential_average_precision": 0.75,
         "average_precision_gain": None,
         "average_precision_interval": None,
+        "untrained": None,
+        "gain_over_untrained": None,
         "neighbourhood": 0.0,
         "index_recall": None,
         "warnings": [],

@@ -25,6 +25,7 @@ from al_ray.runs.error_examples import read_examples
 from al_ray.runs.importance import read_importance
 from al_ray.runs.round_models import scorer_of
 from al_ray.runs.run_folder import at_its_end, bound_config, last_round
+from al_ray.runs.untrained_figures import FILE, read_untrained
 from al_ray.storage.files import file_in, read_json, read_parquet
 from al_ray.storage.uri import StoragePath, storage_path
 
@@ -53,6 +54,7 @@ def read_run(folder: StoragePath, name: str) -> Run:
     run = Run(name, config, _task_of(config, str(read_json(folder / CONFIG, ["task_digest"])["task_digest"])))
     rounds = list[Round]()
     try:
+        run = replace(run, untrained=_untrained(folder))
         for number in range(1, last_round(folder) + 1):
             rounds.append(_round(folder, number, config, rounds))
         if rounds and not rounds[-1].splits:
@@ -61,6 +63,14 @@ def read_run(folder: StoragePath, name: str) -> Run:
     except AlRayError as error:
         return replace(run, rounds=tuple(rounds), trouble=f"{UNREADABLE} after round {len(rounds)}: {error}")
     return replace(run, rounds=tuple(rounds), trouble=trouble)
+
+
+def _untrained(folder: StoragePath) -> dict[str, float]:
+    """Return AP of the encoder without labels on each measured split."""
+    try:
+        return {split: finite(one["average_precision"]["value"]) for split, one in read_untrained(folder).items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadFile(f"{folder / FILE} is not what a run writes ({error!r}); restore it") from error
 
 
 def _progress(folder: StoragePath, config: RunConfig, complete: int) -> str:

@@ -111,6 +111,7 @@ class Run:
     """A run, or a cell of a grid without a run folder.
 
     trouble: why the run is not complete; "" if it is. error: first line of the error that ended its trial in a grid.
+    untrained: split -> AP of the encoder without labels, where it was measured.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Run:
     rounds: tuple[Round, ...] = ()
     trouble: str = ""
     error: str = ""
+    untrained: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @property
     def status(self) -> Status:

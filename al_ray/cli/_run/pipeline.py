@@ -31,6 +31,7 @@ from al_ray.runs.importance import Importance, read_importance
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.presumed_figures import presumed_lines
 from al_ray.runs.run_folder import RunFolder, bound_config, complete_rounds
+from al_ray.runs.untrained_figures import compared_with_untrained, untrained_line
 from al_ray.storage.uri import StoragePath
 
 # Seconds that a person takes for a pair, for an idea of the time; each kind of text has its own.
@@ -195,10 +196,15 @@ def comparison(line: dict[str, Any]) -> Iterator[str]:
         known.insert(0, f"AP {value} points (95%: {low} to {high})")
     if known:
         yield f"compared with round {line['round'] - 1}: {'; '.join(known)}"
+    without = compared_with_untrained(line)
+    if without is not None:
+        yield without
 
 
 def table(lines: list[dict[str, Any]]) -> str:
     """Format a row for each round; with the neighbourhood of its scores, or AP of the cosine alone, if a round has it.
+
+    Before the first one stands what the encoder is worth without labels, if that was measured.
 
     AP is that of the model that ranks pairs: of the matcher, if the run has one. The encoder is not trained beside it,
     so that its cosine is that of the untrained encoder in every round.
@@ -212,6 +218,9 @@ def table(lines: list[dict[str, Any]]) -> str:
             *(*(("a",) if compared else ()), "boundary", "seconds"),
         )
     ]
+    untrained = untrained_line(lines[0]) if lines and lines[0]["round"] == 1 else None
+    if untrained is not None:
+        lines, cosines = [{**untrained, "positives": 0, "boundary": None, "seconds": {}}, *lines], [None, *cosines]
     for line, cosine in zip(lines, cosines, strict=True):
         counts = [f"{line[name]:,}" for name in ("round", "labels", "positives")]
         shares = [
@@ -223,5 +232,6 @@ def table(lines: list[dict[str, Any]]) -> str:
         boundary = "-" if line["boundary"] is None else f"{line['boundary']:.3f}"
         # A version that had such scores did not write it.
         number = [f"{line[NEIGHBOURHOOD]:g}" if NEIGHBOURHOOD in line else "-"] if compared else []
-        rows.append((*counts, *shares, *number, boundary, f"{sum(line['seconds'].values()):.0f}"))
+        seconds = f"{sum(line['seconds'].values()):.0f}" if line["seconds"] else "-"
+        rows.append((*counts, *shares, *number, boundary, seconds))
     return format_columns(rows)

@@ -32,6 +32,7 @@ from al_ray.runs.candidate_figures import UNTRAINED, CandidateFigures
 from al_ray.runs.importance import write_importance
 from al_ray.runs.presumed_figures import PRESUMED, PresumedFigures
 from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.untrained_figures import read_untrained
 from al_ray.search.candidate_ranks import Features
 from al_ray.storage.pair_cosines import SCORES, write_cosines
 from al_ray.storage.uri import StoragePath, storage_path
@@ -111,7 +112,7 @@ class MatcherTrainer:
         for name in self.config.evaluation.splits:
             split, before = task.split(name), self.journal.candidates.get(name)
             recall = self.candidates.recall(split, split.positive_keys)
-            alone = self._evaluator.evaluate(self.candidates.encoder, name).average_precision.value
+            alone = self._alone(name)
             untrained = None
             if self.training is not None:
                 before = before or (rounds[-1]["candidates"][name] if rounds else None)
@@ -120,6 +121,14 @@ class MatcherTrainer:
             logger.info("%s", recall.words(name))
             if warning := recall.warning(name, self.config.candidates.least_recall):
                 logger.warning("%s", warning)
+
+    def _alone(self, split: str) -> float:
+        """Return AP of the cosine alone, which is measured already of the untrained encoder."""
+        if self.candidates.encoder == self.pool.untrained():
+            stored = read_untrained(self.journal.path).get(split)
+            if stored is not None:
+                return float(stored["average_precision"]["value"])
+        return self._evaluator.evaluate(self.candidates.encoder, split).average_precision.value
 
     def _train_encoder(self, training: Training, labelled: Labelled, number: int, start: Model) -> None:
         """Train the encoder of round `number`, unless an interrupted session did, and find candidates by it."""

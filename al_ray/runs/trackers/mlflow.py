@@ -18,6 +18,7 @@ from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
 from al_ray.runs.candidate_figures import candidate_scalars
 from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config
+from al_ray.runs.untrained_figures import untrained_line
 from al_ray.storage.download import fetched
 from al_ray.storage.files import read_json, write_json
 from al_ray.storage.uri import refuse_secrets
@@ -100,15 +101,17 @@ def _write(client: Any, folder: RunFolder) -> None:
     run = _run_of(client, folder, config)
     log = partial(client.log_batch, run.info.run_id)
     options = parameters({**as_dict(config), "task_digest": folder.task.digest})
-    new = [entities.Param(name, value) for name, value in options.items() if name not in run.data.params]
-    for first in range(0, len(new), MOST_PARAMETERS):
-        log(params=new[first : first + MOST_PARAMETERS])
+    unset = [entities.Param(name, value) for name, value in options.items() if name not in run.data.params]
+    for first in range(0, len(unset), MOST_PARAMETERS):
+        log(params=unset[first : first + MOST_PARAMETERS])
     # MLflow never changes a parameter, and a resumed run may have more rounds or other batch sizes.
     changed = {name: value for name, value in options.items() if run.data.params.get(name, value) != value}
     for name, value in {**tags_of(config), **changed}.items():
         if run.data.tags.get(name) != value:
             client.set_tag(run.info.run_id, name, value)
-    for line in lines[int(run.data.metrics.get("round", 0)) :]:
+    new = lines[int(run.data.metrics.get("round", 0)) :]
+    without = untrained_line(lines[0]) if new == lines else None
+    for line in [*([] if without is None else [{**without, "seconds": {}}]), *new]:
         seconds = {f"seconds/{stage}": value for stage, value in line["seconds"].items()}
         numbers = {**line, **seconds, **candidate_scalars(line)}
         log(

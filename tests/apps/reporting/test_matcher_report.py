@@ -9,6 +9,7 @@ from al_ray.apps.reporting.html import page
 from al_ray.apps.reporting.plots.importance import importance, largest
 from al_ray.apps.reporting.report import in_short, report
 from al_ray.apps.reporting.run_records import Round, Run, SplitEvaluation, TaskSummary, settings
+from al_ray.apps.reporting.tables.by_round import by_labels
 from al_ray.apps.reporting.tables.matcher import matcher_and_cosine
 from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig
 from al_ray.metrics.average_precision import Estimate
@@ -92,5 +93,13 @@ def test_the_bars_are_of_complete_runs_and_names_of_columns_are_no_formulas():
 def test_the_page_has_bars_and_the_line_of_the_cosine():
     html = page(report([run(0, 0.8, 0.9)], 5))
     assert '<h3 id="s1-4"><a href="#s1-4">Which comparisons matter</a></h3>' in html
-    assert "<!-- cosine alone, not trained -->" in html
+    assert "<!-- no labels: the untrained encoder -->" in html
     assert "AP % on dev of the matcher and of the cosine alone" in html
+
+
+def test_the_table_by_labels_begins_without_any():
+    measured = replace(run(0, 0.8, 0.9), untrained={"dev": 0.25})
+    (setting,) = settings([measured, run(1, 0.7, 0.9)])
+    table = by_labels(setting, "s1", "dev")
+    assert table is not None
+    assert [row.cells for row in table.rows] == [("0", "25.0 (1)"), ("8", "75.0 ± 7.1"), ("16", "90.0")]

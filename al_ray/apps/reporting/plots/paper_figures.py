@@ -15,16 +15,17 @@ LEAST = 1e-8  # Smaller values of p and precision are drawn at this value.
 
 
 def average_precision(setting: Setting, split: str, name: str) -> Picture | None:
-    """Return AP on a split over labels, the final AP of the reference (Figure 4a), and that of the cosine alone."""
+    """Return AP on a split over labels, the final AP of the reference (Figure 4a), and that without labels."""
     reference = setting.evaluations(setting.reference, split) if setting.reference else []
-    found = (run.last.candidates.get(split) for run in setting.runs if run.last is not None)
-    final, alone = (
-        spread(values)
-        for values in ([one.average_precision.value for one in reference], [one.cosine for one in found if one])
-    )
+    untrained = [run.untrained[split] for run in setting.runs if split in run.untrained]
+    if not untrained:
+        # Of runs with a matcher an earlier version wrote AP of the cosine alone.
+        found = (run.last.candidates.get(split) for run in setting.runs if run.last is not None)
+        untrained = [one.cosine if one.untrained is None else one.untrained for one in found if one]
+    final, alone = spread([one.average_precision.value for one in reference]), spread(untrained)
     levels = [Level("final AP of static", final.mean, LOOKS["static"][0])] if final is not None else []
     if alone is not None:
-        levels.append(Level("cosine alone, not trained", alone.mean, INK))
+        levels.append(Level("no labels: the untrained encoder", alone.mean, INK))
     plot = Plot(name, f"Average precision (AP) on {split}", f"AP on {split}")
     return curves.lines(plot, setting, setting.methods, _ap(split), levels)
 

@@ -14,6 +14,8 @@ def by_labels(setting: Setting, tag: str, split: str) -> Table | None:
     if not steps:
         return None
     rows = [Row((f"{n:,}", *(_at(setting.of(method), split, n) for method in setting.methods))) for n in steps]
+    if any(split in run.untrained for run in complete):
+        rows.insert(0, Row(("0", *(_untrained(setting.of(method), split) for method in setting.methods))))
     head = ("labels", *(f"{setting.name(method)} ({seeds(setting, method)})" for method in setting.methods))
     brackets = "In brackets: the number of these runs, or of those with an evaluation at that number of labels."
     notes = (f"{SPREAD} {brackets}", *left_out(setting.runs))
@@ -94,6 +96,13 @@ def stability(setting: Setting, tag: str) -> Table | None:
     )
     title = "Compared with the round before: agreement %; AP % on new labels (prequential)"
     return method_table(setting, f"{tag}-stability", title, heads, figures, notes)
+
+
+def _untrained(runs: Sequence[Run], split: str) -> str:
+    """Return AP without labels of the runs that measured it, and their count if not all did."""
+    known = [run.untrained[split] for run in runs if split in run.untrained]
+    words = percents(known) if known else NOTHING
+    return words if len(known) in (0, len(runs)) else f"{words} ({len(known)})"
 
 
 def _at(runs: Sequence[Run], split: str, labels: int) -> str:
