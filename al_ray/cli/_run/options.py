@@ -42,7 +42,7 @@ class Options(RunConfig, RecipeOptions):
     mlflow: Annotated[str | None, Group("tracking")] = None
     """URI of an MLflow tracking server, such as http://127.0.0.1:5000, that gets the options, the metrics of each round
     and the last model. A resumed run continues its MLflow run."""
-    constants: Annotated[Path | None, Group("plan")] = None
+    constants: Annotated[Path | None, Group("tracking")] = None
     """File of speeds (made by: python -m jobs.plan --measure --constants FILE) by which the run is planned: at its end
     it prints planned and used seconds and memory. Default: built-in speeds."""
     config: PathOrUri | None = None
