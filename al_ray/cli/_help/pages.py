@@ -1,5 +1,6 @@
 """The pages of --help: the first one of a command, and those of its groups."""
 
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -56,8 +57,9 @@ class Page:
         general = next((group.usual for group in groups if group.name == GENERAL), ())
         named = screen.first.split() if screen else []
         options = [by_path[path] for path in named] if named else general
-        required = [option.usage for option in by_path.values() if option.required]
-        lines = [*_folded(" ".join(["usage:", self.program, "[-h]", *required, "[OPTIONS]"])), ""]
+        required = sorted((option for option in by_path.values() if option.required), key=lambda one: bool(one.flags))
+        usage = " ".join([f"usage: {self.program} [-h]", *(option.usage for option in required), "[OPTIONS]"])
+        lines = [*_folded(usage, 0, ""), ""]
         lines += [*_wrapped(self.description, 0), *self._examples(), "", "options:"]
         lines += [line for option in options for line in _brief(option)]
         if sum(len(group.options) for group in option_groups(self.options)) > len(options):
@@ -68,14 +70,15 @@ class Page:
         """Return the page of a group: each option with all that there is to say."""
         lines = [f"{self.program}: {group.name} options", *_wrapped(group.sentence, 0), ""]
         for option in group.usual:
-            lines += [*_wrapped(option.usage, 2), *_wrapped(f"{option.sentence} {option.hint}", 8)]
+            usage, *more = _wrapped(option.usage, 2)
+            lines += [usage, *("  " + line for line in more), *_wrapped(f"{option.sentence} {option.hint}", 8)]
         if rare := len(group.options) - len(group.usual):
             lines += ["", f"{rare} more that few people need: {self.program} --help {ALL}"]
         return "\n".join(lines)
 
     def of_commands(self, members: dict[str, Any]) -> str:
         """Return the page of a command that has subcommands."""
-        lines = [*_folded(f"usage: {self.program} [-h] {{{','.join(members)}}} [OPTIONS]"), ""]
+        lines = [*_folded(f"usage: {self.program} [-h] {{{','.join(members)}}} [OPTIONS]", 0, ""), ""]
         lines += [*_wrapped(self.description, 0), *self._examples(), "", "commands:"]
         for name, kind in members.items():
             lines += _columns(name, " ".join((kind.__doc__ or "").split()), 2)
@@ -85,7 +88,7 @@ class Page:
         screen = SCREENS.get(self.name)
         if screen is None:
             return []
-        lines = [line for example in screen.examples for line in _folded(self.as_called(example), 2)]
+        lines = [line for example in screen.examples for line in _folded(self.as_called(example), 2, " \\")]
         return ["", "examples:", *lines]
 
     def _group_lines(self, shown: Sequence[Option]) -> Iterator[str]:
@@ -121,15 +124,19 @@ def _choices(line: str, room: int) -> Iterator[str]:
     yield line
 
 
-def _folded(line: str, indent: int = 0) -> list[str]:
-    """Return a command line in lines that can be pasted: a backslash ends all but the last."""
-    words = textwrap.wrap(line, width() - indent - 6, break_on_hyphens=False, break_long_words=False)
+def _folded(line: str, indent: int, end: str) -> list[str]:
+    """Return a command line in lines, cut before options. end: of all lines but the last, such as a backslash."""
     if len(line) + indent <= width():
-        words = [line]
-    return [
-        " " * (indent + (4 if place else 0)) + word + (" \\" if place < len(words) - 1 else "")
-        for place, word in enumerate(words)
-    ]
+        return [" " * indent + line]
+    lines = [""]
+    for piece in re.split(r" (?=--|\[OPTIONS)", line):
+        longer = f"{lines[-1]} {piece}".strip()
+        if lines[-1] and len(longer) + indent + 4 + len(end) > width():
+            lines.append(piece)
+        else:
+            lines[-1] = longer
+    last = len(lines) - 1
+    return [f"{' ' * (indent + 4 * bool(at))}{one}{end * (at < last)}" for at, one in enumerate(lines)]
 
 
 def _brief(option: Option) -> list[str]:

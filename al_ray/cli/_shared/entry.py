@@ -226,7 +226,9 @@ def show_help(generated: Any, name: str, description: str, arguments: Sequence[s
             with suppress(SystemExit):
                 _parsed(generated, name, description, [*filter(None, [one]), "--help"])
         sys.exit(0)
-    program, chosen = program_of(name), word if word in members else topic if topic in members else ""
+    program, chosen = program_of(name), word if word in members else ""
+    if not chosen and topic in members:
+        chosen, topic = topic, ""
     if members and not chosen:
         if topic:
             fail(f"there is no command {topic} of {program}; give one of {', '.join(members)}, or {ALL}")
@@ -236,7 +238,7 @@ def show_help(generated: Any, name: str, description: str, arguments: Sequence[s
     about = " ".join((options.__doc__ or "").split()) if chosen else description
     page = Page(" ".join(filter(None, (program, chosen))), f"{name} {chosen}".strip(), about, options, as_called)
     groups = {group.name: group for group in page.groups}
-    if not topic or topic == chosen:
+    if not topic:
         print(page.first())
     elif topic in groups:
         print(page.of_group(groups[topic]))
