@@ -197,7 +197,7 @@ def test_bounds_are_checked_and_shown(capsys, monkeypatch):
 
 
 def test_the_list_of_commands_has_a_line_for_each(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["al-ray"])
+    monkeypatch.setattr(sys, "argv", ["al-ray", "--help"])
     entry.al_ray()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "usage: al-ray COMMAND [OPTIONS]"

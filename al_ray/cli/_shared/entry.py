@@ -18,9 +18,11 @@ from typing import Annotated, Any, NoReturn
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from al_ray.cli._help.completion import completion_script
 from al_ray.cli._help.groups import subcommands
-from al_ray.cli._help.pages import ALL, Page, topic_of, wants_help
+from al_ray.cli._help.pages import ALL, FLAGS, Page, topic_of, wants_help
 from al_ray.cli._shared.help import from_tyro, to_tyro
+from al_ray.cli._shared.next_steps import next_steps
 from al_ray.cli._shared.parse_errors import one_line
 from al_ray.cli._shared.terminal import (
     LineFormatter,
@@ -84,14 +86,21 @@ def run_process(main: Callable[[], None]) -> None:
 def al_ray() -> None:
     """Run the console command `al-ray NAME OPTIONS`, which is also `python -m al_ray` and `python -m jobs`."""
     program = f"python -m {Path(sys.argv[0]).parent.name}" if sys.argv[0].endswith("__main__.py") else "al-ray"
-    name, *rest = sys.argv[1:] or ["--help"]
-    if name in ("-h", "--help"):
+    name, *rest = sys.argv[1:] or [""]
+    # What a line of help or the cure of an error shows as the command.
+    before = f"{program}{'.' if program == 'python -m jobs' else ' '}"
+    if not name:
+        _piped(lambda: print(printable(welcome(program, before))))
+        return
+    if name in FLAGS:
         _piped(lambda: print(overview(program)))
+        return
+    if name == "--print-completion":
+        job(lambda: print(completion_script("".join(rest[:1]), sentences())))
         return
     if name not in sentences():
         fail(f"there is no command {name}; give one of {', '.join(sentences())}")
-    # What a line of help or the cure of an error shows as the command.
-    sys.argv = [f"{program}{'.' if program == 'python -m jobs' else ' '}{name}", *rest]
+    sys.argv = [f"{before}{name}", *rest]
     run_process(import_module(f"al_ray.cli.{name}").main)
 
 
@@ -102,6 +111,12 @@ def overview(program: str) -> str:
     rows = "\n".join(f"  {name:<{width}}  {sentence}" for name, sentence in commands.items())
     usage = f"usage: {program} COMMAND [OPTIONS]\n\nActive learning for entity matching on Ray. Commands:"
     return f"{usage}\n\n{rows}\n\nOptions of a command: {program} COMMAND --help"
+
+
+def welcome(program: str, before: str) -> str:
+    """Return what can be done next in the current folder. before: what the user types before the name of a command."""
+    steps = [f"{step.words}\n  {step.command.replace('python -m jobs.', before)}" for step in next_steps(Path())]
+    return "\n".join(["What you can do next here:", "", *steps, "", f"All commands: {program} --help"])
 
 
 def sentences() -> dict[str, str]:
