@@ -11,7 +11,6 @@ from pathlib import Path
 from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.errors import AlRayError
-from al_ray.core.task import SPLITS
 from al_ray.datasets.task_folder import labels_are_of, read_about
 from al_ray.runs.config_file import read_config_file
 from al_ray.runs.run_state import at_its_end, bound_config, last_round
@@ -116,8 +115,9 @@ def _task(folder: Path, path: Path) -> TaskFound | None:
     if not _is_small(file):
         return None
     about = read_about(folder / path)
-    none = {"train": about["splits"]["train"], **dict.fromkeys(SPLITS[1:], {"positives": 0})}
-    positives = {name: int(counts["positives"]) for name, counts in (none | about["splits"]).items()}
+    positives = {name: int(counts["positives"]) for name, counts in about["splits"].items()}
+    if "train" not in positives:
+        return None
     columns = str(about.get("provenance", {}).get("text_columns", ""))
     answered = labels_are_of(about, folder / path) == "complete" and positives["train"] > 0
     several = len(columns.replace(",", " ").split()) > 1
@@ -157,7 +157,7 @@ def _of_run(run: RunFound, tasks: Mapping[str, TaskFound]) -> Iterator[tuple[int
             words = f"{_name(run.path)} is complete; find the matches among the texts of its task:"
             command = f"python -m jobs.match --model {out} --left {shlex.quote(str(task.path))}{cutoff} --out {matches}"
             yield 2, Step(words, command)
-        if task.positives["test"]:
+        if task.positives.get("test"):
             words = f"Measure the model of {_name(run.path)} on the split test:"
             yield 4, Step(words, f"python -m jobs.evaluate --run {out} --split test")
 
@@ -168,7 +168,7 @@ def _of_task(folder: Path, task: TaskFound) -> Iterator[tuple[int, Step]]:
     runs, name = Path("../runs" if inside else "runs"), folder.resolve().name if inside else task.path.name
     free = (runs / f"{name}{end}" for end in ("", *(f"-{number}" for number in range(2, MOST_FOLDERS))))
     out = shlex.quote(str(next(one for one in free if not (folder / one).exists())))
-    recipe, split = "--recipe records " * task.fields, "dev" if task.positives["dev"] else "train"
+    recipe, split = "--recipe records " * task.fields, "dev" if task.positives.get("dev") else "train"
     options = f"{recipe}--oracle page --first-batch 60 --rounds 5 --evaluation.splits"
     if task.answered:
         batches = "--growth 1 --first-batch 60 --rounds 5" if task.fields else "--first-batch 128"
