@@ -14,6 +14,9 @@ FLAGS = ("-h", "--help")
 ALL = "all"
 """The word after --help for every option."""
 WIDEST, NARROWEST = 100, 60
+"""Bounds of the columns of a page."""
+MOST_OPTIONS = 10
+"""Options of a first page."""
 COLUMN = 26
 """Where the sentences of the first page begin."""
 
@@ -56,7 +59,7 @@ class Page:
         screen = SCREENS.get(self.name)
         general = next((group.usual for group in groups if group.name == GENERAL), ())
         named = screen.first.split() if screen else []
-        options = [by_path[path] for path in named] if named else general
+        options = [by_path[path] for path in named] if named else general[:MOST_OPTIONS]
         required = sorted((option for option in by_path.values() if option.required), key=lambda one: bool(one.flags))
         usage = " ".join([f"usage: {self.program} [-h]", *(option.usage for option in required), "[OPTIONS]"])
         lines = [*_folded(usage, 0, ""), ""]
