@@ -111,8 +111,6 @@ WORLD = {
 }
 # Imports that may stand inside a function, as (module, imported): each needs a reason in a comment here.
 LOCAL_IMPORTS = {
-    # The run of --config is read before the options, and its folder's events import torch; --help needs neither.
-    ("al_ray.cli._run.options", "al_ray.runs.run_folder.bound_config"),
     # A tenth of a second of every command, --help too, of which only those that write to S3 have use.
     ("al_ray.storage.conditional", "botocore"),
     # A machine with a GPU may have torch and no Faiss, and all but indexes works there.

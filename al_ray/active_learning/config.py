@@ -41,7 +41,7 @@ class RunConfig(EncoderConfig):
     growth: Annotated[float, Between(1, 1_000)] = cast(float, None)
     """Growth of the batch: round i labels n_1 * growth^(i-1) pairs. Default: 1 if people label, else 1.5. It may change
     when a run is resumed."""
-    choose_ahead: Annotated[bool, Group("labels")] = False
+    choose_ahead: Annotated[bool, Group("oracle")] = False
     """Choose the pairs of a round before those of the round before are labelled, so that people need not wait while a
     model learns (with small batches: --first-batch 10). Each choice knows the labels of one round fewer."""
     dev_labels: Annotated[int, Between(0, 1_000_000)] = 0

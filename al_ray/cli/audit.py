@@ -11,11 +11,12 @@ import tyro
 from al_ray.cli._audit.options import Estimate, Sample
 from al_ray.cli._shared.entry import parse_options
 
+OPTIONS = Annotated[Sample, tyro.conf.subcommand("sample")] | Annotated[Estimate, tyro.conf.subcommand("estimate")]
+
 
 def main() -> None:
     """Parse the options; draw pairs, or estimate from their labels."""
-    kinds = Annotated[Sample, tyro.conf.subcommand("sample")] | Annotated[Estimate, tyro.conf.subcommand("estimate")]
-    options = parse_options(kinds, "audit", "Measure precision from a few labels of people.")
+    options = parse_options(OPTIONS, "audit", "Measure precision from a few labels of people.")
     from al_ray.cli._audit.pipeline import run_command
 
     run_command(options)

@@ -8,11 +8,13 @@ what there is to do. Every option: --help.
 from al_ray.cli._augment.options import Options
 from al_ray.cli._shared.entry import parse_options
 
+OPTIONS = Options
+
 
 def main() -> None:
     """Parse the options, augment and print."""
     options = parse_options(
-        Options, "augment", "Train a bi-encoder on gold labels and on silver labels by a cross-encoder."
+        OPTIONS, "augment", "Train a bi-encoder on gold labels and on silver labels by a cross-encoder."
     )
     from al_ray.cli._augment.pipeline import run_command
 

@@ -7,10 +7,12 @@ the test split. It shows how al_ray works; the evidence is in docs/results.md. R
 from al_ray.cli._demo.options import Options
 from al_ray.cli._shared.entry import parse_options
 
+OPTIONS = Options
+
 
 def main() -> None:
     """Parse the options, make the task, run the strategies and print a table."""
-    options = parse_options(Options, "demo", "Watch active learning find rare pairs in a small synthetic task.")
+    options = parse_options(OPTIONS, "demo", "Watch active learning find rare pairs in a small synthetic task.")
     from al_ray.cli._demo.pipeline import run_command
 
     run_command(options)

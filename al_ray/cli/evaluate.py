@@ -8,10 +8,12 @@ Of stated pairs alone: python -m jobs.evaluate --run RUN --heuristic, or --score
 from al_ray.cli._evaluate.options import Options
 from al_ray.cli._shared.entry import parse_options
 
+OPTIONS = Options
+
 
 def main() -> None:
     """Parse the options, evaluate, print and write."""
-    options = parse_options(Options, "evaluate", "Average precision over all pairs, of a run or of your own scores.")
+    options = parse_options(OPTIONS, "evaluate", "Average precision over all pairs, of a run or of your own scores.")
     from al_ray.cli._evaluate.pipeline import run_command
 
     run_command(options)

@@ -8,10 +8,12 @@ lacks labels. Every option: --help.
 from al_ray.cli._labels.options import Command
 from al_ray.cli._shared.entry import parse_options
 
+OPTIONS = Command
+
 
 def main() -> None:
     """Run one of the subcommands."""
-    options: Command = parse_options(Command, "labels", "Count, export, import or correct the labels of a run.")
+    options: Command = parse_options(OPTIONS, "labels", "Count, export, import or correct the labels of a run.")
     from al_ray.cli._labels.pipeline import run_command
 
     run_command(options)

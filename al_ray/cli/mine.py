@@ -8,10 +8,12 @@ negatives. With --out, the known positives and each miner's negatives become a t
 from al_ray.cli._mine.options import Options
 from al_ray.cli._shared.entry import parse_options
 
+OPTIONS = Options
+
 
 def main() -> None:
     """Parse the options, mine with every miner and print a table."""
-    options = parse_options(Options, "mine", "Mine negatives of a task, and report how many of them are positives.")
+    options = parse_options(OPTIONS, "mine", "Mine negatives of a task, and report how many of them are positives.")
     from al_ray.cli._mine.pipeline import run_command
 
     run_command(options)

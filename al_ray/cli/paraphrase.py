@@ -11,11 +11,13 @@ python -m jobs.paraphrase compare --runs RUN RUN --split dev
 from al_ray.cli._paraphrase.options import Compare, Evaluate, Index, Search, Train
 from al_ray.cli._shared.entry import parse_options
 
+OPTIONS = Train | Index | Search | Evaluate | Compare
+
 
 def main() -> None:
     """Parse the options and run the subcommand."""
     about = "Question paraphrase retrieval: train an encoder by metric learning, index questions, search among them."
-    options = parse_options(Train | Index | Search | Evaluate | Compare, "paraphrase", about)
+    options = parse_options(OPTIONS, "paraphrase", about)
     from al_ray.cli._paraphrase.pipeline import run_command
 
     run_command(options)

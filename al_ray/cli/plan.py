@@ -9,12 +9,14 @@ from al_ray.apps.planning.options import Options
 from al_ray.cli._shared.entry import parse_options
 from al_ray.cli._shared.recipe import recipe_defaults
 
+OPTIONS = Options
+
 
 def main() -> None:
     """Parse the options, measure or read speeds, and print the plan."""
     arguments = sys.argv[1:]
     description = "Memory, time and cost of a run, before anything starts."
-    options = parse_options(Options, "plan", description, arguments, recipe_defaults(arguments))
+    options = parse_options(OPTIONS, "plan", description, arguments, recipe_defaults(arguments))
     from al_ray.cli._plan.pipeline import run_command
 
     run_command(options)

@@ -5,7 +5,9 @@ Or make the evaluation sets of a task: python -m jobs.prepare evaluation --task 
 
 import sys
 
-from al_ray.cli._prepare.options import Evaluation, parse_arguments
+from al_ray.cli._prepare.options import Command, Evaluation, parse_arguments
+
+OPTIONS = Command
 
 
 def main() -> None:

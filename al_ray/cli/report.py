@@ -24,9 +24,12 @@ class Options:
     """Error examples of each kind to show of a run; a run records --evaluation.examples of them."""
 
 
+OPTIONS = Options
+
+
 def main() -> None:
     """Parse the options, write the report and print a line for each run."""
-    options = parse_options(Options, "report", "Tables, curves and examples of runs and grids.")
+    options = parse_options(OPTIONS, "report", "Tables, curves and examples of runs and grids.")
     from al_ray.api.reports import report
 
     for run in report(options.folders, options.out, options.examples):

@@ -10,10 +10,12 @@ import sys
 from al_ray.cli._reproduce.options import Options
 from al_ray.cli._shared.entry import parse_options
 
+OPTIONS = Options
+
 
 def main() -> None:
     """Parse the options, run what is missing, print and write; exit code 1 if a run is not complete."""
-    options = parse_options(Options, "reproduce", "A table or figure of the paper, of any task.")
+    options = parse_options(OPTIONS, "reproduce", "A table or figure of the paper, of any task.")
     from al_ray.cli._reproduce.pipeline import run_command
 
     if not run_command(options):

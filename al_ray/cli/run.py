@@ -5,7 +5,9 @@ Rerun the same command to resume a run. Every option: --help.
 
 import sys
 
-from al_ray.cli._run.options import parse_arguments
+from al_ray.cli._run.options import Options, parse_arguments
+
+OPTIONS = Options
 
 
 def main() -> None:

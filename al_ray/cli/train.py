@@ -6,7 +6,9 @@ the same command to resume; --dry-run prints what there is to do. Every option: 
 
 import sys
 
-from al_ray.cli._train.options import parse_arguments
+from al_ray.cli._train.options import Options, parse_arguments
+
+OPTIONS = Options
 
 
 def main() -> None:

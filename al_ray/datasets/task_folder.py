@@ -136,7 +136,7 @@ def read_task(folder: StoragePath) -> Task:
     bare = Task(about["name"], about["symmetric"], left, right, {}, about["digest"], rule=rule)
     splits = {name: _read_split(folder / name, name, bare) for name in SPLITS if name in about["splits"]}
     task = sealed(bare.name, bare.symmetric, left, right, splits, rule)
-    task = replace(task, labels_are=_labels_are(about, folder))
+    task = replace(task, labels_are=labels_are_of(about, folder))
     if task.digest != about["digest"]:
         raise BadFile(f"{folder}: its tables do not match the digest in task.json; {cure_of(folder)}")
     return task
@@ -165,7 +165,8 @@ def read_about(folder: StoragePath) -> dict[str, Any]:
     return about
 
 
-def _labels_are(about: Mapping[str, Any], folder: StoragePath) -> LabelsAre:
+def labels_are_of(about: Mapping[str, Any], folder: StoragePath) -> LabelsAre:
+    """Return whether the labels of a task are complete or partial, by the content of task.json; BadFile for others."""
     before = "partial" if about.get("provenance", {}).get("command") in PARTIAL else "complete"
     stated = about.get("labels_are", before)
     if stated not in get_args(LabelsAre):
@@ -193,7 +194,7 @@ def _refuse_other(task: Task, folder: StoragePath, provenance: Mapping[str, Any]
             write_fields(corpus.fields, fields_path(folder, side))
         if task.rule is not None:
             write_values(task.rule, folder)
-        if _labels_are(other, folder) != task.labels_are:
+        if labels_are_of(other, folder) != task.labels_are:
             log.info("the labels of %s are %s from now on", folder, task.labels_are)
         # --extend takes the columns, closure and other options of a task from its provenance.
         about = {**other, "labels_are": task.labels_are, "provenance": dict(provenance)}

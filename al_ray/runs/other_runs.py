@@ -8,7 +8,8 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.core.errors import BadFile, BadOption, WrongFolder
 from al_ray.core.task import Task
 from al_ray.datasets.task_folder import read_task
-from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config, complete_rounds
+from al_ray.runs.run_folder import RunFolder, complete_rounds
+from al_ray.runs.run_state import at_its_end, bound_config
 from al_ray.storage.files import read_json
 from al_ray.storage.uri import StoragePath, storage_path
 

@@ -32,14 +32,13 @@ import numpy as np
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.strategies import STRATEGIES
 from al_ray.core.config.oracle import people_label
-from al_ray.core.config.serialization import as_dict, differences, from_dict
-from al_ray.core.errors import BadFile, BadOption, WrongFolder
+from al_ray.core.config.serialization import as_dict, differences
+from al_ray.core.errors import BadFile, WrongFolder
 from al_ray.core.labels import OPEN, Model, State
 from al_ray.core.task import Task
 from al_ray.metrics.error_examples import Examples
 from al_ray.metrics.evaluation import Evaluation
 from al_ray.metrics.round_comparison import drop_warnings
-from al_ray.runs.config_file import read_config_file
 from al_ray.runs.dev_labels import DevLabels
 from al_ray.runs.error_examples import write_examples
 from al_ray.runs.ledger import Ledger
@@ -53,6 +52,7 @@ from al_ray.runs.round_metrics import (
     read_lines,
 )
 from al_ray.runs.round_models import model_content, read_model_of, weight_folders
+from al_ray.runs.run_state import ENDED, bound_config, last_round
 from al_ray.runs.scorer_evidence import add_evidence
 from al_ray.runs.stage_seconds import total_seconds, write_seconds
 from al_ray.runs.trackers.tensorboard import add_events
@@ -64,7 +64,7 @@ from al_ray.storage.uri import StoragePath
 
 logger = logging.getLogger(__name__)
 BATCH_SIZES = ("rounds", "first_batch", "growth")  # They may change while a run is under way.
-RECALL, ENDED = "search.json", "ended.json"
+RECALL = "search.json"
 
 
 class RunFolder:
@@ -266,35 +266,3 @@ def opened(path: StoragePath, task: Task, patience: float = 0.0) -> Iterator[Run
             # Of a round that is not complete: a process that resumes it, such as after a wait for people, adds its own.
             if folder.seconds:
                 write_seconds(folder.round(folder.last + 1), folder.seconds)
-
-
-def last_round(path: StoragePath) -> int:
-    """Return the last complete round of a run folder, 0 before the first."""
-    state = path / "state.json"
-    last = read_json(state, ["round"])["round"] if state.exists() else 0
-    if not isinstance(last, int) or isinstance(last, bool) or last < 0:
-        raise BadFile(f"{state} counts {last!r} rounds; restore it")
-    return last
-
-
-def at_its_end(path: StoragePath, config: RunConfig) -> bool:
-    """Return whether a run has all rounds of its config or was stopped before; new limits may resume a stopped one."""
-    last, mark = last_round(path), path / ENDED
-    if last >= len(config.batches) or not last or not mark.exists():
-        return last >= len(config.batches)
-    content = read_json(mark, ["round", "why"])
-    return content["round"] == last and content["why"] is not None
-
-
-def bound_config(path: StoragePath) -> RunConfig:
-    """Return the config of a run folder; WrongFolder if it is none."""
-    if not (path / "config.json").is_file():
-        # The folder of `jobs.labels import` has labels alone.
-        begin = f"it has labels: start a run on them (python -m jobs.run --task TASK --out {path}), or restore it"
-        give = "give the folder of a run (made by: python -m jobs.run)"
-        raise WrongFolder(f"{path} holds no config.json; {begin if (path / 'round-001').is_dir() else give}")
-    content = read_config_file(path)
-    try:
-        return from_dict(RunConfig, {name: value for name, value in content.items() if name != "task_digest"})
-    except BadOption as error:
-        raise BadFile(f"{path / 'config.json'}: {error} (restore it)") from error

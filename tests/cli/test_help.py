@@ -10,7 +10,9 @@ from typing import Annotated, ClassVar
 import pytest
 
 from al_ray.cli._audit import options as audit
+from al_ray.cli._help.groups import subcommands
 from al_ray.cli._shared import entry
+from al_ray.cli._shared.help import to_tyro
 from al_ray.core.config.bounds import Between, Group
 from al_ray.core.config.encoder import EncoderOptions
 from al_ray.core.errors import BadOption
@@ -19,8 +21,9 @@ from tests.cli.test_named_options import program, reached_from
 
 
 def page_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, *words: str) -> str:
+    """The page with every option of a command, or of a subcommand."""
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(sys, "argv", [f"al-ray {name}", *words, "--help"])
+    monkeypatch.setattr(sys, "argv", [f"al-ray {name}", *words, "--help", "all"])
     with pytest.raises(SystemExit) as stop:
         import_module(f"al_ray.cli.{name}").main()
     assert stop.value.code == 0
@@ -55,10 +58,8 @@ def faults(page: str) -> list[str]:
 
 def pages_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str) -> dict[str, str]:
     """The pages of help of a command: of each subcommand, or of itself, under ""."""
-    page = page_of(capsys, monkeypatch, name)
-    commands = re.search(r"^usage: [^{]*\[-h\] \{([a-z,-]+)\}", page)
-    words = commands.group(1).split(",") if commands else []
-    return {word: page_of(capsys, monkeypatch, name, word) for word in words} or {"": page}
+    words = subcommands(to_tyro(import_module(f"al_ray.cli.{name}").OPTIONS))
+    return {word: page_of(capsys, monkeypatch, name, *word.split()) for word in words or [""]}
 
 
 # Options of blocks that several commands share, which these commands do not use.
@@ -187,7 +188,7 @@ def test_bounds_are_checked_and_shown(capsys, monkeypatch):
         entry.parse_options(Sample, "sample", "", ["--size", "10"])
     monkeypatch.setenv("COLUMNS", "100")
     with pytest.raises(SystemExit):
-        entry.parse_options(Sample, "sample", "", ["--help"])
+        entry.parse_options(Sample, "sample", "", ["--help", "all"])
     options = options_of(capsys.readouterr().out)
     assert options["--size"] == ("options", "INT Number of pairs of the sample. (default: 3; 1 to 9)")
     assert options["--rare"] == ("rare options", "INT (optional; 0 to 5)")
@@ -196,7 +197,7 @@ def test_bounds_are_checked_and_shown(capsys, monkeypatch):
 
 
 def test_the_list_of_commands_has_a_line_for_each(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["al-ray"])
+    monkeypatch.setattr(sys, "argv", ["al-ray", "--help"])
     entry.al_ray()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "usage: al-ray COMMAND [OPTIONS]"

@@ -238,7 +238,7 @@ def options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     """The options of each command, those of its subcommands included, as its --help lists them."""
 
     def page(name: str, *words: str) -> str:
-        monkeypatch.setattr(sys, "argv", [f"al-ray {name}", *words, "--help"])
+        monkeypatch.setattr(sys, "argv", [f"al-ray {name}", *words, "--help", "all"])
         with pytest.raises(SystemExit):
             import_module(f"al_ray.cli.{name}").main()
         return capsys.readouterr().out
@@ -246,10 +246,7 @@ def options(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("COLUMNS", "100")
     result: dict[str, set[str]] = {}
     for name in entry.sentences():
-        first = page(name)
-        commands = re.search(r"^usage: [^{]*\{([a-z,-]+)\}", first)
-        pages = [first, *(page(name, one) for one in (commands.group(1).split(",") if commands else []))]
-        flags = [line for text in pages for line in text.splitlines() if re.match(r"  -", line)]
+        flags = [line for line in page(name).splitlines() if re.match(r"  -", line)]
         result[name] = {match[0] for line in flags for match in OPTION.finditer(line)}
     return result
 

@@ -10,7 +10,8 @@ import pytest
 from al_ray.cli import labels, run
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.limits import LIMITS
-from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config
+from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.run_state import at_its_end, bound_config
 
 # Calls of 4 pairs, 0.4 each; every third pair is a match.
 JUDGE = """

@@ -47,7 +47,8 @@ from al_ray.oracles.people import codes_of
 from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.limits import in_force
 from al_ray.runs.planned import highest_peaks, used_seconds
-from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config
+from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.run_state import at_its_end, bound_config
 from al_ray.runs.seed_sets import SeedSets
 from al_ray.search.known_vectors import KnownVectors
 from al_ray.storage.uri import storage_path

@@ -8,7 +8,7 @@ import numpy as np
 
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.mining.miners import MinedPairs, Pool, Ranks, Words
-from al_ray.core.config.bounds import Between, Seed, check_bounds
+from al_ray.core.config.bounds import RARE, Between, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderConfig, EncoderOptions
 from al_ray.core.config.sections import TrainingConfig
 from al_ray.core.config.serialization import part
@@ -127,9 +127,9 @@ class AugmentConfig(EncoderOptions):
     """Share of a text's words that insertion and substitution change; at least one."""
     encoder: str = "cnn"
     """Encoder of the student, a bi-encoder: cnn, cnn-N, or any encoder of jobs.run."""
-    fresh_layers: Annotated[int, Between(0, 1_000)] = 0
+    fresh_layers: Annotated[int, Between(0, 1_000), RARE] = 0
     """Number of the student's last layers whose weights are replaced by random ones, for a weaker start."""
-    words: Annotated[int, Between(0, 100_000_000)] = 50_000
+    words: Annotated[int, Between(0, 100_000_000), RARE] = 50_000
     """Size of cnn's vocabulary, the most frequent words of the pool; all other words share 5,000 bins."""
     teacher: str = "all-MiniLM-L6-v2"
     """Encoder from which the cross-encoder starts, with a new head: any encoder of jobs.train --model concat."""
@@ -145,17 +145,17 @@ class AugmentConfig(EncoderOptions):
     """Epochs of the student."""
     learning_rate: Annotated[float, Between(0, 1e6)] = 2e-5
     """Peak learning rate of the student. On STSb 3e-4 was best on dev, for cnn and a small BERT (docs/augment.md)."""
-    warmup: Annotated[float, Between(0, 1)] = 0.15
+    warmup: Annotated[float, Between(0, 1), RARE] = 0.15
     """Share of the student's steps that are warm-up."""
     teacher_epochs: Annotated[int, Between(1, 100_000)] = 1
     """Epochs of the cross-encoder."""
     teacher_rate: Annotated[float, Between(0, 1e6)] = 2e-5
     """Peak learning rate of the cross-encoder."""
-    teacher_warmup: Annotated[float, Between(0, 1)] = 0.4
+    teacher_warmup: Annotated[float, Between(0, 1), RARE] = 0.4
     """Share of the cross-encoder's steps that are warm-up."""
-    weight_decay: Annotated[float, Between(0, 1e6)] = 0.01
+    weight_decay: Annotated[float, Between(0, 1e6), RARE] = 0.01
     """Weight decay of AdamW, for students and teacher (the default of the source's library)."""
-    slice_pairs: int = 4096
+    slice_pairs: Annotated[int, RARE] = 4096
     """Pairs labelled and stored at a time. A rerun resumes after the last stored slice."""
 
     def __post_init__(self) -> None:

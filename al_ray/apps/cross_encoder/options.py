@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.core.config.bounds import Between, Seed, check_bounds
+from al_ray.core.config.bounds import RARE, Between, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderOptions, MaxLength
 from al_ray.core.config.sections import LATE, EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.config.serialization import part
@@ -36,7 +36,7 @@ class TrainConfig(EncoderOptions):
     """Maximum number of tokens per text, or with concat per pair; the longer text of a pair is truncated."""
     concat_batch: Annotated[int, Between(1, 1_000_000)] = 32
     """Concat: pairs per training step; cosine has --training.batch."""
-    slice_pairs: Annotated[int, Between(1, 10_000_000)] = 4096
+    slice_pairs: Annotated[int, Between(1, 10_000_000), RARE] = 4096
     """Concat: pairs scored and stored at a time. A rerun of an evaluation resumes after the last stored slice."""
     like: str | None = None
     """Concat: a run folder whose untrained encoder finds the near negatives instead of --encoder's, so that its models

@@ -32,7 +32,8 @@ from al_ray.encoders.encoder import refuse_prompts
 from al_ray.runs.auto_matcher import with_matcher_chosen
 from al_ray.runs.limits import in_force
 from al_ray.runs.place import refuse_inside
-from al_ray.runs.run_folder import RunFolder, at_its_end, last_round
+from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.run_state import at_its_end, last_round
 from al_ray.runs.trackers.mlflow import tracking
 from al_ray.storage.lock import locked
 from al_ray.storage.uri import storage_path

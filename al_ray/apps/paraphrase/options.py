@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
-from al_ray.core.config.bounds import Between, Seed, check_bounds
+from al_ray.core.config.bounds import RARE, Between, Seed, check_bounds
 from al_ray.core.config.encoder import EncoderBatch, EncoderConfig, MaxLength, Threads
 from al_ray.core.errors import BadOption
 
@@ -36,7 +36,7 @@ class ParaphraseConfig:
     questions; bm25, tfidf: by shared words. One in five is random; none is of the question's own cluster."""
     sample: Annotated[int, Between(1, 1_000_000)] = 100
     """Random questions per question and epoch among which --miner model searches."""
-    distance: Literal["squared", "euclidean"] = "squared"
+    distance: Annotated[Literal["squared", "euclidean"], RARE] = "squared"
     """The paper's SSD and EUC. The index uses squared distance either way: the order is the same."""
     smoothing: Annotated[float, Between(0, 1)] = 0.3
     """eps of Eq. 3; 0 is plain cross-entropy. For sdml only."""
@@ -44,7 +44,7 @@ class ParaphraseConfig:
     """alpha of Eq. 1, for the triplet losses only."""
     batch: Annotated[int, Between(2, 1_000_000)] = 512
     """N: pairs per batch; each has the second questions of the N - 1 others as negatives."""
-    same_cluster: bool = False
+    same_cluster: Annotated[bool, RARE] = False
     """Allow two pairs of one cluster in a batch; their questions then count as negatives of each other."""
     learning_rate: Annotated[float, Between(0, 1e6)] = 1e-3
     """Learning rate of Adam (4.2). On QQP's subset 3e-4 was better on dev with three losses (docs/paraphrase.md)."""
@@ -52,7 +52,7 @@ class ParaphraseConfig:
     """Maximum number of passes over the pairs."""
     patience: Annotated[int, Between(1, 100_000)] = 3
     """Stop after this many epochs without a better ROC AUC on dev; the best epoch's weights are saved."""
-    negatives: Annotated[int, Between(1, 100_000)] = 10
+    negatives: Annotated[int, Between(1, 100_000), RARE] = 10
     """Random negative pairs of dev questions per positive pair, for the ROC AUC."""
     seed: Seed = 0
     """Random seed of the initial weights and of training."""

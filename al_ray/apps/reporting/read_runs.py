@@ -24,7 +24,7 @@ from al_ray.runs.candidate_figures import candidate_figures
 from al_ray.runs.error_examples import read_examples
 from al_ray.runs.importance import read_importance
 from al_ray.runs.round_models import scorer_of
-from al_ray.runs.run_folder import at_its_end, bound_config, last_round
+from al_ray.runs.run_state import at_its_end, bound_config, last_round
 from al_ray.runs.untrained_figures import FILE, read_untrained
 from al_ray.storage.files import file_in, read_json, read_parquet
 from al_ray.storage.uri import StoragePath, storage_path

@@ -18,6 +18,7 @@ from al_ray.core.config.oracle import OracleConfig
 from al_ray.core.config.recipes import RecipeOptions
 from al_ray.core.config.serialization import part
 from al_ray.core.errors import BadOption
+from al_ray.runs.run_state import bound_config
 from al_ray.storage.uri import storage_path
 
 
@@ -42,7 +43,7 @@ class Options(RunConfig, RecipeOptions):
     mlflow: Annotated[str | None, Group("tracking")] = None
     """URI of an MLflow tracking server, such as http://127.0.0.1:5000, that gets the options, the metrics of each round
     and the last model. A resumed run continues its MLflow run."""
-    constants: Annotated[Path | None, Group("plan")] = None
+    constants: Annotated[Path | None, Group("tracking")] = None
     """File of speeds (made by: python -m jobs.plan --measure --constants FILE) by which the run is planned: at its end
     it prints planned and used seconds and memory. Default: built-in speeds."""
     config: PathOrUri | None = None
@@ -60,8 +61,6 @@ def parse_arguments(arguments: list[str]) -> Options:
     if text is not None and default:
         raise BadOption("--config and --recipe both give the defaults of other options; give one of them")
     if text is not None:
-        from al_ray.runs.run_folder import bound_config
-
         path = storage_path(text)
         config = bound_config(path.parent if path.name == "config.json" else path)
         default = Options(**{f.name: getattr(config, f.name) for f in fields(RunConfig)}, out=tyro.MISSING)

@@ -18,7 +18,11 @@ from typing import Annotated, Any, NoReturn
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from al_ray.cli._help.completion import completion_script
+from al_ray.cli._help.groups import subcommands
+from al_ray.cli._help.pages import ALL, FLAGS, Page, topic_of, wants_help
 from al_ray.cli._shared.help import from_tyro, to_tyro
+from al_ray.cli._shared.next_steps import next_steps
 from al_ray.cli._shared.parse_errors import one_line
 from al_ray.cli._shared.terminal import (
     LineFormatter,
@@ -33,7 +37,7 @@ from al_ray.runs.place import refuse_lost
 from al_ray.storage.uri import StoragePath, Uri, local_path, storage_path
 
 COMMANDS = Path(__file__).parents[1]
-"""The folder of the commands: each is a module NAME.py with a function `main`."""
+"""The folder of the commands: each is a module NAME.py with a function `main` and OPTIONS, the type that it parses."""
 PATHS = {
     *("--task", "--audit", "--out", "--run", "--source", "--left", "--right", "--labels", "--scores", "--config"),
     *("--rerank", "--like", "--questions", "--constants", "--into", "--extend", "--model", "--matches", "--texts"),
@@ -82,14 +86,21 @@ def run_process(main: Callable[[], None]) -> None:
 def al_ray() -> None:
     """Run the console command `al-ray NAME OPTIONS`, which is also `python -m al_ray` and `python -m jobs`."""
     program = f"python -m {Path(sys.argv[0]).parent.name}" if sys.argv[0].endswith("__main__.py") else "al-ray"
-    name, *rest = sys.argv[1:] or ["--help"]
-    if name in ("-h", "--help"):
+    name, *rest = sys.argv[1:] or [""]
+    # What a line of help or the cure of an error shows as the command.
+    before = f"{program}{'.' if program == 'python -m jobs' else ' '}"
+    if not name:
+        _piped(lambda: print(printable(welcome(program, before))))
+        return
+    if name in FLAGS:
         _piped(lambda: print(overview(program)))
+        return
+    if name == "--print-completion":
+        job(lambda: print(completion_script("".join(rest[:1]), sentences())))
         return
     if name not in sentences():
         fail(f"there is no command {name}; give one of {', '.join(sentences())}")
-    # What a line of help or the cure of an error shows as the command.
-    sys.argv = [f"{program}{'.' if program == 'python -m jobs' else ' '}{name}", *rest]
+    sys.argv = [f"{before}{name}", *rest]
     run_process(import_module(f"al_ray.cli.{name}").main)
 
 
@@ -100,6 +111,12 @@ def overview(program: str) -> str:
     rows = "\n".join(f"  {name:<{width}}  {sentence}" for name, sentence in commands.items())
     usage = f"usage: {program} COMMAND [OPTIONS]\n\nActive learning for entity matching on Ray. Commands:"
     return f"{usage}\n\n{rows}\n\nOptions of a command: {program} COMMAND --help"
+
+
+def welcome(program: str, before: str) -> str:
+    """Return what can be done next in the current folder. before: what the user types before the name of a command."""
+    steps = [f"{step.words}\n  {step.command.replace('python -m jobs.', before)}" for step in next_steps(Path())]
+    return "\n".join(["What you can do next here:", "", *steps, "", f"All commands: {program} --help"])
 
 
 def sentences() -> dict[str, str]:
@@ -184,24 +201,65 @@ def parse_options(
     default: a value of `kind` whose fields are the defaults of options that the command line does not give, or a dict
         of such values by the names of fields.
     """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    generated = to_tyro(kind, default)
+    if wants_help(arguments):
+        show_help(generated, name, description, arguments)
+    value = from_tyro(_parsed(generated, name, description, arguments))
+    refuse_uris(value)
+    check_bounds(value)
+    if getattr(value, "out", None) is not None:
+        refuse_lost(value.out)
+    return value
+
+
+def _parsed(generated: Any, name: str, description: str, arguments: Sequence[str]) -> Any:
+    """Parse a command line by tyro; what it cannot read ends the command."""
     errors = io.StringIO()
     try:
         # The help of tyro has colours.
         with redirect_stderr(errors), plain_output(sys.stdout):
-            parsed = tyro.cli(
-                to_tyro(kind, default), prog=program_of(name), description=description, args=arguments,
+            return tyro.cli(
+                generated, prog=program_of(name), description=description, args=arguments,
                 config=(tyro.conf.DisallowNone,),
             )  # fmt: skip
     except SystemExit as stop:
         if stop.code == 2:
             fail(one_line(errors.getvalue()) or errors.getvalue())
         raise
-    value = from_tyro(parsed)
-    refuse_uris(value)
-    check_bounds(value)
-    if getattr(value, "out", None) is not None:
-        refuse_lost(value.out)
-    return value
+
+
+def show_help(generated: Any, name: str, description: str, arguments: Sequence[str]) -> NoReturn:
+    """Print the page of help that a command line asks for, and end the command; an unknown group is an error.
+
+    generated: the type of `to_tyro`.
+    """
+    members, topic, word = subcommands(generated), topic_of(arguments), "".join(arguments[:1])
+    if topic == ALL:
+        # All that there is to say of every option is printed by tyro.
+        for one in [word] if word in members else members or [""]:
+            with suppress(SystemExit):
+                _parsed(generated, name, description, [*filter(None, [one]), "--help"])
+        sys.exit(0)
+    program, chosen = program_of(name), word if word in members else ""
+    if not chosen and topic in members:
+        chosen, topic = topic, ""
+    if members and not chosen:
+        if topic:
+            fail(f"there is no command {topic} of {program}; give one of {', '.join(members)}, or {ALL}")
+        print(Page(program, name, description, generated, as_called).of_commands(members))
+        sys.exit(0)
+    options = members.get(chosen, generated)
+    about = " ".join((options.__doc__ or "").split()) if chosen else description
+    page = Page(" ".join(filter(None, (program, chosen))), f"{name} {chosen}".strip(), about, options, as_called)
+    groups = {group.name: group for group in page.groups}
+    if not topic:
+        print(page.first())
+    elif topic in groups:
+        print(page.of_group(groups[topic]))
+    else:
+        fail(f"there is no group {topic} of the options of {page.program}; give one of {', '.join([*groups, ALL])}")
+    sys.exit(0)
 
 
 def refuse_uris(options: Any) -> None:

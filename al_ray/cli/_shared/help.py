@@ -13,7 +13,7 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_h
 
 import tyro
 
-from al_ray.core.config.bounds import Between, Group, annotations
+from al_ray.core.config.bounds import RARE, Between, Group, Rare, annotations
 from al_ray.core.config.encoder import EncoderOptions
 
 # Prefix of the generated field that holds the options of a heading.
@@ -27,6 +27,7 @@ def to_tyro(kind: Any, default: Any = None, unused: Sequence[str] = ()) -> Any:
     base class with a HEADING, and fields with a Group, move into generated dataclasses. default: a value of `kind`, or
     values of some of its fields by name. unused: fields that are no flags, as are those in UNUSED of `kind`, with dots
     for fields of fields: they belong to a block of options that several commands share, and this one does not use them.
+    The metadata of the fields of the type say the same as tyro gets, for al_ray/cli/_help/groups.py.
     """
     if get_origin(kind) in (Union, UnionType):
         return reduce(or_, (to_tyro(member, default) for member in get_args(kind)))
@@ -46,7 +47,8 @@ def to_tyro(kind: Any, default: Any = None, unused: Sequence[str] = ()) -> Any:
     rows = groups.pop("")
     for heading, options in groups.items():
         group = make_dataclass(heading, options, kw_only=True, namespace={"__doc__": ""})
-        box = (f"{GROUP}{heading}", Annotated[tyro.conf.OmitArgPrefixes[group], tyro.conf.arg(name=heading)])
+        block = Annotated[tyro.conf.OmitArgPrefixes[group], tyro.conf.arg(name=heading)]
+        box = (f"{GROUP}{heading}", block, field(metadata={"heading": heading, "prefix": False}))
         # The encoder comes before the sections; other groups are rarely needed: last.
         rows.insert(0 if heading == EncoderOptions.HEADING else len(rows), box)
     namespace = {"__doc__": kind.__doc__, "ORIGINAL": kind, "LEFT_OUT": left_out}
@@ -109,16 +111,23 @@ def _row(one: Field[Any], hint: Any, sentence: str, initial: Any, unused: Sequen
     inner, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     if is_dataclass(inner):
         sentence = sentence or inspect.cleandoc(inner.__doc__ or "")
-        heading = tyro.conf.arg(name=one.metadata.get("heading"), help=" ".join(sentence.split()))
-        return one.name, Annotated[(to_tyro(inner, None if initial is MISSING else initial, unused), *extras, heading)]
+        sentence, heading = " ".join(sentence.split()), one.metadata.get("heading")
+        box = tyro.conf.arg(name=heading, help=sentence)
+        block = to_tyro(inner, None if initial is MISSING else initial, unused)
+        about = {"heading": heading, "sentence": sentence, "rare": RARE in extras}
+        others = [extra for extra in extras if not isinstance(extra, Rare)]
+        about["prefix"] = tyro.conf.OmitArgPrefixes not in extras
+        return one.name, Annotated[(block, *others, box)], field(metadata=about)
     if initial is None:
         # A default that the class itself replaces, such as the first batch of people.
         inner = inner | None
     bounds = [extra for extra in extras if isinstance(extra, Between)]
-    text = tyro.conf.arg(help=sentence, help_behavior_hint=_hint(initial, bounds))
-    others = [extra for extra in extras if not isinstance(extra, Between | Group)]
+    hint = _hint(initial, bounds)
+    text = tyro.conf.arg(help=sentence, help_behavior_hint=hint)
+    others = [extra for extra in extras if not isinstance(extra, Between | Group | Rare)]
+    about = {"sentence": sentence, "hint": hint, "rare": RARE in extras}
     default: dict[str, Any] = {} if initial is MISSING else {"default": initial}
-    return one.name, Annotated[(inner, *others, text)], field(**default)
+    return one.name, Annotated[(inner, *others, text)], field(**default, metadata=about)
 
 
 def _hint(initial: Any, bounds: list[Between]) -> Callable[[str], str]:

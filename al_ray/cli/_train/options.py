@@ -35,7 +35,7 @@ class Options(TrainConfig, TableOptions):
     """Columns of a table of labels: the two ids and the label (1/0, yes/no). Two columns: all are matches."""
     recipe: Annotated[RecipeName, Group(RecipeOptions.HEADING)] = "paper"
     """Cosine: defaults of the options of training, each of which can be given beside it (docs/recipes.md). Pairs are
-    ranked by the cosine with each recipe. `--recipe tuned --help` shows the values of tuned."""
+    ranked by the cosine with each recipe. `--recipe tuned --help all` shows the values of tuned."""
     dry_run: bool = False
     """Print how many pairs and steps there are to do, and end."""
     cluster: tyro.conf.OmitArgPrefixes[ClusterConfig] = field(default_factory=ClusterConfig)

@@ -28,6 +28,12 @@ class Group:
     name: str
 
 
+@dataclass(frozen=True)
+class Rare:
+    """The mark of an option that few people need: of the pages of help, only --help all shows it."""
+
+
+RARE = Rare()
 Lifted = Literal["none"]
 """The value of a limit that lifts the one of an earlier session."""
 Seed = Annotated[int, Between(0, 2**63 - 1)]

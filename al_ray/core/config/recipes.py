@@ -59,5 +59,5 @@ class RecipeOptions:
     recipe: RecipeName = "paper"
     """Defaults of the options of training and scoring, each of which can be given beside it. paper: every number of
     Mussmann, Jia and Liang (2020). tuned: more AP on WikiQA while labels are few (docs/recipes.md).
-    records: --matcher on, for records with fields (docs/matcher.md). `--recipe tuned --help` shows the values of
-    tuned."""
+    records: --matcher on, for records with fields (docs/matcher.md). `--recipe tuned --help
+    all` shows the values of tuned."""

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, Literal
 
-from al_ray.core.config.bounds import Between, Seed
+from al_ray.core.config.bounds import RARE, Between, Seed
 from al_ray.core.config.losses import WITHOUT_HEAD, LossConfig, LossName
 from al_ray.core.errors import BadOption
 
@@ -30,9 +30,9 @@ class SearchConfig:
     """Cells of an IVF index that each query searches (the authors' program: 10)."""
     least_recall: Annotated[float, Between(0, 1)] = 0.9
     """Warn when the recall of the index is below this. The recall is measured and recorded every round."""
-    block: Annotated[int, Between(1, 1_000_000)] = 1024
+    block: Annotated[int, Between(1, 1_000_000), RARE] = 1024
     """Left texts searched at a time; an exact search on GPUs takes 16 times as many."""
-    ordered_pairs: bool = False
+    ordered_pairs: Annotated[bool, RARE] = False
     """Label (a, b) and (b, a) of a symmetric task separately, as the authors' program did (docs/departures.md, 1)."""
 
 
@@ -93,38 +93,38 @@ class TrainingConfig:
     equals the step of one worker with a batch of that size."""
     learning_rate: Annotated[float, Between(0, 1e6)] = 2e-5
     """Peak learning rate of the encoder (Table 7)."""
-    epsilon: Annotated[float, Between(1e-30, 1)] = 1e-6
+    epsilon: Annotated[float, Between(1e-30, 1), RARE] = 1e-6
     """AdamW's epsilon (Table 7)."""
-    weight_decay: Annotated[float, Between(0, 1e6)] = 0.0
+    weight_decay: Annotated[float, Between(0, 1e6), RARE] = 0.0
     """AdamW's weight decay (Table 7)."""
-    warmup: Annotated[float, Between(0, 1)] = 0.1
+    warmup: Annotated[float, Between(0, 1), RARE] = 0.1
     """Share of the steps with linear warmup; then the learning rate decays linearly to 0."""
-    head_rate: Annotated[float, Between(0, 1e12)] = 1e4
+    head_rate: Annotated[float, Between(0, 1e12), RARE] = 1e4
     """Learning rate of w and b relative to the encoder's (A.1)."""
-    initial_weight: Annotated[float, Between(0, 1e6)] = INITIAL[0]
+    initial_weight: Annotated[float, Between(0, 1e6), RARE] = INITIAL[0]
     """Initial w, the weight of the batch-normalised cosine (the authors' program)."""
-    initial_bias: Annotated[float, Between(-1e6, 1e6)] = INITIAL[1]
+    initial_bias: Annotated[float, Between(-1e6, 1e6), RARE] = INITIAL[1]
     """Initial b, the bias (the authors' program)."""
-    bias_correction: bool = False
+    bias_correction: Annotated[bool, RARE] = False
     """Adam's bias correction; the authors' optimiser has none."""
-    clip_norm: Annotated[float, Between(1e-12, 1e30)] = 1.0
+    clip_norm: Annotated[float, Between(1e-12, 1e30), RARE] = 1.0
     """Maximum norm of the gradient over all parameters."""
-    worst_loss: Annotated[float, Between(0, 1e6)] = 0.6
+    worst_loss: Annotated[float, Between(0, 1e6), RARE] = 0.6
     """A training whose refitted loss stays above this is repeated with another order of the pairs."""
-    tries: Annotated[int, Between(1, 100)] = 3
+    tries: Annotated[int, Between(1, 100), RARE] = 3
     """Number of such trainings before the run fails."""
     loss: LossName = "bce"
     """Loss (docs/losses.md). bce: binary cross-entropy. focal, ghm, ohem: emphasise hard pairs. in-batch,
     in-batch-softmax, momentum: other right texts of the batch, or of earlier batches, are further negatives."""
-    losses: LossConfig = field(default_factory=LossConfig)
+    losses: Annotated[LossConfig, RARE] = field(default_factory=LossConfig)
     frozen_layers: Annotated[int | Literal["half"], Between(0, 1_000)] = 0
     """Do not train the embeddings and this many layers of the transformer, counted from the first; 0: train all. half:
     half of its layers, rounded down; none is frozen in an encoder that has one layer or none, or whose layers al_ray
     does not find (ALBERT). A line of the log says how many."""
-    head: Literal["batch-norm", "cosine"] = "batch-norm"
+    head: Annotated[Literal["batch-norm", "cosine"], RARE] = "batch-norm"
     """The logit of a pair in training. batch-norm: w times the batch-normalised cosine, plus b (A.1). cosine: w times
     the cosine, plus b, as when pairs are scored."""
-    head_start: Literal["fixed", "refit"] = "fixed"
+    head_start: Annotated[Literal["fixed", "refit"], RARE] = "fixed"
     """Initial w and b. fixed: --training.initial-weight and --training.initial-bias. refit: fitted to up to 1,024 of
     the labelled pairs under the initial encoder."""
 

@@ -17,7 +17,8 @@ from al_ray.active_learning.config import RunConfig
 from al_ray.core.config.serialization import as_dict
 from al_ray.core.errors import BadOption
 from al_ray.runs.candidate_figures import candidate_scalars
-from al_ray.runs.run_folder import RunFolder, at_its_end, bound_config
+from al_ray.runs.run_folder import RunFolder
+from al_ray.runs.run_state import at_its_end, bound_config
 from al_ray.runs.untrained_figures import untrained_line
 from al_ray.storage.download import fetched
 from al_ray.storage.files import read_json, write_json
