@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Any
 from weakref import WeakValueDictionary
@@ -58,19 +58,36 @@ class LocalWorker:
             self._object: Any = plain(received(spec))
         _here[id(self)] = self
 
-    def __getattr__(self, name: str) -> "_Method":
+    def __getattr__(self, name: str) -> Any:
         """Return what calls a method. `__ray_call__` calls a function with the object."""
         if name == "__ray_call__":
-            return _Method(lambda function, *arguments: function(self._object, *arguments), self._name, self._threads)
+            return _Calls(self)
         return _Method(getattr(self._object, name), f"{self._name}.{name}", self._threads)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Cross as this very object."""
         return _known, (id(self),)
 
+    def call(self, function: Callable[..., Any], *arguments: Any) -> "LocalRef":
+        """Call a function with the object, as a method."""
+        return _Method(
+            partial(function, self._object), f"{self._name}.{getattr(function, '__name__', 'call')}", self._threads
+        ).remote(*arguments)
+
     def end(self) -> None:
         """Free the object's memory; there are no more calls."""
         self._object = None
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """`worker.__ray_call__`."""
+
+    worker: LocalWorker
+
+    def remote(self, function: Callable[..., Any], *arguments: Any) -> LocalRef:
+        """Call a function with the object of the worker."""
+        return self.worker.call(function, *arguments)
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,8 @@ class _Method:
 class _Threads:
     """The numbers of threads of torch, NumPy and Faiss in a worker: those of a context, and after it those before it.
 
-    The last bits of vectors depend on them. Ray gives an actor as many as it has CPUs.
+    The last bits of vectors depend on them. Ray gives an actor as many as it has CPUs. A library that is loaded in a
+    call has them from the next one on.
     """
 
     def __init__(self, cpus: float) -> None:
