@@ -68,13 +68,12 @@ class LocalWorker:
         """Cross as this very object."""
         return _known, (id(self),)
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> "LocalRef":
+    def call_function(self, function: Callable[..., Any], *arguments: Any) -> "LocalRef":
         """Call a function with the object, as a method."""
-        return _Method(
-            partial(function, self._object), f"{self._name}.{getattr(function, '__name__', 'call')}", self._threads
-        ).remote(*arguments)
+        name = f"{self._name}.{getattr(function, '__name__', 'call')}"
+        return _Method(partial(function, self._object), name, self._threads).remote(*arguments)
 
-    def end(self) -> None:
+    def drop_object(self) -> None:
         """Free the object's memory; there are no more calls."""
         self._object = None
 
@@ -87,7 +86,7 @@ class _Calls:
 
     def remote(self, function: Callable[..., Any], *arguments: Any) -> LocalRef:
         """Call a function with the object of the worker."""
-        return self.worker.call(function, *arguments)
+        return self.worker.call_function(function, *arguments)
 
 
 @dataclass(frozen=True)
@@ -215,7 +214,7 @@ class LocalWorkers:
             yield workers
         finally:
             for worker in workers:
-                worker.end()
+                worker.drop_object()
 
     def run_in_worker(self, function: Callable[..., Any], *arguments: Any, config: ClusterConfig, room: object) -> Any:
         """Call a function as a method of a worker."""

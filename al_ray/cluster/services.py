@@ -25,11 +25,12 @@ from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool, refu
 from al_ray.cluster.trainer_actor import TrainerActor
 from al_ray.cluster.training_group import Training, deploy_training
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
-from al_ray.cluster.workers import add_to_counter, deploy, get_results, peak_of_workers, placement
+from al_ray.cluster.workers import add_to_counter, deploy, get_results, in_this_process, peak_of_workers, placement
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
+from al_ray.runs.planned import WHOLE
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import write_seconds
 from al_ray.search.faiss_index import GPU_NEIGHBOURS, refuse_unindexed
@@ -99,7 +100,12 @@ class RayRunServices:
             write_seconds(self.journal.path, seconds)
 
     def peak_memory(self) -> dict[str, int | None]:
-        """Return the peak memory in bytes of the driver, and of the shard and the trainer that have the highest."""
+        """Return the peak memory in bytes of the driver, and of the shard and the trainer that have the highest.
+
+        Where workers are in this process, it is that of the one process.
+        """
+        if in_this_process():
+            return {WHOLE: peak_memory()}
         shard, trainer = peak_of_workers(self.pool.shards), peak_of_workers(self.trainer.actors)
         return {"driver": peak_memory(), "shard": shard, "trainer": trainer}
 

@@ -67,7 +67,7 @@ def files_of(folder: Path) -> dict[str, Any]:
     found = dict[str, Any]()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = str(path.relative_to(folder))
-        if path.name in OF_TIMES or name.startswith("events"):
+        if path.name in OF_TIMES or "events" in path.parts:
             continue
         found[name] = timeless(path.read_text()) if path.name == "metrics.jsonl" else path.read_bytes()
     return found

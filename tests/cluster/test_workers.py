@@ -132,9 +132,9 @@ def test_a_worker_computes_with_its_own_threads_and_this_process_keeps_its_own(w
 
 
 def countdown(start: int) -> Iterator[int]:
-    # One by one: Ray sends into the stream.
-    for number in range(start, 0, -1):
-        yield number
+    while start:
+        yield start
+        start -= 1
 
 
 def product(*factors: int) -> tuple[int, int]:
