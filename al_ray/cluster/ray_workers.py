@@ -50,7 +50,7 @@ class RayWorkers:
 
     def add_to_counter(self, counter: str, number: float, tags: Mapping[str, str] | None) -> None:
         """Add to a counter."""
-        COUNTERS[counter].inc(number, None if tags is None else dict(tags))
+        COUNTERS[counter].inc(number, dict(tags or {}))
 
     def live_nodes(self) -> int:
         """Return how many nodes of the cluster are alive."""

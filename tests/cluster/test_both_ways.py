@@ -33,6 +33,7 @@ from tests.cluster.outcomes import timeless
 CPUS = ClusterConfig(timeout=600)
 # What differs from run to run: times, and names of processes.
 OF_TIMES = {"seconds.json", "planned.json", "record.json", "match.json", "matches.html", "limits.json"}
+CANDIDATES = CandidatesConfig(cosine=5, trigrams=5, of_right=5)
 SAMPLED = EvaluationConfig(mode="estimate", near_neighbours=5, random_pairs=200, splits=("dev",))
 
 
@@ -54,10 +55,17 @@ RUNS: dict[str, tuple[bool, dict[str, Any]]] = {
     ),
     "a neighbourhood": (False, {"scoring": ScoringConfig(0.5)}),
     "two threads": (False, {"threads": 2}),
-    "a matcher": (False, {"matcher": "on", "candidates": CandidatesConfig(cosine=5, trigrams=5, of_right=5)}),
+    "a matcher": (
+        False,
+        {
+            "matcher": "on",
+            "training": TrainingConfig(),
+            "candidates": CANDIDATES,
+        },
+    ),
     "a matcher and its encoder": (
         True,
-        {"matcher": "on", "encoder_every": 1, "candidates": CandidatesConfig(cosine=5, trigrams=5, of_right=5)},
+        {"matcher": "on", "encoder_every": 1, "candidates": CANDIDATES},
     ),
 }
 
@@ -110,12 +118,17 @@ def unchanged(monkeypatch) -> Callable[[], int]:
     return check
 
 
-@pytest.mark.parametrize("name", RUNS)
+QUICK = {"a neighbourhood", "a matcher"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in RUNS])
 def test_a_run_and_what_uses_its_model_are_the_same(both, unchanged, make_task, tmp_path, name):
     symmetric, changes = RUNS[name]
     write_task(task := make_task(symmetric), tmp_path / "task", {})
+    # Of a two-sided task, too: both sides have the same texts.
     lines = "\n".join(["id,text", *(f"{key},{text}" for key, text in zip(task.left.ids, task.left.texts, strict=True))])
-    (tmp_path / "texts.csv").write_text(lines)
+    for name_of_table in ("left.csv", "right.csv"):
+        (tmp_path / name_of_table).write_text(lines)
 
     def work(place: Path) -> Any:
         config = config_of(tmp_path / "task", **changes)
@@ -124,7 +137,8 @@ def test_a_run_and_what_uses_its_model_are_the_same(both, unchanged, make_task, 
         where = RunFolder(folder.path, read_task(tmp_path / "task"))
         evaluation = evaluate_round(config, CPUS, where, "dev", 2, no_progress)
         scored = score_stated_pairs(config, CPUS, where, ["dev"], 2, no_progress)
-        options = MatchOptions(left=tmp_path / "texts.csv", id_column="id", text_columns="text", at_score=-1.0)
+        table, right = tmp_path / "left.csv", None if symmetric else tmp_path / "right.csv"
+        options = MatchOptions(left=table, right=right, id_column="id", text_columns="text", best=50)
         found = match(folder.path, options, place / "matches", cluster=CPUS)
         return json.dumps(evaluation.as_dict()), scored["dev"].scores.tobytes(), found.matches().to_pylist()
 
