@@ -119,9 +119,10 @@ def _is_of_ray(error: BaseException, name: str = "RayError") -> bool:
 def lost_here(error: Exception, name: str) -> ActorLost | None:
     """Return the error of a call in the process of a command in which memory ran out; None for other errors.
 
-    name: the class and the method that was called.
+    name: what was called.
     """
-    words = out_of_memory_message(error)
+    # What has been said is not said again.
+    words = "" if isinstance(error, ActorLost) else out_of_memory_message(error)
     return ActorLost(f"{OUT}{name} ({words}). {CURE}. Then rerun the same command") if words else None
 
 

@@ -54,7 +54,7 @@ class LocalWorker:
     def __init__(self, plain: type, spec: Any, cpus: float) -> None:
         """Make the object. cpus: what an actor would ask of Ray."""
         self._name, self._threads = plain.__name__, _Threads(cpus)
-        with _Told(f"{self._name}.__init__"), self._threads:
+        with Told(f"{self._name}.__init__"), self._threads:
             self._object: Any = plain(received(spec))
         _here[id(self)] = self
 
@@ -107,7 +107,7 @@ class _Method:
         given = [one.value if isinstance(one, LocalRef) else received(one) for one in arguments]
         if self.returns == "streaming":
             return _stream(self.method, given, self.name, self.threads)
-        with _Told(self.name), self.threads:
+        with Told(self.name), self.threads:
             answer = received(self.method(*given))
         return LocalRef(answer) if self.returns == 1 else [LocalRef(one) for one in answer]
 
@@ -149,16 +149,18 @@ def _compute_with(of_torch: int, of_faiss: int | None) -> None:
         set_threads(of_faiss)
 
 
-class _Told:
+class Told:
     """Context of a call: ActorLost when memory runs out in it, with what helps."""
 
     def __init__(self, name: str) -> None:
+        """name: what is called."""
         self.name = name
 
     def __enter__(self) -> None:
-        pass
+        """Nothing is prepared."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Raise ActorLost in place of the error that tells of memory."""
         lost = lost_here(error, self.name) if isinstance(error, Exception) else None
         if lost is not None:
             raise lost from error
@@ -166,7 +168,7 @@ class _Told:
 
 def _stream(method: Callable[..., Any], given: Sequence[Any], name: str, threads: _Threads) -> Iterator[Any]:
     """Yield what a generator yields; it computes while the next value is waited for, and not before."""
-    with _Told(name):
+    with Told(name):
         coming = method(*given)
         while True:
             with threads:

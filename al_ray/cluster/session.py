@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from al_ray.cluster.local_workers import Told
 from al_ray.cluster.workers import in_this_process, live_nodes, workers_in_this_process
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
@@ -30,7 +31,7 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1, scorers: in
             "--training.workers 1)"
         )
     if _needs_no_ray(config, max(trainers, runs, scorers)):
-        with workers_in_this_process():
+        with Told("the command"), workers_in_this_process():
             yield
         return
     # Not at the top: Ray takes a second to import.

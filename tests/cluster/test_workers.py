@@ -76,8 +76,10 @@ class Counting:
 
 
 @pytest.fixture(params=["in this process", "on Ray"])
-def anywhere(request, local_ray) -> Iterator[None]:
+def anywhere(request) -> Iterator[None]:
     """Workers of either kind."""
+    if request.param == "on Ray":
+        request.getfixturevalue("local_ray")
     with workers_in_this_process(request.param == "in this process"):
         yield
 
@@ -124,11 +126,11 @@ def test_errors_are_the_workers_own(worker):
 
 
 def test_a_worker_computes_with_its_own_threads_and_this_process_keeps_its_own(worker):
-    before = torch.get_num_threads()
+    before, pools = torch.get_num_threads(), threadpool_info()
     assert get_results(worker.threads.remote()) == (3, {1})
     assert torch.get_num_threads() == before
     assert list(stream_results(worker.count.options(num_returns="streaming").remote(2))) == [0, 1]
-    assert torch.get_num_threads() == before
+    assert (torch.get_num_threads(), threadpool_info()) == (before, pools)
 
 
 def countdown(start: int) -> Iterator[int]:
@@ -183,6 +185,19 @@ def test_a_worker_without_memory_is_lost_with_words_that_help(anywhere, call):
             ActorLost, match=rf"out of memory in Hungry\.{call} .*more --shards.*rerun the same command"
         ):
             ask()
+
+
+def eat_in_a_session(of_worker: bool) -> None:
+    with session(CPUS), deploy(Hungry, [None], CPUS) as (worker,):
+        if of_worker:
+            worker.eat.remote()
+        np.ones(2**50)
+
+
+@pytest.mark.parametrize(("of_worker", "what"), [(False, "the command"), (True, r"Hungry\.eat")])
+def test_so_is_a_command_in_whose_own_process_memory_runs_out(of_worker, what):
+    with workers_in_this_process(), pytest.raises(ActorLost, match=rf"^out of memory in {what} \(.*--shards"):
+        eat_in_a_session(of_worker)
 
 
 def sessions(monkeypatch, connected: bool, config: ClusterConfig = CPUS, **workers: int) -> bool:
