@@ -143,11 +143,11 @@ def test_a_run_and_what_uses_its_model_are_the_same(both, unchanged, make_task, 
         return json.dumps(evaluation.as_dict()), scored["dev"].scores.tobytes(), found.matches().to_pylist()
 
     on_ray, here = both(work)
+    assert unchanged() > 100
     assert here[0] == on_ray[0]
     assert list(here[1]) == list(on_ray[1])
     assert here[1] == on_ray[1]
     assert len(here[0][2]) > 0
-    assert unchanged() > 100
 
 
 def test_evaluation_sets_are_the_same(both, unchanged, make_task, tmp_path):
@@ -160,5 +160,5 @@ def test_evaluation_sets_are_the_same(both, unchanged, make_task, tmp_path):
         return [[stratum.keys.tolist() for stratum in one.strata] for one in sets]
 
     on_ray, here = both(work)
-    assert here == on_ray
     assert unchanged() > 10
+    assert here == on_ray

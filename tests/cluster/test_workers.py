@@ -125,12 +125,13 @@ def test_errors_are_the_workers_own(worker):
         get_results(worker.refuse.remote())
 
 
-def test_a_worker_computes_with_its_own_threads_and_this_process_keeps_its_own(worker):
-    before, pools = torch.get_num_threads(), threadpool_info()
-    assert get_results(worker.threads.remote()) == (3, {1})
-    assert torch.get_num_threads() == before
-    assert list(stream_results(worker.count.options(num_returns="streaming").remote(2))) == [0, 1]
-    assert (torch.get_num_threads(), threadpool_info()) == (before, pools)
+def test_a_worker_computes_with_its_own_threads_and_this_process_keeps_its_own(anywhere):
+    before = torch.get_num_threads(), threadpool_info()
+    with deploy(Counting, [Numbers(np.zeros(1), [])], CPUS) as (worker,):
+        assert get_results(worker.threads.remote()) == (3, {1})
+        assert (torch.get_num_threads(), threadpool_info()) == before
+        assert list(stream_results(worker.count.options(num_returns="streaming").remote(2))) == [0, 1]
+    assert (torch.get_num_threads(), threadpool_info()) == before
 
 
 def countdown(start: int) -> Iterator[int]:
