@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.actors import get_results
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.cluster.session import session
+from al_ray.cluster.workers import get_results
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig

@@ -12,10 +12,10 @@ import numpy as np
 
 from al_ray.active_learning import loop
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.actors import get_results
 from al_ray.cluster.services import RayRunServices, deploy_services
 from al_ray.cluster.session import session
 from al_ray.cluster.token_store import pool_folder
+from al_ray.cluster.workers import get_results
 from al_ray.core.config.bounds import Between, check_bounds
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderOptions, MaxLength, Threads

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.cluster.actors import deploy, get_results
 from al_ray.cluster.pool.ring import GROUPS
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.token_store import parts_of
+from al_ray.cluster.workers import deploy, get_results
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.config.sections import SearchConfig

@@ -68,7 +68,8 @@ PURE = ("al_ray.core", "al_ray.metrics", "al_ray.active_learning")
 # Packages with a home, and the rooms or modules that are it. What is not named here may be imported outside PURE.
 HOMES = {
     "ray": {
-        *("al_ray.cluster", "al_ray.apps.grid", "al_ray.apps.paraphrase.sharded_index"),
+        *(f"al_ray.cluster.{module}" for module in ("actors", "counters", "ray_session", "ray_workers", "room")),
+        *("al_ray.cluster.trainer_group", "al_ray.apps.grid"),
         *("al_ray.apps.serving.app", "al_ray.apps.serving.server"),
     },
     "fastapi": {"al_ray.apps.serving.app", "al_ray.apps.serving.http_api", "benchmarks.serving.plain_service"},
@@ -119,6 +120,10 @@ LOCAL_IMPORTS = {
     ("al_ray.cli._run.pipeline", "al_ray.cli._run.page"),
     # The driver, which has no network, would load all of transformers' networks.
     ("al_ray.encoders.products", "transformers"),
+    # Ray takes a second to import, and one shard needs none.
+    ("al_ray.cluster.workers", "al_ray.cluster.ray_workers.RayWorkers"),
+    ("al_ray.cluster.session", "al_ray.cluster.ray_session.ray_session"),
+    ("al_ray.cluster.training_group", "al_ray.cluster.trainer_group.deploy_group"),
     # It loads pandas where that is installed, and only a run with a matcher needs it.
     *((f"al_ray.matcher.{module}", "sklearn") for module in ("extra_trees", "splines", "forest")),
 }
@@ -449,6 +454,7 @@ BROKEN: dict[Rule, list[dict[str, str]]] = {
         {"al_ray/cli/run.py": "import ray"},
         {"al_ray/cli/mine.py": "import torch"},
         {"al_ray/runs/ledger.py": "import ray.data"},
+        {"al_ray/cluster/session.py": "import ray"},
         {"al_ray/search/exact.py": "import faiss"},
         {"jobs/report.py": "from matplotlib.figure import Figure"},
         {"al_ray/cli/report.py": "from jinja2 import Environment"},
@@ -527,7 +533,7 @@ SOUND = {
     "al_ray/storage/uri.py": "'''Places.'''\nimport pyarrow.fs\nfrom al_ray.core.errors import BadFile",
     "al_ray/search/faiss_index.py": "'''Near.'''\nimport faiss\nimport torch\nfrom al_ray.core.pairs import Pairs\n"
     "class A:\n    '''A.'''\n    def __len__(self): ...\n    def f(self, a, b, c, d, e, f, g):\n        '''F.'''\n",
-    "al_ray/cluster/session.py": "'''Ray.'''\nimport ray\nfrom al_ray import __version__\n"
+    "al_ray/cluster/ray_session.py": "'''Ray.'''\nimport ray\nfrom al_ray import __version__\n"
     "try:\n    pass\nexcept (ValueError, KeyError):\n    pass",
     "al_ray/apps/grid/runner.py": "'''Grids.'''\nfrom al_ray.apps.reporting.html import page",
     "al_ray/cli/run.py": "def main() -> None:\n    from al_ray.api.runs import run",

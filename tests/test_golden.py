@@ -190,7 +190,7 @@ DIGESTS: dict[str, Any] = {
         '{"made_from": {"model": "dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd"}, "found": 1}',
         "7af0c28bee42f0331d0619ce866499999fe67ac3083012fb29373960689b6ce1",
     ],
-    "grid": "43c7580e15ba",
+    "grid": "46962d39fe32",
     "cells": [
         {
             "name": "uncertainty-s1-cnn-b100",
@@ -342,7 +342,7 @@ OPTIONS: dict[str, str] = {
     """,
     "cluster": """
         {"shards": 1, "cpus_per_shard": 1.0, "gpus_per_shard": 0.0, "timeout": 1800.0, "checkpoint_seconds": 120.0,
-        "mapped_above": 16.0, "keep_vectors": false, "mixed_hardware": false, "shared_storage": false}
+        "mapped_above": 16.0, "keep_vectors": false, "mixed_hardware": false, "ray": false, "shared_storage": false}
     """,
     "train": """
         {"encoder": "all-MiniLM-L6-v2", "encoder_layers": null, "max_length": 128, "encoder_batch": 64,

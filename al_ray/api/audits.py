@@ -79,7 +79,7 @@ def sample_audit(
     """Draw pairs of a split for people to label, and write their sheets, unless the folder holds this audit.
 
     out: a local folder; audit-SPLIT or audit-SPLIT-by-score in the run folder by default. Sheets are never overwritten.
-    Starts a local Ray, unless Ray is running or RAY_ADDRESS names a cluster.
+    Works in this process, or on Ray (docs/api.md).
 
     Examples:
         >>> config = al_ray.AuditConfig(split="test", by_score=True, budget=10, top=100)

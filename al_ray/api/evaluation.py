@@ -29,7 +29,7 @@ def evaluate(
 
     round: the last complete one by default; 0 is the untrained encoder. evaluation: mode and sizes of the samples; the
     run's own by default. Only a sample of pairs that was drawn for it is written, into the run folder (evaluation/), so
-    that the next call takes the same. Starts a local Ray, unless Ray is running or RAY_ADDRESS names a cluster.
+    that the next call takes the same. Works in this process, or on Ray (docs/api.md).
 
     Examples:
         >>> evaluation = al_ray.evaluate(al_ray.load_run(folder / "run"), "test")

@@ -64,8 +64,7 @@ def match(
 
     model: a run, or its folder: the model of its last complete round matches; or a model folder that was copied out of
     its run (docs/match.md). All pairs of texts are compared. Call it
-    again with the same arguments after a stop. Starts a local Ray, unless Ray is running or RAY_ADDRESS names a
-    cluster.
+    again with the same arguments after a stop. Works in this process, or on Ray (docs/api.md).
 
     Examples:
         >>> lines = ["id,text", "1,how to swim", "2,how do i swim", "3,who was the first king"]
@@ -99,8 +98,8 @@ def match_into(
     """Match new texts with those of a folder of matches and with each other, and replace the files of the folder.
 
     The model and the rules are those of the matches that are there. Texts with a known id replace the known ones; with
-    `options.complete` known texts that are not in the tables are removed. Known texts are not encoded again. Starts a
-    local Ray if there is something new, unless Ray is running or RAY_ADDRESS names a cluster.
+    `options.complete` known texts that are not in the tables are removed. Known texts are not encoded again. Works in
+    this process, or on Ray (docs/api.md).
 
     Examples:
         >>> new = folder / "more.csv"

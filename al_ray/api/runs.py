@@ -127,8 +127,8 @@ def run(
 
     on_round receives the metrics of each round, as in metrics.jsonl, when the round is complete; on_progress receives a
     stage, how much of it is done and how much there is. oracle_options: of an oracle that is a function. Limits of
-    cost and `stop` are stored in the folder and hold when the run is resumed without them. Starts a local Ray, unless
-    Ray is running or RAY_ADDRESS names a cluster.
+    cost and `stop` are stored in the folder and hold when the run is resumed without them. Works in this
+    process, or on Ray (docs/api.md).
 
     Examples:
         >>> config = al_ray.RunConfig(

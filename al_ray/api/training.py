@@ -27,8 +27,8 @@ def train_cross_encoder(
     """Train a cross-encoder on existing labels, or resume this training in `out`; return the evaluation of each split.
 
     config.labels: a run folder, a table with columns left_id, right_id and label, or "stated". The splits are those of
-    config.evaluation; average precision over all their pairs is estimated from near and random negatives. Starts a
-    local Ray, unless Ray is running or RAY_ADDRESS names a cluster.
+    config.evaluation; average precision over all their pairs is estimated from near and random negatives. Works in
+    this process, or on Ray (docs/api.md).
 
     Examples:
         >>> config = al_ray.TrainConfig(

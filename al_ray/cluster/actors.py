@@ -13,7 +13,6 @@ from typing import Any
 import ray
 import torch
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError, WorkerCrashedError
-from ray.util.metrics import Counter
 from ray.util.placement_group import PlacementGroup, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -24,7 +23,9 @@ from al_ray.cluster.fatal_errors import (
     exiting_on_fatal_errors,
     lost_error,
     prepare_to_end,
+    refuse_ending,
 )
+from al_ray.cluster.places import BundleSlots, bundle_of
 from al_ray.cluster.room import await_again, describe_room, reserve
 from al_ray.cluster.working_folder import work_in, working_folder, working_here
 from al_ray.core.config.cluster import ClusterConfig
@@ -33,23 +34,6 @@ from al_ray.core.streams import round_robin
 from al_ray.encoders.hardware import device_fault, limit_memory, settle_arithmetic
 
 logger = logging.getLogger(__name__)
-
-# Counters of a run for Prometheus, through Ray's metrics: each node serves those of its own processes, as
-# ray_al_ray_pairs_searched_total and so on. No result depends on them.
-# Counters only. Ray 2.60 serves the value of a gauge once, and nothing until it is set again. As the sum of a histogram
-# it serves the sum of bin centres.
-PAIRS = Counter("al_ray_pairs_searched", "Pairs among which a search has looked.")
-TEXTS = Counter("al_ray_texts_embedded", "Texts that shards have encoded; those read back are not among them.")
-SECONDS = Counter("al_ray_stage_seconds", "Seconds that a stage took.", ("stage", "run"))
-LABELS = Counter("al_ray_labels_bought", "Labels of the rounds that were labelled since the driver began.", ("run",))
-
-
-@dataclass(frozen=True)
-class BundleSlots:
-    """Bundles of an existing placement group, by number, one for each worker at least."""
-
-    group: PlacementGroup
-    bundles: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -119,11 +103,6 @@ class Placement:
 
 # Placements of this driver. A wait without an answer checks that all of them are still placed.
 _placements: list[Placement] = []
-
-
-def bundle_of(config: ClusterConfig) -> dict[str, float]:
-    """Return the resources of one worker: a bundle of a placement group."""
-    return {"CPU": config.cpus_per_shard, **({"GPU": config.gpus_per_shard} if config.gpus_per_shard else {})}
 
 
 @contextmanager
@@ -233,6 +212,15 @@ def get_results(refs: Any) -> Any:
             raise
         except (RayActorError, WorkerCrashedError) as error:
             raise lost_error(error) from error
+
+
+def wait_for(refs: Any) -> Any:
+    """ray.get in an actor with several threads; it ends after a fatal error in another thread."""
+    while True:
+        try:
+            return ray.get(refs, timeout=1.0)
+        except GetTimeoutError:
+            refuse_ending()
 
 
 def stream_results(stream: Any) -> Iterator[Any]:

@@ -16,9 +16,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any
 
-import ray
 import torch
-from ray.exceptions import GetTimeoutError, RayError, RaySystemError
 
 from al_ray.core.errors import ActorLost, AlRayError
 
@@ -82,14 +80,10 @@ def _end_when_due() -> None:
     os._exit(1)
 
 
-def wait_for(refs: Any) -> Any:
-    """ray.get in an actor with several threads; it ends after a fatal error in another thread."""
-    while True:
-        try:
-            return ray.get(refs, timeout=1.0)
-        except GetTimeoutError:
-            if _ending:
-                raise SystemExit(_ending[0]) from None
+def refuse_ending() -> None:
+    """SystemExit after a fatal error in another thread of this process."""
+    if _ending:
+        raise SystemExit(_ending[0]) from None
 
 
 def out_of_memory_message(error: BaseException | None) -> str:
@@ -98,7 +92,7 @@ def out_of_memory_message(error: BaseException | None) -> str:
     The messages of our own errors may quote such words from user input, so only their causes are checked. Those of Ray
     tell of another process.
     """
-    while error is not None and not isinstance(error, RayError):
+    while error is not None and not _is_of_ray(error):
         words = (str(error).strip() or type(error).__name__).splitlines()[0]
         matches = any(word in str(error).lower() for word in WORDS) and not isinstance(error, AlRayError)
         if matches or isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
@@ -109,7 +103,7 @@ def out_of_memory_message(error: BaseException | None) -> str:
 
 def gpu_failure_message(error: BaseException | None) -> str:
     """Return the message of an error after which CUDA is lost to the process, or of one among its causes; else ""."""
-    while error is not None and not isinstance(error, RayError):
+    while error is not None and not _is_of_ray(error):
         words = any(word in str(error).lower() for word in CUDA_WORDS) and not isinstance(error, AlRayError)
         if words or isinstance(error, torch.AcceleratorError):
             return str(error).strip().splitlines()[0]
@@ -117,13 +111,28 @@ def gpu_failure_message(error: BaseException | None) -> str:
     return ""
 
 
-def lost_error(error: RayError) -> ActorLost:
+def _is_of_ray(error: BaseException, name: str = "RayError") -> bool:
+    """Return whether an error is of this class of Ray, which need not be loaded."""
+    return any(kind.__name__ == name and kind.__module__ == "ray.exceptions" for kind in type(error).__mro__)
+
+
+def lost_here(error: Exception, name: str) -> ActorLost | None:
+    """Return the error of a call in the process of a command in which memory ran out; None for other errors.
+
+    name: what was called.
+    """
+    # What has been said is not said again.
+    words = "" if isinstance(error, ActorLost) else out_of_memory_message(error)
+    return ActorLost(f"{OUT}{name} ({words}). {CURE}. Then rerun the same command") if words else None
+
+
+def lost_error(error: Exception) -> ActorLost:
     """Describe the death of an actor in one line: its class, the reason, and the cure."""
     message = " ".join(str(error).split())
     name = re.search(r"class_name: (\S+)", message) or re.search(rf"(?:{OUT}|{FAILED})(\w+)\.", message)
     kind = max(OUT, FAILED, key=message.rfind)
     reason = kind + message.split(kind)[-1] if kind in message else message.split("Worker exit detail: ")[-1]
-    unread = isinstance(error, RaySystemError) and any(word in message.lower() for word in ("memoryerror", *WORDS))
+    unread = _is_of_ray(error, "RaySystemError") and any(word in message.lower() for word in ("memoryerror", *WORDS))
     if unread or message.endswith("MemoryError"):
         # Raised by Ray itself, where our code cannot end the process.
         reason = f"{OUT}Ray itself, as it read what a call was given"

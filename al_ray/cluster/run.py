@@ -41,7 +41,7 @@ from al_ray.storage.uri import StoragePath, storage_path
 OnRound = Callable[[dict[str, Any]], None]
 """Callback that receives the metrics of each completed round."""
 Peaks = dict[str, int | None]
-"""Peak memory in bytes of the driver, and of the shard and the trainer that have the highest; None if it is unknown."""
+"""Peak memory in bytes of the driver, and the highest of shards and trainers, or of the one process; None: unknown."""
 PageContext = Callable[[RunFolder], AbstractContextManager[None]]
 OnEnd = Callable[[RunFolder, Peaks], None]
 """Callback at the end of a run, before its folder is released; without peaks if no actor was started."""

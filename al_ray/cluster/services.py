@@ -8,11 +8,11 @@ from functools import partial
 
 from al_ray.active_learning.config import RunConfig
 from al_ray.active_learning.ports import Oracle, Retriever
-from al_ray.cluster.actors import LABELS, SECONDS, Placement, deploy, get_results, placement
 from al_ray.cluster.candidates.matcher_trainer import MatcherTrainer
 from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.mixed_hardware import refuse_mixed
-from al_ray.cluster.peak_memory import peak_memory, peak_of_actors
+from al_ray.cluster.peak_memory import peak_memory
+from al_ray.cluster.places import Places
 from al_ray.cluster.pool.ring import GROUPS
 from al_ray.cluster.pool.score_fit import refuse_scores, uses_neighbours
 from al_ray.cluster.pool.shard_actor import pool_actor
@@ -25,10 +25,12 @@ from al_ray.cluster.token_store import parts_of, pool_folder, prepare_pool, refu
 from al_ray.cluster.trainer_actor import TrainerActor
 from al_ray.cluster.training_group import Training, deploy_training
 from al_ray.cluster.trial import SeededSearch, Trial, artifact_folder, run_places
+from al_ray.cluster.workers import add_to_counter, deploy, get_results, in_this_process, peak_of_workers, placement
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
+from al_ray.runs.planned import WHOLE
 from al_ray.runs.run_folder import RunFolder
 from al_ray.runs.stage_seconds import write_seconds
 from al_ray.runs.untrained_figures import read_untrained, write_untrained
@@ -84,7 +86,7 @@ class RayRunServices:
             bought, self.labels = self.labels, self.journal.labels
             # Ray's counters refuse 0: nothing is bought when the candidates ran out.
             if self.labels > bought:
-                LABELS.inc(self.labels - bought, {"run": self.journal.path.name})
+                add_to_counter("labels_bought", self.labels - bought, {"run": self.journal.path.name})
 
     def make_sets(self) -> None:
         """Make the evaluation sets that are missing, and record the seconds of all work before the first round."""
@@ -110,15 +112,20 @@ class RayRunServices:
         return time.monotonic() - started - (self.pool.embedding_seconds - before)
 
     def peak_memory(self) -> dict[str, int | None]:
-        """Return the peak memory in bytes of the driver, and of the shard and the trainer that have the highest."""
-        shard, trainer = peak_of_actors(self.pool.shards), peak_of_actors(self.trainer.actors)
+        """Return the peak memory in bytes of the driver, and of the shard and the trainer that have the highest.
+
+        Where workers are in this process, it is that of the one process.
+        """
+        if in_this_process():
+            return {WHOLE: peak_memory()}
+        shard, trainer = peak_of_workers(self.pool.shards), peak_of_workers(self.trainer.actors)
         return {"driver": peak_memory(), "shard": shard, "trainer": trainer}
 
     def _record(self, stage: str, seconds: float) -> None:
         self.journal.add_seconds(stage, seconds)
         # Ray's counters refuse 0: nothing is embedded for candidates that a grid shares.
         if seconds > 0:
-            SECONDS.inc(seconds, {"stage": stage, "run": self.journal.path.name})
+            add_to_counter("stage_seconds", seconds, {"stage": stage, "run": self.journal.path.name})
 
 
 @contextmanager
@@ -191,7 +198,7 @@ def _refuse_unindexed(index: str, device: str, _: PoolShard) -> None:
 @contextmanager
 def start_pool(
     config: RunConfig,
-    places: Placement,
+    places: Places,
     task: Task,
     out: StoragePath,
     watch: OnProgress,
@@ -263,7 +270,7 @@ def deploy_services(
 
 @contextmanager
 def _deploy_encoder_training(
-    config: RunConfig, cluster: ClusterConfig, task: Task, folder: str, places: Placement
+    config: RunConfig, cluster: ClusterConfig, task: Task, folder: str, places: Places
 ) -> Iterator[Training | None]:
     """Start the actors that train the encoder of a run; none if its rounds do not train it. folder: of the pool."""
     if not config.trains_encoder:

@@ -1,35 +1,28 @@
-"""Connect to a Ray cluster or start a local Ray."""
+"""Where the workers of a command are: in its own process, on a Ray cluster, or on a Ray that is started here."""
 
-import logging
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
-import ray
-
+from al_ray.cluster.local_workers import Told
+from al_ray.cluster.workers import in_this_process, live_nodes, workers_in_this_process
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.errors import BadOption, NoPlacement
+from al_ray.core.errors import BadOption
 from al_ray.storage.uri import StoragePath
 
-logger = logging.getLogger(__name__)
-STARTS = 3  # Of a local Ray. Ray 2.60 waits 15 s for its agents, which is too short on a busy machine (issue 65983).
-
-
-def local() -> bool:
-    """Whether a session starts Ray on this machine, because no cluster is named."""
-    return "RAY_ADDRESS" not in os.environ
+# What Ray sets for the processes of a job that was submitted to it, and users for a cluster to connect to.
+CLUSTER = ("RAY_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR")
 
 
 @contextmanager
 def session(config: ClusterConfig, trainers: int = 1, runs: int = 1, scorers: int = 0) -> Iterator[None]:
-    """Provide Ray until the context ends: an existing session, the cluster of RAY_ADDRESS, or else a local one.
+    """Provide workers until the context ends: in this process if it has all that is asked for, else by Ray.
 
-    A local Ray gets enough logical CPUs for `runs` runs at a time, each with the config's shards and beside them
-    `trainers`, which exchange gradients, and `scorers` of cross-encoders. The number of real threads is an option of
-    the encoder.
+    By Ray: an existing session, the cluster of RAY_ADDRESS, or else a local one. That gets enough logical CPUs for
+    `runs` runs at a time, each with the config's shards and beside them `trainers`, which exchange gradients, and
+    `scorers` of cross-encoders. The number of real threads is an option of the encoder.
     """
     if trainers > 1 and 0 < config.gpus_per_shard < 1:
         raise BadOption(
@@ -37,74 +30,35 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1, scorers: in
             "exchange gradients, needs a whole GPU for each; give --gpus-per-shard 1, or one worker (jobs.run "
             "--training.workers 1)"
         )
-    # Of calls whose answer nobody needs any more, because another one failed.
-    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    found = ray.is_initialized()
-    if not found and not local():
-        ray.init(logging_level=logging.WARNING)
-    elif not found:
-        # By default Ray 2.60 writes a token into the home folder, and later clusters there require it.
-        os.environ.setdefault("RAY_AUTH_MODE", "disabled")
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # The handler writes down where a process aborted. Without memory it aborts itself, again and again, and the
-        # process does not end.
-        os.environ.setdefault("RAY_DISABLE_FAILURE_SIGNAL_HANDLER", "1")
-        # Waiting threads that spin block those they wait for when another process computes too: on two shared cores a
-        # small encoder was thirty times slower.
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        # Where nothing is trained, too, one more for the calls that need no shard.
-        wanted = int(runs * (config.shards + max(1, trainers + scorers)) * config.cpus_per_shard) + 1
-        _start_local(max(os.cpu_count() or 1, wanted))
-    try:
-        gpus = ray.cluster_resources().get("GPU", 0)
-        # A local Ray gets no more GPUs later, so waiting would be in vain.
-        if not found and local() and config.gpus_per_shard * (config.shards + trainers + scorers) > gpus:
-            kinds = {"shard": config.shards, "trainer": trainers, "scorer": scorers}
-            actors = " and ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in kinds.items() if count)
-            raise NoPlacement(
-                f"{actors} ask for {config.gpus_per_shard:g} GPUs each, and this machine has {gpus:g}: lower "
-                "--gpus-per-shard or --shards (of jobs.run also --training.workers), or give RAY_ADDRESS of a cluster"
-            )
+    if _needs_no_ray(config, max(trainers, runs, scorers)):
+        with Told("the command"), workers_in_this_process():
+            yield
+        return
+    # Not at the top: Ray takes a second to import.
+    from al_ray.cluster.ray_session import ray_session
+
+    with workers_in_this_process(False), ray_session(config, trainers, runs, scorers):
         yield
-    finally:
-        if not found:
-            ray.shutdown()
 
 
-def _start_local(cpus: int) -> None:
-    """Start Ray on this machine with so many logical CPUs, again if its node does not start in time."""
-    for left in reversed(range(STARTS)):
-        with _LateNode(left):
-            ray.init(address="local", num_cpus=cpus, include_dashboard=False, logging_level=logging.WARNING)
-            return
+def _needs_no_ray(config: ClusterConfig, most: int) -> bool:
+    """Return whether this process can do all: one worker of each kind, on CPUs, and no Ray that is asked for.
+
+    most: the highest number of workers of a kind beside the shards. A session in this process may be in another one.
+    """
+    small = config.shards == 1 and most <= 1 and not config.gpus_per_shard and not config.ray
+    return small and (in_this_process() or not (_is_connected() or any(name in os.environ for name in CLUSTER)))
 
 
-class _LateNode:
-    """Context in which a node that does not start in time is no error, while starts are left."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
-        # Ray's error has no class of its own.
-        late = kind is Exception and "timed out during startup" in str(error) and self.left > 0
-        if late:
-            logger.warning("Ray did not start in time and is started again: %s", " ".join(str(error).split()))
-            while at is not None:
-                node: Any = at.tb_frame.f_locals.get("self")
-                # Ray has not noted the node yet, and would leave its processes running.
-                if hasattr(node, "kill_all_processes"):
-                    node.kill_all_processes(check_alive=False, allow_graceful=False)
-                at = at.tb_next
-        return late
+def _is_connected() -> bool:
+    """Return whether this process has a session of Ray, without importing it."""
+    ray = sys.modules.get("ray")
+    return ray is not None and ray.is_initialized()
 
 
 def refuse_unshared(folders: Sequence[StoragePath], config: ClusterConfig) -> None:
     """BadOption for a local folder where several nodes are to read and write it, unless it is declared shared."""
-    nodes = sum(node["Alive"] for node in ray.nodes())
+    nodes = live_nodes()
     for folder in folders:
         if nodes > 1 and isinstance(folder, Path) and not config.shared_storage:
             raise BadOption(

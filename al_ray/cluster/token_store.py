@@ -12,7 +12,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from al_ray.cluster.actors import BundleSlots, run_in_worker, stream_from_workers
+from al_ray.cluster.places import BundleSlots
+from al_ray.cluster.workers import run_in_worker, stream_from_workers
 from al_ray.core.chunks import texts_in_chunk
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig

@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ray.util.placement_group import PlacementGroup
-
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.actors import BundleSlots, Placement, bundle_of, placement
+from al_ray.cluster.places import BundleSlots, Places, bundle_of
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
+from al_ray.cluster.workers import placement
 from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.serialization import as_dict
@@ -32,13 +31,13 @@ def bundles_of(config: ClusterConfig, trainers: int) -> list[dict[str, float]]:
 class Trial:
     """A run's part of its grid.
 
-    name: the cell's; shared: the folder of what all trials share; group: what `bundles_of` gives, in that order, or
+    name: the cell's; shared: the folder of what all trials share; group: the placement group of `bundles_of`, or
     None where the actors are to have a group of their own.
     """
 
     name: str
     shared: StoragePath
-    group: PlacementGroup | None = None
+    group: Any = None
 
 
 def seed_provenance(config: RunConfig, task: Task, untrained: Model) -> dict[str, Any]:
@@ -67,7 +66,7 @@ class SeededSearch:
 
 
 @contextmanager
-def run_places(config: RunConfig, cluster: ClusterConfig, trial: Trial | None) -> Iterator[Placement]:
+def run_places(config: RunConfig, cluster: ClusterConfig, trial: Trial | None) -> Iterator[Places]:
     """Reserve one placement group for all actors of a run, or use its trial's; NoPlacement after the timeout.
 
     Ray places a group all at once or not at all, so a run that waits for room keeps none of it from another run.

@@ -2,6 +2,8 @@
 
 {"rounds": ..., "speeds": ..., "assumed": [names of speeds], "seconds": {stage: {"planned": ..., "used": ...}},
 "memory": {process: {"planned": bytes, "used": bytes or null}}}
+
+The processes are driver, shard and trainer, or one process that was all of them.
 """
 
 from collections.abc import Mapping
@@ -12,6 +14,7 @@ from al_ray.runs.stage_seconds import total_seconds
 from al_ray.storage.files import check_fields, read_json, write_json
 
 FILE = "planned.json"
+WHOLE = "process"  # The process of a command that has no others.
 
 
 def used_seconds(folder: RunFolder) -> dict[str, float]:

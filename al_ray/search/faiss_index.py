@@ -20,6 +20,7 @@ from al_ray.core.pairs import Rows
 from al_ray.core.vectors import Block, Vectors
 from al_ray.encoders.hardware import give_back_memory
 from al_ray.search.merge import Metric, Neighbors, merge_neighbors
+from al_ray.search.threads import faiss_threads
 
 NONE = -1
 # Kinds whose cosines are products of the vectors themselves; others store codes, or rotate the vectors first.
@@ -34,8 +35,6 @@ AT_ONCE = 65_536  # Vectors converted to float32 at a time.
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 TEMPORARY = 2**28  # Bytes of a GPU that Faiss takes besides its index: the rest is left to torch.
 GPU_NEIGHBOURS = 2048  # Neighbours and cells that Faiss searches for a query on a GPU, at most.
-_threads = list[int]()  # The threads that Faiss shall use, if they are set.
-
 FAISS_METRICS: dict[Metric, int] = {"ip": 0, "l2": 1}  # METRIC_INNER_PRODUCT, METRIC_L2
 OPTIONS: dict[Metric, str] = {"ip": "--search.index", "l2": "--index"}  # Names an index of the metric, for errors.
 
@@ -62,8 +61,8 @@ def _faiss() -> Any:
     """Faiss, with the threads that were set last. Without it all but indexes works."""
     import faiss
 
-    if _threads:
-        faiss.omp_set_num_threads(_threads[-1])
+    if faiss_threads:
+        faiss.omp_set_num_threads(faiss_threads[-1])
     return faiss
 
 
@@ -201,10 +200,10 @@ def is_plain(factory: str, halves: bool) -> bool:
     return bool(PLAIN.fullmatch(factory) or (halves and PLAIN_HALVES.fullmatch(factory)))
 
 
-def set_threads(count: int) -> None:
-    """Set the threads that Faiss uses for calls of this thread, and when it is first needed; does not load Faiss."""
-    _threads[:] = [count]
-    if _faiss.cache_info().currsize:
+def set_threads(count: int | None) -> None:
+    """Set the threads of Faiss for calls of this thread, and when it is first needed; None before that: as it likes."""
+    faiss_threads[:] = [] if count is None else [count]
+    if count is not None and _faiss.cache_info().currsize:
         _faiss().omp_set_num_threads(count)
 
 

@@ -10,6 +10,12 @@ import torch
 
 T = TypeVar("T")
 _making = Lock()
+faiss_threads = list[int]()  # The threads that Faiss shall use in this process, if they are set (faiss_index.py).
+
+
+def threads_set() -> int | None:
+    """Return the threads that Faiss shall use; None if nobody has set them."""
+    return faiss_threads[-1] if faiss_threads else None
 
 
 def in_threads(work: Callable[[], T], most: int) -> list[T]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from al_ray.cluster import ray_session
 from al_ray.cluster import session as sessions
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import AlRayError
@@ -39,13 +40,13 @@ def test_a_node_that_is_late_is_started_again_twice(monkeypatch, answers, starte
     for name, value in (
         ("is_initialized", lambda: False), ("init", init), ("cluster_resources", dict), ("shutdown", lambda: None),
     ):  # fmt: skip
-        monkeypatch.setattr(sessions.ray, name, value)
+        monkeypatch.setattr(ray_session.ray, name, value)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     if started is None:
-        with pytest.raises(Exception, match=answers[-1][:20]), sessions.session(ClusterConfig()):
+        with pytest.raises(Exception, match=answers[-1][:20]), sessions.session(ClusterConfig(ray=True)):
             pass
     else:
-        with sessions.session(ClusterConfig()):
+        with sessions.session(ClusterConfig(ray=True)):
             pass
     assert left == []
     # Those that were late; the last of three is an error, and is not started again.
@@ -68,7 +69,7 @@ def test_gpus_are_needed_for_the_actors_of_a_command_and_no_others(monkeypatch, 
         ("is_initialized", lambda: False), ("init", lambda **_: None), ("shutdown", lambda: None),
         ("cluster_resources", lambda: {"GPU": 1.0}),
     ):  # fmt: skip
-        monkeypatch.setattr(sessions.ray, name, value)
+        monkeypatch.setattr(ray_session.ray, name, value)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     asked = sessions.session(ClusterConfig(shards=shards, gpus_per_shard=0.5), trainers, scorers=scorers)
     with pytest.raises(AlRayError, match=f"^{re.escape(refused)}") if refused else nullcontext(), asked:

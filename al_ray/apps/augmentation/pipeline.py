@@ -14,8 +14,8 @@ from al_ray.apps.augmentation.samplers import sample_pairs
 from al_ray.apps.augmentation.student import StudentSpec, StudentTrainer
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer, deploy_scorer, train_on_texts
 from al_ray.apps.mining.miners import balance_bins, most_uncertain
-from al_ray.cluster.actors import deploy, get_results
 from al_ray.cluster.training_group import model_of, training_events
+from al_ray.cluster.workers import deploy, get_results
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model

@@ -10,11 +10,12 @@ from al_ray.apps.cross_encoder import sharded_scorer
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
 from al_ray.apps.cross_encoder.sharded_scorer import CrossEncoderJob, ShardedPairScorer
-from al_ray.cluster.actors import Placement, placement
+from al_ray.cluster.places import Places
 from al_ray.cluster.pool.sharded_evaluator import make_evaluator
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.services import refuse_unfit, start_pool
 from al_ray.cluster.session import session
+from al_ray.cluster.workers import placement
 from al_ray.core.candidates import HIGHEST, Candidates
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.labels import Labelled
@@ -112,7 +113,7 @@ def train_and_evaluate(
 
 
 def evaluate_two_stages(
-    job: CrossEncoderJob, scorer: ShardedPairScorer, retriever: Retriever, places: Placement, name: str
+    job: CrossEncoderJob, scorer: ShardedPairScorer, retriever: Retriever, places: Places, name: str
 ) -> TwoStages:
     """Evaluate retrieval and re-ranking on a split: the retriever's best pairs, ordered by the cross-encoder's scores.
 

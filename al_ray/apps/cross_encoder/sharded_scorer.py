@@ -12,10 +12,11 @@ import numpy as np
 
 from al_ray.apps.cross_encoder.folder import CrossEncoderFolder
 from al_ray.apps.cross_encoder.options import TrainConfig
-from al_ray.cluster.actors import BundleSlots, deploy, get_results
 from al_ray.cluster.measurement import deploy_measured
+from al_ray.cluster.places import BundleSlots
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.training_group import model_of, training_events
+from al_ray.cluster.workers import deploy, get_results
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import BadFile
 from al_ray.core.labels import Model

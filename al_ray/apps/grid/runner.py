@@ -22,8 +22,9 @@ from al_ray.apps.grid.trackers import refuse_untracked
 from al_ray.apps.reporting.read_runs import read_grid
 from al_ray.apps.reporting.run_records import Run
 from al_ray.cluster.pool.score_fit import refuse_scores
+from al_ray.cluster.ray_session import local
 from al_ray.cluster.room import count_placements, describe_nodes
-from al_ray.cluster.session import local, refuse_unshared, session
+from al_ray.cluster.session import refuse_unshared, session
 from al_ray.core.errors import BadOption, MissingSplit, NoPlacement
 from al_ray.core.progress import OnProgress
 from al_ray.core.task import Task
@@ -72,7 +73,7 @@ def run_grid(grid: Grid, watch: OnProgress, on_round: OnCellRound) -> list[Run]:
         ends: dict[str, str] = {}
         if left:
             started = time.monotonic()
-            with session(grid.work.cluster, grid.work.config.trainers, grid.how.concurrent or 1):
+            with session(replace(grid.work.cluster, ray=True), grid.work.config.trainers, grid.how.concurrent or 1):
                 room = refuse_unplaced(grid)
                 refuse_unshared((storage_path(grid.work.config.task), grid.out), grid.work.cluster)
                 share(left, grid.work.cluster, task, folder.shared, watch)
@@ -132,7 +133,7 @@ def complete(grid: Grid, cell: Cell, task: Task) -> bool:
 
 def count_concurrent(grid: Grid) -> int:
     """Return how many runs fit at a time on the Ray cluster that is or would be used; 0 if not even one fits."""
-    cluster, most = replace(grid.work.cluster, gpus_per_shard=0.0), concurrency(grid)
+    cluster, most = replace(grid.work.cluster, gpus_per_shard=0.0, ray=True), concurrency(grid)
     with session(cluster, grid.work.config.trainers, most or 1):
         return min(count_placements(grid.bundles), most or len(grid.cells))
 

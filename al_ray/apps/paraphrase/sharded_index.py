@@ -7,12 +7,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import ray
-
 from al_ray.apps.paraphrase import index
 from al_ray.apps.paraphrase.index import IndexRecall, IndexSpec, RecallTarget, SearchSpec
-from al_ray.cluster.actors import deploy, get_results, stream_results
 from al_ray.cluster.session import refuse_unshared, session
+from al_ray.cluster.workers import deploy, get_results, put, stream_results
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.progress import OnProgress
 from al_ray.core.streams import round_robin
@@ -34,7 +32,7 @@ class ShardedIndex:
 
     def nearest(self, queries: Vectors, count: int) -> Neighbors:
         """(q, d) vectors -> the `count` nearest of each, or as many as there are."""
-        vectors = ray.put(queries)
+        vectors = put(queries)
         answers = get_results([shard.nearest.remote(vectors, count) for shard in self.shards])
         return merge_neighbors(answers, count, "l2")
 
@@ -52,7 +50,7 @@ def build_sharded_index(
             for done in accumulate(round_robin(streams)):
                 watch("encode", done, questions)
             samples = [shard.sample.remote(size) for shard in shards] if size else []
-            trained = ray.put(get_results(shards[0].train_index.remote(*samples))) if size else None
+            trained = put(get_results(shards[0].train_index.remote(*samples))) if size else None
 
             def call_shards(method: str, *arguments: Any) -> list[Any]:
                 return get_results([getattr(shard, method).remote(*arguments) for shard in shards])

@@ -16,7 +16,7 @@ from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import AlRayError, BadOption
 from al_ray.core.text_table import format_columns
 from al_ray.encoders.cnn import is_cnn
-from al_ray.runs.planned import highest_peaks, used_seconds, write_planned
+from al_ray.runs.planned import WHOLE, highest_peaks, used_seconds, write_planned
 from al_ray.runs.run_folder import RunFolder, bound_config
 from al_ray.storage.files import read_json
 
@@ -29,6 +29,7 @@ STAGES = {
     "evaluate": ("evaluate",),
 }
 PROCESSES = ("driver", "shard", "trainer")
+LIBRARIES = "libraries"  # A part of the memory of each process.
 # All that a file of an unknown form can raise: a plan that cannot be made must not fail a run that is complete.
 FAILURES = (AlRayError, ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 
@@ -38,7 +39,8 @@ def compare_with_plan(
 ) -> str:
     """Write planned.json of a run, and return its table; a line with the reason if no plan can be made.
 
-    peaks: peak memory in bytes of the driver, a shard and a trainer, as far as it is known.
+    peaks: peak memory in bytes of the driver, a shard and a trainer, as far as it is known, or of the one process that
+    was all of them (runs/planned.py).
     """
     try:
         content = comparison(
@@ -85,17 +87,24 @@ def comparison(run_plan: Plan, seconds: Mapping[str, float], peaks: Mapping[str,
     constants = run_plan.setting.constants
     used = {name: sum(seconds.get(stage, 0.0) for stage in covered) for name, covered in STAGES.items()}
     planned = {name: run_plan.stage(name).seconds for name in STAGES}
-    memory = {
-        name: sum(part.bytes for part in run_plan.memory if part.holder == name and part.where == HOST)
-        for name in PROCESSES
-    }
+    memory = _planned_memory(run_plan)
+    # Of a run that was continued in another way, all.
+    shown = [name for name in memory if name in peaks] if WHOLE in peaks else PROCESSES
     return {
         "rounds": sum(one.labels > 0 for one in run_plan.rounds),
         "speeds": ", ".join([constants.machine, *constants.dates]),
         "assumed": sorted(run_plan.time.assumed),
         "seconds": {name: {"planned": round(planned[name], 3), "used": round(used[name], 3)} for name in STAGES},
-        "memory": {name: {"planned": round(memory[name]), "used": peaks.get(name)} for name in PROCESSES},
+        "memory": {name: {"planned": round(memory[name]), "used": peaks.get(name)} for name in shown},
     }
+
+
+def _planned_memory(run_plan: Plan) -> dict[str, float]:
+    """Return the bytes that each process needs, and those of one process that is all of them: it has libraries once."""
+    parts = [part for part in run_plan.memory if part.where == HOST and part.holder in PROCESSES]
+    memory = {name: sum(part.bytes for part in parts if part.holder == name) for name in PROCESSES}
+    libraries = [part.bytes for part in parts if part.what == LIBRARIES]
+    return {**memory, WHOLE: sum(memory.values()) - sum(libraries) + max(libraries)}
 
 
 def format_comparison(content: Mapping[str, Any]) -> str:

@@ -115,7 +115,7 @@ def run_server(options: ServeOptions, host: str, port: int, token: str | None) -
     replicas = options.most_replicas or options.replicas
     cluster = ClusterConfig(
         shards=replicas, cpus_per_shard=options.cpus_per_replica, gpus_per_shard=options.gpus_per_replica,
-        shared_storage=options.shared_storage,
+        shared_storage=options.shared_storage, ray=True,
     )  # fmt: skip
     with session(cluster, trainers=0):
         refuse_unshared([options.store, options.model], cluster)

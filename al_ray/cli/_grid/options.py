@@ -40,7 +40,7 @@ class Options(RunConfig, RecipeOptions):
     """A grid of runs; rerun the same command to resume."""
 
     # A run of stratified-match draws as many as another run of the grid.
-    UNUSED: ClassVar[tuple[str, ...]] = ("matched", "oracle_options.llm")
+    UNUSED: ClassVar[tuple[str, ...]] = ("matched", "oracle_options.llm", "cluster.ray")
 
     out: PathOrUri
     """Grid folder, a path or a URI such as s3://bucket/grid. If it holds this grid, it is resumed."""

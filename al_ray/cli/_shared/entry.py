@@ -158,6 +158,8 @@ def job(main: Callable[[], None]) -> None:
             fail(f"{option.removesuffix('=')} is empty; give a path")
     # Ray prints lines of actors after a name in colour, whose codes would be written out.
     os.environ.setdefault("RAY_COLOR_PREFIX", "0")
+    # Before torch is loaded: waiting threads that spin block those they wait for where another program computes, too.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with printable_output(sys.stdout):
         _run(main)
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from al_ray.cluster.candidates.records import WAYS, TaskRecords, write_grams
 from al_ray.cluster.candidates.reference import Reference
 from al_ray.cluster.candidates.reference_file import read_reference
-from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.neighbors import with_neighbors
 from al_ray.cluster.pool.ring import SERVE, Ring, Stage
 from al_ray.cluster.pool.strata import OwnsStrata, split_by_owner
 from al_ray.cluster.watchdog import watched
+from al_ray.cluster.workers import wait_for
 from al_ray.core.labels import Model, SavedReference
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, distinct
 from al_ray.core.scorer import Floats

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.actors import get_results
 from al_ray.cluster.candidates.reference import Reference
 from al_ray.cluster.candidates.reference_file import NAME as REFERENCE
 from al_ray.cluster.candidates.reference_file import write_reference
@@ -16,6 +15,7 @@ from al_ray.cluster.candidates.sharded_candidates import ShardedCandidates
 from al_ray.cluster.pool.sharded_evaluator import PoolEvaluator
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.training_group import Training, model_of
+from al_ray.cluster.workers import get_results
 from al_ray.core.candidates import Candidates
 from al_ray.core.config.oracle import oracle_kind
 from al_ray.core.labels import ENCODER, YES, Labelled, Model, SavedMatcher, SavedReference

@@ -11,9 +11,9 @@ import numpy as np
 
 from al_ray.cluster.candidates.finding import SIDES, FindsCandidates, Summaries
 from al_ray.cluster.candidates.records import WAYS
-from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
 from al_ray.cluster.watchdog import watched
+from al_ray.cluster.workers import wait_for
 from al_ray.core.candidates import Candidates
 from al_ray.core.hashing import hash_keys
 from al_ray.core.labels import Model

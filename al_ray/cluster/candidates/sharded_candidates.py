@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import ray
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.actors import get_results
 from al_ray.cluster.candidates.finding import WAYS, FindRequest
 from al_ray.cluster.candidates.records import definition_of, feature_names
 from al_ray.cluster.pool.ring import WORDS
 from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.workers import get_results, put
 from al_ray.core.candidates import HIGHEST, NO_CANDIDATES, BestCandidates, Candidates
 from al_ray.core.labels import Model, SavedReference
 from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace
@@ -79,7 +78,7 @@ class ShardedCandidates:
         features = np.full((len(pairs), len(self.names)), np.nan, dtype=np.float32)
         if len(pairs):
             own = self.pool.candidates_of(self.encoder, split)
-            for places, of_shard in self._on_all(split, "features_of", own, ray.put(pairs)):
+            for places, of_shard in self._on_all(split, "features_of", own, put(pairs)):
                 features[places] = of_shard
         return features
 
@@ -87,7 +86,7 @@ class ShardedCandidates:
         """Measure what the candidates of a split have of (n,) keys of known matches."""
         own, ways = self.pool.candidates_of(self.encoder, split), np.zeros(len(keys), dtype=np.int64)
         total = 0
-        for count, of_shard in self._on_all(split, "ways_of", own, ray.put(keys)):
+        for count, of_shard in self._on_all(split, "ways_of", own, put(keys)):
             total, ways = total + count, ways | of_shard
         shares: dict[str, Ints] = {way: (ways >> bit) & 1 for bit, way in enumerate(WAYS)} | {BOTH: (ways > 0) * 1}
         by_way = {way: float(found.mean()) if len(keys) else None for way, found in shares.items()}
@@ -101,7 +100,7 @@ class ShardedCandidates:
         """
         own = self.pool.candidates_of(self.encoder, split)
         request, best = LeastRequest(HIGHEST, TOP * count, False), BestCandidates(HIGHEST, TOP * count)
-        best.add(*self._on_all(split, "least_of_candidates", request, own, ray.put(excluded)))
+        best.add(*self._on_all(split, "least_of_candidates", request, own, put(excluded)))
         top = best.result()
         sample = self._sampled(split, own)
         rest = sample.least(HIGHEST, len(sample))
@@ -171,7 +170,7 @@ class ShardedCandidates:
                 request = FindRequest(way, side, knn, count, self.reference)
                 by_cosine = way == WAYS[0]
                 # A Flat index, which is the only one beside a matcher, is trained on nothing.
-                arguments = (ray.put(request), (None,)) if by_cosine else (ray.put(request), ray.put(others))
+                arguments = (put(request), (None,)) if by_cosine else (put(request), put(others))
                 method, began = "find_by_cosine" if by_cosine else "find_by_trigrams", time.monotonic()
                 pool.on_all(model, split, way, method, *arguments, whole=len(rows), turned=turned)
                 took[way] += time.monotonic() - began

@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from al_ray.cluster.actors import TEXTS
-from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.meetings import Meetings
 from al_ray.cluster.pool.neighbors import means_of_nearest, with_neighbors, with_offsets
 from al_ray.cluster.pool.ring import SAMPLE_BLOCKS, SERVE, Place, Ring, Stage, asked_ahead, is_due, texts_at_once
 from al_ray.cluster.watchdog import Steps, watched
+from al_ray.cluster.workers import add_to_counter, wait_for
 from al_ray.core.candidates import BestCandidates, Candidates
 from al_ray.core.labels import Model
 from al_ray.core.neighbourhood import NearestMeans
@@ -65,7 +64,7 @@ class PullsFromPeers(Base):
 
     def on_embedded(self, count: int) -> None:
         """Count the texts that are embedded."""
-        TEXTS.inc(count)
+        add_to_counter("texts_embedded", count)
 
     def embed(self, model: Model, part: str) -> Iterator[int]:
         """As PoolShard.embed, but yield WORDS numbers at most, and then help shards that are behind.

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import ray
 
-from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring, Stage, asked_ahead, is_due
+from al_ray.cluster.workers import put, wait_for
 from al_ray.core.labels import Model
 from al_ray.core.neighbourhood import NearestMeans, mean_of_nearest
 from al_ray.core.pairs import NO_KEYS
@@ -44,7 +43,7 @@ def with_neighbors(
 
     def ask(place: Place) -> tuple[Block, Any, list[Any]]:
         block = shard.probed(model, ring.right, shard.block(model, ring.left, place.start, place.stop), *trained)
-        reference = ray.put(block)
+        reference = put(block)
         arguments = model, ring.right, reference, count, *trained, portion
         return block, reference, ring.ask("nearest", COMPUTE, *arguments)
 

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import ray
 
-from al_ray.cluster.actors import get_results
+from al_ray.cluster.workers import get_results, put
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
 from al_ray.search.kmeans import ITERATIONS, Centroids, first_rows, next_centroids
@@ -22,7 +21,7 @@ PIECE = 2**20  # Bytes of a piece's sums, at least: small values would travel th
 
 def learn_cells(shards: Sequence[Any], model: Model, part: str, rows: Rows, cells: int) -> Centroids:
     """Return the centroids (cells, d) learned from the texts of a part with these sorted rows (n,), n >= cells."""
-    first, sample = ray.put(first_rows(rows, cells)), ray.put(rows)
+    first, sample = put(first_rows(rows, cells)), put(rows)
     blocks = get_results([shard.vectors_of.remote(model, part, first) for shard in shards])
     centroids = join_blocks(blocks).vectors.astype(np.float32)
     for _ in range(ITERATIONS):
@@ -34,7 +33,7 @@ def _next(shards: Sequence[Any], model: Model, part: str, sample: Any, centroids
     """Return the centroids after one iteration. sample: the reference of its rows."""
     # At least two pieces, because Ray does not take a list of one apart.
     count = max(2, min(len(shards), centroids.size * np.dtype(np.int64).itemsize // PIECE))
-    arguments = model, part, sample, ray.put(centroids), count
+    arguments = model, part, sample, put(centroids), count
     sums = [shard.sum_cells.options(num_returns=count).remote(*arguments) for shard in shards]
     added = [shards[n % len(shards)].add_cells.remote(*(own[n] for own in sums)) for n in range(count)]
     return next_centroids(get_results(added))

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-import ray
-
-from al_ray.cluster.actors import get_results
 from al_ray.cluster.pool.sharded_cells import learn_cells
+from al_ray.cluster.workers import get_results, put
 from al_ray.core.errors import BadOption
 from al_ray.core.labels import Model
 from al_ray.core.pairs import Rows
@@ -33,7 +31,7 @@ def train_index(shards: Sequence[Any], index: str, model: Model, right: str, row
     if cells:
         centroids = learn_cells(shards, model, right, spaced_rows(rows, size), cells)
         size = 0 if index.endswith(",Flat") else CODES_SAMPLE
-    sample = ray.put(spaced_rows(rows, size))
+    sample = put(spaced_rows(rows, size))
     blocks = [shard.vectors_of.remote(model, right, sample) for shard in shards if size]
     # The driver keeps it: what a shard made is lost with its node.
-    return ray.put(get_results(shards[0].train_index.remote(centroids, *blocks)))
+    return put(get_results(shards[0].train_index.remote(centroids, *blocks)))

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import ray
 
-from al_ray.cluster.actors import PAIRS, get_results, stream_results
 from al_ray.cluster.pool.ring import Ring
 from al_ray.cluster.pool.sharded_index import train_index
+from al_ray.cluster.workers import add_to_counter, get_results, put, stream_results
 from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.labels import Model
@@ -33,21 +32,21 @@ from al_ray.search.merge import join_blocks
 
 @dataclass(frozen=True)
 class StoredStratum:
-    """A stratum whose sampled pairs are in Ray's object store. keys: a reference of (n,) sorted keys."""
+    """A stratum whose sampled pairs are stored for the shards. keys: a reference of (n,) sorted keys."""
 
     summary: StratumSummary
     keys: Any
 
 
 def store_strata(strata: Iterable[Stratum]) -> list[StoredStratum]:
-    """Put the sampled pairs of strata into Ray's object store, one stratum after the other."""
+    """Store the sampled pairs of strata for the shards, one stratum after the other."""
     waiting = deque(strata)
     # Nothing here refers to a stratum that is stored, so that few are in memory twice.
     return [_stored(waiting.popleft()) for _ in range(len(waiting))]
 
 
 def _stored(stratum: Stratum) -> StoredStratum:
-    return StoredStratum(stratum.summary, ray.put(stratum.keys))
+    return StoredStratum(stratum.summary, put(stratum.keys))
 
 
 class ShardedPool:
@@ -122,7 +121,7 @@ class ShardedPool:
         """(n, 2) pairs of a split -> (n,) scores in float64, each a sum in one fixed order."""
         scores = np.full(len(pairs), np.nan)
         if len(pairs):
-            for own, of_shard in self.on_all(model, split, "score", "score_pairs", ray.put(pairs), whole=len(pairs)):
+            for own, of_shard in self.on_all(model, split, "score", "score_pairs", put(pairs), whole=len(pairs)):
                 scores[own] = of_shard
         return scores
 
@@ -135,7 +134,7 @@ class ShardedPool:
             keys = PairSpace(NO_KEYS, NO_KEYS, space.width, space.symmetric)
             request = KnnRequest(keys, self.task.symmetric, NEIGHBOURS, HIGHEST, space.total)
             trained = train_index(self.shards, self.search.index, plain, key[2], space.right)
-            arguments = ray.put(request), (trained,)
+            arguments = put(request), (trained,)
             first, *others = self.on_all(
                 plain, split, "neighbourhood", "means_of_nearest", *arguments, whole=len(space.left)
             )
@@ -150,7 +149,7 @@ class ShardedPool:
         means = self.means_of_nearest(model, split)
         key = *self._key(model, split), weight
         if key not in self._offsets:
-            self._offsets[key] = ray.put(NearestMeans(means.rows, weight * means.means))
+            self._offsets[key] = put(NearestMeans(means.rows, weight * means.means))
         return self._offsets[key]
 
     def _key(self, model: Model, split: Split) -> tuple[str, str, str]:
@@ -159,13 +158,13 @@ class ShardedPool:
     def left_block(self, model: Model, split: Split, rows: Rows) -> Block:
         """Return left texts of a split with their vectors, and what is subtracted from their cosines. rows: sorted."""
         self.embed(model, [split.name])
-        part, asked, offsets = self.parts[split.name, "left"], ray.put(rows), self._offsets_of(model, split)
+        part, asked, offsets = self.parts[split.name, "left"], put(rows), self._offsets_of(model, split)
         block = join_blocks(get_results([shard.vectors_of.remote(model, part, asked) for shard in self.shards]))
         return block if offsets is None else replace(block, offsets=get_results(offsets).of(block.rows))
 
     def count_negatives(self, model: Model, split: Split, request: CountRequest) -> NegativeCounts:
         """Count every negative of a split."""
-        arguments = ray.put(split.positives), ray.put(request)
+        arguments = put(split.positives), put(request)
         return sum(self.on_all(model, split, "count", "count_pool", *arguments), NegativeCounts.zero(request))
 
     def count_sampled_negatives(
@@ -176,7 +175,7 @@ class ShardedPool:
         keys = [stratum.keys for stratum in strata]
         counts = [NegativeCounts.zero(request) for _ in strata]
         whole = len(self.shards) * sum(stratum.summary.size for stratum in strata)
-        answers = self.on_all(model, split, "score", "count_sample", ray.put(request), weights, *keys, whole=whole)
+        answers = self.on_all(model, split, "score", "count_sample", put(request), weights, *keys, whole=whole)
         for of_shard in answers:
             counts = [one + other for one, other in zip(counts, of_shard, strict=True)]
         return counts
@@ -215,7 +214,7 @@ class ShardedPool:
                 continue
             done += word
             if stage == "search":
-                PAIRS.inc(split.space.total * word / whole)
+                add_to_counter("pairs_searched", split.space.total * word / whole)
             self.watch(stage, texts * done // whole, texts)
         return answers
 

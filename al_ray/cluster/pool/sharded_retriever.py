@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import ray
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.actors import get_results
 from al_ray.cluster.pool.ring import WORDS
 from al_ray.cluster.pool.score_fit import uses_neighbours
 from al_ray.cluster.pool.sharded_index import train_index
 from al_ray.cluster.pool.sharded_pool import ShardedPool
+from al_ray.cluster.workers import get_results, put
 from al_ray.core.candidates import HIGHEST, MARGIN, NO_CANDIDATES, BestCandidates, Candidates, Order
 from al_ray.core.config.sections import SearchConfig
 from al_ray.core.errors import BadOption
@@ -160,7 +159,7 @@ class PoolSearch:
             return [NO_CANDIDATES for _ in queries]
         if model.matcher is not None:
             return [self._of_candidates(model, query, spread=False) for query in queries]
-        excluded = [ray.put(query.excluded) for query in wanted]
+        excluded = [put(query.excluded) for query in wanted]
         search = self._of_all if self.config.kind == "exact" else self._of_nearest
         parts = zip(*search(model, wanted, excluded), strict=True)
         return [_merged(query, next(parts)) if query.count else NO_CANDIDATES for query in queries]
@@ -169,7 +168,7 @@ class PoolSearch:
         """Find the pairs of every left text with its nearest right texts; their keys stay on the shards."""
         space = self.split.space
         request = KnnRequest(_keys_of(space), self.pool.task.symmetric, neighbours, HIGHEST, space.total)
-        arguments = ray.put(request), (self._train_index(model),)
+        arguments = put(request), (self._train_index(model),)
         self.pool.on_all(model, self.split, "search", "find_near", *arguments, whole=len(space.left))
 
     def best_of_each(self, model: Model, excluded: Keys) -> tuple[BestPartners, BestPartners]:
@@ -181,9 +180,9 @@ class PoolSearch:
         """
         task = self.pool.task
         where = _keys_of(self.split.space), len(task.left)
-        method, arguments, whole = "best_of_each", (*where, ray.put(excluded)), None
+        method, arguments, whole = "best_of_each", (*where, put(excluded)), None
         if model.matcher is not None:
-            method, arguments = "best_of_candidates", (self.pool.candidates_of(model, self.split), ray.put(excluded))
+            method, arguments = "best_of_candidates", (self.pool.candidates_of(model, self.split), put(excluded))
             whole = WORDS * len(self.pool.shards)
         parts = self.pool.on_all(model, self.split, "search", method, *arguments, whole=whole)
         left = join_partners([part[0] for part in parts], len(task.left))
@@ -199,8 +198,8 @@ class PoolSearch:
         space = _keys_of(self.split.space)
         pairs = space.pairs(excluded)
         near = is_in(pairs[:, 0], rows) | (is_in(pairs[:, 1], rows) & space.symmetric)
-        queries = ray.put(self.pool.left_block(model, self.split, rows))
-        arguments = model, self.right, queries, score, space, ray.put(excluded[near])
+        queries = put(self.pool.left_block(model, self.split, rows))
+        arguments = model, self.right, queries, score, space, put(excluded[near])
         counts = get_results([shard.count_partners.remote(*arguments) for shard in self.pool.shards])
         return np.sum(counts, axis=0)
 
@@ -210,7 +209,7 @@ class PoolSearch:
         A shard has its own best of each left text, and the best of all is among these.
         """
         own = self.pool.candidates_of(model, self.split)
-        request, excluded = LeastRequest(query.order, query.count, spread), ray.put(query.excluded)
+        request, excluded = LeastRequest(query.order, query.count, spread), put(query.excluded)
         whole = WORDS * len(self.pool.shards)
         method = "least_of_candidates"
         parts = self.pool.on_all(model, self.split, "search", method, request, own, excluded, whole=whole)
@@ -233,7 +232,7 @@ class PoolSearch:
         keys, neighbours = _keys_of(space), self.config.neighbours
         requests = [KnnRequest(keys, symmetric, neighbours, query.order, query.count) for query in queries]
         trained = self._train_index(model)
-        arguments = ray.put(requests), (trained,), *excluded
+        arguments = put(requests), (trained,), *excluded
         parts = self.pool.on_all(model, self.split, "search", "least_of_nearest", *arguments, whole=len(space.left))
         if self.on_recall is not None:
             self.on_recall(1.0 if self.config.index == "Flat" else self._recall(model, trained))
@@ -248,7 +247,7 @@ class PoolSearch:
         """The share of the truly nearest that the index finds, on a sample of queries; a warning below the floor."""
         shards, left = self.pool.shards, self.pool.parts[self.split.name, "left"]
         rows = self.split.space.left
-        asked = ray.put(rows[:: max(1, len(rows) // RECALL_QUERIES)][:RECALL_QUERIES])
+        asked = put(rows[:: max(1, len(rows) // RECALL_QUERIES)][:RECALL_QUERIES])
         query = shards[0].join.remote(*[shard.vectors_of.remote(model, left, asked) for shard in shards])
         count = self.config.neighbours + self.pool.task.symmetric
         found = get_results([shard.nearest.remote(model, self.right, query, count, trained) for shard in shards])

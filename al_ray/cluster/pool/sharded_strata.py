@@ -3,10 +3,9 @@
 import logging
 from typing import Any
 
-import ray
-
 from al_ray.cluster.pool.ring import WORDS
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
+from al_ray.cluster.workers import put
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.labels import Model
 from al_ray.metrics.owned_strata import StrataRequest, sample_by_owners
@@ -46,7 +45,7 @@ def _draw(search: PoolSearch, model: Model, config: EvaluationConfig) -> Evaluat
     search.find_near(model, config.near_neighbours)
     space = split.space
     request = StrataRequest(split.name, split.positive_keys, config.bands, config.seed, space.width, space.symmetric)
-    sizes = on_all("own_near", ray.put(request))
+    sizes = on_all("own_near", put(request))
     evalset = sample_by_owners(split, config.bands, sizes, config.most_near_pairs, config.random_pairs, ask)
     pool.on_all(model, split, "score", "drop_strata", whole=WORDS * len(pool.shards))
     return evalset

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from al_ray.cluster.fatal_errors import wait_for
 from al_ray.cluster.pool.actor import PullsFromPeers
 from al_ray.cluster.pool.neighbors import with_neighbors
 from al_ray.cluster.pool.ring import SERVE, WORDS, Ring, Stage
+from al_ray.cluster.workers import wait_for
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
 from al_ray.core.scorer import Floats

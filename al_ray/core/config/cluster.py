@@ -33,6 +33,8 @@ class ClusterConfig:
     mixed_hardware: bool = False
     """Accept shards on different devices or library versions. The last bits of a vector, and with them results, then
     depend on where a text is encoded."""
+    ray: bool = False
+    """Start Ray also for one shard without a GPU, which otherwise works in the process of the command itself."""
     shared_storage: bool = False
     """The local paths given are on storage that all nodes mount. Without it a cluster of several nodes needs URIs."""
 

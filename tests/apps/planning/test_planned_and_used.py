@@ -82,6 +82,17 @@ def test_planned_and_used_are_a_short_table():
     assert list(content["seconds"]) == list(STAGES)
 
 
+def test_a_run_in_one_process_has_one_line_of_memory():
+    content = comparison(made(), USED, {"process": 3 * 2**20})
+    planned = {name: one["planned"] for name, one in comparison(made(), USED, {})["memory"].items()}
+    libraries = round(CONSTANTS.libraries.value)
+    assert content["memory"] == {"process": {"planned": sum(planned.values()) - 2 * libraries, "used": 3 * 2**20}}
+    assert format_comparison(content).splitlines()[-1].split()[:2] == ["process,", "memory"]
+    # It was begun in one process, and continued in several.
+    both = comparison(made(), USED, {"process": 7, "driver": 8, "shard": 9})["memory"]
+    assert {name: one["used"] for name, one in both.items()} == {"driver": 8, "shard": 9, "process": 7}
+
+
 def test_speeds_that_were_assumed_are_counted():
     cuda = replace(ONE, gpus_per_shard=1)
     (first, *_) = format_comparison(comparison(made(cluster=cuda, constants=BUILT_IN["h200"]), USED, {})).splitlines()
