@@ -91,8 +91,9 @@ class Plan:
 def plan(setting: Setting) -> Plan:
     """Plan every round of a run: embed, search, label, train, embed the evaluated splits, evaluate, search examples.
 
-    Labelling takes no time here, as the speed of people is unknown. If AP is estimated, evaluation sets are made before
-    round 1 by a search with the untrained encoder. BadOption if the pool has fewer pairs than labels.
+    Labelling takes no time here, as the speed of people is unknown. Before round 1 the untrained encoder is evaluated;
+    if AP is estimated, evaluation sets are made by a search with it first. BadOption if the pool has fewer pairs than
+    labels.
     """
     config, sizes = setting.config, setting.sizes
     if setting.labels[-1] > sizes.pairs:
@@ -105,7 +106,7 @@ def plan(setting: Setting) -> Plan:
         near = stage_times.knn_time(setting, *sides, config.evaluation.near_neighbours, 0)
         near = (near + stage_times.draw_time(setting)).times(measures)
     prepare = stage_times.tokenize_time(setting)
-    before = {"prepare": prepare, "embed": Time() if setting.counted else splits, "search": near}
+    before = {"prepare": prepare, "embed": splits, "search": near, "evaluate": stage_times.evaluate_time(setting)}
     rounds = [Round(0, 0, {name: before.get(name, Time()) for name in STAGES})]
     if config.matcher == "on":
         return Plan(setting, tuple(memory(setting)), tuple(_matched_rounds(setting, rounds[0], splits)))
@@ -143,9 +144,8 @@ def _matched_rounds(setting: Setting, first: Round, splits: Time) -> Iterator[Ro
     pool = stage_times.embed_time(setting, sizes.texts, sizes.right)
     found = matcher_times.candidates_time(setting, sizes.texts, sizes.right)
     found += matcher_times.candidates_time(setting, *both).times(measures)
-    embedded = pool + (splits if setting.counted else Time())
     yield replace(
-        first, times={**first.times, "embed": first.times["embed"] + embedded, "search": first.times["search"] + found}
+        first, times={**first.times, "embed": first.times["embed"] + pool, "search": first.times["search"] + found}
     )
     for number, batch in enumerate(setting.batches, start=1):
         times: dict[str, Time] = {name: Time() for name in STAGES}

@@ -156,7 +156,8 @@ class ShardedCandidates:
         texts = sum(pool.sizes(pool.parts[split.name, "left"]))
         # Before the clock is read: the first step embeds.
         pool.embed(model, [split.name])
-        took, began = dict.fromkeys((*WAYS, COMPARE), 0.0), time.monotonic()
+        took: dict[str, float] = dict.fromkeys((*WAYS, COMPARE), 0.0)
+        began = time.monotonic()
         pool.on_all(model, split, WAYS[1], "write_grams", whole=texts)
         took[WAYS[1]] = time.monotonic() - began
         for side, rows, others in (("left", space.left, space.right), ("right", space.right, space.left)):

@@ -101,7 +101,9 @@ def test_a_small_exact_plan_is_as_worked_by_hand():
     # Of the 6 pairs 2 are wanted: 2 (1 + ln(6 / 2)) are looked at again, of 2 dimensions at 2 a second.
     again = 2 * (1 + math.log(3)) * 2 / 2
     small = made()
-    assert seconds(small, 0) == {**dict.fromkeys(STAGES, 0), "prepare": (4 + 2) * 3 / 9}
+    # The untrained encoder is evaluated like a round.
+    untrained = {"embed": 2 + 1 / 4, "evaluate": 1.5}
+    assert seconds(small, 0) == {**dict.fromkeys(STAGES, 0), "prepare": (4 + 2) * 3 / 9, **untrained}
     assert seconds(small, 1) == pytest.approx(
         {
             "prepare": 0,
@@ -579,7 +581,7 @@ def test_draws_ask_no_model():
     for strategy in ("random", "stated"):
         drawn = made(replace(EXACT, strategy=strategy))
         assert drawn.stage("search") == Time()
-        assert drawn.stage("embed").seconds == pytest.approx(2 + 1 / 4)  # dev alone
+        assert drawn.stage("embed").seconds == pytest.approx(2 * (2 + 1 / 4))  # dev alone, untrained and trained
 
 
 def test_gpus_are_shared_out_and_the_trainer_has_its_own():

@@ -66,13 +66,13 @@ def test_planned_and_used_are_a_short_table():
         "planned by speeds of paper, by hand, and used:",
         "                   planned     used",
         "        prepare     2.00 s   0.50 s",
-        "          embed     6.75 s     10 s",
+        "          embed     9.00 s     10 s",
         # The examples are a part of the search.
         "         search     6.95 s   1.25 s",
         "          train       13 s  2,000 s",
-        "       evaluate     1.50 s   3.00 s",
+        "       evaluate     3.00 s   3.00 s",
         # Without the 99 seconds of labelling.
-        "            all       30 s  2,015 s",
+        "            all       34 s  2,015 s",
         " driver, memory    1.5 KiB  3.0 MiB",
         "  shard, memory  153.7 KiB  5.0 GiB",
         "trainer, memory  610.4 KiB        -",
