@@ -61,6 +61,14 @@ def compared_with_untrained(line: Mapping[str, Any]) -> str | None:
     if gain is not None:
         points += f", 95%: {100 * gain['low']:+.1f} to {100 * gain['high']:+.1f}"
     compared = f"AP {100 * now:.1f}% with {line['labels']:,} labels, {100 * before:.1f}% without any ({points})"
+    if better_than_untrained(line):
+        return compared
     if now > before:
-        return compared if gain is None or gain["low"] > 0 else f"{compared}: the labels may have brought nothing"
+        return f"{compared}: the labels may have brought nothing"
     return f"{compared}: the labels have brought nothing so far; the untrained encoder ranks as well or better"
+
+
+def better_than_untrained(line: Mapping[str, Any]) -> bool:
+    """Return whether AP of a round is above that without labels, and so is its whole interval if there is one."""
+    gain = line.get(GAIN_OVER_UNTRAINED)
+    return line["average_precision"] > line[UNTRAINED]["average_precision"] and (gain is None or gain["low"] > 0)

@@ -31,7 +31,7 @@ from al_ray.runs.importance import Importance, read_importance
 from al_ray.runs.other_runs import bought_by
 from al_ray.runs.presumed_figures import presumed_lines
 from al_ray.runs.run_folder import RunFolder, bound_config, complete_rounds
-from al_ray.runs.untrained_figures import compared_with_untrained, untrained_line
+from al_ray.runs.untrained_figures import better_than_untrained, compared_with_untrained, untrained_line
 from al_ray.storage.uri import StoragePath
 
 # Seconds that a person takes for a pair, for an idea of the time; each kind of text has its own.
@@ -66,6 +66,10 @@ def run_command(options: Options) -> None:
 def print_results(folder: RunFolder) -> None:
     """Print where the results of a run are, and the command that matches with its model."""
     print(f"results: {folder.path}")
+    for figures in folder.complete_rounds()[-1:]:
+        without = compared_with_untrained(figures)
+        if without is not None and not better_than_untrained(figures):
+            print(without)
     for line in candidate_lines(folder):
         print(line)
     scorer = folder.model(folder.last).scorer if folder.last else None
