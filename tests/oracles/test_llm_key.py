@@ -41,11 +41,11 @@ def test_the_key_is_in_nothing_that_commands_leave(make_task, tmp_path: Path, ra
     with serving(Judge()) as server:
         # It quotes the header of a request in errors and in replies.
         server.plan.extend(["500"] * 3)
-        with run_process_of(server, tmp_path, ["--retries", "2"], environment) as process:
+        with run_process_of(server, tmp_path, ["--ray", "--retries", "2"], environment) as process:
             assert process.end() == 2, process.printed
         assert "HTTP 500: no: [key] and [key]" in " ".join(process.printed.split())
         server.plan.extend(["429 after 0", "refusal", "", "malformed", "few", "", "cut", "garbage"])
-        with run_process_of(server, tmp_path, [], environment) as process:
+        with run_process_of(server, tmp_path, ["--ray"], environment) as process:
             assert process.end() == 0, process.printed
         assert set(server.keys) == {f"Bearer {KEY}"}
     assert list((tmp_path / "run" / "llm").glob("*.json"))
