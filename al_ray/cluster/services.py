@@ -104,7 +104,9 @@ class RayRunServices:
     def _measure_untrained(self) -> float:
         """Measure what the encoder is worth without labels, before the first round; return the seconds it took."""
         splits, started, before = self.evaluator.config.splits, time.monotonic(), self.pool.embedding_seconds
-        if self.journal.last or not splits or set(splits) <= set(read_untrained(self.journal.path)):
+        # Until the first pair is chosen a run may get other options, such as another encoder: it is measured again.
+        stored = read_untrained(self.journal.path) if self.journal.ledger.rounds else {}
+        if self.journal.last or set(splits) <= set(stored):
             return 0.0
         untrained = self.trainer.untrained()
         evaluations = {name: self.evaluator.evaluate(untrained, name) for name in splits}

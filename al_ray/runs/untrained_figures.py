@@ -25,9 +25,8 @@ Stored = dict[str, Any]
 
 def write_untrained(run: StoragePath, encoder: str, evaluations: Mapping[str, Evaluation]) -> None:
     """Write what the untrained encoder, with this digest, is worth on each split."""
-    write_json(
-        run / FILE, {"encoder": encoder, "evaluations": {name: content_of(evaluations[name]) for name in evaluations}}
-    )
+    content = {split: content_of(one) for split, one in evaluations.items()}
+    write_json(run / FILE, {"encoder": encoder, "evaluations": content})
 
 
 def read_untrained(run: StoragePath) -> Stored:

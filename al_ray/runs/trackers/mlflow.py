@@ -110,9 +110,9 @@ def _write(client: Any, folder: RunFolder) -> None:
     for name, value in {**tags_of(config), **changed}.items():
         if run.data.tags.get(name) != value:
             client.set_tag(run.info.run_id, name, value)
-    new = lines[int(run.data.metrics.get("round", 0)) :]
-    without = untrained_line(lines[0]) if new == lines else None
-    for line in [*([] if without is None else [{**without, "seconds": {}}]), *new]:
+    logged = int(run.data.metrics.get("round", 0))
+    without = None if logged else untrained_line(lines[0])
+    for line in [*([] if without is None else [{**without, "seconds": {}}]), *lines[logged:]]:
         seconds = {f"seconds/{stage}": value for stage, value in line["seconds"].items()}
         numbers = {**line, **seconds, **candidate_scalars(line)}
         log(
