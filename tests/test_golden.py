@@ -325,8 +325,8 @@ OPTIONS: dict[str, str] = {
         "task": "t", "strategy": "uncertainty", "seed": 0, "rounds": 4, "first_batch": 2048, "growth": 1.5,
         "choose_ahead": false, "dev_labels": 0, "oracle": "simulated", "seeding": "retrieval", "matched": null,
         "train_every_budget": false,
-        "matcher": "off", "encoder_every": 0, "candidates": {"cosine": 20, "trigrams": 20, "of_right": 5, "presumed": 0,
-        "least_recall": 0.9},
+        "matcher": "off", "encoder_every": 0, "candidates": {"cosine": 20, "trigrams": 20, "of_right": 5,
+        "of_dense": "auto", "presumed": "auto", "least_recall": 0.9},
         "search": {"kind": "knn", "exact_pairs": 20000000000, "neighbours": 100, "index": "Flat",
         "nprobe": 10, "least_recall": 0.9, "block": 1024, "ordered_pairs": false},
         "scoring": {"neighbourhood": "off"}, "training":

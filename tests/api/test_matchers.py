@@ -15,7 +15,7 @@ from al_ray.core.config.sections import CandidatesConfig
 from al_ray.core.errors import BadFile, BadOption
 
 WORDS = ("amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet", "jetty", "knoll", "larch")
-COUNT = 36
+COUNT, SAME = 36, 10
 
 
 def record(row: int, change: bool) -> dict[str, str | None]:
@@ -36,6 +36,9 @@ def ran(request, local_ray, tmp_path_factory) -> SimpleNamespace:
     root, symmetric = tmp_path_factory.mktemp("matchers"), request.param == "one table"
     rows, changed = ([record(row, change) for row in range(COUNT)] for change in (False, True))
     left = [one for pair in zip(rows, changed, strict=True) for one in pair][:COUNT] if symmetric else rows
+    if symmetric:
+        # A group of equal texts, all of whose pairs are candidates.
+        left[:SAME] = [record(0, False)] * SAME
     labels = [(f"l{row:02}", f"l{row + 1:02}" if symmetric else f"r{row:02}", 1) for row in range(0, COUNT, 2)]
     with (root / "labels.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("l", "r", "same"), *labels])
@@ -82,6 +85,8 @@ def test_a_loaded_copy_scores_as_match_by_the_copy_to_the_bit(ran, tmp_path, hal
     assert len(found) > COUNT
     assert len(set(found.values())) > COUNT / 2
     assert scored(ran, half) == found
+    if ran.right is None:
+        assert {(f"l{row:02}", f"l{SAME - 1:02}") for row in range(SAME - 1)} <= set(found)
 
 
 def test_a_copy_matches_as_its_run_but_for_labels(ran, tmp_path):

@@ -3,11 +3,14 @@
 They model cluster/candidates, search/lexical and al_ray/matcher; change them together.
 """
 
+import math
+
 from al_ray.apps.planning.hardware import Time
 from al_ray.apps.planning.setting import Setting
 from al_ray.apps.planning.sizes import pairs_of
 from al_ray.apps.planning.stage_times import knn_time, rescored_time
 from al_ray.search.candidate_ranks import FEW
+from al_ray.search.dense_texts import SHARE
 from al_ray.search.lexical.weights import ADDITIONS
 
 SHARED = 5
@@ -23,7 +26,8 @@ def candidate_pairs(run: Setting, left: int, right: int | None) -> int:
     """Return how many candidates there are at most: the nearest of each text by two ways, as if no two ways agreed."""
     options = run.config.candidates
     of_right = 0 if right is None else 2 * right * options.of_right
-    return min(left * (options.cosine + options.trigrams) + of_right, pairs_of(left, right))
+    of_dense = math.ceil(SHARE * left) * options.dense(right is None)
+    return min(left * (options.cosine + options.trigrams) + of_right + of_dense, pairs_of(left, right))
 
 
 def candidates_time(run: Setting, left: int, right: int | None) -> Time:
@@ -36,7 +40,10 @@ def candidates_time(run: Setting, left: int, right: int | None) -> Time:
     sides = [(left, right, max(options.cosine, FEW), max(options.trigrams, FEW))]
     if right is not None:
         sides.append((right, left, max(options.of_right, FEW), max(options.of_right, FEW)))
-    time = Time()
+    time, dense = Time(), options.dense(right is None)
+    if dense:
+        few = math.ceil(SHARE * left)
+        time += knn_time(run, few, left if right is None else right, dense) + rescored_time(run, few, dense)
     for texts, others, cosine, _ in sides:
         time += knn_time(run, texts, others, cosine) + rescored_time(run, texts, cosine)
         each = min(ADDITIONS, SHARED * (texts if others is None else others))

@@ -5,7 +5,7 @@ were found for left texts travel to their owners, and those that were found for 
 found stays on it until all owners have it; a shard that restarted has lost it, and the driver begins again.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,17 @@ import numpy.typing as npt
 from al_ray.cluster.candidates.records import WAYS, TaskRecords, write_grams
 from al_ray.cluster.candidates.reference import Reference
 from al_ray.cluster.candidates.reference_file import read_reference
-from al_ray.cluster.pool.neighbors import with_neighbors
+from al_ray.cluster.pool.neighbors import Neighborhood, with_neighbors
 from al_ray.cluster.pool.ring import SERVE, Ring, Stage
 from al_ray.cluster.pool.strata import OwnsStrata, split_by_owner
 from al_ray.cluster.watchdog import watched
 from al_ray.cluster.workers import wait_for
 from al_ray.core.labels import Model, SavedReference
-from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, distinct
+from al_ray.core.pairs import NO_KEYS, Keys, PairSpace, Rows, as_pairs, distinct
 from al_ray.core.scorer import Floats
+from al_ray.metrics.average_precision import Ints
 from al_ray.search.candidate_ranks import NearestOf, gather_nearest
+from al_ray.search.dense_texts import count_steps, kth_scores, near_ones
 from al_ray.search.knn_merge import KnnRequest, contenders, settled
 from al_ray.search.shard_spec import ShardSpec
 
@@ -48,11 +50,15 @@ class FindRequest:
 
 @dataclass(frozen=True)
 class Found:
-    """What a shard found for its texts of a side: sorted keys by owner, and summaries (b, 2) of sorted rows (b,)."""
+    """What a shard found for its texts of a side: sorted keys by owner, and summaries (b, 2) of sorted rows (b,).
+
+    kth: (b,) the score of the last candidate of each text; -inf for one that has fewer than are wanted.
+    """
 
     by_owner: list[Keys]
     rows: Rows
     summary: Floats
+    kth: Floats
 
 
 class FindsCandidates(OwnsStrata):
@@ -68,16 +74,35 @@ class FindsCandidates(OwnsStrata):
         """Find the nearest of this shard's texts of a side; of the right side `ring` goes from right to left."""
         parts = list[NearestOf]()
         for near in with_neighbors(self, model, ring, request.knn, trained):
-            rows = near.block.rows
-            listed = contenders(request.knn, rows, near.answers)
-            cosines = settled(
-                listed, wait_for(ring.ask("cosines", SERVE, model, ring.right, near.reference, listed.pairs))
-            )
-            lines = np.searchsorted(rows, listed.pairs[:, 0])
-            parts.append(NearestOf(rows, lines, listed.pairs[:, 1], cosines).best(request.knn.neighbours))
+            parts.append(_nearest(model, ring, request.knn, near))
             if near.word is not None:
                 yield near.word
         self._keep(model, ring, request, parts)
+        yield ()
+
+    def count_kth(self, way: str, side: str) -> Ints | None:
+        """Count the scores of the last candidates of this shard's texts by step; None if what was found is lost."""
+        found = self._found.get((way, side))
+        return None if found is None else count_steps(found.kth)
+
+    def find_of_dense(
+        self, model: Model, ring: Ring, request: FindRequest, least: float, trained: tuple[Any]
+    ) -> Stage[tuple[()]]:
+        """Add the candidates of this shard's dense left texts to those found by cosine, unless it lost these."""
+        found, keys = self._found.get((request.way, request.side)), [NO_KEYS]
+        dense = NO_KEYS if found is None else found.rows[found.kth >= least]
+        space = request.knn.space
+        for near in with_neighbors(self, model, ring, request.knn, trained, dense):
+            if len(near.block.rows):
+                part = _nearest(model, ring, request.knn, near)
+                part = near_ones(part, least, request.count, space.symmetric)
+                keys.append(space.keys(as_pairs(part.rows[part.lines], part.partners)))
+            if near.word is not None:
+                yield near.word
+        if found is not None:
+            more = self._by_owner(model, ring, distinct(*keys), space)
+            joined = [distinct(one, other) for one, other in zip(found.by_owner, more, strict=True)]
+            self._found[request.way, request.side] = replace(found, by_owner=joined)
         yield ()
 
     def write_grams(self, model: Model, ring: Ring) -> Stage[tuple[()]]:
@@ -130,8 +155,14 @@ class FindsCandidates(OwnsStrata):
         if request.side == "right":
             by_owner = [every if shard == self.spec.shard else NO_KEYS for shard in range(len(ring.shards))]
         else:
-            by_owner = split_by_owner(every, self._owners(model, ring, space)[every % space.width], len(ring.shards))
-        self._found[request.way, request.side] = Found(by_owner, rows, summary)
+            by_owner = self._by_owner(model, ring, every, space)
+        kth = np.concatenate([np.empty(0), *(kth_scores(part, request.count) for part in parts)])
+        order = np.argsort(np.concatenate([NO_KEYS, *(part.rows for part in parts)]))
+        self._found[request.way, request.side] = Found(by_owner, rows, summary, kth[order])
+
+    def _by_owner(self, model: Model, ring: Ring, keys: Keys, space: PairSpace) -> list[Keys]:
+        """Split sorted keys by the shard that has the right text."""
+        return split_by_owner(keys, self._owners(model, ring, space)[keys % space.width], len(ring.shards))
 
     def _owners(self, model: Model, ring: Ring, space: PairSpace) -> npt.NDArray[np.uint16]:
         """Return (width,) the shard that has each right text."""
@@ -139,3 +170,11 @@ class FindsCandidates(OwnsStrata):
         for shard, rows in enumerate(ring.ask("rows_of", SERVE, model, ring.right)):
             owners[wait_for(rows)] = shard
         return owners
+
+
+def _nearest(model: Model, ring: Ring, knn: KnnRequest, near: Neighborhood) -> NearestOf:
+    """Return the nearest of a block of texts, by cosines of the shards that have the others."""
+    rows = near.block.rows
+    listed = contenders(knn, rows, near.answers)
+    cosines = settled(listed, wait_for(ring.ask("cosines", SERVE, model, ring.right, near.reference, listed.pairs)))
+    return NearestOf(rows, np.searchsorted(rows, listed.pairs[:, 0]), listed.pairs[:, 1], cosines).best(knn.neighbours)

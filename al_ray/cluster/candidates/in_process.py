@@ -13,13 +13,14 @@ import torch
 from al_ray.cluster.candidates.records import WAYS, ComparedRecords
 from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.sections import CandidatesConfig
-from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, distinct
+from al_ray.core.pairs import NO_KEYS, Keys, Pairs, PairSpace, as_pairs, distinct
 from al_ray.core.scorer import Floats
 from al_ray.core.vectors import Vectors, paired_scores
 from al_ray.encoders.encoder import TextEncoder, embed_batches
 from al_ray.encoders.prompts import Side
 from al_ray.encoders.tokens import batches
 from al_ray.search.candidate_ranks import FEW, Features, NearestOf, gather_nearest
+from al_ray.search.dense_texts import near_ones
 from al_ray.search.knn_merge import KnnRequest, contenders
 
 CELLS = 2**24  # Cosines in memory at a time.
@@ -73,10 +74,22 @@ def compare_candidates(
             keys, rows, summary = gather_nearest(parts, side, count, space)
             tables[number][rows, 2 * at : 2 * at + 2] = summary
             found.append(keys)
+    found.append(_of_dense(space, left, right, options.dense(symmetric), records.reference.dense))
     pairs = space.pairs(distinct(NO_KEYS, *found))
     cosines = paired_scores(left, pairs[:, 0], right, pairs[:, 1])
     summaries = tables[0], tables[0] if symmetric else tables[1]
     return ComparedPairs(pairs, cosines, records.features(pairs, cosines, *summaries))
+
+
+def _of_dense(space: PairSpace, left: Vectors, right: Vectors, count: int, least: float | None) -> Keys:
+    """Return keys of the candidates of dense left texts by cosine. A text that is not dense has no more of them."""
+    if not count or least is None:
+        return NO_KEYS
+    knn, keys = KnnRequest(space, space.symmetric, count, HIGHEST, len(left) * len(right)), [NO_KEYS]
+    for near in _nearest_by_cosine(knn, left, right):
+        part = near_ones(near, least, count, space.symmetric)
+        keys.append(space.keys(as_pairs(part.rows[part.lines], part.partners)))
+    return distinct(*keys)
 
 
 def _nearest_by_cosine(request: KnnRequest, own: Vectors, others: Vectors) -> Iterator[NearestOf]:

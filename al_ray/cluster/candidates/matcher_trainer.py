@@ -2,7 +2,7 @@
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -186,7 +186,8 @@ class MatcherTrainer:
         """Write the frequencies of the task, which the matcher has wherever it is used later."""
         reference: Reference = self._reference or get_results(self.pool.shards[0].count_texts.remote())
         self._reference = reference
-        return write_reference(folder / REFERENCE, reference)
+        # With an encoder that is trained it is another one in each round.
+        return write_reference(folder / REFERENCE, replace(reference, dense=self.candidates.dense))
 
     def _features_of(self, pairs: Pairs) -> Features:
         """(n, 2) pairs of train -> (n, F) features; those of a pair are asked for once."""
@@ -203,7 +204,7 @@ class MatcherTrainer:
 
         A pair that people call unsure is no non-match.
         """
-        split, count = self.pool.task.split("train"), self.config.candidates.presumed
+        split, count = self.pool.task.split("train"), self.config.candidates.far(self.pool.task.symmetric)
         if not count:
             return np.empty((0, 2), dtype=np.int64)
         batches = [self.journal.ledger.batch(earlier) for earlier in range(1, number + 1)]

@@ -64,13 +64,14 @@ class Reference:
     """Fields, and how often values, words and 3-grams occur in the texts of a matcher's task.
 
     frequencies: of the shared fields, and of whole texts. grams: of 3-grams. most: a 3-gram in more texts than this has
-    no weight.
+    no weight. dense: the cosine of dense texts (search/dense_texts.py); None if no text has more candidates.
     """
 
     sides: Sides
     frequencies: Frequencies
     grams: DocumentFrequencies
     most: int
+    dense: float | None = None
 
     def weights(self, columns: Rows | None = None) -> GramWeights:
         """Return the weights of 3-grams; one that was not counted is the rarest, as a word that was not.
@@ -86,6 +87,7 @@ class Reference:
         fields = [[[field.name, field.type] for field in side] for side in (self.sides.left, self.sides.right)]
         arrays = frequency_arrays(self.frequencies)
         values = [DEFINITION, fields, self.sides.symmetric, self.grams.texts, self.most, list(arrays)]
+        values += [] if self.dense is None else [self.dense]
         sizes = [len(array) for array in arrays.values()]
         return input_digest([*values, sizes], *(array.astype("<i8") for array in (self.grams.counts, *arrays.values())))
 

@@ -5,6 +5,7 @@ records.safetensors      beside the matcher's own file; as metadata one JSON obj
   left, right            [name, type] of each field; [] for texts of one column
   symmetric              whether both sides are the same texts
   3-grams                what decides the 3-grams of a text
+  dense                  the cosine of dense texts, if these have more candidates than others
 N.values.*, N.words.*    frequencies of the N-th shared field, the last one being the whole text (frequency_arrays.py)
 grams.columns, .counts   (k,) 3-grams that some texts have, ascending, and in how many texts
 grams.totals             number of texts; the most texts in which a 3-gram is that has a weight
@@ -44,6 +45,7 @@ def write_reference(path: StoragePath, reference: Reference) -> SavedReference:
     sides = {"left": reference.sides.left, "right": reference.sides.right}
     about = {"format": FORMAT, **{name: [[one.name, one.type] for one in side] for name, side in sides.items()}}
     about |= {"symmetric": reference.sides.symmetric, "3-grams": DEFINITION}
+    about |= {} if reference.dense is None else {"dense": reference.dense}
     used = np.flatnonzero(reference.grams.counts)
     arrays: dict[str, np.ndarray] = {**frequency_arrays(reference.frequencies)}
     arrays |= {"grams.columns": used.astype(np.int32), "grams.counts": reference.grams.counts[used]}
@@ -72,8 +74,11 @@ def read_reference(saved: SavedReference, cure: str = CURE) -> Reference:
     sides = Sides(left, right, about["symmetric"])
     counts = {name: array.astype(np.int64) for name, array in arrays.items() if not name.startswith("grams.")}
     frequencies = frequencies_from(counts, len(sides.shared[0]), path, cure)
+    dense = about.get("dense")
+    if dense is not None and not (isinstance(dense, float) and -1 <= dense <= 1):
+        raise BadFile(f"{path} has {dense!r} as the cosine of dense texts; {cure}")
     try:
-        reference = Reference(sides, frequencies, *_grams(arrays))
+        reference = Reference(sides, frequencies, *_grams(arrays), dense)
     except ValueError as error:
         raise BadFile(f"{path} is damaged ({error}); {cure}") from error
     if reference.digest != saved.digest:

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from al_ray.active_learning.config import RunConfig
 from al_ray.cluster.candidates.finding import WAYS, FindRequest
 from al_ray.cluster.candidates.records import definition_of, feature_names
+from al_ray.cluster.candidates.reference_file import read_reference
 from al_ray.cluster.pool.ring import WORDS
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.workers import get_results, put
@@ -21,14 +23,18 @@ from al_ray.metrics.average_precision import Ints
 from al_ray.runs.candidate_figures import BOTH, CandidateRecall
 from al_ray.search.candidate_files import LeastRequest, OwnRequest
 from al_ray.search.candidate_ranks import FEW, Features
+from al_ray.search.dense_texts import threshold_of
 from al_ray.search.knn_merge import KnnRequest
+from al_ray.storage.files import read_json, write_json
 from al_ray.storage.result_cache import key_of
-from al_ray.storage.uri import StoragePath
+from al_ray.storage.uri import StoragePath, storage_path
 
 logger = logging.getLogger(__name__)
 VERSION = 1
 """Of the formulas of ranks and comparisons: another one finds and compares candidates again."""
 COMPARE = "compare"
+DENSE = "dense.json"
+"""The cosine of dense texts of train, as `least`."""
 TOP, STEP = 10, 20
 """Half of the first batch is every STEP-th of the TOP times as many candidates that rank highest without labels."""
 SAMPLED = 200_000
@@ -56,15 +62,20 @@ class ShardedCandidates:
         whose own texts are counted.
         """
         self.pool, self.config, self.folder, self.encoder, self.reference = pool, config, folder, encoder, reference
+        self._of_dense = config.candidates.dense(pool.task.symmetric)
         self.names = feature_names(pool.task.left, pool.task.right)
         self._definition = definition_of(pool.task.left, pool.task.right)
 
     def prepare(self, splits: Iterable[Split]) -> None:
         """Find and compare the candidates of splits, unless they are stored; those of the next call are there then."""
-        for split in splits:
+        wanted = list(splits)
+        if not self._knows_dense:
+            # Their threshold is of its texts.
+            wanted = [self.pool.task.split("train"), *(split for split in wanted if split.name != "train")]
+        for split in wanted:
             own = self._request(split)
             stored = get_results([shard.has_candidates.remote(own) for shard in self.pool.shards])
-            while not all(stored):
+            while not (all(stored) and self._knows_dense):
                 try:
                     self._find(split, own)
                 except _FoundLost:
@@ -72,6 +83,23 @@ class ShardedCandidates:
                     continue
                 break
             self.pool.candidates[self.encoder.weights, split.name] = own
+
+    @cached_property
+    def dense(self) -> float | None:
+        """Return the cosine of dense texts: of the matcher that ranks, or of train, whose candidates are found then."""
+        if not self._of_dense:
+            return None
+        if self.reference is not None:
+            return read_reference(self.reference).dense
+        return read_json(self._dense_file, ["least"], f"delete {self._dense_file} and run again")["least"]
+
+    @property
+    def _knows_dense(self) -> bool:
+        return not self._of_dense or self.reference is not None or self._dense_file.is_file()
+
+    @property
+    def _dense_file(self) -> StoragePath:
+        return storage_path(self._request(self.pool.task.split("train")).place).parent / DENSE
 
     def features_of(self, split: Split, pairs: Pairs) -> Features:
         """(n, 2) pairs of a split -> (n, F) features, whether they are candidates or not."""
@@ -137,6 +165,7 @@ class ShardedCandidates:
                 self.config.candidates.of_right,
             ],
             "encoder": self.encoder.weights,
+            **({"of_dense": self._of_dense} if self._of_dense else {}),
             "vectors": self.config.vectors,
             "names": list(self.names),
             "definition": self._definition,
@@ -174,6 +203,8 @@ class ShardedCandidates:
                 arguments = (put(request), (None,)) if by_cosine else (put(request), put(others))
                 method, began = "find_by_cosine" if by_cosine else "find_by_trigrams", time.monotonic()
                 pool.on_all(model, split, way, method, *arguments, whole=len(rows), turned=turned)
+                if by_cosine and not turned and self._of_dense:
+                    self._find_of_dense(split, keys)
                 took[way] += time.monotonic() - began
         began = time.monotonic()
         answers = pool.on_all(model, split, COMPARE, "own_candidates", own, whole=WORDS * len(pool.shards))
@@ -183,6 +214,29 @@ class ShardedCandidates:
         pool.on_all(model, split, COMPARE, "drop_found", whole=WORDS * len(pool.shards))
         steps = ", ".join(f"{name} {seconds:.1f}" for name, seconds in took.items())
         logger.info("seconds of the candidates of %s: %s", split.name, steps)
+
+    def _find_of_dense(self, split: Split, keys: PairSpace) -> None:
+        """Add the candidates of dense left texts to those that were found by cosine; of train, say which are dense."""
+        pool = self.pool
+        if not self._knows_dense:
+            counts = get_results([shard.count_kth.remote(WAYS[0], "left") for shard in pool.shards])
+            if any(count is None for count in counts):
+                raise _FoundLost
+            write_json(self._dense_file, {"least": threshold_of(sum(counts), len(split.space.left))})
+        if self.dense is None:
+            return
+        knn = KnnRequest(keys, pool.task.symmetric, self._of_dense, HIGHEST, split.space.total)
+        request = FindRequest(WAYS[0], "left", knn, self._of_dense, self.reference)
+        pool.on_all(
+            self.encoder,
+            split,
+            "dense",
+            "find_of_dense",
+            put(request),
+            self.dense,
+            (None,),
+            whole=len(split.space.left),
+        )
 
     def _on_all(self, split: Split, method: str, *arguments: Any) -> list[Any]:
         whole = WORDS * len(self.pool.shards)

@@ -10,7 +10,7 @@ from al_ray.cluster.pool.ring import COMPUTE, SERVE, Place, Ring, Stage, asked_a
 from al_ray.cluster.workers import put, wait_for
 from al_ray.core.labels import Model
 from al_ray.core.neighbourhood import NearestMeans, mean_of_nearest
-from al_ray.core.pairs import NO_KEYS
+from al_ray.core.pairs import NO_KEYS, Rows, is_in
 from al_ray.core.vectors import Block
 from al_ray.search.knn_merge import KnnRequest, contenders, settled
 from al_ray.search.knn_rounds import first_portion, first_round, join_rounds
@@ -31,25 +31,31 @@ class Neighborhood:
 
 
 def with_neighbors(
-    shard: PoolShard, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any]
+    shard: PoolShard, model: Model, ring: Ring, request: KnnRequest, trained: tuple[Any], only: Rows | None = None
 ) -> Iterator[Neighborhood]:
     """Yield each block of a shard's left texts with the nearest of all right ones; those of a few are on their way.
 
     trained: the reference of what `train_index` returned, or None, in a tuple, so that it travels as a reference.
+    only: sorted rows of the texts whose nearest are wanted, if not of all; a block may be without any.
     """
     own = [place for place in ring.places("left") if place.shard == shard.spec.shard]
     count, done = request.neighbours + request.symmetric, 0
     portion = first_portion(count, len(ring.shards))
 
     def ask(place: Place) -> tuple[Block, Any, list[Any]]:
-        block = shard.probed(model, ring.right, shard.block(model, ring.left, place.start, place.stop), *trained)
+        block = shard.block(model, ring.left, place.start, place.stop)
+        if only is not None:
+            block = block.take(np.flatnonzero(is_in(block.rows, only)))
+            if not len(block.rows):
+                return block, None, []
+        block = shard.probed(model, ring.right, block, *trained)
         reference = put(block)
         arguments = model, ring.right, reference, count, *trained, portion
         return block, reference, ring.ask("nearest", COMPUTE, *arguments)
 
     def ask_again(asked: tuple[Place, tuple[Block, Any, list[Any]]]) -> Callable[[], list[Neighbors]]:
         block, reference, calls = asked[1]
-        if portion is None:
+        if portion is None or not calls:
             return lambda: wait_for(calls)
         first = first_round(request, block.rows, wait_for(calls))
         arguments = model, ring.right, reference, count, *trained

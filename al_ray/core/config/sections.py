@@ -8,6 +8,8 @@ from al_ray.core.config.losses import WITHOUT_HEAD, LossConfig, LossName
 from al_ray.core.errors import BadOption
 
 MOST_NEAR_PAIRS = 10_000_000
+# What auto stands for in a task of one set of texts (docs/matcher.md).
+OF_DENSE, PRESUMED = 400, 300
 # Options of TrainingConfig that are in digests only where they are not the default.
 LATE = ("frozen_layers", "head", "head_start")
 INITIAL = 10.0, -50.0
@@ -70,12 +72,29 @@ class CandidatesConfig:
     of_right: Annotated[int, Between(5, 10_000)] = 5
     """Candidates of each right text by either way: its nearest left texts. In a task of one set of texts a text has
     those of a left text alone."""
-    presumed: Annotated[int, Between(0, 1_000_000)] = 0
+    of_dense: Annotated[int | Literal["auto"], Between(0, 10_000)] = "auto"
+    """Candidates by cosine, at most, of a text that has more near ones than 95% of the others, as one of a large group
+    of equal texts has. auto: 400 in a task of one set of texts, whose groups may be large, and 0, which is none beyond
+    --candidates.cosine, in one of two sets."""
+    presumed: Annotated[int | Literal["auto"], Between(0, 1_000_000)] = "auto"
     """Far candidates without a label that the matcher takes for non-matches, each of weight 0.3. They are never stored
-    as labels. Each round says how many of them match, as far as that is known, and warns above 1%."""
+    as labels. Each round says how many of them match, as far as that is known, and warns above 1%. auto: 300 in a task
+    of one set of texts, and 0 in one of two sets."""
     least_recall: Annotated[float, Between(0, 1)] = 0.9
     """Warn when the candidates have a smaller share of the known matches than this. It is measured before the first
     round, and recorded with each."""
+
+    def dense(self, symmetric: bool) -> int:
+        """Return the most candidates by cosine of a dense text, in a task of one set of texts or of two; 0: no more."""
+        if self.of_dense == "auto":
+            return OF_DENSE if symmetric else 0
+        return self.of_dense
+
+    def far(self, symmetric: bool) -> int:
+        """Return how many far candidates are presumed to be non-matches, in a task of one set of texts or of two."""
+        if self.presumed == "auto":
+            return PRESUMED if symmetric else 0
+        return self.presumed
 
 
 @dataclass(frozen=True)

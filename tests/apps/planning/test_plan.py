@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.apps.planning import stage_times
+from al_ray.apps.planning import matcher_times, stage_times
 from al_ray.apps.planning.hardware import (
     BUILT_IN,
     SPEEDS,
@@ -154,6 +154,18 @@ def test_a_run_with_a_matcher_finds_candidates_once_and_trains_no_encoder():
     assert two_sided.hours()["reserved"] == pytest.approx(2 * two_sided.time.seconds / 3600), "there is no trainer"
     assert of(two_sided, "shard", "candidates") == 14 * (4 * 25 + 25)
     assert not [part for part in two_sided.memory if part.holder == "trainer"]
+
+
+def test_a_twentieth_of_the_texts_is_planned_as_dense():
+    none, some = (
+        made(replace(MATCHED, candidates=replace(MATCHED.candidates, of_dense=count))).setting for count in (0, 40)
+    )
+    assert matcher_times.candidate_pairs(some, 100, None) - matcher_times.candidate_pairs(none, 100, None) == 5 * 40
+    more = (
+        matcher_times.candidates_time(some, 100, None).seconds - matcher_times.candidates_time(none, 100, None).seconds
+    )
+    search = stage_times.knn_time(some, 5, 100, 40).seconds + stage_times.rescored_time(some, 5, 40).seconds
+    assert more == pytest.approx(search + some.on_host(5 * 40 / some.shards * 25, "comparisons").seconds)
 
 
 def test_a_round_that_trains_the_encoder_embeds_and_finds_candidates_again():

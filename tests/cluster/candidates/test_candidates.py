@@ -20,7 +20,7 @@ from al_ray.core.config.sections import CandidatesConfig, EvaluationConfig, Sear
 from al_ray.core.labels import NO, YES, Labelled, Model
 from al_ray.core.pairs import NO_KEYS, as_pairs
 from al_ray.core.progress import no_progress
-from al_ray.core.task import Split
+from al_ray.core.task import Split, Task
 from al_ray.core.two_stage_score import TIE
 from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.matcher.model_file import NAME, read_model
@@ -30,28 +30,29 @@ from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import FEW
 
 KINDS = {
-    "two-sided": (False, False),
-    "symmetric": (True, False),
-    "with a rule": (False, True),
-    "symmetric, rule": (True, True),
+    "two-sided": (False, False, 0),
+    "symmetric": (True, False, 0),
+    "with a rule": (False, True, 0),
+    "symmetric, rule": (True, True, 9),
+    "equal texts": (True, False, 9),
 }
-K, OF_RIGHT = 5, 5
+K, OF_RIGHT, OF_DENSE = 5, 5, 12
 
 
 def config_of(folder: Path) -> RunConfig:
     return RunConfig(
         task=str(folder), rounds=2, first_batch=16, encoder="random-bert", encoder_layers=1, max_length=24,
         encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=16), matcher="on",
-        candidates=CandidatesConfig(cosine=K, trigrams=K, of_right=OF_RIGHT),
+        candidates=CandidatesConfig(cosine=K, trigrams=K, of_right=OF_RIGHT, of_dense=OF_DENSE),
         evaluation=EvaluationConfig(splits=("dev",)),
     )  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def folder(request, make_task, make_ruled, tmp_path_factory) -> Path:
-    symmetric, ruled = KINDS[request.param]
+    symmetric, ruled, twins = KINDS[request.param]
     to = tmp_path_factory.mktemp("task") / "task"
-    write_task((make_ruled if ruled else make_task)(symmetric, clusters=18), to, {})
+    write_task((make_ruled if ruled else make_task)(symmetric, clusters=18, twins=twins), to, {})
     return to
 
 
@@ -90,6 +91,34 @@ def nearest_twin(scores: np.ndarray, rows: np.ndarray, others: np.ndarray, count
         order = np.lexsort((others, -scores[line]))[:count]
         found |= {(row, int(others[at])) for at in order if scores[line, at] > -np.inf}
     return found
+
+
+def dense_twin(cosines: np.ndarray, least: float, rows: np.ndarray, others: np.ndarray, symmetric: bool):
+    """(rows, others) that reach a cosine, of the nearest of each row; of one set those with a text before it."""
+    near = nearest_twin(cosines, rows, others, OF_DENSE)
+    places = {row: at for at, row in enumerate(rows.tolist())}, {row: at for at, row in enumerate(others.tolist())}
+    return {
+        (row, other)
+        for row, other in near
+        if cosines[places[0][row], places[1][other]] >= least and not (symmetric and other > row)
+    }
+
+
+def least_twin(said: dict, task: Task) -> float:
+    """The lowest of 2,049 cosines that the K-th nearest of at most a twentieth of the left texts of train reach."""
+    table = cosine_table(said, task, "train")
+    kth = [sorted(line)[-K] for line in table.tolist()]
+    return next(step / 1024 for step in range(-1024, 1024) if sum(one >= step / 1024 for one in kth) <= len(kth) / 20)
+
+
+def cosine_table(said: dict, task: Task, name: str) -> np.ndarray:
+    """(left, right) cosines of the texts of a split; -inf where there is no pair."""
+    space, pairs = task.split(name).space, all_pairs(task.split(name))
+    table = np.full((len(task.left), len(task.right)), -np.inf)
+    table[pairs[:, 0], pairs[:, 1]] = said[f"cosines {name}"]
+    if task.symmetric:
+        table[pairs[:, 1], pairs[:, 0]] = said[f"cosines {name}"]
+    return table[np.ix_(space.left, space.right)]
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +194,11 @@ def test_candidates_are_the_nearest_of_both_sides_by_both_ways(both, name):
         if not task.symmetric:
             turned = nearest_twin(table[np.ix_(space.left, space.right)].T, space.right, space.left, OF_RIGHT)
             twin |= {(left, right) for right, left in turned}
+        if bit == 0:
+            dense = cosine_table(said, task, name), least_twin(said, task), space.left, space.right, task.symmetric
+            # Each of nine equal texts has more of them than K.
+            assert name == "dev" or len(task.left) <= 72 or dense_twin(*dense) - twin
+            twin |= dense_twin(*dense)
         wanted = set(space.keys(as_pairs(*zip(*twin, strict=True))).tolist())
         found = set(space.keys(pairs)[said[f"ways {name}"] >> bit & 1 > 0].tolist())
         assert found == wanted

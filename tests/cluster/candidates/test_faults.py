@@ -31,7 +31,7 @@ WHERE = ClusterConfig(shards=2, timeout=600, shared_storage=True)
 # Calls of ShardedPool.on_all by stage, in order; those of 3-grams: the first of a split writes them.
 DEATHS = [
     *(("3-grams", 0), ("cosine", 0), ("3-grams", 1), ("cosine", 1), ("3-grams", 2), ("compare", 0), ("search", 0)),
-    *(("score", 0), ("count", 1)),
+    *(("dense", 0), ("dense", 1), ("score", 0), ("count", 1)),
 ]
 
 
@@ -42,7 +42,7 @@ def asked(make_task, tmp_path_factory) -> RunConfig:
     return RunConfig(
         task=str(folder / "task"), rounds=2, first_batch=16, growth=1.0, encoder="random-bert", encoder_layers=1,
         max_length=24, encoder_batch=8, threads=1, search=SearchConfig(neighbours=5, block=8), matcher="on",
-        candidates=CandidatesConfig(cosine=5, trigrams=5), evaluation=EvaluationConfig(splits=("dev",)),
+        candidates=CandidatesConfig(cosine=5, trigrams=5, of_dense=9), evaluation=EvaluationConfig(splits=("dev",)),
     )  # fmt: skip
 
 

@@ -99,7 +99,15 @@ def test_a_reference_comes_back_and_the_same_one_gives_the_same_bytes(trained, t
     assert found.compare(pairs).tobytes() == trained.compare(pairs).tobytes()
 
 
-@pytest.mark.parametrize("change", ["frequencies", "grams", "most", "types", "symmetric"])
+def test_the_cosine_of_dense_texts_comes_back_and_a_file_without_one_is_as_before(trained, tmp_path):
+    dense = replace(trained.reference, dense=0.625)
+    saved = write_reference(tmp_path / "dense.safetensors", dense)
+    assert read_reference(saved).dense == 0.625
+    plain = read_reference(write_reference(tmp_path / "plain.safetensors", trained.reference))
+    assert (plain.dense, plain.digest == saved.digest) == (None, False)
+
+
+@pytest.mark.parametrize("change", ["frequencies", "grams", "most", "types", "symmetric", "dense"])
 def test_the_digest_is_of_all_of_it(trained, change):
     known = trained.reference
     grams = replace(known.grams, counts=known.grams.counts + 1)
@@ -111,6 +119,7 @@ def test_the_digest_is_of_all_of_it(trained, change):
         "frequencies": replace(known, frequencies=known.frequencies + known.frequencies),
         "grams": replace(known, grams=grams),
         "most": replace(known, most=known.most + 1),
+        "dense": replace(known, dense=0.0),
         **{name: replace(known, sides=one) for name, one in sides.items()},
     }
     assert others[change].digest != known.digest
@@ -134,6 +143,8 @@ def written(reference: Reference, path: Path, change: str) -> SavedReference:
         about["format"] = 2
     elif change == "3-grams":
         about["3-grams"] = "4-grams"
+    elif change == "dense":
+        about["dense"] = 1.5
     elif change == "version":
         about["al_ray"] = "99.0"
     path.write_bytes(save(arrays, {KEY: json.dumps(about)})[: -9 if change == "cut" else None])
@@ -147,6 +158,7 @@ def written(reference: Reference, path: Path, change: str) -> SavedReference:
         ("order", "is damaged .its 3-grams are no counts.; restore it"),
         ("type", r"has \[\['name', 'price'\].* as fields; restore it"),
         ("format", "has format 2, and this al_ray reads 1"),
+        ("dense", "has 1.5 as the cosine of dense texts; restore it"),
         ("3-grams", "counts 3-grams as 4-grams, and this Python and al_ray as char"),
         ("version", r"was written by al_ray 99.0"),
         ("cut", "cannot be read as the frequencies of a matcher"),

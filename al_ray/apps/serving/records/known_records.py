@@ -7,6 +7,7 @@ text is its highest scores with the known texts of the other side, and those wit
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -63,8 +64,11 @@ class KnownRecords:
         """others: the left records; None if there is one set of records. config: how many are candidates."""
         self.reference, self.matcher, self.threads = reference, matcher, threads
         self.known, self.others = known, others
+        least = inf if reference.dense is None else reference.dense
+        dense = config.dense(others is None), least
         self.counts = [
-            Counts(own, own if others is None else config.of_right) for own in (config.cosine, config.trigrams)
+            Counts(own, own if others is None else config.of_right, *more)
+            for own, more in ((config.cosine, dense), (config.trigrams, ()))
         ]
         self._fields, self._places = reference.sides.shared
         self._cosine = CosineWay(known.vectors)

@@ -29,10 +29,15 @@ BLOCK = 2**13  # Texts whose nearest are looked for at a time.
 
 @dataclass(frozen=True)
 class Counts:
-    """How many nearest are candidates: of a text that is asked about, and of a known text."""
+    """How many nearest are candidates: of a text that is asked about, and of a known text.
+
+    dense: how many of a text that is asked about at most, by cosine, of those whose cosine is at least `least`.
+    """
 
     own: int
     of_known: int
+    dense: int = 0
+    least: float = np.inf
 
     @property
     def kept(self) -> int:
@@ -66,7 +71,12 @@ class CosineWay:
         nearest = _nearest(rows, self.scores(vector, rows), wanted)
         entered = np.flatnonzero(products >= best.least(counts.of_known) - self._margin)
         entered = entered[self.scores(vector, entered) > best.least(counts.of_known)[entered]]
-        return Near(nearest.summary()[0], np.union1d(nearest.best(counts.own).partners, entered))
+        entered = np.concatenate([nearest.best(counts.own).partners, entered])
+        if counts.dense and np.isfinite(counts.least):
+            rows = np.flatnonzero(products >= counts.least - self._margin)
+            of_dense = _nearest(rows, self.scores(vector, rows), counts.dense)
+            entered = np.concatenate([entered, of_dense.partners[of_dense.scores >= counts.least]])
+        return Near(nearest.summary()[0], np.unique(entered))
 
     def scores(self, vector: Vectors, rows: Rows) -> Floats:
         """(d,) unit vector of a text, (m,) rows of known ones -> (m,) cosines in float64."""

@@ -13,6 +13,7 @@ from tests.apps.matching.test_match_job import do, written
 
 WORDS = ("amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet", "jetty", "knoll", "larch")
 COUNT = 36
+GROUP = "all the same lamp", 5
 RULE = "--text-columns name,price --id-column id --assign all --at-score 0.1"
 Rows = dict[str, tuple[str, object]]
 
@@ -36,7 +37,9 @@ def table(path: Path, rows: Rows) -> Path:
 def ran(request, local_ray, tmp_path_factory) -> tuple[Path, dict[str, Rows]]:
     """A run with a matcher, and its tables by side."""
     root, (left, right) = tmp_path_factory.mktemp("ran"), lamps()
-    sides = {"left": left | right} if request.param else {"left": left, "right": right}
+    # One table has a group of equal texts, whose pairs are all candidates.
+    group: Rows = {f"s{row}": GROUP for row in range(12)}
+    sides = {"left": left | right | group} if request.param else {"left": left, "right": right}
     labels = root / "labels.csv"
     with labels.open("w", newline="") as file:
         csv.writer(file).writerows([("l", "r", "same"), *((f"l{row}", f"r{row}", 1) for row in range(COUNT))])

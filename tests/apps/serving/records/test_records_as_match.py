@@ -16,14 +16,14 @@ from al_ray.apps.serving.questions import Question
 from al_ray.apps.serving.records.record_matcher import load_matcher
 from al_ray.apps.serving.store import UNCHANGED, StoreWriter
 from al_ray.core.errors import BadOption
-from tests.apps.matching.incremental.test_matched_into import Rows, ran, table, tables
+from tests.apps.matching.incremental.test_matched_into import GROUP, Rows, ran, table, tables
 from tests.apps.matching.test_match_job import do, written
 from tests.apps.serving.test_http import PlainService
 
 __all__ = ["ran"]
 EVERY = "--text-columns name,price --id-column id --assign all --at-score 0"
 LAST = "~"
-ASKED: Rows = {"new": ("amber delta lamp new", 31), "odd": ("x", "")}
+ASKED: Rows = {"new": ("amber delta lamp new", 31), "odd": ("x", ""), "same": GROUP}
 
 
 def match_of(run: Path, monkeypatch, folder: Path, sides: dict[str, Rows], row: tuple[str, object]) -> dict[str, float]:
@@ -54,6 +54,8 @@ def test_a_record_has_the_scores_of_match(ran, monkeypatch, tmp_path):
         found = {one["id"]: one["score"] for one in answer["results"][0]}
         assert found == pytest.approx(expected, rel=0, abs=1e-12)
         assert len(expected) >= 5
+        if "right" not in sides and name == "same":
+            assert {one for one in expected if one.startswith("s")} == {f"s{row}" for row in range(12)}
     # From what is on disk, in a new process, all is the same.
     questions = [asked(row) for row in ASKED.values()]
     assert load_matcher(options, model).answer(questions) == matcher.answer(questions)

@@ -1,0 +1,50 @@
+"""Texts that have many near ones, as those of a large group of equal texts have: their candidates are more than K.
+
+A text is dense if the cosine of its K-th nearest reaches a threshold. At most SHARE of the texts of train do so, unless
+more than that have K texts that are all but equal to them. The candidates of a dense text are all that reach the
+threshold, up to a number. A matcher keeps the threshold of its own task, so that texts of another pool are no reason
+for others to have more candidates or fewer.
+"""
+
+import numpy as np
+
+from al_ray.core.scorer import Floats
+from al_ray.metrics.average_precision import Ints
+from al_ray.search.candidate_ranks import NearestOf
+
+SHARE = 0.05
+STEPS = 1024
+"""The threshold is a multiple of 1/STEPS, so that shards count it, and a cosine is compared with it exactly."""
+
+
+def kth_scores(near: NearestOf, count: int) -> Floats:
+    """Return (b,) the `count`-th highest score of each text; -inf for a text that has fewer."""
+    order = np.lexsort((-near.scores, near.lines))
+    lines, kth = near.lines[order], np.full(len(near.rows), -np.inf)
+    here = order[np.arange(len(lines)) - np.searchsorted(lines, lines) == count - 1]
+    kth[near.lines[here]] = near.scores[here]
+    return kth
+
+
+def count_steps(kth: Floats) -> Ints:
+    """(b,) cosines -> (2 * STEPS + 1,) how many lie on each step from -1 to 1; those of -inf on none."""
+    steps = np.floor(np.clip(kth[kth > -np.inf], -1.0, 1.0) * STEPS).astype(np.int64) + STEPS
+    return np.bincount(steps, minlength=2 * STEPS + 1)
+
+
+def threshold_of(counts: Ints, texts: int) -> float:
+    """Return the lowest step below 1 that at most SHARE of the texts reach, and the last one if more reach it."""
+    few = np.flatnonzero(np.cumsum(counts[::-1])[:0:-1] <= SHARE * texts)
+    return float(few[0] if len(few) else 2 * STEPS - 1) / STEPS - 1
+
+
+def near_ones(near: NearestOf, least: float, count: int, symmetric: bool) -> NearestOf:
+    """Return the `count` nearest of each text that reach a threshold; in one set of texts those before it alone.
+
+    So what one more text, after all others, adds is known from its own nearest.
+    """
+    best = near.best(count)
+    kept = best.scores >= least
+    if symmetric:
+        kept &= best.partners < best.rows[best.lines]
+    return NearestOf(best.rows, best.lines[kept], best.partners[kept], best.scores[kept])
