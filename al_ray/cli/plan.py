@@ -7,7 +7,7 @@ import sys
 
 from al_ray.apps.planning.options import Options
 from al_ray.cli._shared.entry import parse_options
-from al_ray.cli._shared.recipe import recipe_defaults
+from al_ray.cli._shared.recipe import is_chosen, recipe_defaults
 
 OPTIONS = Options
 
@@ -16,7 +16,8 @@ def main() -> None:
     """Parse the options, measure or read speeds, and print the plan."""
     arguments = sys.argv[1:]
     description = "Memory, time and cost of a run, before anything starts."
-    options = parse_options(OPTIONS, "plan", description, arguments, recipe_defaults(arguments))
+    defaults = recipe_defaults(arguments) or ({"recipe": "paper"} if is_chosen(arguments) else {})
+    options = parse_options(OPTIONS, "plan", description, arguments, defaults)
     from al_ray.cli._plan.pipeline import run_command
 
     run_command(options)

@@ -12,9 +12,10 @@ from al_ray.active_learning.stopping import NEVER, StopConfig
 from al_ray.apps.grid.spec import GridConfig, read_grid_file
 from al_ray.cli._shared.entry import PathOrUri, parse_options, value_of
 from al_ray.cli._shared.recipe import recipe_defaults
+from al_ray.core.config.bounds import Group
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.oracle import OracleConfig
-from al_ray.core.config.recipes import RecipeOptions
+from al_ray.core.config.recipes import RecipeName, RecipeOptions
 from al_ray.core.config.serialization import from_dict
 from al_ray.core.errors import BadFile, BadOption
 from al_ray.storage.uri import StoragePath, storage_path
@@ -58,6 +59,9 @@ class Options(RunConfig, RecipeOptions):
     )
     stop: StopConfig = NEVER
     scheduling: tyro.conf.OmitArgPrefixes[GridConfig] = field(default_factory=GridConfig, metadata={"heading": "grid"})
+    recipe: Annotated[RecipeName, Group(RecipeOptions.HEADING)] = "paper"
+    """Defaults of the options of training and scoring, as those of jobs.run, but none is chosen by the kind of task:
+    the runs of a grid are compared with each other, and with the paper's."""
     dry_run: bool = False
     """Print the runs, the labels of each, and how many have room at a time; start no run."""
     file: PathOrUri | None = None

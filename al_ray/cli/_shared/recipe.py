@@ -10,6 +10,13 @@ from al_ray.core.config.recipes import RECIPES, RecipeName
 from al_ray.core.config.sections import TrainingConfig
 
 SECTIONS = ("training", "scoring", "matcher")
+# Who gives one of these has chosen how to learn, or what a matcher cannot do.
+CHOOSES = ("--training.", "--scoring.", "--matcher", "--encoder-every", "--search.index", "--search.ordered-pairs")
+
+
+def is_chosen(arguments: Sequence[str]) -> bool:
+    """Return whether a command line says how to learn, so that no recipe is chosen by the kind of task."""
+    return any(argument.startswith(CHOOSES) for argument in arguments)
 
 
 def recipe_defaults(arguments: Sequence[str], sections: Sequence[str] = SECTIONS) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from al_ray.core.config.sections import ScoringConfig, TrainingConfig
 from al_ray.core.errors import BadOption
 
 RecipeName = Literal["paper", "tuned", "records"]
+RecipeChoice = Literal["auto", "paper", "tuned", "records"]
 Recipe = Mapping[str, Any]
 """Sections and options of RunConfig by name."""
 
@@ -50,14 +51,34 @@ def recipe(name: RecipeName) -> dict[str, Any]:
     return dict(RECIPES[name])
 
 
+@dataclass(frozen=True)
+class TaskKind:
+    """What decides a recipe. fields: that both sides have. compared: the encoder was trained to compare texts."""
+
+    symmetric: bool
+    fields: int
+    compared: bool
+
+
+def recipe_for(kind: TaskKind) -> tuple[RecipeName, str]:
+    """Return the recipe for a kind of task, and why (docs/recipes.md, By kind of task)."""
+    if kind.fields > 1:
+        return "records", f"the texts have {kind.fields} fields"
+    if not kind.compared:
+        return "paper", "texts of one column, and an encoder that was not trained to compare texts"
+    if kind.symmetric:
+        return "records", "one set of texts, and an encoder that was trained to compare texts"
+    return "tuned", "two sets of texts of one column, and an encoder that was trained to compare texts"
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecipeOptions:
     """The recipe of a command."""
 
     HEADING: ClassVar[str] = "recipe"
 
-    recipe: RecipeName = "paper"
+    recipe: RecipeChoice = "auto"
     """Defaults of the options of training and scoring, each of which can be given beside it. paper: every number of
     Mussmann, Jia and Liang (2020). tuned: more AP on WikiQA while labels are few (docs/recipes.md).
-    records: --matcher on, for records with fields (docs/matcher.md). `--recipe tuned --help
-    all` shows the values of tuned."""
+    records: --matcher on (docs/matcher.md). auto: one of these by the kind of task, which the command says; paper where
+    an option of training, scoring or a matcher is given. `--recipe tuned --help all` shows the values of tuned."""
