@@ -38,8 +38,9 @@ def recipe_of(task: StoragePath, encoder: str) -> tuple[RecipeName, str]:
     """Return the recipe for a task folder and an encoder, and why."""
     left, right = read_sides(task)
     fields = len(field_pairs(left, right))
-    # Of fields alone the recipe is known before any file of an encoder is looked for.
-    return recipe_for(TaskKind(right is left, fields, fields < 2 and compares_texts(encoder)))
+    # Files of the encoder are looked for where they decide something.
+    asked = right is not left and fields < 2
+    return recipe_for(TaskKind(right is left, fields, asked and compares_texts(encoder)))
 
 
 def compares_texts(encoder: str) -> bool:

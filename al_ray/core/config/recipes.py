@@ -64,10 +64,10 @@ def recipe_for(kind: TaskKind) -> tuple[RecipeName, str]:
     """Return the recipe for a kind of task, and why (docs/recipes.md, By kind of task)."""
     if kind.fields > 1:
         return "records", f"the texts have {kind.fields} fields"
+    if kind.symmetric:
+        return "paper", "one set of texts of one column"
     if not kind.compared:
         return "paper", "texts of one column, and an encoder that was not trained to compare texts"
-    if kind.symmetric:
-        return "records", "one set of texts, and an encoder that was trained to compare texts"
     return "tuned", "two sets of texts of one column, and an encoder that was trained to compare texts"
 
 
