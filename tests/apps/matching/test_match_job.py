@@ -24,7 +24,7 @@ from tests.apps.audit.test_audit_job import run_folder
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["one table", "two tables"])
-def ran(request, local_ray, make_task, tmp_path_factory) -> tuple[Path, Task]:
+def ran(request, in_process, make_task, tmp_path_factory) -> tuple[Path, Task]:
     task = make_task(request.param, clusters=12, members=4)
     return run_folder(tmp_path_factory.mktemp("ran"), task), task
 

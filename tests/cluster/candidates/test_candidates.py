@@ -93,7 +93,7 @@ def nearest_twin(scores: np.ndarray, rows: np.ndarray, others: np.ndarray, count
 
 
 @pytest.fixture(scope="module")
-def both(local_ray, folder, tmp_path_factory):
+def both(in_process, folder, tmp_path_factory):
     """What pools of one and of three shards say."""
     answers = []
     for shards in (1, 3):
