@@ -132,7 +132,7 @@ def test_an_estimate_says_what_it_stands_on(trained):
     assert number.low <= number.value <= number.high
 
 
-def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_of_shards(trained):
+def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_of_shards(either_way, trained):
     def measured(shards: int):
         return evaluate_run(Options(run=trained, estimate=True, cluster=ClusterConfig(shards=shards)), trained)[
             0

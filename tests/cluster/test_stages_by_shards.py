@@ -36,6 +36,7 @@ from al_ray.metrics.strata import make_evaluation_set
 from al_ray.search.kmeans import ITERATIONS, first_rows, next_centroids, sum_by_cell
 from al_ray.search.shard import PoolShard
 from al_ray.search.shard_spec import ShardSpec
+from tests.ways import HERE, ON_RAY
 
 MODEL = Model("", "drawn", Scorer(9.0, -5.0))
 STRATA = EvaluationConfig(near_neighbours=4, near_pairs=300, random_pairs=1000)
@@ -187,9 +188,9 @@ def traffic(texts: int, shards: int) -> dict[str, Traffic]:
     return measured
 
 
-@pytest.fixture(scope="module", params=["in this process", pytest.param("on Ray", marks=pytest.mark.more)])
+@pytest.fixture(scope="module", params=[HERE, pytest.param(ON_RAY, marks=pytest.mark.more)])
 def measured(request) -> dict[tuple[int, int], dict[str, Traffic]]:
-    if request.param == "on Ray":
+    if request.param == ON_RAY:
         request.getfixturevalue("local_ray")
     return {(texts, shards): traffic(texts, shards) for texts in (1000, 4000) for shards in (2, 4)}
 

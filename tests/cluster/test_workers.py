@@ -176,7 +176,7 @@ class Hungry:
 
 
 # On Ray four restarts, of seconds each.
-@pytest.mark.parametrize("anywhere", ["in this process", pytest.param("on Ray", marks=pytest.mark.more)], indirect=True)
+@pytest.mark.parametrize("anywhere", [HERE, pytest.param(ON_RAY, marks=pytest.mark.more)], indirect=True)
 @pytest.mark.parametrize("call", ["eat", "nibble"])
 def test_a_worker_without_memory_is_lost_with_words_that_help(anywhere, call):
     with deploy(Hungry, [None], CPUS) as (worker,):

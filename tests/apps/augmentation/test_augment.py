@@ -117,7 +117,7 @@ def test_the_results_are_those_of_the_saved_models(folder, stsb):
         assert line["spearman"]["test"] == pytest.approx(scipys(output, gold.measured["test"].scores))
 
 
-def test_a_rerun_computes_nothing_and_shards_do_not_change_scores(folder, stsb, tmp_path, capsys):
+def test_a_rerun_computes_nothing_and_shards_do_not_change_scores(either_way, folder, stsb, tmp_path, capsys):
     files = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
     again = replace(small_options(stsb, folder), same_steps=True)
     augment(again)

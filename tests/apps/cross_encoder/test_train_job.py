@@ -170,7 +170,7 @@ def test_scorers_and_pool_have_their_places_in_one_group_so_that_two_jobs_never_
     assert read(tmp_path / "concat" / "rerank-dev.json") == read(concat / "rerank-dev.json")
 
 
-def test_stored_slices_are_not_scored_again_and_others_get_the_same_scores(concat, tmp_path):
+def test_stored_slices_are_not_scored_again_and_others_get_the_same_scores(either_way, concat, tmp_path):
     shutil.copytree(concat, tmp_path / "copy")
     job = job_at(tmp_path / "copy")
     split = job.task.split("dev")

@@ -1,4 +1,4 @@
-"""jobs.match on a real Ray: matches and clusters against a sort of all pairs; labels of the run; bad options."""
+"""jobs.match: matches and clusters against a sort of all pairs; labels of the run; bad options."""
 
 import csv
 import json
@@ -89,7 +89,7 @@ def written(out: Path) -> dict[tuple[str, str], dict]:
     return {(row["left_id"], row["right_id"]): row for row in rows}
 
 
-def test_all_pairs_above_a_cutoff_are_matches_but_for_labelled_ones(ran, monkeypatch, tmp_path):
+def test_all_pairs_above_a_cutoff_are_matches_but_for_labelled_ones(either_way, ran, monkeypatch, tmp_path):
     run, task = ran
     scores, yes, no = scores_by_loops(run, task), labelled(run, "yes"), labelled(run, "no")
     cutoff = cutoff_near(scores, 30)

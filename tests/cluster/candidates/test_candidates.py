@@ -28,6 +28,7 @@ from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.importance import read_importance
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import FEW
+from tests.ways import HERE, ON_RAY
 
 KINDS = {
     "two-sided": (False, False),
@@ -92,9 +93,11 @@ def nearest_twin(scores: np.ndarray, rows: np.ndarray, others: np.ndarray, count
     return found
 
 
-@pytest.fixture(scope="module")
-def both(in_process, folder, tmp_path_factory):
+@pytest.fixture(scope="module", params=[HERE, pytest.param(ON_RAY, marks=pytest.mark.more)])
+def both(request, folder, tmp_path_factory):
     """What pools of one and of three shards say."""
+    if request.param == ON_RAY:
+        request.getfixturevalue("local_ray")
     answers = []
     for shards in (1, 3):
         out = tmp_path_factory.mktemp("run") / "run"
