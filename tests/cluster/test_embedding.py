@@ -20,7 +20,7 @@ from al_ray.cluster.workers import deploy
 from al_ray.core.candidates import HIGHEST
 from al_ray.core.chunks import vector_chunks
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.sections import SearchConfig
+from al_ray.core.config.sections import EvaluationConfig, SearchConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Rows
 from al_ray.core.scorer import Scorer
@@ -145,7 +145,9 @@ def test_a_shard_that_is_late_finds_its_chunks_encoded_by_others(local_ray, fold
 def test_seconds_of_an_embedding_are_recorded_as_embed_and_not_as_the_stage_that_needed_it(
     in_process, folder, tmp_path
 ):
-    config, task, progress = config_of(folder), read_task(folder), Progress()
+    # Nothing is measured before the first round, which would embed.
+    config = replace(config_of(folder), evaluation=EvaluationConfig(splits=()))
+    task, progress = read_task(folder), Progress()
     oracle = SimulatedOracle(task.split("train"))
     with (
         opened(tmp_path / "run", task) as journal,
