@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`. Both make .venv at first and are quick afterwards.
+# Two commands are enough: `make demo` and `make test`. Both make .venv at first and are quick afterwards.
 
 PY := .venv/bin/python
 # One module `faiss`, two packages: the one for this machine, and the one that must not be there.
@@ -21,12 +21,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The checker that the package carries, not a newer one from a registry.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help demo test lint faults slow long fuzz soak gpu gputests docs hashes sbom clean
+.PHONY: help demo test check lint more faults slow long fuzz soak gpu gputests docs hashes sbom clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo    install, and watch active learning find rare pairs (minutes, no GPU needed)"
-	@echo "make test    install, and run every check: format, lint, types, tests (FILES=4: so many files of them at a time)"
+	@echo "make test    install, and run what a change most probably breaks: format, lint, types, tests (FILES=4: so many files"
+	@echo "             of them at a time)"
+	@echo "make check   all that .ci/run runs: make docs test more faults"
+	@echo "make more    the tests that repeat others on Ray or in other processes"
 	@echo "make lint    the checks without the tests"
 	@echo "make faults  the tests that kill processes and nodes"
 	@echo "make slow    the tests that take minutes; .ci/run does not run them"
@@ -45,6 +48,8 @@ help:
 demo: $(RUNS)
 	$(PY) -m jobs.demo
 
+check: docs test more faults
+
 test: lint
 	$(PY) -m pytest -n $(FILES) --dist loadfile
 
@@ -52,6 +57,12 @@ lint: $(TESTS)
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
 	$(PY) -m pyright --pythonpath $(PY)
+
+# A test with several marks runs with those of the longest.
+MARKED_more := more and not faults and not slow and not long
+MARKED_faults := faults and not long
+MARKED_slow := slow and not long
+MARKED_long := long
 
 # Nothing is installed: machines with a GPU often have no registry, and their torch is the one for their driver.
 gpu:
@@ -61,8 +72,8 @@ gpu:
 gputests: $(TESTS)
 	$(PY) -m pytest -m gpu
 
-faults slow long: $(TESTS)
-	$(PY) -m pytest -m "$(if $(filter long,$@),$@,$@ and not long)" \
+more faults slow long: $(TESTS)
+	$(PY) -m pytest -m "$(MARKED_$@)" \
 	  $(if $(filter long,$@),-o faulthandler_timeout=1800,-n $(FILES) --dist loadfile)
 
 # Finished parts are kept in .fuzz, so that the same command continues after a stop.

@@ -50,6 +50,7 @@ os.environ.update(
 import ray
 from hypothesis import settings
 
+from al_ray.cluster.workers import workers_in_this_process
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.pair_rule import GroupCodes, PairRule
 from al_ray.core.pairs import Pairs, Rows, as_pairs
@@ -57,10 +58,12 @@ from al_ray.core.task import Corpus, Split, Task
 from al_ray.datasets.splitting import symmetric_task
 from al_ray.datasets.task_folder import sealed
 from tests.ray_ports import choose_ports
+from tests.ways import HERE, ON_RAY, has_workers_here
 
 ALPHABET = list("abcdefghijklmnopqrstuvwxyz")
 MakeTask = Callable[..., Task]
 STATUS = pytest.StashKey[int]()
+RAY = pytest.StashKey[bool]()
 
 # No law is about time: a busy machine is no fault. Each run tries the same examples, so that what fails has changed;
 # pytest --hypothesis-profile=others tries other ones.
@@ -79,6 +82,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Run what uses `local_ray` last: a process that is connected to it cannot start a cluster of its own."""
     if starts_clusters(config):
         items.sort(key=lambda item: "local_ray" in getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Have the workers of a test, and of the fixtures that are made for it, where it asks for them (tests/ways.py)."""
+    spec = getattr(item, "callspec", None)
+    parameters = spec.params.values() if spec else ()
+    here = has_workers_here(getattr(item, "fixturenames", ()), parameters, RAY in item.config.stash)
+    with workers_in_this_process(here):
+        return (yield)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -115,11 +128,25 @@ def scope_of_ray(fixture_name: str, config: pytest.Config) -> Literal["session",
 
 
 @pytest.fixture(scope=scope_of_ray)
-def local_ray() -> Iterator[None]:
+def local_ray(request: pytest.FixtureRequest) -> Iterator[None]:
     """One Ray for all tests, with CPUs for any run of theirs; runs find it and leave it up."""
     ray.init(address="local", num_cpus=6, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    request.config.stash[RAY] = True
     yield
+    del request.config.stash[RAY]
     ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def in_process() -> None:
+    """Workers are in the process of the test, however many shards it asks for: see tests/ways.py."""
+
+
+@pytest.fixture(params=[HERE, pytest.param(ON_RAY, marks=pytest.mark.more)])
+def either_way(request: pytest.FixtureRequest) -> None:
+    """Workers of either kind, one after the other."""
+    if request.param == ON_RAY:
+        request.getfixturevalue("local_ray")
 
 
 @pytest.fixture(scope="session")

@@ -240,3 +240,28 @@ def test_ci_runs_the_tests_but_those_of_a_device_and_of_minutes_each():
     stages = re.findall(r"^stage (\w+)$", script.read_text(encoding="utf-8"), re.MULTILINE)
     marks = {line.partition(":")[0] for line in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
     assert set(stages) == {"docs", "test"} | marks - {"gpu", "slow", "long"}
+    assert re.findall(r"^check: (.*)$", MAKEFILE, re.MULTILINE) == [" ".join(stages)]
+
+
+def test_what_make_test_leaves_out_runs_there_with_workers_in_this_process():
+    """CONTRIBUTING.md, "Which tests run when": `more` marks the second of two parameters, and nothing else."""
+    marked = [
+        line.strip()
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"\bmark\.more\b", line) and path != Path(__file__)
+    ]
+    assert marked
+    both = r"\[(\"in this process\"|HERE), pytest\.param\((\"on Ray\"|ON_RAY), marks=pytest\.mark\.more\)\]"
+    assert [line for line in marked if not re.search(both, line)] == []
+
+
+@pytest.mark.parametrize("target", ["more", "faults", "slow", "long"])
+def test_a_test_with_any_marks_runs_with_one_target(target: str):
+    """pytest's default leaves out every mark, and each target has those of its own that no longer one has."""
+    options = PROJECT["tool"]["pytest"]["ini_options"]
+    marks = [line.partition(":")[0] for line in options["markers"]]
+    assert options["addopts"][-1] == " and ".join(f"not {mark}" for mark in marks)
+    (marked,) = re.findall(rf"^MARKED_{target} := (.*)$", MAKEFILE, re.MULTILINE)
+    others = {"more": "faults slow long", "faults": "long", "slow": "long", "long": ""}[target].split()
+    assert marked == " and ".join([target, *(f"not {other}" for other in others)])

@@ -30,7 +30,7 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1, scorers: in
             "exchange gradients, needs a whole GPU for each; give --gpus-per-shard 1, or one worker (jobs.run "
             "--training.workers 1)"
         )
-    if _needs_no_ray(config, max(trainers, runs, scorers)):
+    if _needs_no_ray(config, max(trainers, runs), scorers):
         with Told("the command"), workers_in_this_process():
             yield
         return
@@ -41,13 +41,18 @@ def session(config: ClusterConfig, trainers: int = 1, runs: int = 1, scorers: in
         yield
 
 
-def _needs_no_ray(config: ClusterConfig, most: int) -> bool:
-    """Return whether this process can do all: one worker of each kind, on CPUs, and no Ray that is asked for.
+def _needs_no_ray(config: ClusterConfig, most: int, scorers: int) -> bool:
+    """Return whether this process can do all: on CPUs, and without a Ray that is asked for.
 
-    most: the highest number of workers of a kind beside the shards. A session in this process may be in another one.
+    most: the highest number of trainers and of runs, which must run at the same time. Shards and scorers need not: a
+    session in this process has any number of them for those inside it, but none is made for more than one by itself.
     """
-    small = config.shards == 1 and most <= 1 and not config.gpus_per_shard and not config.ray
-    return small and (in_this_process() or not (_is_connected() or any(name in os.environ for name in CLUSTER)))
+    if most > 1 or config.gpus_per_shard or config.ray:
+        return False
+    if in_this_process():
+        return True
+    one = config.shards == 1 and scorers <= 1
+    return one and not (_is_connected() or any(name in os.environ for name in CLUSTER))
 
 
 def _is_connected() -> bool:

@@ -31,7 +31,7 @@ def write_table(path: Path, rows: list[dict[str, str | None]], prefix: str) -> P
 
 
 @pytest.fixture(scope="module", params=["two tables", "one table"])
-def ran(request, local_ray, tmp_path_factory) -> SimpleNamespace:
+def ran(request, in_process, tmp_path_factory) -> SimpleNamespace:
     """A run with a matcher, a copy of its model, and records of which it saw half."""
     root, symmetric = tmp_path_factory.mktemp("matchers"), request.param == "one table"
     rows, changed = ([record(row, change) for row in range(COUNT)] for change in (False, True))

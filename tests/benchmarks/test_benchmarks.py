@@ -47,7 +47,7 @@ NAMES = {
 }
 
 
-@pytest.mark.usefixtures("local_ray")
+@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("kind", SMALL)
 def test_each_benchmark_says_its_figures_and_no_others(kind, tmp_path, make_task, monkeypatch, capsys):
     write_task(make_task(True), tmp_path / "task", {})

@@ -74,7 +74,7 @@ def test_the_picture_has_a_line_for_each_figure_and_model():
 
 
 @pytest.mark.slow
-def test_until_the_first_relabelling_both_models_are_one_and_days_are_computed_once(local_ray, tmp_path):
+def test_until_the_first_relabelling_both_models_are_one_and_days_are_computed_once(in_process, tmp_path):
     options = Month(
         tmp_path / "work", days=2, known=120, rows=20, calm=0, first_labels=32, encoder="random-bert",
         encoder_layers=1, threads=1, out=tmp_path / "month.csv",

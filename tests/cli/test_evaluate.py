@@ -89,7 +89,7 @@ def test_an_evaluation_makes_its_folder_and_refuses_a_file_in_its_place(tmp_path
 
 
 @pytest.fixture(scope="module")
-def trained(local_ray, make_task, tmp_path_factory) -> Path:
+def trained(in_process, make_task, tmp_path_factory) -> Path:
     """A run of one round."""
     root = tmp_path_factory.mktemp("evaluate")
     write_task(make_task(True), root / "task", {})
@@ -132,7 +132,7 @@ def test_an_estimate_says_what_it_stands_on(trained):
     assert number.low <= number.value <= number.high
 
 
-def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_of_shards(trained):
+def test_an_evaluation_set_is_made_once_and_the_same_figures_come_of_any_number_of_shards(either_way, trained):
     def measured(shards: int):
         return evaluate_run(Options(run=trained, estimate=True, cluster=ClusterConfig(shards=shards)), trained)[
             0
@@ -262,7 +262,7 @@ def test_stated_pairs_of_a_symmetric_task_have_the_accuracy_and_f1_of_their_logi
 
 
 def test_candidates_of_questions_have_the_map_of_the_untrained_cosines_and_no_call_at_a_half(
-    local_ray, make_task, tmp_path, monkeypatch
+    in_process, make_task, tmp_path, monkeypatch
 ):
     task = make_task(False)
     write_task(task, tmp_path / "task", {})

@@ -11,7 +11,7 @@ from al_ray.cli._shared import entry
 
 
 @pytest.fixture
-def call(local_ray, tmp_path, monkeypatch, capsys) -> Callable[[Any, str], tuple[int, str]]:
+def call(in_process, tmp_path, monkeypatch, capsys) -> Callable[[Any, str], tuple[int, str]]:
     """The function that runs a command in an empty folder: `call(module, line)` gives its exit code and what it prints.
 
     A module judge.py in that folder is the one that --oracle judge:label loads.

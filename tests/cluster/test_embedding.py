@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from al_ray.active_learning.config import RunConfig
-from al_ray.cluster.actors import deploy
 from al_ray.cluster.pool.ring import GROUPS
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.services import deploy_pool, deploy_services
 from al_ray.cluster.token_store import parts_of, prepare_pool
+from al_ray.cluster.workers import deploy
 from al_ray.core.candidates import HIGHEST
 from al_ray.core.chunks import vector_chunks
 from al_ray.core.config.cluster import ClusterConfig
-from al_ray.core.config.sections import SearchConfig
+from al_ray.core.config.sections import EvaluationConfig, SearchConfig
 from al_ray.core.labels import Model
 from al_ray.core.pairs import NO_KEYS, Rows
 from al_ray.core.scorer import Scorer
@@ -88,7 +88,7 @@ def pool_of(folder: Path, out: Path) -> Iterator[tuple[ShardedPool, Progress]]:
 
 
 @pytest.mark.parametrize("query", [search, count, cosines])
-def test_a_query_embeds_first_and_answers_as_after_an_embedding(local_ray, folder, tmp_path, query: Callable):
+def test_a_query_embeds_first_and_answers_as_after_an_embedding(in_process, folder, tmp_path, query: Callable):
     with pool_of(folder, tmp_path / "before") as (pool, progress):
         pool.embed(pool.untrained(), ["train"])
         assert progress.complete == ["embed"] * SIDES
@@ -100,7 +100,7 @@ def test_a_query_embeds_first_and_answers_as_after_an_embedding(local_ray, folde
         assert progress.complete.count("embed") == SIDES
 
 
-def test_vectors_are_embedded_once_per_model_and_split(local_ray, folder, tmp_path):
+def test_vectors_are_embedded_once_per_model_and_split(in_process, folder, tmp_path):
     with pool_of(folder, tmp_path / "out") as (pool, progress):
         for query in (search, count, cosines, search):
             query(pool)
@@ -142,8 +142,12 @@ def test_a_shard_that_is_late_finds_its_chunks_encoded_by_others(local_ray, fold
 
 
 @pytest.mark.slow
-def test_seconds_of_an_embedding_are_recorded_as_embed_and_not_as_the_stage_that_needed_it(local_ray, folder, tmp_path):
-    config, task, progress = config_of(folder), read_task(folder), Progress()
+def test_seconds_of_an_embedding_are_recorded_as_embed_and_not_as_the_stage_that_needed_it(
+    in_process, folder, tmp_path
+):
+    # Nothing is measured before the first round, which would embed.
+    config = replace(config_of(folder), evaluation=EvaluationConfig(splits=()))
+    task, progress = read_task(folder), Progress()
     oracle = SimulatedOracle(task.split("train"))
     with (
         opened(tmp_path / "run", task) as journal,

@@ -28,7 +28,7 @@ def encoders(tmp_path, letters) -> tuple[Path, Path]:
     return tmp_path / "one", tmp_path / "other"
 
 
-def test_a_run_whose_encoder_was_exchanged_does_not_go_on(local_ray, make_task, encoders, tmp_path):
+def test_a_run_whose_encoder_was_exchanged_does_not_go_on(in_process, make_task, encoders, tmp_path):
     write_task(make_task(True), tmp_path / "task", {})
     encoder, other = encoders
     asked = RunConfig(

@@ -26,7 +26,7 @@ def test_shards_of_one_kind_pass_and_others_only_if_it_is_accepted():
 
 
 @pytest.mark.parametrize("accepted", [False, True])
-def test_a_pool_asks_every_shard(local_ray, make_task, tmp_path, monkeypatch, accepted):
+def test_a_pool_asks_every_shard(in_process, make_task, tmp_path, monkeypatch, accepted):
     asked = []
     monkeypatch.setattr(services, "refuse_mixed", lambda *arguments: asked.append(arguments))
     task = make_task(True)

@@ -41,7 +41,7 @@ def asked(make_task, tmp_path_factory) -> RunConfig:
 
 
 @pytest.fixture(scope="module")
-def finished(local_ray, asked, tmp_path_factory) -> Path:
+def finished(in_process, asked, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("run") / "run"
     run(asked, replace(CPUS, shards=2), out)
     return out
@@ -147,7 +147,7 @@ def neighbourhoods(folder: RunFolder) -> list[float]:
 
 
 @pytest.mark.slow
-def test_auto_keeps_its_number_unless_another_ranks_the_batch_better_for_certain(local_ray, asked, tmp_path):
+def test_auto_keeps_its_number_unless_another_ranks_the_batch_better_for_certain(in_process, asked, tmp_path):
     auto = replace(asked, scoring=ScoringConfig("auto"), first_batch=150)
     one, two = (run(auto, replace(CPUS, shards=shards), tmp_path / str(shards)) for shards in (1, 2))
     chosen = [0.0]
@@ -162,7 +162,9 @@ def test_auto_keeps_its_number_unless_another_ranks_the_batch_better_for_certain
 
 
 @pytest.mark.slow
-def test_what_auto_chose_is_fitted_and_another_choice_after_a_stop_replaces_it(local_ray, asked, tmp_path, monkeypatch):
+def test_what_auto_chose_is_fitted_and_another_choice_after_a_stop_replaces_it(
+    in_process, asked, tmp_path, monkeypatch
+):
     auto, folder = replace(asked, scoring=ScoringConfig("auto")), tmp_path / "run"
     monkeypatch.setattr(score_fit, "best_choice", lambda *_: 0.75)
     ended = run(auto, CPUS, folder)
@@ -215,7 +217,7 @@ def test_the_command_writes_beside_the_files_of_the_runs_own_scores(finished, ca
 
 
 @pytest.mark.slow
-def test_auto_is_off_for_one_set_of_texts(local_ray, asked, make_task, tmp_path):
+def test_auto_is_off_for_one_set_of_texts(in_process, asked, make_task, tmp_path):
     write_task(make_task(True), tmp_path / "task", {})
     symmetric = replace(asked, task=str(tmp_path / "task"), scoring=ScoringConfig("auto"), rounds=1)
     scorer = run(symmetric, CPUS, tmp_path / "run").model(1).scorer

@@ -1,4 +1,4 @@
-"""Runs on a real Ray: the same labels whatever the shards and stops, every strategy once, and what is refused."""
+"""Runs: the same labels whatever the shards and stops, every strategy once, and what is refused."""
 
 import json
 import shutil
@@ -79,7 +79,7 @@ def folders(tmp_path_factory, make_task) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def unbroken(local_ray, folders, tmp_path_factory) -> Path:
+def unbroken(in_process, folders, tmp_path_factory) -> Path:
     """A run of two rounds on one shard, from end to end."""
     path = tmp_path_factory.mktemp("runs") / "unbroken"
     run(config(folders["TASK"]), CPUS, path)
@@ -92,7 +92,9 @@ def tables(path: Path) -> list:
     return [pq.ParquetFile(file).read() for file in sorted(kept)]
 
 
-def test_a_run_stopped_after_a_round_goes_on_elsewhere_as_if_it_had_not_stopped(unbroken, folders, tmp_path):
+def test_a_run_stopped_after_a_round_goes_on_elsewhere_as_if_it_had_not_stopped(
+    either_way, unbroken, folders, tmp_path
+):
     # The first round on two shards, the second on three.
     asked, out = config(folders["TASK"]), tmp_path / "stopped"
     task = read_task(folders["TASK"])
@@ -119,7 +121,7 @@ def test_a_run_stopped_after_a_round_goes_on_elsewhere_as_if_it_had_not_stopped(
 
 
 @pytest.fixture(scope="module")
-def at_once(local_ray, folders, tmp_path_factory) -> Path:
+def at_once(in_process, folders, tmp_path_factory) -> Path:
     """A run of static that buys its whole budget at once."""
     path = tmp_path_factory.mktemp("runs") / "at-once"
     run(config(folders["TASK"], strategy="static"), CPUS, path)
@@ -209,7 +211,7 @@ def test_stratified_match_draws_as_many_of_each_kind_as_a_run_bought(unbroken, f
 
 
 @pytest.fixture(scope="module")
-def two_sided(local_ray, folders, tmp_path_factory):
+def two_sided(in_process, folders, tmp_path_factory):
     """The actors of a run on the two-sided task: its world on two shards, which serves other runs of the same kind."""
     asked, task = config(folders["TWO"]), read_task(folders["TWO"])
     with (
@@ -247,7 +249,7 @@ def test_every_strategy_runs(two_sided, folders, tmp_path, changes, labels):
     assert all(0 < line["average_precision"] <= 1 for line in figures(tmp_path / "out"))
 
 
-def test_the_encoder_that_learns_words_runs_and_its_labels_do_not_depend_on_shards(local_ray, folders, tmp_path):
+def test_the_encoder_that_learns_words_runs_and_its_labels_do_not_depend_on_shards(in_process, folders, tmp_path):
     asked = config(folders["TASK"], encoder="cnn-4", encoder_layers=None)
     one = run(asked, CPUS, tmp_path / "one")
     two = run(asked, replace(CPUS, shards=2), tmp_path / "two")
@@ -278,7 +280,7 @@ def test_every_round_keeps_pairs_of_dev_to_look_at(unbroken, folders):
 
 
 @pytest.mark.parametrize("search", [{"kind": "exact"}, {"kind": "exact", "ordered_pairs": True}, {"neighbours": 5}])
-def test_the_examples_of_a_split_are_its_extremes(local_ray, folders, tmp_path, search):
+def test_the_examples_of_a_split_are_its_extremes(in_process, folders, tmp_path, search):
     kept = EvaluationConfig(examples=4)
     asked = config(folders["TASK"], search=SearchConfig(block=16, **search), evaluation=kept)
     task = read_task(folders["TASK"])
@@ -362,7 +364,7 @@ def test_the_driver_keeps_no_copy_of_the_sampled_pairs(two_sided, tmp_path, monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize("symmetric", [True, False])
-def test_a_run_buys_and_counts_only_pairs_that_can_match(local_ray, make_ruled, tmp_path, symmetric):
+def test_a_run_buys_and_counts_only_pairs_that_can_match(in_process, make_ruled, tmp_path, symmetric):
     task = make_ruled(symmetric)
     write_task(task, tmp_path / "task", {})
     asked = config(tmp_path / "task", evaluation=EvaluationConfig(near_neighbours=3, random_pairs=10**6))

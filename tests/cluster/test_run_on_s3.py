@@ -86,7 +86,7 @@ def results(files: dict[str, bytes]) -> tuple[list, list, list]:
 
 
 @pytest.fixture(scope="module")
-def runs(local_ray, server, make_task, tmp_path_factory) -> dict[str, bytes]:
+def runs(in_process, server, make_task, tmp_path_factory) -> dict[str, bytes]:
     """The files of a run on a disk; the same is in the bucket, as `run`, its task too."""
     root = tmp_path_factory.mktemp("on-disk")
     write_task(make_task(True), root / "task", {})

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from al_ray.cluster.actors import deploy, get_results, stream_results
 from al_ray.cluster.pool import sharded_cells, sharded_pool
 from al_ray.cluster.pool.ring import GROUPS, WORDS
 from al_ray.cluster.pool.shard_actor import pool_actor
@@ -20,6 +19,7 @@ from al_ray.cluster.pool.sharded_pool import ShardedPool, store_strata
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
 from al_ray.cluster.token_store import parts_of
+from al_ray.cluster.workers import deploy, get_results, stream_results
 from al_ray.core.candidates import HIGHEST, Order
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.encoder import EncoderConfig
@@ -36,6 +36,7 @@ from al_ray.metrics.strata import make_evaluation_set
 from al_ray.search.kmeans import ITERATIONS, first_rows, next_centroids, sum_by_cell
 from al_ray.search.shard import PoolShard
 from al_ray.search.shard_spec import ShardSpec
+from tests.ways import HERE, ON_RAY
 
 MODEL = Model("", "drawn", Scorer(9.0, -5.0))
 STRATA = EvaluationConfig(near_neighbours=4, near_pairs=300, random_pairs=1000)
@@ -187,8 +188,10 @@ def traffic(texts: int, shards: int) -> dict[str, Traffic]:
     return measured
 
 
-@pytest.fixture(scope="module")
-def measured(local_ray) -> dict[tuple[int, int], dict[str, Traffic]]:
+@pytest.fixture(scope="module", params=[HERE, pytest.param(ON_RAY, marks=pytest.mark.more)])
+def measured(request) -> dict[tuple[int, int], dict[str, Traffic]]:
+    if request.param == ON_RAY:
+        request.getfixturevalue("local_ray")
     return {(texts, shards): traffic(texts, shards) for texts in (1000, 4000) for shards in (2, 4)}
 
 
@@ -248,7 +251,7 @@ def cells_of_one(texts: int) -> float:
 
 
 @pytest.mark.parametrize("index", ["IVF8,SQ8", "IVF8_HNSW4,Flat"])
-def test_indexes_whose_cells_or_codes_faiss_learns_find_the_pairs_too(local_ray, index):
+def test_indexes_whose_cells_or_codes_faiss_learns_find_the_pairs_too(in_process, index):
     with pool_of(task_of(1000), 2, index=index) as (pool, _):
         split, kinds = pool.task.split("train"), ("exact", "knn")
         searches = [PoolSearch(pool, split, config=replace(pool.search, kind=kind)) for kind in kinds]
@@ -258,7 +261,7 @@ def test_indexes_whose_cells_or_codes_faiss_learns_find_the_pairs_too(local_ray,
 
 
 @pytest.mark.slow
-def test_neighbours_are_asked_for_again_of_the_shard_that_has_them_alone(local_ray, tmp_path):
+def test_neighbours_are_asked_for_again_of_the_shard_that_has_them_alone(in_process, tmp_path):
     # 1,000 texts in four groups, each of which is a shard's own where there are four.
     class Noting(DrawnVectors):
         def embed(self, model: Model, part: str):
@@ -294,7 +297,7 @@ def test_neighbours_are_asked_for_again_of_the_shard_that_has_them_alone(local_r
     assert notes[4][1] <= 1000 * (4 * 25 + 49) < 1000 * 4 * 49
 
 
-def test_the_cells_of_a_query_are_found_by_its_own_shard(local_ray, tmp_path):
+def test_the_cells_of_a_query_are_found_by_its_own_shard(in_process, tmp_path):
     class Noting(DrawnVectors):
         def probed(self, *arguments: Any, **options: Any) -> Any:
             self.note("probed", arguments[2])

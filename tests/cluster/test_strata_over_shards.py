@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from al_ray.cluster.actors import get_results
 from al_ray.cluster.pool.shard_actor import pool_actor
 from al_ray.cluster.pool.sharded_pool import ShardedPool
 from al_ray.cluster.pool.sharded_retriever import PoolSearch
 from al_ray.cluster.pool.sharded_strata import draw_evaluation_set
+from al_ray.cluster.workers import get_results
 from al_ray.core.candidates import HIGHEST
 from al_ray.core.config.sections import EvaluationConfig
 from al_ray.core.labels import Model
@@ -35,7 +35,7 @@ CONFIGS = [
 
 @pytest.mark.parametrize("symmetric", [True, False], ids=["symmetric", "two-sided"])
 @pytest.mark.parametrize("make", ["make_task", "make_ruled"])
-def test_shards_draw_the_set_of_one_process(local_ray, request, tmp_path, make, symmetric):
+def test_shards_draw_the_set_of_one_process(either_way, request, tmp_path, make, symmetric):
     task = request.getfixturevalue(make)(symmetric, twins=9 * symmetric)
     write_task(task, tmp_path / "task", {})
     with encoded_pool_of(asked(tmp_path / "task", block=16), 3, tmp_path) as pool:
@@ -59,7 +59,7 @@ def as_lists(evalset: EvaluationSet) -> list[Any]:
     return [evalset.split, strata, evalset.positives.tolist(), evalset.total_pairs]
 
 
-def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(local_ray, monkeypatch, caplog):
+def test_an_evaluation_set_is_made_again_where_a_shard_lost_its_pairs(in_process, monkeypatch, caplog):
     with pool_of(task_of(1000), 3) as (pool, handles):
         wanted, stage = as_lists(in_one_process(pool, MODEL, BANDS)), pool.on_all
         for state, before in (("_near_by_owner", "own_near"), ("_strata", "ask_strata"), ("", "")):

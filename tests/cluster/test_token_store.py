@@ -28,7 +28,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("encoder", ["random-bert", "cnn"])
-def test_several_workers_write_what_one_process_writes_and_say_how_far_they_are(local_ray, folder, tmp_path, encoder):
+def test_several_workers_write_what_one_process_writes_and_say_how_far_they_are(either_way, folder, tmp_path, encoder):
     layers = None if encoder == "cnn" else 1
     config, heard = EncoderConfig(encoder, layers, 24, 8, 1), list[tuple[str, int, int]]()
     pool = prepare_pool(

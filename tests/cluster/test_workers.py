@@ -29,6 +29,7 @@ from al_ray.cluster.workers import (
 )
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.errors import ActorLost, BadOption
+from tests.ways import HERE, ON_RAY, has_workers_here
 
 CPUS = ClusterConfig(timeout=600)
 
@@ -75,12 +76,12 @@ class Counting:
         return torch.get_num_threads(), blas
 
 
-@pytest.fixture(params=["in this process", "on Ray"])
+@pytest.fixture(params=[HERE, ON_RAY])
 def anywhere(request) -> Iterator[None]:
     """Workers of either kind."""
-    if request.param == "on Ray":
+    if request.param == ON_RAY:
         request.getfixturevalue("local_ray")
-    with workers_in_this_process(request.param == "in this process"):
+    with workers_in_this_process(request.param == HERE):
         yield
 
 
@@ -174,6 +175,8 @@ class Hungry:
         yield len(np.ones(2**50))
 
 
+# On Ray four restarts, of seconds each.
+@pytest.mark.parametrize("anywhere", [HERE, pytest.param(ON_RAY, marks=pytest.mark.more)], indirect=True)
 @pytest.mark.parametrize("call", ["eat", "nibble"])
 def test_a_worker_without_memory_is_lost_with_words_that_help(anywhere, call):
     with deploy(Hungry, [None], CPUS) as (worker,):
@@ -213,6 +216,13 @@ def sessions(monkeypatch, connected: bool, config: ClusterConfig = CPUS, **worke
         return in_this_process()
 
 
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """A process that has no session yet, whatever tests share."""
+    with workers_in_this_process(False):
+        yield
+
+
 @pytest.mark.parametrize(
     ("config", "workers"),
     [
@@ -224,17 +234,55 @@ def sessions(monkeypatch, connected: bool, config: ClusterConfig = CPUS, **worke
         (CPUS, {"scorers": 2}),
     ],
 )
-def test_more_than_one_worker_of_a_kind_a_gpu_and_the_option_need_ray(monkeypatch, config, workers):
+def test_more_than_one_worker_of_a_kind_a_gpu_and_the_option_need_ray(monkeypatch, fresh, config, workers):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert sessions(monkeypatch, connected=False)
     assert sessions(monkeypatch, connected=False, trainers=0, scorers=1)
     assert not sessions(monkeypatch, False, config, **workers)
 
 
-def test_a_cluster_that_is_named_and_a_session_of_ray_are_used(monkeypatch):
+def test_a_cluster_that_is_named_and_a_session_of_ray_are_used(monkeypatch, fresh):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert not sessions(monkeypatch, connected=True)
     with workers_in_this_process():
         assert sessions(monkeypatch, connected=True)
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     assert not sessions(monkeypatch, connected=False)
+
+
+def test_a_session_in_this_process_has_any_number_of_shards_and_scorers_for_those_inside_it(monkeypatch):
+    shards = ClusterConfig(shards=3)
+    with workers_in_this_process():
+        assert sessions(monkeypatch, True, shards, scorers=3)
+        # But not what must run at the same time, or elsewhere.
+        assert not sessions(monkeypatch, True, shards, trainers=2)
+        assert not sessions(monkeypatch, True, shards, runs=2)
+        assert not sessions(monkeypatch, True, ClusterConfig(gpus_per_shard=1))
+        assert not sessions(monkeypatch, True, ClusterConfig(ray=True))
+
+
+@pytest.mark.parametrize(
+    ("fixtures", "parameters", "ray_is_up", "here"),
+    [
+        (["tmp_path"], [], False, False),
+        (["tmp_path"], [3, "one"], True, True),
+        (["in_process"], [], False, True),
+        (["local_ray"], [], True, False),
+        (["either_way"], [HERE], True, True),
+        # A fixture of the file that asks for this process is made on Ray, too.
+        (["either_way", "in_process"], [ON_RAY], True, False),
+    ],
+)
+def test_the_workers_of_a_test_are_where_it_asks_for_them_whatever_other_tests_have_started(
+    fixtures, parameters, ray_is_up, here
+):
+    assert has_workers_here(fixtures, parameters, ray_is_up) == here
+
+
+def test_a_test_that_asks_for_both_is_refused():
+    with pytest.raises(pytest.UsageError, match=r"in this process \(in_process\) and on Ray \(local_ray\)"):
+        has_workers_here(["in_process", "local_ray"], [], True)
+
+
+def test_the_workers_of_a_test_are_there(either_way, request):
+    assert in_this_process() == (request.node.callspec.params["either_way"] == HERE)

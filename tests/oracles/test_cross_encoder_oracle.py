@@ -56,7 +56,7 @@ def test_it_says_what_the_model_says_with_its_p(model, task, tmp_path, path, mon
     assert confidences[3:] == pytest.approx(np.maximum(chances, 1 - chances)[3:], abs=1e-5)
 
 
-def test_a_run_buys_its_labels_from_a_cross_encoder(model, make_task, tmp_path, local_ray):
+def test_a_run_buys_its_labels_from_a_cross_encoder(model, make_task, tmp_path, in_process):
     write_task(make_task(True), tmp_path / "task", {})
     oracle = f"model:{model.path}"
     asked = parse_arguments(

@@ -149,7 +149,7 @@ def test_too_many_unknown_tokens_are_refused_with_what_to_do(encoder):
     assert list(coverage_lines(covered(encoder, ["red", "blue"]))) == []
 
 
-def test_a_run_is_refused_before_a_label_is_bought_and_goes_on_if_that_is_allowed(local_ray, tmp_path):
+def test_a_run_is_refused_before_a_label_is_bought_and_goes_on_if_that_is_allowed(in_process, tmp_path):
     rows = [f"{number},{word} {number}" for number, word in enumerate(["ቀይ", "ጫማ", "ጃኬት", "ድንኳን", "ምድጃ", "መብራት"])]
     (tmp_path / "t.csv").write_text("\n".join(["id,t", *rows]), encoding="utf-8")
     source = al_ray.OwnTexts(left=tmp_path / "t.csv", id_column="id", text_columns="t", split="1,0,0")
@@ -169,7 +169,7 @@ def test_a_run_is_refused_before_a_label_is_bought_and_goes_on_if_that_is_allowe
         al_ray.run(replace(config, most_unknown=0.6), tmp_path / "run")
 
 
-def test_a_run_that_is_there_is_measured_whatever_its_encoder_knows(local_ray, make_task, tmp_path, caplog):
+def test_a_run_that_is_there_is_measured_whatever_its_encoder_knows(in_process, make_task, tmp_path, caplog):
     plain = make_task(True)
     texts = Corpus(plain.left.ids, tuple("ቀ" * len(text) for text in plain.left.texts))
     run = al_ray.load_run(run_folder(tmp_path, sealed(plain.name, True, texts, texts, plain.splits)))

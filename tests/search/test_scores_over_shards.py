@@ -64,7 +64,7 @@ def scores_by_loops(pool: ShardedPool, model: Model) -> Floats:
     return scores
 
 
-def test_each_stage_takes_the_scores_of_a_slow_twin(local_ray, place, tmp_path):
+def test_each_stage_takes_the_scores_of_a_slow_twin(in_process, place, tmp_path):
     with pool_of(place, tmp_path, 2, neighbours=10_000, block=7) as (pool, model):
         split, keys = pool.task.split("train"), every_key(pool)
         scores = scores_by_loops(pool, model)
@@ -87,7 +87,7 @@ def test_each_stage_takes_the_scores_of_a_slow_twin(local_ray, place, tmp_path):
         assert counted.above.tolist() == counts_above(request.thresholds, scores[negatives]).tolist()
 
 
-def test_scores_have_the_same_bits_for_any_shards_and_blocks(local_ray, place, tmp_path):
+def test_scores_have_the_same_bits_for_any_shards_and_blocks(either_way, place, tmp_path):
     found = []
     for number, (shards, block) in enumerate([(1, 1000), (2, 7), (3, 1)]):
         with pool_of(place, tmp_path / str(number), shards, "fp16", block=block) as (pool, model):
@@ -102,7 +102,7 @@ def test_scores_have_the_same_bits_for_any_shards_and_blocks(local_ray, place, t
     assert found[0] == found[1] == found[2]
 
 
-def test_one_set_of_texts_is_refused_before_any_work(local_ray, make_task, tmp_path):
+def test_one_set_of_texts_is_refused_before_any_work(in_process, make_task, tmp_path):
     write_task(make_task(True), tmp_path / "task", {})
     task, config = read_task(tmp_path / "task"), RunConfig(task="t", scoring=ScoringConfig(0.5))
     with (

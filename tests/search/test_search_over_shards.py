@@ -62,7 +62,7 @@ def by_loops(pool: ShardedPool, order: Order, count: int, labelled) -> list[int]
     return keys[np.lexsort((keys, costs))[:count]].tolist()
 
 
-def test_exact_finds_what_a_double_loop_finds(local_ray, place, tmp_path):
+def test_exact_finds_what_a_double_loop_finds(in_process, place, tmp_path):
     with pool_of(asked(place, kind="exact", block=7), 2, tmp_path) as pool:
         space = pool.task.split("train").space
         labelled = np.sort(space.at(np.arange(0, space.total, 3)))
@@ -84,7 +84,7 @@ def test_exact_finds_what_a_double_loop_finds(local_ray, place, tmp_path):
     ],
     ids=["exact and knn", "ivf", "exact-fp16", "ivf-fp16"],
 )
-def test_the_same_pairs_whatever_the_shards_blocks_and_vectors(local_ray, place, tmp_path, vectors, index, kinds):
+def test_the_same_pairs_whatever_the_shards_blocks_and_vectors(either_way, place, tmp_path, vectors, index, kinds):
     if index and read_task(place).rule is not None:
         with pytest.raises(BadOption, match=r"cannot match \(--same country --different source\), which an index"):
             pool_of(asked(place, vectors, **index), 1, tmp_path).__enter__()
@@ -104,7 +104,7 @@ def test_the_same_pairs_whatever_the_shards_blocks_and_vectors(local_ray, place,
         assert one == two == three
 
 
-def test_pairs_above_a_cutoff_and_best_partners_are_those_of_a_sort_whatever_the_shards(local_ray, place, tmp_path):
+def test_pairs_above_a_cutoff_and_best_partners_are_those_of_a_sort_whatever_the_shards(in_process, place, tmp_path):
     found = list[tuple[list[int], list[int], list[dict[int, int]]]]()
     for shards, block in ((1, 1024), (3, 7)):
         with pool_of(asked(place, kind="exact", block=block), shards, tmp_path / str(shards)) as pool:
@@ -138,7 +138,7 @@ def test_pairs_above_a_cutoff_and_best_partners_are_those_of_a_sort_whatever_the
     assert found[0] == found[1]
 
 
-def test_ordered_pairs_are_both_found(local_ray, make_task, tmp_path):
+def test_ordered_pairs_are_both_found(in_process, make_task, tmp_path):
     write_task(make_task(True), tmp_path / "task", {})
     with pool_of(asked(tmp_path / "task", kind="exact", ordered_pairs=True, block=16), 2, tmp_path) as pool:
         found = least(pool, HIGHEST, 30)
@@ -186,7 +186,7 @@ def test_auto_is_decided_by_the_size_of_the_pool_alone(pairs, kind):
 
 
 @pytest.mark.parametrize("place", ["symmetric", "two-sided"], indirect=True)
-def test_an_index_is_measured_and_a_bad_one_told_of(local_ray, place, tmp_path, caplog):
+def test_an_index_is_measured_and_a_bad_one_told_of(in_process, place, tmp_path, caplog):
     found = {}
     for nprobe in (4, 1):
         search = {"neighbours": 5, "index": "IVF4,Flat", "nprobe": nprobe, "least_recall": 0.99}
@@ -212,7 +212,7 @@ def test_an_index_is_measured_and_a_bad_one_told_of(local_ray, place, tmp_path, 
     ],
 )
 def test_more_than_a_gpu_can_search_is_refused_before_any_actor(
-    local_ray, make_task, tmp_path, search, evaluation, message
+    in_process, make_task, tmp_path, search, evaluation, message
 ):
     write_task(make_task(False), tmp_path / "task", {})
     config = replace(asked(tmp_path / "task", **search), evaluation=EvaluationConfig(**evaluation))

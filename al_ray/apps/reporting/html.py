@@ -1,6 +1,7 @@
 """Pages of one file, without scripts or other files, readable offline, on a phone and in dark mode: report.html."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,19 @@ def page(report: Report) -> str:
 
 def render(template: Path, **values: Any) -> str:
     """Return a page made from a template, which may include the templates of this folder. All values are escaped."""
+    return _environment(template.parent).get_template(template.name).render(colours=COLOURS, **values) + "\n"
+
+
+@cache
+def _environment(folder: Path) -> Environment:
+    """Return the templates of a folder and of this one, which are compiled once."""
     # Texts of a task are untrusted: only the output of `inline` is inserted as HTML. An undefined name is an error.
-    loader = FileSystemLoader([template.parent, Path(__file__).parent])
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+        loader=FileSystemLoader([folder, Path(__file__).parent]), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     environment.filters |= {"inline": inline, "short": short}
-    return environment.get_template(template.name).render(colours=COLOURS, **values) + "\n"
+    return environment
 
 
 def inline(picture: Picture) -> Markup:

@@ -69,7 +69,7 @@ def truth(make_task) -> Task:
 
 
 @pytest.fixture(scope="module")
-def ran(local_ray, truth: Task, tmp_path_factory) -> Path:
+def ran(in_process, truth: Task, tmp_path_factory) -> Path:
     """A run on a task that knows every second match of dev."""
     dev = truth.split("dev")
     known = replace(dev, positives=dev.positives[::2])
@@ -183,7 +183,7 @@ def test_an_audit_is_never_written_over(asked: str, out: Path, monkeypatch, caps
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
-def test_bands_of_score_need_no_known_match(truth: Task, tmp_path, local_ray, monkeypatch, capsys):
+def test_bands_of_score_need_no_known_match(truth: Task, tmp_path, in_process, monkeypatch, capsys):
     none = np.empty((0, 2), dtype=np.int64)
     bare = {name: replace(split, positives=none) for name, split in truth.splits.items()}
     # Its boundary, cosine 0.97, is among the first 200 pairs.
@@ -225,7 +225,7 @@ def test_bands_of_score_need_no_known_match(truth: Task, tmp_path, local_ray, mo
 
 
 def test_a_boundary_below_top_is_ranked_and_the_scorer_takes_what_the_labels_say(
-    truth: Task, tmp_path, local_ray, monkeypatch, capsys
+    truth: Task, tmp_path, in_process, monkeypatch, capsys
 ):
     run = run_folder(tmp_path, truth)
     cosine = load_run(run).model().scorer.boundary

@@ -57,7 +57,7 @@ def matches(task: Task, tmp_path: Path) -> Path:
 
 
 def test_matches_are_drawn_labelled_and_estimated_by_the_printed_commands(
-    local_ray, task: Task, tmp_path, monkeypatch, capsys
+    in_process, task: Task, tmp_path, monkeypatch, capsys
 ):
     run = run_folder(tmp_path, task)
     cutoff = sorted(matching.scores_by_loops(run, task).values())[-80] - 1e-7

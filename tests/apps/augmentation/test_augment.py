@@ -61,7 +61,7 @@ def small_options(stsb: Path, out: Path) -> Options:
 
 
 @pytest.fixture(scope="module")
-def folder(stsb, tmp_path_factory, local_ray) -> Path:
+def folder(stsb, tmp_path_factory, in_process) -> Path:
     out = tmp_path_factory.mktemp("augment") / "out"
     augment(replace(small_options(stsb, out), same_steps=True))
     return out
@@ -117,7 +117,7 @@ def test_the_results_are_those_of_the_saved_models(folder, stsb):
         assert line["spearman"]["test"] == pytest.approx(scipys(output, gold.measured["test"].scores))
 
 
-def test_a_rerun_computes_nothing_and_shards_do_not_change_scores(folder, stsb, tmp_path, capsys):
+def test_a_rerun_computes_nothing_and_shards_do_not_change_scores(either_way, folder, stsb, tmp_path, capsys):
     files = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
     again = replace(small_options(stsb, folder), same_steps=True)
     augment(again)
@@ -207,7 +207,7 @@ def test_the_first_texts_of_gold_have_the_given_number_of_random_partners(stsb):
     assert len(result) == 5 * len(np.unique(gold.train.pairs[:, 0]))
 
 
-def test_uncertainty_selects_the_pairs_with_scores_nearest_one_half(stsb, tmp_path, local_ray):
+def test_uncertainty_selects_the_pairs_with_scores_nearest_one_half(stsb, tmp_path, in_process):
     out = tmp_path / "out"
     augment(replace(small_options(stsb, out), sampler="uncertainty", most_per_bin=30))
     sampled, selected = AugmentFolder(out).read("unlabelled"), AugmentFolder(out).read("silver")
@@ -222,7 +222,7 @@ def test_uncertainty_selects_the_pairs_with_scores_nearest_one_half(stsb, tmp_pa
     assert np.bincount((selected.scores * 10).astype(int)).max() <= 30
 
 
-def test_labels_of_a_task_become_gold_scores_zero_and_one(make_task, tmp_path, local_ray, capsys):
+def test_labels_of_a_task_become_gold_scores_zero_and_one(make_task, tmp_path, in_process, capsys):
     task = make_task(False)
     write_task(task, tmp_path / "task", {})
     options = replace(

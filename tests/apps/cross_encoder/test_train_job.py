@@ -1,4 +1,4 @@
-"""jobs.train on real Ray: both kinds of models and of labels, resuming, evaluation, re-ranking and errors."""
+"""jobs.train: both kinds of models and of labels, resuming, evaluation, re-ranking and errors."""
 
 import json
 import shlex
@@ -22,6 +22,7 @@ from al_ray.cli._evaluate.options import Options as EvaluateOptions
 from al_ray.cli._evaluate.pipeline import evaluate_cross_encoder
 from al_ray.cli._train.options import Options
 from al_ray.cli._train.pipeline import run_command as train
+from al_ray.cluster.workers import workers_in_this_process
 from al_ray.core.config.cluster import ClusterConfig
 from al_ray.core.config.sections import EvaluationConfig, SearchConfig, TrainingConfig
 from al_ray.core.errors import AlRayError, BadFile, WrongFolder
@@ -32,8 +33,6 @@ from al_ray.encoders.transformer import Encoder
 from al_ray.runs.run_folder import RunFolder, bound_config
 
 CPUS = ClusterConfig(timeout=600)
-# The bundles of each placement group at the time of the re-ranking.
-RESERVED = list[list[int]]()
 # Other random pairs than those of the bi-encoder's run.
 MEASURED = EvaluationConfig(splits=("dev",), near_neighbours=2, random_pairs=25)
 
@@ -64,25 +63,16 @@ def options(folder: Path, out: str | Path, **changes) -> Options:
 
 
 @pytest.fixture(scope="module")
-def cosine(local_ray, folder) -> Path:
+def cosine(in_process, folder) -> Path:
     """A bi-encoder of the stated pairs."""
     train(options(folder, "cosine", model="cosine"))
     return folder / "cosine"
 
 
 @pytest.fixture(scope="module")
-def concat(local_ray, cosine, folder) -> Path:
+def concat(in_process, cosine, folder) -> Path:
     """A cross-encoder of the labels of the bi-encoder's folder, and both stages."""
-    with pytest.MonkeyPatch.context() as patch:
-        rerank = pipeline.evaluate_reranking
-
-        def rerank_and_count(*arguments):
-            table = placement_group_table().values()
-            RESERVED.append([len(group["bundles"]) for group in table if group["state"] == "CREATED"])
-            return rerank(*arguments)
-
-        patch.setattr(pipeline, "evaluate_reranking", rerank_and_count)
-        train(options(folder, "concat", labels=str(cosine), rerank=cosine, top=60, evaluation=MEASURED))
+    train(options(folder, "concat", labels=str(cosine), rerank=cosine, top=60, evaluation=MEASURED))
     return folder / "concat"
 
 
@@ -159,11 +149,28 @@ def job_at(path: Path, cluster: ClusterConfig = CPUS) -> CrossEncoderJob:
     return CrossEncoderJob(folder, folder.config, read_task(Path(folder.config.task)), cluster, lambda *_: None)
 
 
-def test_scorers_and_pool_have_their_places_in_one_group_so_that_two_jobs_never_wait_for_each_other(concat):
-    assert RESERVED == [[2]]
+def test_scorers_and_pool_have_their_places_in_one_group_so_that_two_jobs_never_wait_for_each_other(
+    request, concat, cosine, tmp_path, folder, monkeypatch
+):
+    shutil.copytree(concat, tmp_path / "concat")
+    (tmp_path / "concat" / "rerank-dev.json").unlink()
+    # The bundles of each placement group at the time of the re-ranking.
+    reserved, rerank = list[list[int]](), pipeline.evaluate_reranking
+
+    def rerank_and_count(*arguments):
+        table = placement_group_table().values()
+        reserved.append([len(group["bundles"]) for group in table if group["state"] == "CREATED"])
+        return rerank(*arguments)
+
+    monkeypatch.setattr(pipeline, "evaluate_reranking", rerank_and_count)
+    request.getfixturevalue("local_ray")
+    with workers_in_this_process(False):
+        train(options(folder, tmp_path / "concat", labels=str(cosine), rerank=cosine, top=60, evaluation=MEASURED))
+    assert reserved == [[2]]
+    assert read(tmp_path / "concat" / "rerank-dev.json") == read(concat / "rerank-dev.json")
 
 
-def test_stored_slices_are_not_scored_again_and_others_get_the_same_scores(concat, tmp_path):
+def test_stored_slices_are_not_scored_again_and_others_get_the_same_scores(either_way, concat, tmp_path):
     shutil.copytree(concat, tmp_path / "copy")
     job = job_at(tmp_path / "copy")
     split = job.task.split("dev")

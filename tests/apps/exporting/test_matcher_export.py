@@ -17,7 +17,7 @@ TEXTS = ["how to swim", "how do i swim", "the first king"]
 
 
 @pytest.fixture(scope="module")
-def ran(local_ray, make_task, tmp_path_factory) -> Path:
+def ran(in_process, make_task, tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("matcher")
     write_task(make_task(False, clusters=18), root / "task", {})
     config = al_ray.RunConfig(

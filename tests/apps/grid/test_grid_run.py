@@ -28,6 +28,7 @@ from al_ray.cli._grid.pipeline import grid_of
 from al_ray.cli._run.pipeline import run
 from al_ray.cli._shared.entry import job
 from al_ray.cluster.trial import SeededSearch, seed_provenance
+from al_ray.cluster.workers import workers_in_this_process
 from al_ray.core.candidates import HIGHEST, Candidates, Order
 from al_ray.core.errors import BadOption, NoPlacement
 from al_ray.core.labels import Model
@@ -62,11 +63,12 @@ def asked(task: Path, out: Path, *more: str) -> Grid:
 
 
 @pytest.fixture(scope="module")
-def alone(local_ray, task, tmp_path_factory) -> Path:
-    """The run static-s0 of the grid by itself, with nothing shared."""
+def alone(task, tmp_path_factory) -> Path:
+    """The run static-s0 of the grid by itself, without Ray and with nothing shared."""
     folder = tmp_path_factory.mktemp("alone") / "static-s0"
     grid = asked(task, folder)
-    run(grid.cells[0].config, grid.work.cluster, folder)
+    with workers_in_this_process():
+        run(grid.cells[0].config, grid.work.cluster, folder)
     return folder
 
 
@@ -100,7 +102,7 @@ def groups() -> list[int]:
 
 @pytest.mark.slow
 def test_a_failed_run_is_marked_and_made_up_for_and_every_run_is_as_if_alone(
-    alone, task, tmp_path, monkeypatch, capsys
+    local_ray, alone, task, tmp_path, monkeypatch, capsys
 ):
     out, seen = tmp_path / "grid", list[list[int]]()
     # Ray was started in another folder than that to which the task is relative.
@@ -162,7 +164,7 @@ def events(folder: Path) -> dict[int, float]:
     return {event.step: event.value for event in read.Scalars("average_precision")}
 
 
-def test_a_trial_that_starts_again_reports_what_was_not_reported(alone, task, tmp_path):
+def test_a_trial_that_starts_again_reports_what_was_not_reported(in_process, alone, task, tmp_path):
     grid = asked(task, tmp_path / "grid")
     (tmp_path / "grid" / "runs").mkdir(parents=True)
     (tmp_path / "grid" / "runs" / "static-s0").symlink_to(alone)
@@ -173,7 +175,7 @@ def test_a_trial_that_starts_again_reports_what_was_not_reported(alone, task, tm
 
 
 @pytest.mark.slow
-def test_a_run_that_matches_another_draws_what_that_one_bought(local_ray, task, tmp_path):
+def test_a_run_that_matches_another_draws_what_that_one_bought(in_process, task, tmp_path):
     grid = asked(task, tmp_path / "grid", "--strategies", "uncertainty,stratified-match")
     uncertain, matched = grid.cells
     assert matched.after == uncertain.name
@@ -239,7 +241,7 @@ def test_a_grid_without_room_says_what_it_asks_for_and_what_there_is(local_ray, 
 
 
 @pytest.mark.slow
-def test_a_run_whose_folder_was_removed_is_made_again(alone, task, tmp_path, monkeypatch, capsys):
+def test_a_run_whose_folder_was_removed_is_made_again(local_ray, alone, task, tmp_path, monkeypatch, capsys):
     grid, gone = asked(task, tmp_path / "grid"), tmp_path / "grid" / "runs" / "static-s0"
     assert ended(grid, task, monkeypatch, capsys)[0] == 0
     for _ in range(2):

@@ -29,7 +29,7 @@ def copied(run: Path, to: Path) -> Path:
     return shutil.copytree(run / "round-001" / "model", to)
 
 
-def test_a_copy_matches_by_the_same_scores_without_labels(ran, local_ray, monkeypatch, capsys, tmp_path):
+def test_a_copy_matches_by_the_same_scores_without_labels(ran, in_process, monkeypatch, capsys, tmp_path):
     run, task = ran
     line = f"{tables(task, tmp_path)} --assign all --at-score -1 --out {tmp_path / 'out'}"
     do(monkeypatch, f"--model {copied(run, tmp_path / 'copy')} {line}")

@@ -1,4 +1,4 @@
-"""jobs.match on a real Ray: matches and clusters against a sort of all pairs; labels of the run; bad options."""
+"""jobs.match: matches and clusters against a sort of all pairs; labels of the run; bad options."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ from tests.apps.audit.test_audit_job import run_folder
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["one table", "two tables"])
-def ran(request, local_ray, make_task, tmp_path_factory) -> tuple[Path, Task]:
+def ran(request, in_process, make_task, tmp_path_factory) -> tuple[Path, Task]:
     task = make_task(request.param, clusters=12, members=4)
     return run_folder(tmp_path_factory.mktemp("ran"), task), task
 
@@ -89,7 +89,7 @@ def written(out: Path) -> dict[tuple[str, str], dict]:
     return {(row["left_id"], row["right_id"]): row for row in rows}
 
 
-def test_all_pairs_above_a_cutoff_are_matches_but_for_labelled_ones(ran, monkeypatch, tmp_path):
+def test_all_pairs_above_a_cutoff_are_matches_but_for_labelled_ones(either_way, ran, monkeypatch, tmp_path):
     run, task = ran
     scores, yes, no = scores_by_loops(run, task), labelled(run, "yes"), labelled(run, "no")
     cutoff = cutoff_near(scores, 30)

@@ -137,7 +137,7 @@ def check_end(work: SimpleNamespace) -> None:
     assert sorted(found.clusters()["id"].to_pylist()) == sorted(ids)
 
 
-def test_three_nights_match_warn_of_drift_suggest_train_and_match_again(local_ray, work):
+def test_three_nights_match_warn_of_drift_suggest_train_and_match_again(in_process, work):
     work.days = work.days[:2]
     lines = live(work, lambda job: list(work.script["night"](job)))
     job = work.job
@@ -151,7 +151,7 @@ def test_three_nights_match_warn_of_drift_suggest_train_and_match_again(local_ra
     check_end(work)
 
 
-def test_a_table_of_one_row_is_taken(local_ray, work):
+def test_a_table_of_one_row_is_taken(in_process, work):
     write_table(work.job.inbox / "day-1.csv", {"odd-1": ODD})
     lines = list(work.script["night"](work.job))
     assert lines[1].startswith("day-1.csv: 1 new rows; now ")
@@ -166,7 +166,7 @@ STEPS = ("match", "match_into", "prepare", "export_labels", "import_labels", "ru
 
 
 @pytest.mark.slow
-def test_a_night_that_is_killed_after_any_step_goes_on_by_the_same_command(local_ray, work, monkeypatch):
+def test_a_night_that_is_killed_after_any_step_goes_on_by_the_same_command(in_process, work, monkeypatch):
     """Each call of each step ends the night once, before it returns; then the night is run again, until it ends."""
     killed = set[tuple[Any, ...]]()
 

@@ -23,7 +23,7 @@ def run_block(code: str, **names: Any) -> dict[str, Any]:
     return names
 
 
-def test_a_frame_of_either_library_is_ten_lines_from_its_matches(local_ray, make_task, tmp_path, monkeypatch):
+def test_a_frame_of_either_library_is_ten_lines_from_its_matches(in_process, make_task, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # Its boundary is at cosine 0.99: random weights make all texts alike.
     run_folder(tmp_path, make_task(True), Scorer(100.0, -99.0, 0.1, "fitted"))
@@ -49,7 +49,7 @@ def run(request, make_task, tmp_path_factory) -> Path:
     return run_folder(tmp_path_factory.mktemp("run"), make_task(False), scorer)
 
 
-def test_the_database_finds_the_matches_of_al_ray(local_ray, run: Path, make_task, tmp_path, monkeypatch):
+def test_the_database_finds_the_matches_of_al_ray(in_process, run: Path, make_task, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("runs").mkdir()
     Path("runs/w").symlink_to(run)

@@ -45,7 +45,7 @@ def pairs(path: Path) -> set[tuple[str, str]]:
         return {(row["left_id"], row["right_id"]) for row in csv.DictReader(file)}
 
 
-def test_they_are_no_matches_in_match_into_and_serve(local_ray, make_task, monkeypatch, tmp_path, capsys):
+def test_they_are_no_matches_in_match_into_and_serve(in_process, make_task, monkeypatch, tmp_path, capsys):
     run = run_folder(tmp_path, make_task(True))
     options = "--text-columns words --id-column key --at-score 1 --no-drift"
     do(monkeypatch, f"--model {run} --left {write(tmp_path / 'known.csv', KNOWN)} {options} --out {tmp_path}/out")
@@ -75,7 +75,7 @@ def test_they_are_no_matches_in_match_into_and_serve(local_ray, make_task, monke
     assert next(one["id"] for one in answer["results"][0]) in {"c", "d", "e"}
 
 
-def test_texts_with_the_same_token_ids_have_the_cosine_1_in_bfloat16_too(local_ray, make_task, monkeypatch, tmp_path):
+def test_texts_with_the_same_token_ids_have_the_cosine_1_in_bfloat16_too(in_process, make_task, monkeypatch, tmp_path):
     run = run_folder(tmp_path, make_task(True), layers=4, arithmetic="bf16")
     # The first batch of 64 has the texts a..., which are not padded; in the second one z is padded by the long texts.
     short = [(f"a{number:02}", f"red {chr(0x1200 + 4 * number)}") for number in range(64)]
@@ -112,7 +112,7 @@ def test_texts_with_the_same_token_ids_have_the_cosine_1_in_bfloat16_too(local_r
     ]  # fmt: skip
 
 
-def test_they_take_the_place_of_no_match(local_ray, make_task, monkeypatch, tmp_path):
+def test_they_take_the_place_of_no_match(in_process, make_task, monkeypatch, tmp_path):
     run = run_folder(tmp_path, make_task(False))
     left = write(tmp_path / "left.csv", [("l", "red ድንኳን")])
     right = write(tmp_path / "right.csv", [("a", "red ጫማ"), ("b", "red ድንኳን"), ("c", "blue hat")])
@@ -124,7 +124,7 @@ def test_they_take_the_place_of_no_match(local_ray, make_task, monkeypatch, tmp_
 
 
 def test_texts_of_an_unknown_script_are_refused_before_anything_is_written(
-    local_ray, make_task, monkeypatch, tmp_path, capsys
+    in_process, make_task, monkeypatch, tmp_path, capsys
 ):
     run = run_folder(tmp_path, make_task(True))
     table = write(tmp_path / "t.csv", [("a", "ቀይ ጫማ"), ("b", "ሰማያዊ ጃኬት"), ("c", "hat")])

@@ -153,7 +153,7 @@ def questions_of(made: Path, task) -> Path:
     return made / "asked.txt"
 
 
-def test_an_index_of_two_actors_finds_what_one_of_a_process_finds(copy, local_ray):
+def test_an_index_of_two_actors_finds_what_one_of_a_process_finds(copy, either_way):
     found = []
     for shards in (1, 2):
         run_command(Index(copy, index="IVF4,Flat", nprobe=2, shards=shards))

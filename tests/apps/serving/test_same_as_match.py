@@ -32,7 +32,7 @@ def write(path: Path, ids: list[str], texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5], ids=["cosine", "neighbourhood"])
-def test_scores_of_two_tables_are_those_of_match(weight, local_ray, make_task, monkeypatch, tmp_path):
+def test_scores_of_two_tables_are_those_of_match(weight, in_process, make_task, monkeypatch, tmp_path):
     task = make_task(False, clusters=10, members=4)
     run = run_folder(tmp_path, task, Scorer(20.0, -10.0, 0.1, "fitted", weight))
     for side, corpus in (("left", task.left), ("right", task.right)):
@@ -60,7 +60,7 @@ def test_scores_of_two_tables_are_those_of_match(weight, local_ray, make_task, m
 
 
 def test_clusters_of_a_match_folder_are_answered_and_its_next_texts_are_the_table(
-    local_ray, make_task, monkeypatch, tmp_path
+    in_process, make_task, monkeypatch, tmp_path
 ):
     task = make_task(True, clusters=10, members=4)
     run, out = run_folder(tmp_path, task), tmp_path / "out"

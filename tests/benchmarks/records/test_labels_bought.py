@@ -44,7 +44,7 @@ def options(task, tmp_path):
     return Records(tmp_path / "task", tmp_path / "out", **COMMON, **files)
 
 
-@pytest.mark.usefixtures("local_ray")
+@pytest.mark.usefixtures("in_process")
 def test_figures_are_those_of_the_run_and_are_computed_once(options, task, monkeypatch):
     rows = options.results()["rows"]
     folder = RunFolder(storage_path(str(options.folder(3))), task)
@@ -84,7 +84,7 @@ def test_figures_are_those_of_the_run_and_are_computed_once(options, task, monke
         replace(options, labels=(12, 16)).results()
 
 
-@pytest.mark.usefixtures("local_ray")
+@pytest.mark.usefixtures("in_process")
 def test_seeds_share_the_pool_and_a_run_goes_on(make_task, tmp_path, capsys, monkeypatch):
     write_task(make_task(False, clusters=18), tmp_path / "task", {})
     line = ["records", "--task", str(tmp_path / "task"), "--out", str(tmp_path / "out"), "--encoder", "random-bert"]

@@ -28,6 +28,7 @@ from al_ray.runs.evaluation_sets import EvaluationSets
 from al_ray.runs.importance import read_importance
 from al_ray.runs.run_folder import RunFolder
 from al_ray.search.candidate_ranks import FEW
+from tests.ways import HERE, ON_RAY
 
 KINDS = {
     "two-sided": (False, False, 0),
@@ -105,10 +106,11 @@ def dense_twin(cosines: np.ndarray, least: float, rows: np.ndarray, others: np.n
 
 
 def least_twin(said: dict, task: Task) -> float:
-    """The lowest of 2,049 cosines that the K-th nearest of at most a twentieth of the left texts of train reach."""
+    """The lowest of 2,048 cosines that the K-th nearest of at most a twentieth of the left texts reach, or the highest."""
     table = cosine_table(said, task, "train")
     kth = [sorted(line)[-K] for line in table.tolist()]
-    return next(step / 1024 for step in range(-1024, 1024) if sum(one >= step / 1024 for one in kth) <= len(kth) / 20)
+    few = (step for step in range(-1024, 1024) if sum(one >= step / 1024 for one in kth) <= len(kth) / 20)
+    return next(few, 1023) / 1024
 
 
 def cosine_table(said: dict, task: Task, name: str) -> np.ndarray:
@@ -121,9 +123,11 @@ def cosine_table(said: dict, task: Task, name: str) -> np.ndarray:
     return table[np.ix_(space.left, space.right)]
 
 
-@pytest.fixture(scope="module")
-def both(local_ray, folder, tmp_path_factory):
+@pytest.fixture(scope="module", params=[HERE, pytest.param(ON_RAY, marks=pytest.mark.more)])
+def both(request, folder, tmp_path_factory):
     """What pools of one and of three shards say."""
+    if request.param == ON_RAY:
+        request.getfixturevalue("local_ray")
     answers = []
     for shards in (1, 3):
         out = tmp_path_factory.mktemp("run") / "run"

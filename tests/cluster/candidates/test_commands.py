@@ -33,7 +33,7 @@ from al_ray.datasets.task_folder import read_task, write_task
 from al_ray.runs.importance import read_importance
 from al_ray.runs.run_folder import RunFolder
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = pytest.mark.usefixtures("in_process")
 
 SMALL = (
     "--matcher on --rounds 2 --first-batch 16 --growth 1 --encoder random-bert --encoder-layers 1 --max-length 24 "
@@ -58,7 +58,7 @@ def task(make_task, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(local_ray, task, tmp_path_factory) -> al_ray.Run:
+def run(in_process, task, tmp_path_factory) -> al_ray.Run:
     """A complete run with labels of drawn dev pairs."""
     return al_ray.run(config_of(task, dev_labels=24), tmp_path_factory.mktemp("run") / "run")
 
@@ -225,7 +225,7 @@ def test_a_report_shows_p_and_no_score_of_two_stages_as_a_cosine(run, tmp_path):
     assert np.isnan(first["cosine"].to_numpy()).all()
 
 
-def test_a_run_without_measured_splits_shows_p_of_its_labels(local_ray, task, tmp_path):
+def test_a_run_without_measured_splits_shows_p_of_its_labels(in_process, task, tmp_path):
     config = config_of(task)
     plain = al_ray.run(al_ray.RunConfig(**{**vars(config), "evaluation": EvaluationConfig(splits=())}), tmp_path / "r")
     examples = read_run(plain.path, "run").rounds[-1].examples
@@ -238,7 +238,11 @@ def test_annotators_see_p(score, words):
     assert score_words(score) == words
 
 
-def test_a_grid_shares_the_candidates_and_its_runs_are_those_made_alone(run, task, tmp_path, monkeypatch, capsys):
+def test_a_grid_shares_the_candidates_and_its_runs_are_those_made_alone(
+    request, run, task, tmp_path, monkeypatch, capsys
+):
+    # A grid has Ray; the run alone had none.
+    request.getfixturevalue("local_ray")
     line = f"--task {task} --out {tmp_path / 'grid'} {SMALL} --evaluation.splits dev --dev-labels 24 --seeds 0"
     code, said = call(monkeypatch, capsys, grid, f"{line} --strategies uncertainty,random")
     assert code == 0, said

@@ -14,7 +14,7 @@ from al_ray.core.scorer import CANDIDATE
 from al_ray.datasets.task_folder import write_task
 from tests.cluster.candidates.test_commands import config_of, scores_of
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = pytest.mark.usefixtures("in_process")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def task(make_task, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def run(local_ray, task, tmp_path_factory) -> al_ray.Run:
+def run(in_process, task, tmp_path_factory) -> al_ray.Run:
     return al_ray.run(config_of(task), tmp_path_factory.mktemp("run") / "run")
 
 

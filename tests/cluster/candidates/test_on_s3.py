@@ -26,7 +26,7 @@ def go(monkeypatch, job, line: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("local_ray")
+@pytest.mark.usefixtures("in_process")
 def test_a_run_on_s3_is_the_run_on_a_disk(make_task, tmp_path, monkeypatch):
     write_task(make_task(False, clusters=18), tmp_path / "task", {})
     go(monkeypatch, run, f"--task {tmp_path / 'task'} --out {tmp_path / 'run'} {LINE}")

@@ -88,7 +88,7 @@ def test_a_damaged_line_is_refused(tmp_path, content):
         read_lines(tmp_path)
 
 
-def test_each_round_stores_them_beside_the_splits(local_ray, make_task, tmp_path):
+def test_each_round_stores_them_beside_the_splits(in_process, make_task, tmp_path):
     write_task(make_task(False, clusters=18), tmp_path / "task", {})
     options = {**vars(config_of(tmp_path / "task")), "candidates": CandidatesConfig(cosine=5, trigrams=5, presumed=12)}
     lines = al_ray.run(al_ray.RunConfig(**options), tmp_path / "run").folder.metrics()

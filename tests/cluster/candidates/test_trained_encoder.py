@@ -22,7 +22,7 @@ from al_ray.storage.uri import storage_path
 from al_ray.training.saved_model import read_model
 from tests.cluster.outcomes import figures, results
 
-pytestmark = pytest.mark.usefixtures("local_ray")
+pytestmark = pytest.mark.usefixtures("in_process")
 
 COSINES = ("cosine_average_precision", "untrained_average_precision")
 WHERE = ClusterConfig(shards=2, timeout=600)
@@ -41,7 +41,7 @@ def asked(make_task, tmp_path_factory) -> RunConfig:
 
 
 @pytest.fixture(scope="module")
-def made(local_ray, asked, tmp_path_factory):
+def made(in_process, asked, tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "run"
     run(asked, WHERE, path)
     return path

@@ -23,7 +23,7 @@ class Axis:
 def histogram(
     name: str, title: str, axis: Axis, edges: npt.NDArray[np.floating], counts: Mapping[str, npt.NDArray[np.integer]]
 ) -> Picture:
-    """Draw counts (b,) of each series in bins with (b + 1,) edges, the first series at the bottom."""
+    """Draw counts (b,) of each series in bins with (b + 1,) edges, the first series at the bottom; SVG alone."""
     figure, axes = panel(axis.xlabel, axis.ylabel)
     bottom = np.zeros(len(edges) - 1, dtype=np.int64)
     descriptions = list[str]()
@@ -43,4 +43,4 @@ def histogram(
     axes.yaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     legend_below(figure, axes)
-    return Picture(name, title, words, files_of(figure, name, clear=True))
+    return Picture(name, title, words, files_of(figure, name, clear=True, kinds=("svg",)))

@@ -58,12 +58,14 @@ def legend_below(figure: Figure, axes: Axes) -> None:
             figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=9)
 
 
-def files_of(figure: Figure, salt: str = "al_ray", clear: bool = False) -> dict[str, bytes]:
+def files_of(
+    figure: Figure, salt: str = "al_ray", clear: bool = False, kinds: Sequence[str] = KINDS
+) -> dict[str, bytes]:
     """Return kind -> content of a figure's files. salt: seeds the ids of an SVG. clear: SVG without background."""
     FigureCanvasAgg(figure)
     files: dict[str, bytes] = {}
     with rc_context({"svg.hashsalt": salt}):
-        for kind in KINDS:
+        for kind in kinds:
             file, svg = io.BytesIO(), kind == "svg"
             metadata = {"Date": None} if svg else None
             figure.savefig(file, format=kind, dpi=150, metadata=metadata, transparent=svg and clear)

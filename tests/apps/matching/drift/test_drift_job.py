@@ -22,7 +22,7 @@ from tests.journeys.terminal import fill
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["one table", "two tables"])
-def ran(request, local_ray, make_task, tmp_path_factory) -> tuple[Path, Task]:
+def ran(request, in_process, make_task, tmp_path_factory) -> tuple[Path, Task]:
     task = make_task(request.param, clusters=24, members=6)
     return run_folder(tmp_path_factory.mktemp("ran"), task), task
 

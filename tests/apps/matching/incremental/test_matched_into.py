@@ -34,7 +34,7 @@ def table(path: Path, rows: Rows) -> Path:
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["one table", "two tables"])
-def ran(request, local_ray, tmp_path_factory) -> tuple[Path, dict[str, Rows]]:
+def ran(request, in_process, tmp_path_factory) -> tuple[Path, dict[str, Rows]]:
     """A run with a matcher, and its tables by side."""
     root, (left, right) = tmp_path_factory.mktemp("ran"), lamps()
     # One table has a group of equal texts, whose pairs are all candidates.

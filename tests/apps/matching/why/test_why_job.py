@@ -41,7 +41,7 @@ def write_tables(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def ran(local_ray, tmp_path_factory) -> SimpleNamespace:
+def ran(in_process, tmp_path_factory) -> SimpleNamespace:
     """A run with a matcher on two tables, and the matches of the same tables with --why."""
     root = tmp_path_factory.mktemp("why")
     write_tables(root)

@@ -45,7 +45,7 @@ def label_until_the_end(url: str, answers: dict[str, str], seen: list[str], most
         seen.append(ann.page)
 
 
-@pytest.mark.usefixtures("local_ray")
+@pytest.mark.usefixtures("in_process")
 def test_one_command_labels_trains_and_labels_on(make_task, tmp_path, monkeypatch, capsys):
     write_task(make_task(True), tmp_path / "task", {})
     monkeypatch.chdir(tmp_path)
@@ -83,7 +83,7 @@ def test_one_command_labels_trains_and_labels_on(make_task, tmp_path, monkeypatc
     assert any(re.search(r"label more|enough", page) for page in seen)
 
 
-@pytest.mark.usefixtures("local_ray")
+@pytest.mark.usefixtures("in_process")
 def test_pairs_chosen_ahead_are_shown_at_once_while_a_matcher_learns(make_task, tmp_path, monkeypatch):
     write_task(make_task(False, clusters=18), tmp_path / "task", {})
     monkeypatch.chdir(tmp_path)

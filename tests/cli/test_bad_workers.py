@@ -1,4 +1,4 @@
-"""What only shows itself on Ray, in an actor or for want of a place: refused in one line, and the folder stays good."""
+"""What only a worker sees, or what has no place on Ray: refused in one line, and the folder stays good."""
 
 import json
 import shlex
@@ -15,6 +15,7 @@ from al_ray.active_learning import loop
 from al_ray.cli import run
 from al_ray.cli._shared import entry
 from al_ray.cluster import run as whole_run
+from al_ray.cluster.workers import workers_in_this_process
 from al_ray.core.config.encoder import EncoderConfig
 from al_ray.core.task import Corpus
 from al_ray.datasets.task_folder import sealed, write_task
@@ -33,17 +34,14 @@ def slow(*case: object) -> object:
     return pytest.param(*case, marks=pytest.mark.slow)
 
 
-pytestmark = pytest.mark.usefixtures("local_ray")
-
-
 @pytest.fixture(scope="module")
-def world(local_ray, tmp_path_factory, make_task) -> Path:
+def world(tmp_path_factory, make_task) -> Path:
     """A task, a run of one round, and an encoder."""
     here = tmp_path_factory.mktemp("world")
     write_task(make_task(True), here / "task", {})
     (here / "good").mkdir()
     Encoder.base(EncoderConfig("random-bert", 1, 24, 8, 1)).save(here / "good")
-    with pytest.MonkeyPatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched, workers_in_this_process():
         patched.chdir(here)
         go(patched, SOUND.replace("--out out", "--out run"))
     return here
@@ -79,15 +77,14 @@ def refused(monkeypatch, capsys, line: str) -> str:
     [
         ("--encoder nowhere", "encoder 'nowhere' cannot be loaded"),
         ("--encoder random-bert --search.index IVF1000,Flat --evaluation.examples 0", "index 'IVF1000,Flat' on"),
-        ("--encoder random-bert --gpus-per-shard 1 --timeout 2", "1.0 CPUs and 1.0 GPUs were not placed in 2 s"),
         slow("--encoder HERE/good --encoder-layers 2", "--encoder-layers 2: {here}/good has 1 to 1"),
         slow("--encoder random-bert --max-length 999", "--max-length 999 is beyond random-bert's 160 positions; lower"),
         slow("--encoder random-bert --search.index Nonsense", "--search.index 'Nonsense' on"),
         slow("--encoder random-bert --search.index PQ7", "--search.index 'PQ7' on"),
     ],
 )  # fmt: skip
-def test_what_an_actor_refuses_leaves_the_folder_to_the_right_command(
-    world, tmp_path, monkeypatch, capsys, line, words
+def test_what_a_worker_refuses_leaves_the_folder_to_the_right_command(
+    either_way, world, tmp_path, monkeypatch, capsys, line, words
 ):
     here = shutil.copytree(world, tmp_path / "here")
     monkeypatch.chdir(here)
@@ -98,6 +95,13 @@ def test_what_an_actor_refuses_leaves_the_folder_to_the_right_command(
     assert not list((here / "out").glob("pool/*.*")), "nothing half-made"
     begins(monkeypatch, SOUND)
     assert json.loads((here / "out" / "config.json").read_text())["encoder"] == "random-bert"
+
+
+def test_gpus_that_are_not_there_leave_the_folder_empty(local_ray, world, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(shutil.copytree(world, tmp_path / "here"))
+    said = refused(monkeypatch, capsys, f"{SOUND} --gpus-per-shard 1 --timeout 2")
+    assert "1.0 CPUs and 1.0 GPUs were not placed in 2 s" in said
+    assert not list(Path("out").glob("round-*/batch.parquet"))
 
 
 def cut(path: Path) -> None:
@@ -124,7 +128,9 @@ def other(path: Path) -> None:
         slow("pool/*/left-*.npy", Path.unlink, ".npy: No such file or directory"),
     ],
 )
-def test_a_run_that_goes_on_finds_what_is_damaged(world, tmp_path, monkeypatch, capsys, name, damage, words):
+def test_a_run_that_goes_on_finds_what_is_damaged(
+    either_way, world, tmp_path, monkeypatch, capsys, name, damage, words
+):
     here = shutil.copytree(world, tmp_path / "here")
     monkeypatch.chdir(here)
     path = min((here / "run").glob(name))
@@ -138,7 +144,7 @@ def test_a_run_that_goes_on_finds_what_is_damaged(world, tmp_path, monkeypatch, 
 
 
 @pytest.mark.slow
-def test_huge_and_empty_texts_are_taken(world, make_task, tmp_path, monkeypatch):
+def test_huge_and_empty_texts_are_taken(in_process, world, make_task, tmp_path, monkeypatch):
     task = make_task(True)
     texts = ("a" * 2**20, "", "b c " * 2**18, " \0\u200b", *task.left.texts[4:])
     corpus = Corpus(task.left.ids, texts)

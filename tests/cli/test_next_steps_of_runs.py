@@ -16,7 +16,7 @@ SMALL = (
 )
 
 
-@pytest.mark.usefixtures("local_ray")
+@pytest.mark.usefixtures("in_process")
 def test_a_task_is_run_and_its_texts_are_matched_by_what_al_ray_prints(tmp_path, make_task, monkeypatch, capsys):
     def printed(line: str) -> str:
         name, *words = shlex.split(line)[1:] or [""]

@@ -39,7 +39,7 @@ def table(path: str, rows: dict[str, str]) -> None:
         csv.writer(file).writerows([("sku", "title"), *rows.items()])
 
 
-@pytest.mark.usefixtures("local_ray")
+@pytest.mark.usefixtures("in_process")
 def test_the_labels_of_may_are_trained_on_in_june_and_none_is_bought_twice(tmp_path, make_task, monkeypatch, capsys):
     def call(line: str) -> list[str]:
         name, *words = shlex.split(re.sub(r"^(python -m jobs\.|al-ray )", "", line))

@@ -19,7 +19,7 @@ SMALL = (
 )
 
 
-@pytest.mark.usefixtures("local_ray")
+@pytest.mark.usefixtures("in_process")
 def test_the_line_that_an_import_into_a_complete_run_prints_trains_on_the_labels(
     tmp_path, make_task, monkeypatch, capsys
 ):
