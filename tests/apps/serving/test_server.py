@@ -16,9 +16,10 @@ from al_ray.apps.http.token import is_token, read_token, token_digest
 from al_ray.apps.matching.model import open_model
 from al_ray.apps.serving import app
 from al_ray.apps.serving.app import MatcherReplica, WriterReplica
+from al_ray.apps.serving.model_name import ModelName, read_model_name
 from al_ray.apps.serving.options import ServeOptions
 from al_ray.apps.serving.server import plan, run_server
-from al_ray.apps.serving.store import ModelName, StoreWriter, read_model_name
+from al_ray.apps.serving.store import StoreWriter
 from al_ray.core.errors import BadFile, BadOption, FolderInUse, WrongFolder
 from al_ray.storage.uri import storage_path
 from tests.apps.audit.test_audit_job import run_folder
