@@ -83,16 +83,16 @@ def _measured_models(run: StoragePath, config: RunConfig, lines: Sequence[Stored
             continue
         gain = None
         if value > now["average_precision"] and _on_disk(run, number):
-            gain = _gain(_evaluation(run, number, split), _evaluation(run, now["round"], split), run)
+            gain = paired_gain(_evaluation(run, number, split), _evaluation(run, now["round"], split), run)
         models.append(MeasuredModel(number, value, gain))
     # The weights of cnn are random before they are trained: it is no model without labels.
     if config.encoder.startswith("cnn"):
         return models
     if untrained is not None:
-        value = _value(untrained, run)
+        value = precision_of(untrained, run)
         gain = None
         if value >= now["average_precision"]:
-            gain = _gain(untrained, _evaluation(run, now["round"], split), run)
+            gain = paired_gain(untrained, _evaluation(run, now["round"], split), run)
         models.append(MeasuredModel(0, value, gain))
     elif split in (found := candidate_figures(now)):
         # Of an earlier version, which measured the cosine beside a matcher. It is that of the untrained encoder unless
@@ -111,14 +111,15 @@ def _evaluation(run: StoragePath, number: int, split: str) -> Stored:
     return evaluations[split]
 
 
-def _value(evaluation: Stored, run: StoragePath) -> float:
+def precision_of(evaluation: Stored, run: StoragePath) -> float:
+    """Return the average precision of a stored evaluation, in [0, 1]; BadFile if it has none. run: for the error."""
     try:
         return float(evaluation["average_precision"]["value"])
     except DAMAGED as error:
         raise BadFile(f"{run}: a stored evaluation has no average precision ({error!r}); restore its files") from error
 
 
-def _gain(one: Stored, other: Stored, run: StoragePath) -> Estimate | None:
+def paired_gain(one: Stored, other: Stored, run: StoragePath) -> Estimate | None:
     """Return AP of one evaluation less that of another on the same pairs, with its 95% interval over queries, paired.
 
     None where an earlier version wrote no replicates, or where too few queries have a match.
@@ -128,7 +129,7 @@ def _gain(one: Stored, other: Stored, run: StoragePath) -> Estimate | None:
             return None
         first, second = (
             Replicates(
-                _value(each, run), np.array([np.nan if v is None else v for v in each["replicates"]], dtype=float)
+                precision_of(each, run), np.array([np.nan if v is None else v for v in each["replicates"]], dtype=float)
             )
             for each in (one, other)
         )
