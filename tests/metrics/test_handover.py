@@ -10,10 +10,9 @@ from al_ray.metrics.average_precision import Estimate
 from al_ray.metrics.handover import Choice, MeasuredModel, choose_by_intervals, choose_by_precision
 
 
-def model(number, value, low=None, high=None, last=None):
-    """A model; with low and high also what its AP is above that of the last round."""
-    gain = None if low is None else Estimate(value - (value if last is None else last), low, high)
-    return MeasuredModel(number, value, gain)
+def model(number, value, low=None, high=0.0):
+    """A model; with low and high also the interval of its AP less that of the last round."""
+    return MeasuredModel(number, value, None if low is None else Estimate((low + high) / 2, low, high))
 
 
 def chosen(*models):
