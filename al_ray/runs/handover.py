@@ -54,7 +54,7 @@ def choose_model(run: StoragePath, asked: RoundName = None) -> Choice:
     number = last if asked == LAST else asked
     if not 0 <= number <= last:
         raise BadOption(
-            f"--round {number}: {run} has the complete rounds 1 to {last}; give one of these, 0 for the untrained "
+            f"round {number}: {run} has the complete rounds 1 to {last}; give one of these, 0 for the untrained "
             "encoder, or last"
         )
     return Choice(number, last, "given")

@@ -130,7 +130,7 @@ def test_what_a_user_asks_for(run):
     assert chosen(run, 0) == (0, "given", None)
     assert chosen(run, 1) == (1, "given", None)
     for number in (-1, 4):
-        with pytest.raises(BadOption, match=f"--round {number}: .* has the complete rounds 1 to 3; give one of these"):
+        with pytest.raises(BadOption, match=f"round {number}: .* has the complete rounds 1 to 3; give one of these"):
             choose_model(run, number)
 
 

@@ -81,7 +81,7 @@ def test_match_by_the_last_round(ran, monkeypatch, capsys, tmp_path):
 def test_what_does_not_go_together_is_refused(ran, monkeypatch, capsys, tmp_path):
     run, _ = ran
     line = match_line(ran, tmp_path)
-    assert "--round 2: " in refused(monkeypatch, capsys, f"{line} --round 2")
+    assert "round 2: " in refused(monkeypatch, capsys, f"{line} --round 2")
     folder = line.replace(str(run), f"{run}/round-001/model", 1)
     assert "is one model, and only a run has several; leave --round out" in refused(
         monkeypatch, capsys, f"{folder} --round 0"
