@@ -175,6 +175,7 @@ def _bytes(folder: Path, graph: str) -> int:
 def _command(options: ExportOptions, model: MatchingModel, out: StoragePath) -> str:
     """Return the command that makes this export."""
     words = ["al-ray", "export", "--model", str(model.path), "--format", options.format]
+    # The same model, also when the run has more rounds.
     words += [] if model.round is None else ["--round", str(model.round)]
     words += ["--int8"] * options.int8
     words += [] if options.texts is None else ["--texts", str(options.texts)]
