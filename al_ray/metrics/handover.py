@@ -8,8 +8,9 @@ Of estimates: an earlier round takes the place of the last one only if its whole
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
+from al_ray.core.config.serialization import fits
 from al_ray.metrics.average_precision import Estimate
 
 Reason = Literal["given", "uncompared", "last", "better", "untrained"]
@@ -65,9 +66,11 @@ class Choice:
     @staticmethod
     def of_dict(content: Mapping[str, Any]) -> "Choice":
         """Return the choice of such a dict; TypeError, KeyError or ValueError for any other."""
-        values = {one.name: content[one.name] for one in fields(Choice)}
-        for name in ("interval", "interval_of_last"):
-            values[name] = None if values[name] is None else tuple(map(float, values[name]))
+        values, kinds = {one.name: content[one.name] for one in fields(Choice)}, get_type_hints(Choice)
+        for name, value in values.items():
+            values[name] = tuple(value) if isinstance(value, list) else value
+            if not fits(values[name], kinds[name]):
+                raise ValueError(f"{name} is {value!r}")
         return Choice(**values)
 
     @property

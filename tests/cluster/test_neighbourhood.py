@@ -177,7 +177,9 @@ def test_what_auto_chose_is_fitted_and_another_choice_after_a_stop_replaces_it(l
     monkeypatch.setattr(score_fit, "compare_choices", lambda *_: pytest.fail("it was chosen again"))
     assert neighbourhoods(run(auto, CPUS, folder)) == [0.75, 0.0]
     assert read_fitted(ended.round(2))[1].tolist() == cosines.tolist()
-    assert al_ray.load_model(folder, round="last").scorer == replace(refit(cosines, read_labels(folder)), neighbourhood=0.0)
+    assert al_ray.load_model(folder, round="last").scorer == replace(
+        refit(cosines, read_labels(folder)), neighbourhood=0.0
+    )
 
 
 def read_labels(folder: Path) -> Any:

@@ -113,3 +113,16 @@ def test_words(choice, words):
     assert words in choice.words
     # A choice comes back from JSON as it was.
     assert Choice.of_dict(json.loads(json.dumps(choice.as_dict()))) == choice
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"round": "3"}, {"reason": "x"}, {"interval": [0.1]}, {"gain_low": []}, {"measured": "test"}, {"last": None}],
+)
+def test_what_is_no_choice(damage):
+    whole = Choice(2, 3, "given").as_dict()
+    assert Choice.of_dict(whole) == Choice(2, 3, "given")
+    with pytest.raises(ValueError, match=f"{next(iter(damage))} is "):
+        Choice.of_dict(whole | damage)
+    with pytest.raises(KeyError):
+        Choice.of_dict({})

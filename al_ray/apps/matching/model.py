@@ -187,8 +187,11 @@ def model_of(about: Mapping[str, Any], out: StoragePath) -> MatchingModel:
             "give another --out"
         )
     # Why it was chosen then.
-    choice = about.get("choice")
-    model = model if choice is None else replace(model, choice=Choice.of_dict(choice))
+    try:
+        choice = None if about.get("choice") is None else Choice.of_dict(about["choice"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadFile(f"{out}: why its model was chosen cannot be read ({error!r}); restore the folder") from error
+    model = model if choice is None else replace(model, choice=choice)
     if model.model.scorer is not None and model.model.scorer.neighbourhood:
         raise BadOption(
             f"the scores of {about['run']} depend on all texts (jobs.run --scoring.neighbourhood), so new texts change "

@@ -12,7 +12,7 @@ import pytest
 
 import al_ray
 from al_ray.apps.matching.cutoff import choose_cutoff
-from al_ray.apps.matching.model import match_command, open_model
+from al_ray.apps.matching.model import match_command, model_of, open_model
 from al_ray.apps.matching.options import MatchOptions
 from al_ray.apps.serving.known import read_known
 from al_ray.apps.serving.matcher import Matcher
@@ -70,6 +70,10 @@ def test_match_takes_the_best_model_and_says_why(ran, monkeypatch, capsys, tmp_p
     capsys.readouterr()
     do(monkeypatch, f"--into {tmp_path / 'out'} {side}")
     assert f"model: {UNTRAINED}" in capsys.readouterr().out
+    about["digest"], damaged = open_model(ran[0]).model.digest, {"choice": {"round": 0}}
+    assert model_of(about, tmp_path).choice == open_model(ran[0]).choice
+    with pytest.raises(BadFile, match="why its model was chosen cannot be read"):
+        model_of(about | damaged, tmp_path)
 
 
 def test_match_by_the_last_round(ran, monkeypatch, capsys, tmp_path):
