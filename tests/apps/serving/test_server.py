@@ -53,6 +53,7 @@ def made(options: ServeOptions) -> StoreWriter:
 def test_a_plan_says_what_would_be_loaded_and_writes_nothing(options):
     lines = list(plan(options).lines(options))
     assert lines[1:] == [
+        "chosen: round 1 of 1, the last one: the run has no figures by which models could be compared",
         "cutoff: none",
         f"known texts: 2 from {options.known}, 16 characters",
         "search: exact",
@@ -85,7 +86,7 @@ def test_known_texts_that_have_changed_are_told_of_and_those_of_the_store_stay(o
     options.known.write_text("key,words\na,how do i swim\nb,another text\n")
     found = plan(options)
     assert [known.text for known in found.texts.values()] == ["how do i swim", "why", "who"]
-    assert list(found.lines(options))[2:4] == [
+    assert list(found.lines(options))[3:5] == [
         f"known texts: 3 in {options.store} after change 1, 19 characters",
         f"{options.known} has changed since the store was made; the store keeps its texts: send the changes by PUT and "
         "DELETE /texts",
