@@ -60,14 +60,14 @@ def test_a_plan_says_what_would_be_loaded_and_writes_nothing(options):
     ]
     assert not options.store.exists()
     bounded = replace(options, at_boundary=True, exact_texts=1)
-    assert list(plan(bounded).lines(bounded))[1::2] == [
+    assert list(plan(bounded).lines(bounded))[2::2] == [
         "cutoff: --at-boundary, score 0.9000",
         "search: by the Faiss index auto; GET /model says its recall",
     ]
     writer = made(options)
     writer.put([("c", "who")])
     writer.close()
-    assert list(plan(options).lines(options))[2].startswith(f"known texts: 3 in {options.store} after change 1,")
+    assert list(plan(options).lines(options))[3].startswith(f"known texts: 3 in {options.store} after change 1,")
 
 
 def test_a_table_on_an_object_store_is_known_as_its_file_is(options):
