@@ -8,7 +8,7 @@ Of estimates: an earlier round takes the place of the last one only if its whole
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, cast, get_type_hints
 
 from al_ray.core.config.serialization import fits
 from al_ray.metrics.average_precision import Estimate
@@ -68,7 +68,7 @@ class Choice:
         """Return the choice of such a dict; TypeError, KeyError or ValueError for any other."""
         values, kinds = {one.name: content[one.name] for one in fields(Choice)}, get_type_hints(Choice)
         for name, value in values.items():
-            values[name] = tuple(value) if isinstance(value, list) else value
+            values[name] = tuple(cast(list[Any], value)) if isinstance(value, list) else value
             if not fits(values[name], kinds[name]):
                 raise ValueError(f"{name} is {value!r}")
         return Choice(**values)
